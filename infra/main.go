@@ -33,7 +33,7 @@ import (
 )
 
 func main() {
-	plan := flag.Bool("plan", false, "write templates that are only shown: the functions are not built")
+	plan := flag.Bool("plan", false, "write templates for display only, without building the functions")
 	flag.Parse()
 	if err := run(context.Background(), *plan); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -114,7 +114,7 @@ func (s Settings) checkCombinations() (errs []error) {
 	reportIf(s.Domain != "" && !s.Edge, "domain: needs edge=true, because a Function URL cannot have a custom domain")
 	reportIf(s.WAF && !s.Edge, "waf: needs edge=true, because a Function URL cannot have a web ACL")
 	reportIf(s.EdgeSecretVersion != "" && !s.Edge, "edgeSecretVersion: needs edge=true")
-	reportIf(s.EdgeSecretBefore != "" && s.EdgeSecretVersion == "", "edgeSecretBefore: needs context value edgeSecretVersion, the version that follows it")
+	reportIf(s.EdgeSecretBefore != "" && s.EdgeSecretVersion == "", "edgeSecretBefore: needs context value edgeSecretVersion, the version that replaces it")
 	return errs
 }
 

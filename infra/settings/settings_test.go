@@ -152,7 +152,7 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"a limit above Lambda's", map[string]any{"limits": "message:1001"}, `context value limits: expected message:NUMBER with 1 to 1000, got "message:1001"`},
 		{"more of think than message leaves", map[string]any{"limits": "message:4,think:3"}, `context value limits: expected think:2 at most, two less than message`},
 		{"a budget of models", map[string]any{"modelBudget": "-1"}, `context value modelBudget: expected USD such as 5 or 0.5, at most 1000000, got "-1"`},
-		{"no model", map[string]any{"bedrockModels": "amazon.nova-lite-v1:0,claude"}, `context value bedrockModels: expected ids of models or inference profiles at Bedrock, parted by commas, got "claude"`},
+		{"no model", map[string]any{"bedrockModels": "amazon.nova-lite-v1:0,claude"}, `context value bedrockModels: expected ids of models or inference profiles at Bedrock, separated by commas, got "claude"`},
 		{"no function", map[string]any{"tenantFunctions": "acme=answers"}, `context value tenantFunctions: expected TENANT=ARN,...`},
 		{"no tenant", map[string]any{"tenantFunctions": "=" + function}, `context value tenantFunctions: expected TENANT=ARN,...`},
 		{"a mock", map[string]any{"mock": "yes"}, `context value mock: expected true or false, got "yes"`},

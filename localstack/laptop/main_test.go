@@ -49,7 +49,7 @@ func TestWithoutAServerEachCommandSaysWhatToDo(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := command(t.Context(), []string{"down"}, &out); err != nil || out.String() != "was not up\n" {
+	if err := command(t.Context(), []string{"down"}, &out); err != nil || out.String() != "the server was not running\n" {
 		t.Errorf("command(down) = %v, printed %q, want nothing done", err, out.String())
 	}
 }

@@ -62,7 +62,7 @@ func (l laptop) down() error {
 	s, err := server.Find(l.cache, serverName)
 	switch {
 	case problem.Is(err, problem.NotFound):
-		fmt.Fprintln(l.out, "was not up")
+		fmt.Fprintln(l.out, "the server was not running")
 	case err != nil:
 		return err
 	default:

@@ -226,7 +226,7 @@ func (s *Server) Healthy(ctx context.Context) error {
 		return err
 	}
 	if run.Dir != s.Dir {
-		return problem.New(problem.Conflict, "at port %d another server answers, of %s", s.Port, run.Dir)
+		return problem.New(problem.Conflict, "port %d is used by another server, in %s", s.Port, run.Dir)
 	}
 	return nil
 }

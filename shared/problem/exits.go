@@ -12,7 +12,7 @@ func ExitCodes() []ExitCode {
 		{ExitFailed, "the operation failed, or verify found damage"},
 		{ExitUsage, "wrong flags, arguments or names"},
 		{ExitNotFound, "no such identity, vacant, target or file"},
-		{ExitConflict, "the chain or the state does not allow it; the message names the command that helps"},
+		{ExitConflict, "the chain or the state does not allow it; the message names the command to run"},
 		{ExitRefused, "the other side refused: closed, asleep, not paid, not allowed"},
 		{ExitUntrusted, "an answer or a file did not verify"},
 		{ExitUnavailable, "the host, the network or the store cannot be reached now; try again"},

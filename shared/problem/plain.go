@@ -37,9 +37,9 @@ func PlainMessage(err error) string {
 			return fmt.Sprintf("the name %s has no address", e.Name)
 		}
 		if e.Server != "" {
-			return fmt.Sprintf("the name server %s gives no address for %s now", e.Server, e.Name)
+			return fmt.Sprintf("the name server %s currently has no address for %s", e.Server, e.Name)
 		}
-		return fmt.Sprintf("the name servers of this machine give no address for %s now", e.Name)
+		return fmt.Sprintf("this machine's name servers currently have no address for %s", e.Name)
 	case *tls.CertificateVerificationError:
 		return PlainMessage(e.Err)
 	case tls.RecordHeaderError:
@@ -103,7 +103,7 @@ func plainOpError(e *net.OpError) string {
 	case e.Op == "dial" && e.Timeout():
 		return "no connection to " + address + " in time"
 	case is(syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EADDRNOTAVAIL):
-		return "no network leads to " + address
+		return "no network route to " + address
 	case e.Op == "dial" && is(os.ErrPermission):
 		return "this machine allows no connection to " + address
 	case e.Op == "remote error":
@@ -137,7 +137,7 @@ func plainCertificate(err error) string {
 		case x509.Expired:
 			now, from := time.Now(), e.Cert.NotBefore
 			if now.Before(from) {
-				return fmt.Sprintf("its certificate is valid from %s on, and this machine's clock says %s", minute(from), minute(now))
+				return fmt.Sprintf("its certificate is not valid before %s, and this machine's clock says %s", minute(from), minute(now))
 			}
 			return fmt.Sprintf("its certificate expired at %s, and this machine's clock says %s", minute(e.Cert.NotAfter), minute(now))
 		case x509.IncompatibleUsage:

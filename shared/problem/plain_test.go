@@ -159,7 +159,7 @@ func TestErrorsOfConnectionsAreInPlainWords(t *testing.T) {
 		"no name server":             {dial(&net.DNSError{Err: "server misbehaving", Name: "h.example", IsTemporary: true}), "^the name servers of this machine give no address for h.example now$"},
 		"a name server":              {dial(&net.DNSError{Err: "server misbehaving", Name: "h.example", Server: "10.0.0.7:53"}), "^the name server 10.0.0.7:53 gives no address for h.example now$"},
 		"no connection":              {dial(os.ErrDeadlineExceeded), "^no connection to 192.0.2.1:443 in time$"},
-		"no route":                   {dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), "^no network leads to 192.0.2.1:443$"},
+		"no route":                   {dial(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), "^no network route to 192.0.2.1:443$"},
 		"a firewall":                 {dial(os.NewSyscallError("connect", syscall.EPERM)), "^this machine allows no connection to 192.0.2.1:443$"},
 		"a reset":                    {sent(&net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}), "^the connection was interrupted$"},
 		"a proxy":                    {sent(&net.OpError{Op: "proxyconnect", Net: "tcp", Err: dial(os.NewSyscallError("connect", syscall.ECONNREFUSED))}), "^the proxy: no server listens at 192.0.2.1:443$"},

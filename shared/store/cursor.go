@@ -37,7 +37,7 @@ func ParseStreamCursor(s string) (Stream, error) {
 }
 
 func badCursor(s string) error {
-	return problem.Invalid("cursor", "the next of an earlier page", fmt.Sprintf("%.80q", s))
+	return problem.Invalid("cursor", "the cursor of an earlier page", fmt.Sprintf("%.80q", s))
 }
 
 // ParseCursor decodes a string that Cursor.String returned. The empty string is the zero Cursor.

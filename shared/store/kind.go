@@ -366,9 +366,9 @@ func CheckFormat(want, got int) error {
 	case got == want:
 		return nil
 	case got > want:
-		return problem.New(problem.Damaged, "it has format %d, and this Vacancy reads %d: a newer one wrote it", got, want)
+		return problem.New(problem.Damaged, "it has format %d, and this vacancy reads format %d: a newer vacancy wrote it", got, want)
 	case got > 0:
-		return problem.New(problem.Damaged, "it has format %d, and this Vacancy reads %d: an older one wrote it; read it with that one, or begin with another data directory", got, want)
+		return problem.New(problem.Damaged, "it has format %d, and this vacancy reads format %d: an older vacancy wrote it; use that vacancy, or start with another data directory", got, want)
 	}
 	return problem.New(problem.Damaged, "expected format %d, got %d", want, got)
 }

@@ -257,7 +257,7 @@ func (Add) write()    {}
 var ErrUnavailable = errors.New("store unavailable")
 
 // ErrNotApplied, in a chain with ErrUnavailable, means that no write was applied or will be applied later.
-var ErrNotApplied = errors.New("nothing was applied")
+var ErrNotApplied = errors.New("no write was applied")
 
 // ErrClosed, in a chain with ErrUnavailable, means that the store was closed.
 var ErrClosed = errors.New("the store is closed")
@@ -322,12 +322,12 @@ func Check(writes []Write) error {
 		}
 		for _, earlier := range writes[:i] {
 			if hasSameTarget(earlier, w) {
-				return errors.New("two writes on one stream or document")
+				return errors.New("a commit has at most one write for each stream or document")
 			}
 		}
 	}
 	if adds && !owned {
-		return errors.New("an add needs an append or a put beside it")
+		return errors.New("a commit with an Add needs an Append or a Put")
 	}
 	return nil
 }
@@ -336,12 +336,12 @@ func checkWrite(w Write) error {
 	switch w := w.(type) {
 	case Append:
 		if w.Position == 0 || w.Position > math.MaxInt64 || w.WriteID == (WriteID{}) {
-			return fmt.Errorf("append to %s at %d: a position from 1 and an attempt are needed", w.Stream, w.Position)
+			return fmt.Errorf("append to %s at %d: expected a position from 1 and a WriteID", w.Stream, w.Position)
 		}
 		return errors.Join(checkStream(w.Stream), checkData(w.Data))
 	case Put:
 		if w.WriteID == (WriteID{}) {
-			return fmt.Errorf("put %s: an attempt is needed", w.Key)
+			return fmt.Errorf("put %s: expected a WriteID", w.Key)
 		}
 		if err := checkExpires(w.Expires); err != nil {
 			return fmt.Errorf("put %s: %w", w.Key, err)
@@ -354,7 +354,7 @@ func checkWrite(w Write) error {
 		return errors.Join(checkKey(w.Key), checkData(w.Data))
 	case Delete:
 		if w.If == 0 {
-			return fmt.Errorf("delete %s: a version is needed", w.Key)
+			return fmt.Errorf("delete %s: expected a version", w.Key)
 		}
 		return checkKey(w.Key)
 	case Add:

@@ -146,7 +146,7 @@ func TestMCPPython2(t *testing.T) {
 	needsLocalHost(t)
 	t.Parallel()
 	dir := installed.Python(t, files, "mcppython2")
-	badKey, unknown := "error Authorization: expected Bearer and a key of this host, such as vac_live_…", "error no such server; an agent's is /v/NAME/mcp, the host's is /mcp"
+	badKey, unknown := "error Authorization: expected Bearer and a key of this host, such as vac_live_…", "error no such server; an agent's server is at /v/NAME/mcp, the host's server is at /mcp"
 	same := map[string]string{"era": "2026-07-28", "bad key": badKey, "unknown": unknown}
 	asksByMCP(t, map[string]map[string]string{"http": same, "stdio": same, "signed": {"era": "2026-07-28"}}, filepath.Join(dir, "env", "bin", "python"), filepath.Join(dir, "client.py"))
 }

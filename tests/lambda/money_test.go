@@ -118,7 +118,7 @@ func TestTheGatewayAnswersTheSampleEvents(t *testing.T) {
 		{"gateway-no-key.json", 401, `"code":"missing_key"`},
 		{"gateway-account.json", 401, `"code":"unauthorized"`},
 		{"gateway-host.json", 200, `"host_id":"`},
-		{"gateway-stripe.json", 404, "this host takes no payments by card"},
+		{"gateway-stripe.json", 404, "this host does not accept payments by card"},
 		{"gateway-admin.json", 404, `"code":"not_found"`},
 		{"gateway-elsewhere.json", 404, `"code":"not_found"`},
 	})

@@ -164,7 +164,7 @@ func TestRegistryAndSearchRefuseWhenTooMuchWasRead(t *testing.T) {
 	for f, name := range map[*Function]string{registry: "registry-card.json", search: "search-words.json"} {
 		r, err := f.Send(t.Context(), sample(t, name))
 		if seconds, _ := strconv.Atoi(r.Headers["Retry-After"]); err != nil || r.Status != 429 || seconds < 1 {
-			t.Errorf("%s = %d, Retry-After %q, %v; want 429 and when to come again", name, r.Status, r.Headers["Retry-After"], err)
+			t.Errorf("%s = %d, Retry-After %q, %v; want 429 and Retry-After", name, r.Status, r.Headers["Retry-After"], err)
 		}
 		var refused int
 		for _, m := range lines(t, f) {

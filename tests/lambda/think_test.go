@@ -323,7 +323,7 @@ func TestThinkAnswersTheSampleEvents(t *testing.T) {
 		"think-turn.json":  `{"text":"hello"}` + "\n" + `{"done":"stop"}` + "\n",
 		"think-tools.json": `{"tools":[]}` + "\n" + `{"done":"stop"}` + "\n",
 		"think-use.json":   `{"error":{"kind":"not_found","text":"there is no tool \"mcp__notes__look\" any more"}}` + "\n",
-		"think-wrong.json": `{"error":{"kind":"malformed","text":"event: expected a request of this host's, got something else","cause":"json: unknown field \"url\""}}` + "\n",
+		"think-wrong.json": `{"error":{"kind":"malformed","text":"event: expected a request from this host, got something else","cause":"json: unknown field \"url\""}}` + "\n",
 	} {
 		reply, err := c.think.Invoke(t.Context(), sample(t, file))
 		lines := strings.SplitAfter(string(reply), "\n")

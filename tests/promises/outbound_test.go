@@ -106,7 +106,7 @@ var makers = map[string]string{
 	"shared/host/client/discovery/endpoint.go PersonalRoute": "public addresses only",
 	"cmd/vacancy/cli/vacantcmd/agents.go agentsCommand":      "a person's own machine: the URL is an argument of the command",
 	"cmd/vacancy/cli/startcmd/watchhost.go watchAtHost":      "a person's own machine: the URL is in the agent's file",
-	"cmd/vacancy/cli/kit/tokens.go Tokens":                   "the operator's own machine: an issuer that the operator added",
+	"cmd/vacancy/cli/kit/tokens.go TokenChecker":             "the operator's own machine: an issuer that the operator added",
 }
 
 func TestOnlyTheOperatorsURLsReachThisMachine(t *testing.T) {

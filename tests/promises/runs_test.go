@@ -97,8 +97,8 @@ var ways = map[string]way{
 	"token task":       {(*runs).tokenTask, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
 	"token mcp":        {(*runs).tokenMCP, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
 	"token completion": {(*runs).tokenCompletion, [7]outcome{paid, none, refused, refused, refused, paid, refused}, nil},
-	"background":       {(*runs).background, [7]outcome{paid, none, refused, refused, refused, paid, refused}, []string{"shared/host/a2a/task Start", "shared/host/a2a/task Work"}},
-	"dispatched":       {(*runs).dispatched, [7]outcome{paid, none, refused, refused, refused, paid, refused}, []string{"shared/host/a2a/task claimWaiting"}},
+	"background":       {(*runs).background, [7]outcome{paid, none, refused, refused, refused, paid, refused}, []string{"shared/host/a2a/task Enqueue", "shared/host/a2a/task RunQueued"}},
+	"dispatched":       {(*runs).dispatched, [7]outcome{paid, none, refused, refused, refused, paid, refused}, []string{"shared/host/a2a/task leaseFirstTurn"}},
 	"test key":         {(*runs).testKey, [7]outcome{free, none, free, refused, refused, refused, refused}, nil},
 	"booking":          {(*runs).booking, [7]outcome{paid, none, refused, refused, refused, paid, refused}, []string{"shared/host/booking askHere"}},
 	// A composite's children answer it for nothing, because callers pay the composite.

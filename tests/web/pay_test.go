@@ -104,7 +104,7 @@ func TestAPersonPaysOnThePage(t *testing.T) {
 	p.until(`document.querySelector(".pay [name=amount]") !== null`)
 	expect(t, "the page", p.text(".refused:last-child"), "the account that pays for your key has less")
 	p.pay(secret)
-	if got := p.verdict(); !strings.Contains(got, "lacks the scope manage") && !strings.Contains(got, "takes no payments by card") {
+	if got := p.verdict(); !strings.Contains(got, "lacks the scope manage") && !strings.Contains(got, "does not accept card payments") {
 		t.Errorf("the page shows %q", got)
 	}
 	var asked struct {

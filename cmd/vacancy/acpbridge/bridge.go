@@ -106,7 +106,7 @@ func Serve(ctx context.Context, c Config, r io.Reader, w io.Writer) error {
 	case <-b.conn.Done():
 	}
 	if !in.ended {
-		return problem.New(problem.TooLarge, "a message of the client has more than 10 MiB, or it sent too many messages at once")
+		return problem.New(problem.TooLarge, "the client sent a message of more than 10 MiB, or too many messages at once")
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ type turn struct {
 }
 
 func busy(id string) error {
-	return problem.New(problem.Conflict, "a prompt of session %s is running; wait for its end, or cancel it", id)
+	return problem.New(problem.Conflict, "a prompt of session %s is running; wait until it ends, or cancel it", id)
 }
 
 // promptText joins the texts of blocks. A block without a text is ignored.
@@ -265,7 +265,7 @@ func (b *Bridge) end(ctx context.Context, s *session, t *turn, text string, err 
 	case t.canceled:
 		return acp.StopReasonCancelled, nil
 	case b.isOver():
-		return "", problem.New(problem.Canceled, "the client has gone; the task goes on at the agent's host")
+		return "", problem.New(problem.Canceled, "the client has disconnected; the task continues at the agent's host")
 	case err != nil:
 		failure, reason = problem.AsError(err).Text(), acp.StopReasonRefusal
 	case state == task.Canceled:

@@ -227,7 +227,7 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 	r.dropBudgets(agent)
 	b, err := json.Marshal(agent)
 	if err != nil {
-		return a, problem.Wrap(problem.Usage, err, "the settings have no form in JSON")
+		return a, problem.Wrap(problem.Usage, err, "the settings cannot be encoded as JSON")
 	}
 	a, err = definition.Parse(b)
 	if err != nil {
@@ -276,7 +276,7 @@ func (m members) chooseTier() error {
 	case m["model"] != nil || m["base_url"] != nil || provider != "" && !tiered:
 		delete(m, "tier")
 	case m["tier"] != nil && !tiered:
-		return &problem.Error{Kind: problem.Usage, Field: "tier", Want: "a model beside it, or a provider (--substrate anthropic, or provider: anthropic)", Got: "only a tier"}
+		return &problem.Error{Kind: problem.Usage, Field: "tier", Want: "a model, or a provider (--substrate anthropic, or provider: anthropic)", Got: "only a tier"}
 	case m["tier"] == nil && tiered:
 		m.set("tier", models.Medium)
 	}
@@ -359,7 +359,7 @@ func (r *reader) warn(format string, args ...any) {
 }
 
 func (r *reader) warnUnused(_ members, key string, _ json.RawMessage) error {
-	r.warn("%s: no provider of this host has it; it is not used", key)
+	r.warn("%s: not used, because no provider of this host supports it", key)
 	return nil
 }
 
@@ -413,7 +413,7 @@ func (r *reader) price(a members, key string, value json.RawMessage) error {
 
 func (r *reader) effort(a members, key string, value json.RawMessage) error {
 	if string(value) == `"max"` {
-		r.warn("effort: max is high at the providers of this host")
+		r.warn("effort: high is used, because the providers of this host do not support max")
 		value = json.RawMessage(`"high"`)
 	}
 	a[key] = value
@@ -422,7 +422,7 @@ func (r *reader) effort(a members, key string, value json.RawMessage) error {
 
 func (r *reader) format(a members, key string, value json.RawMessage) error {
 	if string(value) == `"stream-json"` {
-		r.warn("output_format: stream-json is a command's, not an answer's; it is not used")
+		r.warn("output_format: not used, because stream-json applies to commands and not to answers")
 		return nil
 	}
 	a[key] = value
@@ -528,7 +528,7 @@ func (r *reader) folders(a members, key string, value json.RawMessage) error {
 		if isBelow {
 			kept = append(kept, folder)
 		} else {
-			r.warn("%s: %s is not below the root; it is left out", key, folder)
+			r.warn("%s: %s is not below the root; it is not used", key, folder)
 		}
 	}
 	if len(folders) > 0 && len(kept) == 0 && r.program == "" && key == "include_dirs" && err == nil {
@@ -731,7 +731,7 @@ func Set(agent []byte, settings []string) ([]byte, error) {
 	}
 	b, err := json.Marshal(m)
 	if err != nil {
-		return nil, problem.Wrap(problem.Usage, err, "the settings have no form in JSON")
+		return nil, problem.Wrap(problem.Usage, err, "the settings cannot be encoded as JSON")
 	}
 	a, err := definition.Parse(b)
 	a.Warnings = append(a.Warnings, r.warnings...)

@@ -64,8 +64,8 @@ func TestAFileIsTheAgentThatItSays(t *testing.T) {
 		{"any file for a program", "provider: http\nbase_url: http://127.0.0.1:9/\ninput: application/zip", "", `{"provider":"http","base_url":"http://127.0.0.1:9/","system":"Be brief.","input":["application/zip"]}`},
 		{"memory off", "model: m\nmemory: off", "", `{"provider":"ollama","model":"m","system":"Be brief."}`},
 		{"what nobody has", "model: m\napproval_mode: default\nbudget: 0.5\ndaily_budget: 1\neffort: max\noutput_format: stream-json\nname: x", "",
-			`{"provider":"ollama","model":"m","system":"Be brief.","effort":"high","warnings":["approval_mode: no provider of this host has it; it is not used",` +
-				`"effort: max is high at the providers of this host","name: not used, because an agent is named by its file","output_format: stream-json is a command's, not an answer's; it is not used",` +
+			`{"provider":"ollama","model":"m","system":"Be brief.","effort":"high","warnings":["approval_mode: not used, because no provider of this host supports it",` +
+				`"effort: high is used, because the providers of this host do not support max","name: not used, because an agent is named by its file","output_format: not used, because stream-json applies to commands and not to answers",` +
 				`"budget: not used, because the model is free","daily_budget: not used, because the model is free"]}`},
 		{"money", "model: claude-opus-4-6\nbudget: 0.05\ndaily_budget: 2\nprice: 5/25/0.5", "",
 			`{"provider":"anthropic","model":"claude-opus-4-6","budget":50000,"daily_budget":2000000,"price":{"input":5000000,"output":25000000,"cached":500000},"system":"Be brief."}`},
@@ -78,11 +78,11 @@ func TestAFileIsTheAgentThatItSays(t *testing.T) {
 			`{"provider":"ollama","model":"m","system":"Be brief.","warnings":["budget: not used, because the model is free"]}`},
 		{"folders", "model: m\ninclude_dirs: .vault,../x,/etc", "",
 			`{"provider":"ollama","model":"m","system":"Be brief.","include_dirs":[".vault"],"warnings":[` +
-				`"include_dirs: ../x is not below the root; it is left out","include_dirs: /etc is not below the root; it is left out"]}`},
+				`"include_dirs: ../x is not below the root; it is not used","include_dirs: /etc is not below the root; it is not used"]}`},
 		{"no folder that is below the root", "model: m\ninclude_dirs: ../x", "", // must not read all folders
-			`{"provider":"ollama","model":"m","system":"Be brief.","include_dirs":[".vault/"],"warnings":["include_dirs: ../x is not below the root; it is left out"]}`},
+			`{"provider":"ollama","model":"m","system":"Be brief.","include_dirs":[".vault/"],"warnings":["include_dirs: ../x is not below the root; it is not used"]}`},
 		{"files of a workspace", "model: m\nworkspace: second\ninclude_dirs: [docs/]\nlock_paths: src/,../y", "",
-			`{"provider":"ollama","model":"m","system":"Be brief.","workspace":"second","include_dirs":["docs/"],"lock_paths":["src/"],"warnings":["lock_paths: ../y is not below the root; it is left out"]}`},
+			`{"provider":"ollama","model":"m","system":"Be brief.","workspace":"second","include_dirs":["docs/"],"lock_paths":["src/"],"warnings":["lock_paths: ../y is not below the root; it is not used"]}`},
 		{"a shell", "model: m\ntools: Read,Bash", "",
 			`{"provider":"ollama","model":"m","system":"Be brief.","allowed_tools":["Read","Bash"],"warnings":["tools: Bash is not offered, because a host runs no commands"]}`},
 	} {
@@ -109,8 +109,8 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 		"model: m\nmemory: sometimes":                                          "memory: expected on or off",
 		"model: m\nvacants: {a: b}":                                            "vacants: expected a list of texts",
 		"model: m\nvacants: a, a":                                              "vacants[1]",
-		"model: m\ninput: application/zip":                                     "input[0]: expected what ollama can read: image/png, image/jpeg, image/gif, image/webp, application/json, text/...",
-		"model: gemini-3-pro\ninput: image/gif":                                "input[0]: expected what gemini can read: image/png, image/jpeg, image/webp, application/json",
+		"model: m\ninput: application/zip":                                     "input[0]: expected a type that ollama can read: image/png, image/jpeg, image/gif, image/webp, application/json, text/...",
+		"model: gemini-3-pro\ninput: image/gif":                                "input[0]: expected a type that gemini can read: image/png, image/jpeg, image/webp, application/json",
 		"model: m\ninput: image/png;q=1":                                       "input[0]: expected a media type in lower case without parameters, such as image/png",
 		"model: m\ninput: image/png, image/png":                                "input[1]: expected a text",
 		"provider: echo\ninput: image/png":                                     "input[0]: expected text, because echo reads only text",
@@ -123,7 +123,7 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 		"model: m\nprice: 2000/1":                                              "price.input: expected",
 		"provider: echo\nprice: 1/2":                                           "price: expected none, because echo is not a model",
 		"model: m\nsecret: key":                                                "secret: expected none, because ollama uses no secret",
-		"model: m\nallow: [openai]":                                            "allow: expected the substrate that answers among them, as ollama, got openai",
+		"model: m\nallow: [openai]":                                            "allow: expected a list that includes the agent's own substrate, for example ollama, got openai",
 		"model: m\nmcp_servers: {a: {}}":                                       "mcp_servers.a: expected a URL",
 		"model: m\nmcp_servers: {a: {url: http://x.example, required: 1}}":     "mcp_servers.a.required: expected true or false",
 		"model: m\nmcp_servers: [x]":                                           "mcp_servers: expected servers by name",
@@ -131,7 +131,7 @@ func TestWhatIsWrongInAFileIsNamed(t *testing.T) {
 		"model: m\nmcp_servers: {a: {url: http://x.example, headers: {a: b}}}": "mcp_servers.a: expected only url and required",
 		"model: m\nmcp_servers: {a b: http://x.example}":                       "mcp_servers[0].name",
 		"model: m\nmcp_servers: {a: ftp://x.example}":                          "mcp_servers[0].url",
-		"tier: LOW":                     "tier: expected a model beside it, or a provider (--substrate anthropic",
+		"tier: LOW":                     "tier: expected a model, or a provider (--substrate anthropic",
 		"tier: [LOW]\nprovider: gemini": "tier: expected HIGH, MEDIUM or LOW",
 		"description: x":                "model: expected one for the provider",
 		"provider: http\nmodel: m":      "base_url: expected one",
@@ -237,7 +237,7 @@ func TestSettingsAreChangedOneByOne(t *testing.T) {
 		"model=n":                         `{"provider":"ollama","model":"n","system":"x","max_turns":3,"memory":true,"allowed_tools":["a"],"warnings":["w"]}`,
 		"max_turns=|memory=off|tools=b,c": `{"provider":"ollama","model":"m","system":"x","allowed_tools":["b","c"],"warnings":["w"]}`,
 		"system=You = me|allowed_tools=":  `{"provider":"ollama","model":"m","system":"You = me","max_turns":3,"memory":true,"warnings":["w"]}`,
-		"effort=max":                      `{"provider":"ollama","model":"m","system":"x","max_turns":3,"effort":"high","memory":true,"allowed_tools":["a"],"warnings":["w","effort: max is high at the providers of this host"]}`,
+		"effort=max":                      `{"provider":"ollama","model":"m","system":"x","max_turns":3,"effort":"high","memory":true,"allowed_tools":["a"],"warnings":["w","effort: high is used, because the providers of this host do not support max"]}`,
 		"provider=mock|timeout=4":         `{"provider":"mock","model":"m","system":"x","max_turns":3,"timeout":4,"memory":true,"allowed_tools":["a"],"warnings":["w"]}`,
 	} {
 		got, err := agentfile.Set([]byte(agent), strings.Split(settings, "|"))
@@ -250,7 +250,7 @@ func TestSettingsAreChangedOneByOne(t *testing.T) {
 		t.Errorf("tier=LOW: %s, %v; want %s", got, err, want)
 	}
 	for settings, want := range map[string]string{
-		"modle=n": "modle", "tier=LOW": "provider: expected anthropic, bedrock, gemini, mistral or openai beside a tier", "max_turns=many": "max_turns", "max_turns=99": "max_turns", "memory=maybe": "memory", "model=": "model", "secret=x": "secret", "mcp_servers=x": "mcp_servers", "provider=echo": "model",
+		"modle=n": "modle", "tier=LOW": "provider: expected anthropic, bedrock, gemini, mistral or openai together with a tier", "max_turns=many": "max_turns", "max_turns=99": "max_turns", "memory=maybe": "memory", "model=": "model", "secret=x": "secret", "mcp_servers=x": "mcp_servers", "provider=echo": "model",
 	} {
 		if got, err := agentfile.Set([]byte(agent), strings.Split(settings, "|")); err == nil || !strings.Contains(problem.AsError(err).Text(), want) {
 			t.Errorf("%s: %s, %v; want a refusal that names %s", settings, got, err, want)

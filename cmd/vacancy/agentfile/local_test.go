@@ -68,7 +68,7 @@ memory: on
 			Provider: "gemini", Model: "gemini-2.5-pro", Mode: definition.ReadOnly, MaxTurns: 4, Budget: &budget, AllowedTools: []string{"Grep", "Read"}, DisallowedTools: []string{"Bash"},
 			Effort: "high", OutputFormat: definition.JSON, FallbackModel: "other", IncludeDirs: []string{"src"}, System: "A note.",
 			Warnings: []string{
-				"include_dirs: .. is not below the root; it is left out", "include_dirs: missing is not below the root; it is left out", "include_dirs: link is not below the root; it is left out",
+				"include_dirs: .. is not below the root; it is not used", "include_dirs: missing is not below the root; it is not used", "include_dirs: link is not below the root; it is not used",
 				"memory: not used, because a program on this machine does the turns", "name: not used, because a program on this machine does the turns",
 			},
 		},

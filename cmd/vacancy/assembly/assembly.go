@@ -49,7 +49,7 @@ func Read(dir string) (*Assembly, error) {
 		}
 		template, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(a.Properties.TemplateFile)))
 		if err != nil {
-			return nil, problem.Wrap(problem.Damaged, err, "CDK's output has no template of %s", id)
+			return nil, problem.Wrap(problem.Damaged, err, "CDK's output has no template for %s", id)
 		}
 		s := Stack{ID: id, Name: id, Template: template, needs: a.Dependencies}
 		if a.DisplayName != "" {

@@ -126,7 +126,7 @@ func TestTheErrorOfACallIsTheMoreTelling(t *testing.T) {
 		code       int
 	}{
 		"a card for all addresses": {`{"name":"a","version":"1","url":"http://0.0.0.0:9999/"}`, "names an address at .0.0.0.0:9999.", 404, problem.ExitUntrusted},
-		"a later version":          {`{"name":"a","version":"1","supportedInterfaces":[{"url":"URL/","protocolBinding":"JSONRPC","protocolVersion":"2.0"}]}`, "speaks version .2.0.", 404, problem.ExitUntrusted},
+		"a later version":          {`{"name":"a","version":"1","supportedInterfaces":[{"url":"URL/","protocolBinding":"JSONRPC","protocolVersion":"2.0"}]}`, "supports A2A version .2.0.", 404, problem.ExitUntrusted},
 		"a card without a name":    {`{"version":"1","url":"URL/"}`, "card has no name", 404, problem.ExitUntrusted},
 		"neither":                  {"", "/card: 404", 404, problem.ExitNotFound},
 		"refused, neither":         {"", "/card: 403", 403, problem.ExitRefused},

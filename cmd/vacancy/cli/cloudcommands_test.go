@@ -107,7 +107,7 @@ func TestDestroyTellsAndAsksBeforeAnythingGoes(t *testing.T) {
 	}
 	code, out, errs := s.run("dev\n", "destroy", "--stage", "dev")
 	const want = "stage dev is removed: vacancy-dev-functions, vacancy-dev-data\nkept  AWS::DynamoDB::GlobalTable  rows-1\n" +
-		"a new stage of this name does not use what was kept: it gets tables, a bucket and keys of its own\n"
+		"a new stage of this name gets its own tables, bucket and keys; it does not use the kept ones\n"
 	if code != 0 || out != want {
 		t.Errorf("destroy answered with the name = exit %d, %q, %q; want %q", code, out, errs, want)
 	}

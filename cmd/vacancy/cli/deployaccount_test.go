@@ -216,9 +216,9 @@ func TestADeployThatAWSWouldRefuseCreatesNothing(t *testing.T) {
 		flags  string
 		want   []string
 	}{
-		"quota 10": {func(a *account) { a.limit = 10 }, "", []string{"quota: the stage is to reserve ", "Lambda wants 10 left of the 10",
+		"quota 10": {func(a *account) { a.limit = 10 }, "", []string{"quota: the stage must reserve ", "Lambda requires that 10 of the 10",
 			"--context reserve=false (then only the account's quota bounds", "https://eu-west-1.console.aws.amazon.com/servicequotas/home/services/lambda/quotas/L-B99A9384", "--desired-value 1000"}},
-		"quota 50":                       {func(a *account) { a.limit = 50 }, "", []string{"Lambda wants 50 left of the 50", "--context reserve=false"}},
+		"quota 50":                       {func(a *account) { a.limit = 50 }, "", []string{"Lambda requires that 50 of the 50", "--context reserve=false"}},
 		"a quota that the standard fits": {func(a *account) { a.limit = 150 }, "--context worstDay=200", []string{"quota: ", "or reserve less: vacancy deploy --stage dev --context worstDay=20"}},
 		"no Function URLs":               {func(a *account) { a.lacks = "AWS::Lambda::Url" }, "", []string{"resource types: CloudFormation has no AWS::Lambda::Url in Region eu-west-1", "export AWS_REGION=us-east-1"}},
 		"no CloudFront":                  {func(a *account) { a.lacks = "AWS::CloudFront::Distribution" }, "", []string{"AWS::CloudFront::Distribution", "vacancy deploy --stage dev --no-edge"}},

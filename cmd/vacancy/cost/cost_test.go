@@ -252,7 +252,7 @@ func TestReadTemplatesTakesWhatTheOperatorChose(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ReadTemplates() (-want +got):\n%s", diff)
 	}
-	const words = "function former is of another release"
+	const words = "function former is from another release"
 	if d := cost.WorstDay(got, cost.ListPrices(), cost.DefaultBounds()); !slices.ContainsFunc(d.Unbounded, func(u string) bool { return strings.Contains(u, words) }) {
 		t.Errorf("WorstDay() does not say that %s: %v", words, d.Unbounded)
 	}

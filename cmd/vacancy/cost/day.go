@@ -103,7 +103,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 		return
 	}
 	if f.MemoryMB == 0 {
-		d.Unbounded = append(d.Unbounded, fmt.Sprintf("function %s is of another release: what it costs is unknown here", f.Name))
+		d.Unbounded = append(d.Unbounded, fmt.Sprintf("function %s is from another release: its cost is unknown", f.Name))
 		return
 	}
 	if f.Reserved == nil {
@@ -116,7 +116,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 	}
 	if f.Runs > 0 && !f.URL { // requests may start a function with a URL all day
 		busy := min(f.Runs*f.Seconds, *f.Reserved*aDay)
-		d.Lines = append(d.Lines, l.line(f.Name+": compute", compute(f), float64(busy)*gigabytes(f), "each run takes all the time that it may",
+		d.Lines = append(d.Lines, l.line(f.Name+": compute", compute(f), float64(busy)*gigabytes(f), "each run takes its whole timeout",
 			"%d runs x %d s x %d MB", f.Runs, f.Seconds, f.MemoryMB))
 		return
 	}
@@ -132,17 +132,17 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 		starts := tasks + waits + notices
 		requests := requestsOfMessage*tasks + requestsOfWait*waits + requestsOfMessage*notices
 		d.Lines = append(d.Lines, l.line(f.Name+": requests to its queues", QueueRequests, requests*aDay,
-			"each message is sent, received and deleted by itself, and each instance lets messages without room come again all the time", "%s requests a second x 86,400 s", number(round(requests))),
+			"each message is sent, received and deleted alone, and each instance retries messages whose turns cannot start yet all the time", "%s requests a second x 86,400 s", number(round(requests))),
 			l.line(f.Name+": fair requests to its queue of notices", FairRequests, requestsOfMessage*notices*aDay,
 				"each notice names its sender", "%d x %s messages a second x 86,400 s", requestsOfMessage, number(round(notices))),
-			l.line(f.Name+": requests", LambdaRequests, starts*aDay, "each message starts the function, and again if its turn has no room", "%s a second x 86,400 s", number(round(starts))))
+			l.line(f.Name+": requests", LambdaRequests, starts*aDay, "each message starts the function, and so does each retry", "%s a second x 86,400 s", number(round(starts))))
 	case f.URL || f.Invoked:
 		d.Lines = append(d.Lines, l.line(f.Name+": requests", LambdaRequests, requests, "requests beyond this limit are refused and cost nothing", rate, *f.Reserved, perConcurrency))
 	default:
 		return // a stream starts it, in batches
 	}
 	d.Lines = append(d.Lines,
-		l.line(f.Name+": log lines", LogBytes, n*quietLines*aDay*(b.LineBytes+logOverhead)/gib, "requests that write nothing are summed up beyond this",
+		l.line(f.Name+": log lines", LogBytes, n*quietLines*aDay*(b.LineBytes+logOverhead)/gib, "further lines of requests that write nothing are summarized",
 			"(%s + %d bytes) x %d x %s a second x 86,400 s", number(b.LineBytes), logOverhead, *f.Reserved, number(quietLines)))
 	if f.Puts > 0 {
 		const assumes, formula = "every instance reaches its limit all day", "%d instances x %s a second x 86,400 s"
@@ -165,7 +165,7 @@ func (d *Day) function(f Function, s Shape, l List, b Bounds) {
 		// Transfer to CloudFront is free. CloudFront's own price is listed separately.
 		return
 	}
-	page, assumes := float64(largestRefusal), "without the operator's key an answer is a refusal"
+	page, assumes := float64(largestRefusal), "every request without the operator's key is refused"
 	if f.Name == functions.Message.Name || f.Name == functions.Agent.Name {
 		page, assumes = largestPage, "every answer is the largest card that a host takes"
 	}
@@ -226,7 +226,7 @@ func (d *Day) step(f Function, s Shape, l List, b Bounds) {
 	format := "%s parents x %s attempts"
 	d.Lines = append(d.Lines,
 		l.line(f.Name+": requests", LambdaRequests, attempts, "", format, number(parents), number(b.Attempts)),
-		l.line(f.Name+": compute", compute(f), attempts*float64(f.Seconds)*gigabytes(f), "each takes all the time that it may",
+		l.line(f.Name+": compute", compute(f), attempts*float64(f.Seconds)*gigabytes(f), "each attempt takes its whole timeout",
 			format+" x %d s x %d MB", number(parents), number(b.Attempts), f.Seconds, f.MemoryMB),
 		l.line(f.Name+": log lines", LogBytes, attempts*(b.LineBytes+logOverhead)/gib, "", format+" x (%s + %d bytes)",
 			number(parents), number(b.Attempts), number(b.LineBytes), logOverhead))
@@ -283,7 +283,7 @@ func (d *Day) data(s Shape, l List, b Bounds) {
 		l.line("its backup", TableBackups, gb/aMonth, "", "%s GB / %v days", number(round(gb)), aMonth))
 	if !s.Edge {
 		d.Lines = append(d.Lines, l.line("texts to the Internet", TransferOut, (read+written)*aDay/gib,
-			"answers were read or written before, 4 KB and 1 KB a unit", "(%s + %s bytes a second) x 86,400 s / 2^30", number(read), number(written)))
+			"answers consist of data that was read or written, 4 KB and 1 KB a unit", "(%s + %s bytes a second) x 86,400 s / 2^30", number(read), number(written)))
 	}
 }
 
@@ -342,7 +342,7 @@ func (d *Day) addUnbounded(s Shape, l List) {
 			"models: vacants without a tenant, and all vacants at Bedrock, cost at most $%s more (context value modelBudget); other models of tenants cost what their budgets allow (vacancy budget)", number(s.ModelUSD)))
 	}
 	d.Unbounded = append(d.Unbounded,
-		"DynamoDB keeps its ceilings as targets: bursts of saved-up capacity may pass them for minutes",
+		"DynamoDB treats its ceilings as targets: bursts may exceed them for minutes",
 		"every month after: rows are never deleted, so storage and backup grow with every accepted call",
 		fmt.Sprintf("files in workspaces: their bytes are stored at %s, at most 1 GB for each account", l.Prices[BlobStorage].words()),
 		fmt.Sprintf("usage of the day before: two files in the bucket for each account that was used, at %s", l.Prices[BlobWrites].words()),

@@ -171,7 +171,7 @@ func Derive(c Choice) (Limits, error) {
 	}
 	if maxThink := maxThinkInstances(l[functions.Message.Name]); l[functions.Think.Name] > maxThink {
 		if _, set := c.Set[functions.Think.Name]; set {
-			return nil, problem.Invalid("limits", fmt.Sprintf("%s:%d at most, two less than message, so that models never fill the way of calls", functions.Think.Name, maxThink), fmt.Sprintf("%s:%d", functions.Think.Name, l[functions.Think.Name]))
+			return nil, problem.Invalid("limits", fmt.Sprintf("%s:%d at most, two less than message, so that models never occupy all instances that calls need", functions.Think.Name, maxThink), fmt.Sprintf("%s:%d", functions.Think.Name, l[functions.Think.Name]))
 		}
 		l[functions.Think.Name] = maxThink
 	}

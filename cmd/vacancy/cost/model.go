@@ -51,7 +51,7 @@ func (m Model) Calls(s Shape, l List, n float64, edge bool) []Line {
 		l.line("rows written", WriteUnits, n*m.WriteUnits, "both rows at most 1 KB; a refused write costs as much",
 			"%s units x %s %s", number(m.WriteUnits), number(n), calls),
 		l.line("reads", ReadUnits, n*(m.ReadUnits+m.ColdShare*m.ColdReads),
-			"record, revocations and two tips, none remembered, and an instance's text key; strongly consistent, at most 4 KB each",
+			"record, revocations and two tips, none of them cached, and an instance's text key; strongly consistent, at most 4 KB each",
 			"(%s units + %s cold x %s) x %s %s", number(m.ReadUnits), number(m.ColdShare), number(m.ColdReads), number(n), calls),
 		l.line("stream of rows", StreamReads, n*m.WriteUnits, "read by Lambda, which is free; the filter wakes no function for new rows",
 			"%s records x %s %s", number(m.WriteUnits), number(n), calls),

@@ -104,7 +104,7 @@ func (f Facts) quota() Check {
 	case q.Limit == 0:
 		return uncheckedWarning(errors.New("no limit of the account is known to Lambda"))
 	case more > 0 && q.Unreserved-more < left:
-		return fail(f.raiseQuota(left), "the stage is to reserve %d concurrent executions, %d more than it has, and Lambda wants %d left of the %d of this account that are not reserved", wanted, more, left, q.Unreserved)
+		return fail(f.raiseQuota(left), "the stage must reserve %d concurrent executions, %d more than now, but Lambda requires that %d of the %d unreserved executions of this account stay unreserved", wanted, more, left, q.Unreserved)
 	case !f.Settings.Reserve:
 		return ok("the stage reserves none of %d concurrent executions: worker may take %d of them, and a stream takes one for up to 14 minutes", q.Limit, f.Limits[functions.Worker.Name])
 	case q.Deployed:
@@ -154,9 +154,9 @@ func ConfirmMail(topic, address string) string {
 func (f Facts) roles() Check {
 	switch s := f.Roles; {
 	case s.Err != nil:
-		return fail("aws iam simulate-custom-policy help    # these credentials need iam:SimulateCustomPolicy", "AWS cannot be asked: %s", s.Err)
+		return fail("aws iam simulate-custom-policy help    # these credentials need iam:SimulateCustomPolicy", "AWS did not simulate the policies: %s", s.Err)
 	case len(s.Wrong) > 0:
-		return fail("report it: a role of this release is wrong", "AWS decides %d of %d calls otherwise, such as %s", len(s.Wrong), s.Calls, s.Wrong[0])
+		return fail("report it: a role of this release is wrong", "AWS decides %d of %d calls differently than intended, such as %s", len(s.Wrong), s.Calls, s.Wrong[0])
 	default:
 		return ok("AWS decides all %d calls as the roles of this release intend", s.Calls)
 	}

@@ -99,11 +99,11 @@ func fail(fix, cause string, args ...any) Check {
 
 // unreadFailure returns a failed check for facts that AWS did not return.
 func unreadFailure(err error) Check {
-	return fail("aws sts get-caller-identity    # these credentials need leave to read it", "it cannot be read: %s", err)
+	return fail("aws sts get-caller-identity    # these credentials need permission to read it", "it cannot be read: %s", err)
 }
 
 // uncheckedWarning returns a warning about facts of the account that AWS did not return. It is not a
 // failure, because a deployment may succeed without the permission to read them.
 func uncheckedWarning(err error) Check {
-	return warn("aws sts get-caller-identity    # these credentials need leave to read it", "it was not checked: %s", problem.PlainMessage(err))
+	return warn("aws sts get-caller-identity    # these credentials need permission to read it", "it was not checked: %s", problem.PlainMessage(err))
 }

@@ -91,7 +91,7 @@ func (f Facts) seal() Check {
 	k := f.Seal
 	switch {
 	case k.Absent:
-		return skip("stack data says no sealing key")
+		return skip("the stack data has no output with a sealing key")
 	case k.Err != nil:
 		return unreadFailure(k.Err)
 	}

@@ -131,7 +131,7 @@ func (l Local) data() Check {
 
 func (l Local) names() Check {
 	if len(l.Alike) > 0 {
-		return warn("vacancy update "+l.Alike[0]+" name=OTHER"+l.Flag, "names differ only by upper and lower case, which an earlier vacancy allowed: %s", strings.Join(l.Alike, ", "))
+		return warn("vacancy update "+l.Alike[0]+" name=OTHER"+l.Flag, "names differ only by upper and lower case, which an earlier version of vacancy allowed: %s", strings.Join(l.Alike, ", "))
 	}
 	return ok("no two names differ only by upper and lower case")
 }

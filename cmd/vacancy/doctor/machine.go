@@ -67,9 +67,9 @@ func (f Facts) credentials() Check {
 	case Denied:
 		return fail("aws sts get-caller-identity    # check AWS_PROFILE and the keys", "AWS refuses these credentials: %s", a.Err)
 	case Skewed:
-		return fail(timeFix, "AWS refuses the signature for its time; see the clock below")
+		return fail(timeFix, "AWS refuses the signature because of its time; see the check of the clock below")
 	case NoRegion:
-		return skip("no Region to ask in")
+		return skip("no AWS Region is set")
 	}
 	return fail("curl -sSI https://sts.amazonaws.com    # then look at the network and AWS_ENDPOINT_URL", "AWS cannot be reached: %s", a.Err)
 }
@@ -98,7 +98,7 @@ const (
 
 func (f Facts) clock() Check {
 	if !f.Clock.Seen {
-		return skip("no answer of AWS to compare it with")
+		return skip("AWS sent no answer to compare the clock with")
 	}
 	skew := f.Clock.Skew.Round(time.Second)
 	side := "ahead of"

@@ -52,7 +52,7 @@ func TestAgentsOfAHostAreLookedAt(t *testing.T) {
 	want := doctor.Models{Agents: []doctor.ModelAgent{
 		{Name: "paid", Tenant: "acme"}, {Name: "plain", Tenant: "acme"}, {Name: "rock", Tenant: "acme", Bedrock: []string{"amazon.nova-pro-v1:0", "amazon.nova-lite-v1:0"}},
 		{Name: "signed", Tenant: "acme", Missing: "signs"}, {Name: "trial", Tenant: "acme", Mock: true},
-		{Name: "unsold", Tenant: "acme", Unpriced: "model: expected a model in the host's table of models, because the operator pays for it: the operator adds it with vacancy models set FILE, got anthropic:claude-haiku-4-5"},
+		{Name: "unsold", Tenant: "acme", Unpriced: "model: expected a model in the host's table of models, because the operator pays for it; the operator can add a model with vacancy models set FILE, got anthropic:claude-haiku-4-5"},
 	}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateErrors()); diff != "" {
 		t.Errorf("LookModels() (-want +got):\n%s", diff)

@@ -54,11 +54,11 @@ func (f Facts) tableThere(t Table) Check {
 func (f Facts) tableKeys(short string, t Table) Check {
 	want := layout(short)
 	if !slices.Equal(want, t.Keys) {
-		return fail("vacancy deploy --stage OTHER    # a key schema cannot be changed; this table is not of our making",
+		return fail("vacancy deploy --stage OTHER    # a key schema cannot be changed; vacancy did not create this table",
 			"the keys of %s are %s, expected %s", t.Name, strings.Join(t.Keys, ", "), strings.Join(want, ", "))
 	}
 	if short == DocsTable && !slices.ContainsFunc(t.Indexes, func(i Index) bool { return i.Name == index }) {
-		return fail("vacancy deploy --stage OTHER    # this table is not of our making", "%s has no index %q", t.Name, index)
+		return fail("vacancy deploy --stage OTHER    # vacancy did not create this table", "%s has no index %q", t.Name, index)
 	}
 	return ok("%s", strings.Join(t.Keys, ", "))
 }
@@ -76,7 +76,7 @@ func (f Facts) tableProtection(short string, t Table) Check {
 	case t.DeletionProtection:
 		return ok("on")
 	case !f.Settings.RetainData:
-		return skip("the stage was deployed with keep=false: its data goes with it")
+		return skip("the stage was deployed with keep=false: its data is deleted with it")
 	}
 	return fail(fmt.Sprintf("aws dynamodb update-table --table-name %s --deletion-protection-enabled", t.Name), "%s can be deleted by one request", t.Name)
 }

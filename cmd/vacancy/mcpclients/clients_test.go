@@ -159,7 +159,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 		{"cursor", "{\n \"mcpServers\": [],\n}", "line 2: mcpServers: expected an object, got another value"},
 		{"cursor", "{\n \"mcpServers\": null\n}", "line 2: mcpServers: expected an object"},
 		{"cursor", "\n7", "line 2: the file: expected an object"},
-		{"cursor", "{\"mcpServers\": {},\n\"mcpServers\": {}}", "line 2: mcpServers is there twice"},
+		{"cursor", "{\"mcpServers\": {},\n\"mcpServers\": {}}", "line 2: mcpServers occurs twice"},
 		{"cursor", "// only a comment", "line 1, column "},
 		{"cursor", "{} {}", "line 1, column 4: "},
 		{"zed", strings.Repeat("[", 2000), "line 1: more than 1000 brackets are open"},

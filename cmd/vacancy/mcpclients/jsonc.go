@@ -160,7 +160,7 @@ func member(file []byte, o *hujson.Object, name string) (found *hujson.Value, er
 			continue
 		}
 		if found != nil {
-			return nil, atLine(file, m.Name.StartOffset, "%s is there twice", name)
+			return nil, atLine(file, m.Name.StartOffset, "%s occurs twice", name)
 		}
 		found = &m.Value
 	}
@@ -227,7 +227,7 @@ func (c *Client) compare(before, after map[string]any, e Entry) error {
 	}
 	object[e.Name] = plain([]field{{e.Name, c.value(e)}})[e.Name]
 	if !reflect.DeepEqual(before, after) {
-		return problem.New(problem.Internal, "the changed file would say something else")
+		return problem.New(problem.Internal, "the change would affect more than the entry")
 	}
 	return nil
 }

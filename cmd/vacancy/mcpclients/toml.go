@@ -60,7 +60,7 @@ func (c *Client) mergeTOML(old []byte, e Entry) (merged []byte, replaced bool, e
 	merged = apply(old, regions...)
 	after, err := decodeTOML(merged)
 	if err != nil {
-		return nil, false, problem.New(problem.Usage, "its tables of %s are written in a way that no table can be added to: add the entry by hand (%s)", strings.Join(c.Table, "."), problem.AsError(err).Text())
+		return nil, false, problem.New(problem.Usage, "cannot add a table to %s as the file is written: add the entry by hand (%s)", strings.Join(c.Table, "."), problem.AsError(err).Text())
 	}
 	return merged, replaced, c.compare(before, after, e)
 }
@@ -109,7 +109,7 @@ func (c *Client) regions(b []byte, name string) (regions []change, err error) {
 			case inside:
 				regions[len(regions)-1].end = lineEnd(b, int(x.Raw.Offset+x.Raw.Length))
 			case hasPrefix(whole, path):
-				return nil, atLine(b, offset, "the entry %s is not a table of its own; take it out, or change it by hand", name)
+				return nil, atLine(b, offset, "expected a separate table for the entry %s; remove the entry, or change it by hand", name)
 			case hasPrefix(path, whole):
 				return nil, atLine(b, offset, "%s: expected tables such as [%s], got a value", strings.Join(whole, "."), strings.Join(path, "."))
 			}

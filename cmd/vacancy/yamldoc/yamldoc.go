@@ -42,7 +42,7 @@ func JSON(doc []byte) (json.RawMessage, error) {
 	}
 	b, err := json.Marshal(v)
 	if err != nil {
-		return nil, problem.Wrap(problem.Usage, err, "it has no form in JSON")
+		return nil, problem.Wrap(problem.Usage, err, "it cannot be converted to JSON")
 	}
 	return b, nil
 }
@@ -80,7 +80,7 @@ func plain(n *yaml.Node, depth int) (any, error) {
 	case yaml.ScalarNode:
 		return plainScalar(n)
 	}
-	return nil, problem.New(problem.Usage, "line %d: aliases are not taken; write it out", n.Line)
+	return nil, problem.New(problem.Usage, "line %d: aliases are not supported; repeat the value", n.Line)
 }
 
 func plainMap(n *yaml.Node, depth int) (any, error) {
@@ -91,7 +91,7 @@ func plainMap(n *yaml.Node, depth int) (any, error) {
 			return nil, problem.New(problem.Usage, "line %d: expected a name, got %.80q", key.Line, key.Value)
 		}
 		if _, twice := m[key.Value]; twice {
-			return nil, problem.New(problem.Usage, "line %d: %.80q is there twice", key.Line, key.Value)
+			return nil, problem.New(problem.Usage, "line %d: %.80q occurs twice", key.Line, key.Value)
 		}
 		v, err := plain(n.Content[i+1], depth+1)
 		if err != nil {

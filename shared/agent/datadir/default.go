@@ -25,7 +25,7 @@ func (h *Dir) Default() (name string, told bool, err error) {
 		return "", false, nil
 	}
 	if err != nil {
-		return "", false, problem.Wrap(problem.Unavailable, err, "which identity is the default cannot be read")
+		return "", false, problem.Wrap(problem.Unavailable, err, "cannot read the default identity")
 	}
 	name, rest, _ := strings.Cut(string(b), "\n")
 	if CheckName(name) != nil {

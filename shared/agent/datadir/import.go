@@ -153,7 +153,7 @@ func referenceKey(dir, seed string, stdin io.Reader) (*identity.Key, error) {
 	}
 	if doc.Seed == "" && (doc.Storage == storageKeyring || doc.Storage == "") {
 		name := filepath.Base(dir)
-		return nil, problem.New(problem.NotFound, "%s keeps its seed in the keyring of the operating system; take it out beside the import: keyring get vacant.cli %s | vacancy init %s --import %s --seed -", path, name, name, dir)
+		return nil, problem.New(problem.NotFound, "%s stores its seed in the keyring of the operating system; pass the seed to the import: keyring get vacant.cli %s | vacancy init %s --import %s --seed -", path, name, name, dir)
 	}
 	if doc.Seed == "" {
 		return nil, problem.New(problem.Damaged, "%s has no seed_hex", path)

@@ -122,7 +122,7 @@ func TestOtherContentIsRefused(t *testing.T) {
 		"a byte too many":       {"viewer", withParts("m", `{"text":"x"},`+file("image/png", 256<<10)), "-32600", "parts: expected at most 262144 bytes of texts and files together, got 262145"},
 		"base64 that is not":    {"viewer", withParts("m", `{"raw":"?","mediaType":"image/png"}`), "-32602", "parts[0].raw: expected base64"},
 		"many parts":            {"viewer", withParts("m", strings.Repeat(file("image/png", 1)+",", 64)+file("image/png", 1)), "-32602", "parts: expected at most 64, got more"},
-		"a file in an envelope": {"viewer", strings.Replace(params1(w.signer().envelope(w.echo.ID, 1, identity.Hash{}, "hi", "", ""), ""), `"parts":[`, `"parts":[`+file("image/png", 1)+`,`, 1), "-32602", "parts[0]: expected text, as all that a signature covers, got raw"},
+		"a file in an envelope": {"viewer", strings.Replace(params1(w.signer().envelope(w.echo.ID, 1, identity.Hash{}, "hi", "", ""), ""), `"parts":[`, `"parts":[`+file("image/png", 1)+`,`, 1), "-32602", "parts[0]: expected a text part, because an envelope signs only text, got raw"},
 		"a long name":           {"viewer", withParts("m", `{"text":"x","filename":"`+strings.Repeat("\u2028", 100<<10)+`"}`), "-32600", "message: expected at most 352256 bytes in the form in which a task is stored, got "},
 		"text that grows":       {"viewer", withParts("m", `{"text":"`+strings.Repeat("\u2028", 80<<10)+`"}`), "-32600", "message: expected at most 352256 bytes in the form in which a task is stored, got "},
 		"too much text":         {"viewer", withParts("m", fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", 300<<10))), "-32600", "parts: expected at most"},

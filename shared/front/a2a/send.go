@@ -62,7 +62,7 @@ func (d *api) send(r *request, params []byte) error {
 		case before.Status.State.Terminal():
 			return faultf(unsupported, "task "+before.ID+" has ended ("+string(before.Status.State)+"); send a message without taskId")
 		}
-		return faultf(taskBusy, "task "+before.ID+" is at work on the message before; wait for its end, or cancel it")
+		return faultf(taskBusy, "task "+before.ID+" is still answering the previous message; wait until it ends, or cancel it")
 	}
 	if err != nil {
 		return err

@@ -139,10 +139,10 @@ func Handler(b *billing.Billing, receipts *Receipts, payments billing.Payments, 
 }
 
 func (d *api) tenants(s op.Server) []op.Route {
-	return slices.Concat(d.twinRoutes(s), []op.Route{op.On(s, GetHost, d.host)}, op.RoutesIf(d.payments != nil, "this host takes no payments",
+	return slices.Concat(d.twinRoutes(s), []op.Route{op.On(s, GetHost, d.host)}, op.RoutesIf(d.payments != nil, "this host does not accept payments",
 		op.On(s, MakePayment, d.pay),
-		op.Handle(op.Spec{Method: "GET", Path: billing.CheckoutPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "receives a payer who returns from the checkout", Gives: []string{"text/plain"}, Answer: "A sentence for the payer."}, d.showCheckoutReturn),
-		op.Handle(op.Spec{Method: "POST", Path: StripePath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "takes webhooks of Stripe, by their signature"}, d.stripe)))
+		op.Handle(op.Spec{Method: "GET", Path: billing.CheckoutPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows a message to a payer who returns from the checkout", Gives: []string{"text/plain"}, Answer: "A sentence for the payer."}, d.showCheckoutReturn),
+		op.Handle(op.Spec{Method: "POST", Path: StripePath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "receives signed webhooks from Stripe"}, d.stripe)))
 }
 
 // Operations lists the operations of a host on which all features are enabled.

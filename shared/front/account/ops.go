@@ -50,11 +50,11 @@ var (
 	SetTaskLifetime  = op.Op[With[Seconds], Account]{Method: "PUT", Path: one + "/task-lifetime", Limit: maxBody, Doc: "sets the time for which finished tasks of an account can be read"}
 	SuspendAccount   = op.Op[With[Note], Account]{Method: "POST", Path: one + "/suspend", Limit: maxBody, Doc: "suspends an account: its calls are refused"}
 	ResumeAccount    = op.Op[With[Note], Account]{Method: "POST", Path: one + "/resume", Limit: maxBody, Doc: "lets a suspended account pay again"}
-	AddIssuer        = op.Op[op.Body[NewIssuer], billing.Issuer]{Method: "POST", Path: issuersPath, Status: http.StatusCreated, Limit: maxBody, Doc: "accepts an issuer's tokens for an account, or changes which of them"}
+	AddIssuer        = op.Op[op.Body[NewIssuer], billing.Issuer]{Method: "POST", Path: issuersPath, Status: http.StatusCreated, Limit: maxBody, Doc: "accepts an issuer's tokens for an account, or changes which tokens are accepted"}
 	ListIssuers      = op.Op[op.None, Issuers]{Method: "GET", Path: issuersPath, Doc: "lists the issuers whose tokens the host accepts"}
 	ShowIssuer       = op.Op[OneIssuer, billing.Issuer]{Method: "GET", Path: oneIssuer, Doc: "shows an issuer whose tokens the host accepts"}
 	RemoveIssuer     = op.Op[OneIssuer, billing.Issuer]{Method: "DELETE", Path: oneIssuer, Doc: "stops accepting an issuer's tokens, from the next request on"}
-	ForgetSubject    = op.Op[OneSubject, billing.NamedSubject]{Method: "DELETE", Path: one + "/subjects/{subject}", Doc: "deletes the stored name of a subject, which rows do not contain"}
+	ForgetSubject    = op.Op[OneSubject, billing.NamedSubject]{Method: "DELETE", Path: one + "/subjects/{subject}", Doc: "deletes the stored name of a subject; rows contain only the subject's id"}
 	GetOperatorUsage = op.Op[Span, Usage]{Method: "GET", Path: "/v1/admin/usage", Doc: "sums up the usage of the operator's own vacants"}
 )
 
@@ -83,7 +83,7 @@ const aReceipt = "shows the receipt of a call to its caller (Vacancy-Caller), it
 
 // The operations that only tenants use.
 var (
-	GetHost     = op.Op[op.None, Host]{Method: "GET", Path: TenantPath + "/host", Access: op.Access{Anybody: true}, Doc: "shows the identity that claims name"}
+	GetHost     = op.Op[op.None, Host]{Method: "GET", Path: TenantPath + "/host", Access: op.Access{Anybody: true}, Doc: "shows the host id that claims must name"}
 	MakePayment = op.Op[Payment, billing.Checkout]{Method: "POST", Path: billing.CheckoutPath, Status: http.StatusCreated, Access: op.Access{Key: billing.Demand{Scope: billing.ScopeManage}}, Limit: maxBody, Doc: "creates a checkout page on which the tenant pays by card, once per idempotency key"}
 )
 

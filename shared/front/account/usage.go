@@ -112,7 +112,7 @@ func parseDay(field, s string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, problem.Invalid(field, "a UTC day such as 2026-11-24, or an hour of one such as 2026-11-24T15", httpapi.Clip(s))
+	return time.Time{}, problem.Invalid(field, "a UTC day such as 2026-11-24, or a UTC hour such as 2026-11-24T15", httpapi.Clip(s))
 }
 
 // usageGroups sums up hours of usage. grouping is one of ByHour to BySubject.

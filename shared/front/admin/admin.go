@@ -276,7 +276,7 @@ func (d *api) create(ctx context.Context, in op.Body[Creation]) (Vacant, error) 
 	}
 	if tenant, ok := askerOf(ctx).OfTenant(); ok { // tenants may create only vacants of their own
 		if spec.Tenant != "" && spec.Tenant != tenant {
-			return Vacant{}, problem.New(problem.Forbidden, "tenant: expected %s, whose key this is, or none, got %s", tenant, clip(spec.Tenant))
+			return Vacant{}, problem.New(problem.Forbidden, "tenant: expected %s, the tenant of this key, or none, got %s", tenant, clip(spec.Tenant))
 		}
 		spec.Tenant = tenant
 	}

@@ -63,7 +63,7 @@ func (d *api) makeChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, e
 	switch {
 	case len(endpoints) == 0:
 	case spec.Outbound == composite.NoExternal:
-		return Spawned{}, problem.Invalid("outbound", "parent-permitted or unrestricted for a child whose substrate is at a URL, which could not answer else", string(spec.Outbound))
+		return Spawned{}, problem.Invalid("outbound", "parent-permitted or unrestricted for a child whose substrate is at a URL, because it could not answer otherwise", string(spec.Outbound))
 	case spec.Outbound == composite.ParentPermitted:
 		spec.Tools = slices.Clone(spec.Tools)
 		for _, endpoint := range endpoints {

@@ -112,7 +112,7 @@ func (c Client) Call(ctx context.Context, method, path string, header http.Heade
 func (c Client) send(ctx context.Context, method, path string, header http.Header, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, problem.Wrap(problem.Usage, err, "no request can be made of %s", path)
+		return nil, problem.Wrap(problem.Usage, err, "%s is not a valid request path", path)
 	}
 	maps.Copy(req.Header, header)
 	if c.Key != "" {
@@ -124,7 +124,7 @@ func (c Client) send(ctx context.Context, method, path string, header http.Heade
 	resp, err := c.HTTP.Do(req)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, problem.Wrap(problem.Canceled, err, "the host was not waited for")
+		return nil, problem.Wrap(problem.Canceled, err, "the request was canceled before the host answered")
 	case err != nil:
 		return nil, problem.Wrap(problem.Unavailable, err, "the host cannot be reached")
 	case resp.StatusCode < http.StatusMultipleChoices:
@@ -133,7 +133,7 @@ func (c Client) send(ctx context.Context, method, path string, header http.Heade
 	defer resp.Body.Close()
 	if resp.StatusCode < http.StatusBadRequest {
 		// The credentials are only for this handler.
-		return nil, problem.New(problem.Forbidden, "the host redirects to %.200q, which is not followed", resp.Header.Get("Location"))
+		return nil, problem.New(problem.Forbidden, "the host redirects to %.200q; redirects are not followed", resp.Header.Get("Location"))
 	}
 	var r httpapi.Refusal
 	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))

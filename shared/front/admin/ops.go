@@ -37,7 +37,7 @@ var (
 	CreateVacant    = op.Op[op.Body[Creation], Vacant]{Method: "POST", Path: vacantsPath, Status: http.StatusCreated, Access: changes, Limit: maxCreation, Wipe: true, Doc: "creates a vacant"}
 	ListVacants     = op.Op[VacantList, VacantPage]{Method: "GET", Path: vacantsPath, Access: reads, Doc: "lists vacants by name"}
 	ShowVacant      = op.Op[VacantRequest, Vacant]{Method: "GET", Path: vacantPath, Access: reads, Doc: "shows a vacant"}
-	UpdateVacant    = op.Op[With[Update], Vacant]{Method: "PATCH", Path: vacantPath, Access: changes, Doc: "changes a vacant; 409 if it changed since seen"}
+	UpdateVacant    = op.Op[With[Update], Vacant]{Method: "PATCH", Path: vacantPath, Access: changes, Doc: "changes a vacant; 409 if it has changed since the time in seen"}
 	DeleteVacant    = op.Op[VacantRequest, Vacant]{Method: "DELETE", Path: vacantPath, Access: changes, Doc: "deletes an archived vacant permanently"}
 	CheckVacant     = op.Op[VacantRequest, Check]{Method: "POST", Path: vacantPath + "/check", Access: changes, Doc: "checks a vacant's agent with one question"}
 	GetTools        = op.Op[VacantRequest, Tools]{Method: "GET", Path: vacantPath + "/tools", Access: reads, Doc: "shows the tools that a vacant's agent is offered, and the tools that are left out"}
@@ -67,7 +67,7 @@ var (
 	GetManifest    = op.Op[VacantRequest, Manifest]{Method: "GET", Path: vacantPath + "/manifest", Access: reads, Doc: "shows the manifest of a child"}
 	StoreManifest  = op.Op[With[op.Raw[composite.ManifestDocument]], Manifest]{Method: "POST", Path: vacantPath + "/manifest", Access: changes, Doc: "stores a manifest that parent and child have signed"}
 	SignGraduation = op.Op[With[GraduationRequest], GraduationSignature]{Method: "POST", Path: vacantPath + "/graduation-signature", Access: changes, Doc: "signs a request to graduate as parent or child"}
-	GetGraduation  = op.Op[Attempt, graduation.View]{Method: "GET", Path: vacantPath + "/graduation", Access: reads, Doc: "shows an attempt to graduate, the last if no position is named"}
+	GetGraduation  = op.Op[Attempt, graduation.View]{Method: "GET", Path: vacantPath + "/graduation", Access: reads, Doc: "shows a graduation attempt; without a position, the last attempt"}
 	GetGate        = op.Op[OfTenant, GatePolicy]{Method: "GET", Path: Prefix + "gate", Doc: "shows the policy of graduations"}
 	SetGate        = op.Op[TenantWith[op.Raw[gate.Policy]], GatePolicy]{Method: "PUT", Path: Prefix + "gate", Doc: "sets the policy of graduations"}
 )
@@ -111,7 +111,7 @@ func secretOps(path, what string) SecretOps {
 // payment provider (stripe, stripe-webhook).
 var (
 	AgentSecrets = secretOps(Prefix+"secrets", "the secrets of agents")
-	PaymentKeys  = secretOps(Prefix+"payments", "the keys of the provider of payments")
+	PaymentKeys  = secretOps(Prefix+"payments", "the keys of the payment provider")
 )
 
 // VacantRequest names a vacant by its name, its id or a prefix of its id.

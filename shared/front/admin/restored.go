@@ -32,7 +32,7 @@ func (d *api) raiseFloors(ctx context.Context, in RestoredFrom) (Restored, error
 	page := Restored{Vacants: raised.Vacants, Until: raised.Until, Next: next}
 	for _, err := range failed {
 		p := problem.AsError(err)
-		d.Log.LogAttrs(ctx, slog.LevelError, "not restored", slog.String("cause", p.Error()))
+		d.Log.LogAttrs(ctx, slog.LevelError, "floor not raised after a restore", slog.String("cause", p.Error()))
 		page.Failed = append(page.Failed, httpapi.Refusal{Detail: p.Text(), Code: p.Kind.String(), Field: p.Field})
 	}
 	return page, nil

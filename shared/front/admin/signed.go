@@ -104,7 +104,7 @@ func checkSubstrate(q *composite.SpawnRequest, parent *vacants.Record) error {
 	if s := spec.String(); s == defaultSubstrate || s == parent.Substrate && s != plan.Kind {
 		return nil
 	}
-	return problem.New(problem.Forbidden, "substrate: expected none, for the parent's, or %s; got %s; only the operator may choose others",
+	return problem.New(problem.Forbidden, "substrate: expected none (the parent's substrate) or %s, got %s; only the operator may choose another one",
 		defaultSubstrate, clip(q.Substrate))
 }
 
@@ -117,7 +117,7 @@ func childName(parent identity.ID, spawnRequest string) (string, error) {
 	}
 	name := spawnRequest + "-" + parent.Short()
 	if len(name) > registry.MaxName {
-		return "", problem.Invalid("name", fmt.Sprintf("at most %d letters, as the host puts -%s behind it", registry.MaxName-len(name)+len(spawnRequest), parent.Short()), strconv.Itoa(len(spawnRequest)))
+		return "", problem.Invalid("name", fmt.Sprintf("at most %d letters, because the host appends -%s", registry.MaxName-len(name)+len(spawnRequest), parent.Short()), strconv.Itoa(len(spawnRequest)))
 	}
 	return name, nil
 }

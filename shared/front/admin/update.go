@@ -80,7 +80,7 @@ func (d *api) failure(ctx context.Context, rec *vacants.Record, err error, began
 	}
 	failure := call.CauseOf(err, time.Since(began))
 	if askerOf(ctx) != vacants.Operator() { // the cause may contain internal addresses
-		d.Log.LogAttrs(ctx, slog.LevelInfo, "a tenant's agent fails its check", slog.String("vacant", rec.Name), slog.String("cause", failure.String()))
+		d.Log.LogAttrs(ctx, slog.LevelInfo, "a tenant's agent failed its check", slog.String("vacant", rec.Name), slog.String("cause", failure.String()))
 		failure.Text = problem.AsError(err).Text()
 	}
 	return failure, nil

@@ -102,7 +102,7 @@ func (d *api) publicRoutes(s op.Server) []op.Route {
 	slash := post
 	slash.Path += "/{$}"
 	routes := append(d.bookings(s), post, slash,
-		op.Handle(op.Spec{Method: "GET", Path: StatusPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows what the host offers by AGP", In: reflect.TypeFor[op.None](), Out: reflect.TypeFor[statusAnswer]()}, d.serveStatus))
+		op.Handle(op.Spec{Method: "GET", Path: StatusPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows the status of AGP on this host", In: reflect.TypeFor[op.None](), Out: reflect.TypeFor[statusAnswer]()}, d.serveStatus))
 	if d.Metrics {
 		routes = append(routes, d.metricsAt(MetricsPath, op.Access{Anybody: true}))
 	}
@@ -277,10 +277,10 @@ func (c *call) dispatch(ctx context.Context) (any, error) {
 		return nil, refuse("sender_mismatch", problem.Forbidden, "from: expected an agent of the key, got %s", httpapi.Clip(e.From))
 	}
 	if e.Intent == bookings.IntentConfirm && c.key.Tier != billing.Pro && c.key.Tier != billing.Enterprise {
-		return nil, refuse("tier_required", problem.Forbidden, "%s needs a key of tier pro or enterprise, this one is %s", e.Intent, c.key.Tier)
+		return nil, refuse("tier_required", problem.Forbidden, "%s needs a key of tier pro or enterprise; the tier of this key is %s", e.Intent, c.key.Tier)
 	}
 	if name, ok := strings.CutPrefix(e.To, networkPrefix); ok && name != "agnt" && name != "vacancy" {
-		return nil, refuse("unknown_destination", problem.NotFound, "to: no network %s here; expected %sagnt or a venue", httpapi.Clip(name), networkPrefix)
+		return nil, refuse("unknown_destination", problem.NotFound, "to: unknown network %s; expected %sagnt or a venue", httpapi.Clip(name), networkPrefix)
 	} else if !ok && e.Intent != bookings.IntentConfirm {
 		if _, err := c.venue(ctx, e.To); err != nil {
 			return nil, convertNotFound("unknown_destination", err)

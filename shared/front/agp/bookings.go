@@ -231,7 +231,7 @@ func (d *api) list(ctx context.Context, in BookingList) (page Bookings, err erro
 			}
 		}
 		if !allowed {
-			return page, problem.New(problem.NotFound, "no venue %.80q of yours", ref)
+			return page, problem.New(problem.NotFound, "you have no venue %.80q", ref)
 		}
 		if items, page.Next, err = d.Bookings.ListVenueBookings(ctx, v.ID, in.Cursor, maxPage); err != nil {
 			return page, err
@@ -305,7 +305,7 @@ func (d *api) move(ctx context.Context, in Moving) (Booking, error) {
 	}
 	b, err := d.find(ctx, in.ID, p)
 	if err == nil && !p.operator && !p.venue {
-		err = problem.New(problem.NotFound, "no such booking of a venue of yours")
+		err = problem.New(problem.NotFound, "your venues have no such booking")
 	}
 	if err == nil {
 		b, err = d.Bookings.Transition(ctx, b.ID, bookings.TransitionRequest{To: to, Actor: p.String(), AllowHostStates: p.operator, Reason: is.Reason, EventID: is.EventID})

@@ -69,7 +69,7 @@ func (c Client) Status(ctx context.Context) (json.RawMessage, error) {
 func (c Client) Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
 	raw, err := c.do(ctx, method, path, body, header)
 	if err == nil && into != nil && json.Unmarshal(raw, into) != nil {
-		err = problem.New(problem.Unavailable, "%s answers with other JSON", c.URL)
+		err = problem.New(problem.Unavailable, "%s answered with unexpected JSON", c.URL)
 	}
 	return err
 }

@@ -265,7 +265,7 @@ func (c *call) venue(ctx context.Context, ref string) (bookings.Venue, error) {
 	if c.key.Test {
 		v := bookings.TestVenue()
 		if ref != v.Slug && ref != v.AgentID() {
-			return v, problem.New(problem.NotFound, "a test key knows %s only, got %s", v.AgentID(), httpapi.Clip(ref))
+			return v, problem.New(problem.NotFound, "a test key can use only %s, got %s", v.AgentID(), httpapi.Clip(ref))
 		}
 		return v, nil
 	}

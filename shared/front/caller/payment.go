@@ -32,7 +32,7 @@ func Payment(r *http.Request) (c call.Credential, err error) {
 	if r.URL.RawQuery != "" {
 		query, err := url.ParseQuery(r.URL.RawQuery)
 		if err != nil && strings.Contains(r.URL.RawQuery, MaxPrice) {
-			return c, problem.Invalid(MaxPrice, "a query that decodes, because a part that does not is left out", httpapi.Clip(r.URL.RawQuery))
+			return c, problem.Invalid(MaxPrice, "a query that can be decoded completely", httpapi.Clip(r.URL.RawQuery))
 		}
 		if query.Has(MaxPrice) {
 			values, field = append(query[MaxPrice], values...), MaxPrice
@@ -44,7 +44,7 @@ func Payment(r *http.Request) (c call.Credential, err error) {
 	given := strings.Join(values, ", ")
 	n, err := strconv.ParseInt(given, 10, 64)
 	if err != nil || n < 0 || given[0] == '+' {
-		return c, problem.Invalid(field, "one whole number of micro-dollars from 0", httpapi.Clip(given))
+		return c, problem.Invalid(field, "one whole number of micro-dollars, 0 or more", httpapi.Clip(given))
 	}
 	maxPrice := money.Amount(n)
 	c.MaxPrice = &maxPrice

@@ -43,7 +43,7 @@ func Guard(secrets []string, next http.Handler) http.Handler {
 		r.Header.Del(viewerHeader)
 		if hashes != nil {
 			if !matchesSecret(hashes, given) {
-				httpapi.Fail(w, problem.New(problem.Forbidden, "this host answers at its public address only"))
+				httpapi.Fail(w, problem.New(problem.Forbidden, "this host accepts requests only at its public address"))
 				return
 			}
 			if len(viewer) == 1 {

@@ -26,7 +26,7 @@ func (l *readLimit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	over := l.spend(0) - float64(l.rate.Burst)
 	if over >= 0 {
 		wait := l.rate.clamp(over) + 1 // one nanosecond after the debt is refilled
-		refuse(w, r, wait, "too many requests of all callers together")
+		refuse(w, r, wait, "too many requests from all callers together")
 		return
 	}
 	usage := obs.UsageOf(r.Context())

@@ -85,6 +85,6 @@ func (p *pages) routes() []op.Route {
 		route("GET", "/rows", "lists rows of a stream", reflect.TypeFor[RowList](), reflect.TypeFor[RowsPage](), p.rows),
 		route("GET", "/doc", "shows a stored document", reflect.TypeFor[OneDoc](), reflect.TypeFor[DocPage](), p.doc),
 		route("GET", "/docs", "lists stored documents, or the keys that an index lists", reflect.TypeFor[DocList](), reflect.TypeFor[DocsPage](), p.docs),
-		route("POST", "/open", "opens the sealed key of a day's texts", reflect.TypeFor[op.Body[Sealed]](), reflect.TypeFor[Secret](), p.open),
+		route("POST", "/open", "decrypts the key of a day's texts", reflect.TypeFor[op.Body[Sealed]](), reflect.TypeFor[Secret](), p.open),
 	}
 }

@@ -206,10 +206,10 @@ func (p *pages) open(r *http.Request) (any, error) {
 	}
 	box, err := base64.StdEncoding.Strict().DecodeString(is.Box)
 	if err != nil || len(box) == 0 {
-		return nil, problem.Invalid("box", "a sealed box in base64", "something else")
+		return nil, problem.Invalid("box", "a sealed box in base64", "other data")
 	}
 	if !textkeys.IsVaultContext(is.Bound) {
-		return nil, problem.Wrap(problem.Forbidden, custody.ErrWithheld, "an export opens keys of texts, and nothing else")
+		return nil, problem.Wrap(problem.Forbidden, custody.ErrWithheld, "an export opens only text keys")
 	}
 	secret, err := p.Vault.Open(r.Context(), is.Bound, box)
 	if err != nil {
@@ -251,7 +251,7 @@ func queryOf(r *http.Request, request any) *query {
 		case !slices.Contains(names, name) && len(names) == 0:
 			q.refusalOf(clip(name), "no query", "one")
 		case !slices.Contains(names, name):
-			q.refusalOf(clip(name), strings.Join(names, ", "), "another member of the query")
+			q.refusalOf(clip(name), strings.Join(names, ", "), "an unknown parameter")
 		case len(given) != 1 || given[0] == "":
 			q.refusalOf(name, "a value, once", strconv.Itoa(len(given))+" times "+clip(given[0]))
 		}
@@ -284,7 +284,7 @@ func (q *query) list() store.Range {
 		r = store.Range{Partition: index, Index: true}
 	}
 	if r.Partition == "" {
-		q.refusalOf("partition", "one, or an index", "none")
+		q.refusalOf("partition", "a partition or an index", "none")
 	}
 	if q.err == nil && !documents.IsListed(r) {
 		q.err = problem.New(problem.Forbidden, "the documents of %.80q from %.80q to %.80q are not a list of an export", r.Partition, r.First, r.Last)

@@ -438,7 +438,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error)
 	case errors.As(err, &large):
 		return nil, problem.New(problem.TooLarge, "body: expected at most %d bytes", large.Limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, problem.New(problem.SlowBody, "the body did not come within %v", bodyTimeout)
+		return nil, problem.New(problem.SlowBody, "the body was not received within %v", bodyTimeout)
 	case err != nil:
 		return nil, problem.Wrap(problem.Malformed, err, "the body could not be read")
 	}

@@ -186,7 +186,7 @@ func parse(h http.Header, body []byte) (p posted, err error) {
 		return p, err
 	}
 	if len(p.messages) == 0 {
-		return p, problem.Invalid("the body", "a request, or several of them", "none")
+		return p, problem.Invalid("the body", "one or more requests", "none")
 	}
 	// An unknown version in the header of an initialize request is ignored, because the body
 	// negotiates the version.

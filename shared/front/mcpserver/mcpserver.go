@@ -110,7 +110,7 @@ func serverOf(r *http.Request) *sdk.Server { return requestOf(r.Context()).serve
 
 // notFound returns the refusal for all paths and vacants that this host does not serve.
 func notFound() error {
-	return problem.New(problem.NotFound, "no such server; an agent's is /v/NAME%s, the host's is %s", message.MCPPath, message.MCPPath)
+	return problem.New(problem.NotFound, "no such server; an agent's server is at /v/NAME%s, the host's server is at %s", message.MCPPath, message.MCPPath)
 }
 
 func (d *api) route(x *plain.Exchange) error {
@@ -141,7 +141,7 @@ func (d *api) route(x *plain.Exchange) error {
 		}
 	} else {
 		r.host = &host{api: d, r: r}
-		about = mcptool.About{Name: "vacancy", Version: d.Version, Instructions: "Finds agents that are published on this host, and asks them. Begin with search_agents, and ask by ask_agent."}
+		about = mcptool.About{Name: "vacancy", Version: d.Version, Instructions: "Finds agents that are published on this host, and asks them. Begin with search_agents, then ask an agent with ask_agent."}
 	}
 	if err := d.admit(r, &about); err != nil {
 		return err

@@ -64,7 +64,7 @@ func Operations() []op.Spec {
 	return []op.Spec{
 		specAt(post, vacant, "serves a vacant by MCP", reflect.TypeFor[Posted]()),
 		specAt(card, vacant+cardPath, "shows where the MCP server of a vacant is", reflect.TypeFor[OfVacant]()),
-		specAt(post, message.MCPPath, "serves the host by MCP: its agents are found and asked", reflect.TypeFor[PostedToHost]()),
+		specAt(post, message.MCPPath, "serves the host by MCP, to find and ask its agents", reflect.TypeFor[PostedToHost]()),
 		specAt(card, message.MCPPath+cardPath, "shows where the MCP server of the host is", reflect.TypeFor[struct{}]()),
 	}
 }

@@ -88,7 +88,7 @@ func (d *api) admit(r *request, about *mcptool.About) error {
 	case !about.NoCalls, about.Owns, about.Delegates, about.AGP, about.Team:
 		return nil
 	case r.operates:
-		return problem.New(problem.Forbidden, "the operator's key calls no vacants; use a key of an account")
+		return problem.New(problem.Forbidden, "the operator's key cannot call vacants; use a key of an account")
 	}
 	return k.CheckScope(billing.ScopeCall)
 }

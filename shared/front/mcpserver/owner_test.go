@@ -469,7 +469,7 @@ func TestAGPOverMCP(t *testing.T) {
 	}
 	for _, tt := range []struct{ tool, arguments, key, code, text string }{
 		{"agnt.confirm_booking", `{"venue_slug":"shop"}`, free, "tier_required", "needs a key of tier pro or enterprise"},
-		{"agnt.confirm_booking", `{"venue_slug":"nobody"}`, pro, "venue_not_found", "a test key books venue:test only"},
+		{"agnt.confirm_booking", `{"venue_slug":"nobody"}`, pro, "venue_not_found", "a test key can book only venue:test"},
 		{"agnt.search_venues", `{"limit":"many"}`, free, "invalid_request", "limit"},
 		{"agnt.ping", `{"from":"bob"}`, pro, "sender_mismatch", "from: expected an agent of the key"},
 		{"agnt.ping", `{"mood":"good"}`, free, "", "mood: not supported"},

@@ -184,7 +184,7 @@ func TestTheRelayAnswersBadInputAndBadHosts(t *testing.T) {
 	_, err := w.Vacants.SetPrice(t.Context(), paid.ID, price.Price{Flat: 2000})
 	w.Must(err)
 	for _, tt := range []struct{ name, url, key, line, id, want string }{
-		{"no JSON", "/v/echo/mcp", "", `{"jsonrpc":`, "", "the message does not decode"},
+		{"no JSON", "/v/echo/mcp", "", `{"jsonrpc":`, "", "the message cannot be decoded"},
 		{"a member twice", "/v/echo/mcp", "", `{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, "", "id: expected the key once"},
 		{"other JSON", "/v/echo/mcp", "", `7`, "", "expected a message of JSON-RPC"},
 		{"a long line", "/v/echo/mcp", "", `"` + strings.Repeat("x", 512<<10) + `"`, "", "at most 524288 bytes"},
@@ -231,7 +231,7 @@ func TestTheRelayServesRequestsAtOnce(t *testing.T) {
 	p := relayTo(t, w.http.URL+"/v/slow/mcp", "")
 	p.send(`{"jsonrpc":"2.0","id":0,"method":"tools/call","params":{"name":"ask","arguments":{"message":"hi"}}}`)
 	p.send(`{"jsonrpc":"2.0","id":0,"method":"ping"}`)
-	if got := p.next(); got.Error == nil || !strings.Contains(got.Error.Message, "no request under way") {
+	if got := p.next(); got.Error == nil || !strings.Contains(got.Error.Message, "no pending request") {
 		t.Errorf("an id that is under way: %+v", got)
 	}
 	for i := 1; i <= 20; i++ {

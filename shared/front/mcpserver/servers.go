@@ -89,7 +89,7 @@ func (d *api) newServer(about mcptool.About) *sdk.Server {
 	if d.Receipts != nil {
 		s.AddResourceTemplate(&sdk.ResourceTemplate{
 			URITemplate: baseURI + receipts + "{caller}/{position}", Name: "receipt", Title: "Receipt",
-			Description: "the signed receipt of a call that had a price; the receipt of an answer ends with the caller, the vacant and the position", MIMEType: "application/json",
+			Description: "the signed receipt of a call that had a price; the receipt URL in an answer ends with the caller, the vacant and the position", MIMEType: "application/json",
 		}, d.receipt)
 	}
 	return s

@@ -56,7 +56,7 @@ func TestWhatIsNotMCPIsRefusedInJSONRPC(t *testing.T) {
 		{"too large", "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":"` + strings.Repeat("x", 512<<10) + `"}}`, []string{accepts}, 413, "at most 524288 bytes"},
 		{"as large as may be", "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"x":"` + strings.Repeat("x", 500<<10) + `"}}`, []string{accepts}, 200, `"tools":[`},
 		{"deep", "POST", strings.Repeat("[", 100) + strings.Repeat("]", 100), []string{accepts}, 400, `"code":-32700`},
-		{"an empty batch", "POST", `[]`, []string{accepts}, 400, "the body: expected a request, or several of them"},
+		{"an empty batch", "POST", `[]`, []string{accepts}, 400, "the body: expected one or more requests"},
 		{"a batch", "POST", batch(1), []string{accepts}, 200, `[{"jsonrpc":"2.0","id":1,"result"`},
 		{"a batch of the revision that has them", "POST", batch(1), []string{accepts, "Mcp-Protocol-Version: 2025-03-26"}, 200, `"tools":[`},
 		{"a batch of 9", "POST", batch(9), []string{accepts}, 400, "at most 8 requests"},

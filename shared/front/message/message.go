@@ -298,7 +298,7 @@ func (d *api) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	case errors.As(err, &large):
 		return nil, tooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, problem.New(problem.SlowBody, "the body did not come within %v", d.BodyTimeout)
+		return nil, problem.New(problem.SlowBody, "the body was not received within %v", d.BodyTimeout)
 	case err != nil:
 		return nil, problem.Wrap(problem.Malformed, err, "There was an error parsing the body")
 	}

@@ -30,7 +30,7 @@ func awsConfig(ctx context.Context, getenv func(string) string, log *slog.Logger
 	id, secret := getenv("AWS_ACCESS_KEY_ID"), getenv("AWS_SECRET_ACCESS_KEY")
 	for name, value := range map[string]string{"AWS_REGION": cfg.Region, "AWS_ACCESS_KEY_ID": id, "AWS_SECRET_ACCESS_KEY": secret} {
 		if value == "" {
-			return cfg, problem.New(problem.Usage, "%s: Lambda sets it, got nothing", name)
+			return cfg, problem.New(problem.Usage, "%s: expected a value, which Lambda sets, got nothing", name)
 		}
 	}
 	cfg.Credentials = credentials.NewStaticCredentialsProvider(id, secret, getenv("AWS_SESSION_TOKEN"))

@@ -285,7 +285,7 @@ func testNextDaysKey(t *testing.T, streams bool) {
 			t.Error("the key is made without a deadline")
 		}
 		tried++
-		return errors.New("the store takes no writes")
+		return errors.New("the store does not accept writes")
 	}
 	event := json.RawMessage(`{"rawPath":"/card","requestContext":{"http":{"method":"GET","path":"/card"}}}`)
 	for _, tt := range []struct {

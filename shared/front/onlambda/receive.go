@@ -47,7 +47,7 @@ func (r *receiver) invoke(ctx context.Context, event json.RawMessage) (events.SQ
 	var in events.SQSEvent
 	defer r.after()
 	if err := json.Unmarshal(event, &in); err != nil || len(in.Records) == 0 {
-		return events.SQSEventResponse{}, problem.New(problem.Malformed, "the event is none of a queue")
+		return events.SQSEventResponse{}, problem.New(problem.Malformed, "the event does not come from a queue")
 	}
 	again := make([]bool, len(in.Records))
 	var wg sync.WaitGroup

@@ -60,7 +60,7 @@ func TestWhatFailsComesAgainAndTheRestDoesNot(t *testing.T) {
 		t.Errorf("verdicts (-want +got):\n%s", diff)
 	}
 	for _, bad := range []string{`{}`, `[]`, `{"Records":[]}`, `no JSON`} {
-		if _, err := r.invoke(t.Context(), json.RawMessage(bad)); err == nil || !strings.Contains(err.Error(), "none of a queue") {
+		if _, err := r.invoke(t.Context(), json.RawMessage(bad)); err == nil || !strings.Contains(err.Error(), "does not come from a queue") {
 			t.Errorf("invoke(%s) = %v, want it refused", bad, err)
 		}
 	}

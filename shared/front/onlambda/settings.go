@@ -136,9 +136,9 @@ var (
 		set: func(s *Settings, v string) bool { s.SealKey = v; return isKMS(v) || isHexKey(v) }}
 	hostKey = variable{name: "VACANCY_HOST_KEY", want: "the ARN of a KMS key, or nothing for a software identity",
 		set: func(s *Settings, v string) bool { s.HostKey = v; return isKMS(v) }}
-	publicURL = variable{name: "VACANCY_URL", want: "http://HOST or https://HOST, with a path at most, or nothing to read it from the store",
+	publicURL = variable{name: "VACANCY_URL", want: "http://HOST or https://HOST with an optional path, or nothing to use the URL in the store",
 		set: func(s *Settings, v string) bool { s.URL = v; return isBase(v) }}
-	gatewayURL = variable{name: "VACANCY_GATEWAY_URL", want: "as VACANCY_URL, or nothing where that is the URL of accounts and AGP too",
+	gatewayURL = variable{name: "VACANCY_GATEWAY_URL", want: "as VACANCY_URL, or nothing if VACANCY_URL is also the URL of accounts and AGP",
 		set: func(s *Settings, v string) bool { s.GatewayURL = v; return isBase(v) }}
 	edgeSecret = variable{name: "VACANCY_EDGE_SECRET", want: "at least 32 printable characters without comma and blank, or nothing where there is no edge", secret: true,
 		set: func(s *Settings, v string) bool { s.Secrets = []string{v}; return isSecret(v) }}

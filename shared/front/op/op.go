@@ -381,7 +381,7 @@ func (s Server) OperatorsOnly(r *http.Request) error {
 	return errOperators
 }
 
-var errOperators = problem.New(problem.Forbidden, "a key of an account manages the vacants of its tenant; this is the operator's")
+var errOperators = problem.New(problem.Forbidden, "account keys manage only the vacants of their tenant; this operation needs the operator's key")
 
 func answer(w http.ResponseWriter, status int, wipe bool, out any) error {
 	if r, ok := out.(Replier); ok {

@@ -65,7 +65,7 @@ func TestAHandlerIsDescribedByWhatItTellsBesideItsTypes(t *testing.T) {
 	for _, want := range []string{
 		`{"in":"query","name":"least","required":true,"schema":{"maximum":1,"minimum":0,"type":"number"}}`,
 		`{"description":"Order of the rows.","in":"query","name":"order","required":false,"schema":{"default":"up","enum":["up","down"],"type":"string"}}`,
-		`{"description":"The most entries of a page.","in":"query","name":"limit","required":false,"schema":{"maximum":9,"minimum":1,"type":"integer"}}`,
+		`{"description":"Maximum number of entries in a page.","in":"query","name":"limit","required":false,"schema":{"maximum":9,"minimum":1,"type":"integer"}}`,
 		`"200":{"content":{"text/event-stream":{"schema":{"properties":{"data":{"contentMediaType":"application/json","contentSchema":{"$ref":"#/components/schemas/openapi_test.replies"},"type":"string"},"id":{"type":"string"}},"required":["data"],"type":"object"}}},"description":"Events."}`,
 		`"2XX":`,
 		`"requestBody":{"content":{"application/a+json":{"example":{"text":"a"},"schema":{"$ref":"#/components/schemas/openapi_test.part"}},"application/json":{"schema":{"$ref":"#/components/schemas/openapi_test.part"}}},"required":true}`,
@@ -91,8 +91,8 @@ func TestAnOperationIsDescribedByItsTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, want := range map[string][2]string{
-		"the operation": {string(d.Paths["/v1/parts/{name}"]["put"]), `{"description":"Who may use it: a vacant by its signature, a live key with the scope read.","operationId":"changePart","parameters":[{"description":"Name of what the path names.","in":"path","name":"name","required":true,"schema":{"type":"string"}},` +
-			`{"description":"The most entries of a page.","in":"query","name":"limit","required":false,"schema":{"minimum":1,"type":"integer"}},{"description":"Key of the request, chosen by the client. A repeated request with the same key has no further effect.","in":"header","name":"Idempotency-Key","required":false,"schema":{"type":"string"}}],` +
+		"the operation": {string(d.Paths["/v1/parts/{name}"]["put"]), `{"description":"Who may use it: a vacant by its signature, a live key with the scope read.","operationId":"changePart","parameters":[{"description":"Name that the path is about.","in":"path","name":"name","required":true,"schema":{"type":"string"}},` +
+			`{"description":"Maximum number of entries in a page.","in":"query","name":"limit","required":false,"schema":{"minimum":1,"type":"integer"}},{"description":"Key of the request, chosen by the client. A repeated request with the same key has no further effect.","in":"header","name":"Idempotency-Key","required":false,"schema":{"type":"string"}}],` +
 			`"requestBody":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/openapi_test.part.request"}}},"required":true},` +
 			`"responses":{"201":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/openapi_test.whole"}}},"description":"Created"},"default":{"$ref":"#/components/responses/Refusal"}},` +
 			`"security":[{"operator":[]},{"vacant":[]},{"account":["read"]}],"summary":"Changes a part."}`},

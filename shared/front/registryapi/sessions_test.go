@@ -122,7 +122,7 @@ func (r *replay) step(i int, st step) {
 	case "publish":
 		r.published = append(r.published, st)
 	case "republish":
-		refused(r.t, r.send(st.Method, target, sent, nil), 409, "equivocation", "the card of this halo_version is")
+		refused(r.t, r.send(st.Method, target, sent, nil), 409, "equivocation", "this halo_version already has the card")
 		st.JSON = r.replacing(st)
 		status, body = reply(r.t, r.send(st.Method, target, st.JSON, nil))
 		r.published = append(r.published, st)

@@ -66,7 +66,7 @@ func (d *AdminListener) Close() error {
 }
 
 // ErrNoHost means that no host uses the data directory, so a command may open the data file itself.
-var ErrNoHost = errors.New("no host is running over this data directory")
+var ErrNoHost = errors.New("no host is running in this data directory")
 
 // DialAdmin returns a client of the running host's admin socket and the base URL of its routes. The
 // error is ErrNoHost if no host runs, and of kind Forbidden if the host belongs to another user.

@@ -117,7 +117,7 @@ func TestAReceiptIsForCallerPayerAndOwner(t *testing.T) {
 	early.Header = proof(who, path)
 	out := httptest.NewRecorder()
 	public.ServeHTTP(out, early)
-	if out.Code != http.StatusServiceUnavailable || !strings.Contains(out.Body.String(), "no key yet that signs receipts") {
+	if out.Code != http.StatusServiceUnavailable || !strings.Contains(out.Body.String(), "no key for receipts and bookings yet") {
 		t.Errorf("before the host has a key: %d %s, want 503", out.Code, out.Body)
 	}
 	made, err := maker.Open()

@@ -27,14 +27,14 @@ const dialTime = 2 * time.Second
 // existing directory.
 func EnsurePrivate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return problem.Wrap(problem.Usage, err, "data directory %s cannot be made", dir)
+		return problem.Wrap(problem.Usage, err, "data directory %s cannot be created", dir)
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
 		return problem.Wrap(problem.Usage, err, "data directory %s cannot be read", dir)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 && !adminOverLoopback {
-		return problem.New(problem.Usage, "data directory %s is open to others (mode %04o); chmod 700 %s", dir, mode, dir)
+		return problem.New(problem.Usage, "data directory %s is accessible to other users (mode %04o); chmod 700 %s", dir, mode, dir)
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func listenSocket(dir string) (net.Listener, error) {
 	}
 	l, err := net.Listen("unix", path)
 	if err != nil {
-		return nil, problem.Wrap(problem.Unavailable, err, "admin socket %s cannot be made", path)
+		return nil, problem.Wrap(problem.Unavailable, err, "admin socket %s cannot be created", path)
 	}
 	// Until the mode is set, the directory's mode keeps other users out.
 	if err := os.Chmod(path, 0o600); err != nil {

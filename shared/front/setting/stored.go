@@ -42,7 +42,7 @@ func FormatStored(stored map[string]string) string {
 func ParseStored(text string) (map[string]string, error) {
 	stored := map[string]string{}
 	if err := json.Unmarshal([]byte(text), &stored); err != nil || stored == nil {
-		return nil, fmt.Errorf(`output %s: expected an object of texts such as {"worstDay":"50"}, got %.80q`, StoredOutput, text)
+		return nil, fmt.Errorf(`output %s: expected an object of strings such as {"worstDay":"50"}, got %.80q`, StoredOutput, text)
 	}
 	return stored, nil
 }

@@ -164,7 +164,7 @@ func Table() []Setting {
 		},
 		{
 			Flag: "work", Commands: "serve, dev", Default: call.DefaultWork.String(),
-			Help: "how long an answer may take, of vacants without a setting work: 1s to 14m",
+			Help: "how long an answer may take, from 1s to 14m; a vacant may have its own setting work",
 			Kind: kindOf("duration", "1s to 14m", func(s string) (time.Duration, bool) {
 				is, err := time.ParseDuration(s)
 				return is, err == nil && is >= call.MinWork && is <= call.MaxWork
@@ -198,7 +198,7 @@ func Table() []Setting {
 		{
 			Context: "bedrockModels",
 			Help:    "ids of models and inference profiles at Bedrock that agents may use; with a profile, its own models are allowed",
-			Kind:    list("ids of models or inference profiles at Bedrock, parted by commas", substrate.IsBedrockModel, func(v *Values) *[]string { return &v.BedrockModels }),
+			Kind:    list("ids of models or inference profiles at Bedrock, separated by commas", substrate.IsBedrockModel, func(v *Values) *[]string { return &v.BedrockModels }),
 		},
 		{
 			Context: "tenantFunctions", Variable: "VACANCY_TENANT_FUNCTIONS", Functions: "think admin",
@@ -244,8 +244,8 @@ func Table() []Setting {
 		},
 		{
 			Flag: "allow-origin", Commands: "serve, dev",
-			Help: "the origin of another site, or of a desktop program, whose pages may send requests and read the answers, such as https://chat.example.com or app://client; several are parted by commas",
-			Kind: list("origins such as https://chat.example.com or app://client, parted by commas", func(s string) bool {
+			Help: "the origin of another site, or of a desktop program, whose pages may send requests and read the answers, such as https://chat.example.com or app://client; separate several origins by commas",
+			Kind: list("origins such as https://chat.example.com or app://client, separated by commas", func(s string) bool {
 				parsed, ok := origin.Parse(s)
 				return ok && parsed == s // the form that browsers send
 			}, func(v *Values) *[]string { return &v.AllowedOrigins }),

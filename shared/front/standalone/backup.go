@@ -54,7 +54,7 @@ type About struct {
 // because each needs copyFile until its end. A second request is refused with Conflict.
 func (h *Host) backup(w http.ResponseWriter, r *http.Request) {
 	if !h.backingUp.TryLock() {
-		httpapi.Fail(w, problem.New(problem.Conflict, "another backup is being made; try again when it is complete"))
+		httpapi.Fail(w, problem.New(problem.Conflict, "another backup is in progress; try again when it is complete"))
 		return
 	}
 	defer h.backingUp.Unlock()
@@ -157,7 +157,7 @@ func (h *Host) eachBlob(ctx context.Context, add func(name string, size int64, f
 // backup is incomplete or invalid.
 func Unpack(from io.Reader, dir string) (about About, err error) {
 	bad := func(cause error, what string) (About, error) {
-		return about, problem.Wrap(problem.Untrusted, cause, "it is not a whole backup: %s", what)
+		return about, problem.Wrap(problem.Untrusted, cause, "it is not a complete backup: %s", what)
 	}
 	r := tar.NewReader(from)
 	for _, want := range []string{aboutFile, SealFile, DataFile, endFile} {
@@ -203,11 +203,11 @@ func Unpack(from io.Reader, dir string) (about About, err error) {
 func unpackBlob(r io.Reader, header *tar.Header, dir string) error {
 	key := strings.TrimPrefix(header.Name, blobPrefix)
 	if header.Size > maxBlob || !strings.HasPrefix(key, workspace.Prefix) || blob.CheckKey(key) != nil {
-		return problem.New(problem.Untrusted, "it is not a whole backup: it has a file %.100q of %d bytes", header.Name, header.Size)
+		return problem.New(problem.Untrusted, "it is not a complete backup: it has a file %.100q of %d bytes", header.Name, header.Size)
 	}
 	data, err := io.ReadAll(r)
 	if err != nil {
-		return problem.Wrap(problem.Untrusted, err, "it is not a whole backup: %v", err)
+		return problem.Wrap(problem.Untrusted, err, "it is not a complete backup: %v", err)
 	}
 	blobs, err := files.Open(filepath.Join(dir, FilesDir), time.Time{})
 	if err == nil {
@@ -236,7 +236,7 @@ func unpackFile(r io.Reader, path string) (err error) {
 	case written.err != nil:
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be written: %v", path, err)
 	case err != nil:
-		return problem.Wrap(problem.Untrusted, err, "it is not a whole backup: %v", err)
+		return problem.Wrap(problem.Untrusted, err, "it is not a complete backup: %v", err)
 	}
 	return nil
 }

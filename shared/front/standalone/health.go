@@ -73,13 +73,13 @@ func (h *Host) Ready(ctx context.Context) error {
 		return err
 	}
 	if err := h.writes.check(ctx); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "the store takes no writes")
+		return problem.Wrap(problem.Unavailable, err, "the store does not accept writes")
 	}
 	if _, err := h.Vacants.HostID(ctx); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "the host's identity is not there")
+		return problem.Wrap(problem.Unavailable, err, "the host's identity cannot be loaded")
 	}
 	if _, err := h.Vacants.Self(ctx); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "the keys do not open")
+		return problem.Wrap(problem.Unavailable, err, "the host's keys cannot be opened")
 	}
 	return nil
 }

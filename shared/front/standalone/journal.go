@@ -53,7 +53,7 @@ type Journal struct {
 func OpenJournal(dir string, now func() time.Time) (*Journal, error) {
 	path := filepath.Join(dir, journalDir)
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return nil, problem.Wrap(problem.Unavailable, err, "the journal %s cannot be made", path)
+		return nil, problem.Wrap(problem.Unavailable, err, "the journal %s cannot be created", path)
 	}
 	j := &Journal{dir: path, now: now, max: maxDay}
 	j.sweep(now())

@@ -36,9 +36,9 @@ var lineKinds = [...]struct {
 	part    float64 // fraction
 	dropped string  // warning when the first line of the kind is dropped
 }{
-	guestLine:   {1. / 2, "the journal keeps no more lines of answered requests of guests today: it is half full"},
-	requestLine: {3. / 4, "the journal keeps only failures today: it is three quarters full"},
-	failureLine: {1, "the journal keeps no more lines today: it is full"},
+	guestLine:   {1. / 2, "the journal records no more answered requests of guests today, because it is half full"},
+	requestLine: {3. / 4, "the journal records only failures today, because it is three quarters full"},
+	failureLine: {1, "the journal records nothing more today, because it is full"},
 }
 
 // Fractions of the maximum size of a day's file that one sender may use for failures and for other
@@ -80,7 +80,7 @@ func (s *journalShares) take(line, size, max int64, kind lineKind, from string) 
 	count, limit := &counts[maphash.String(s.seed, from)%journalSenders], int64(part*float64(max))
 	before := *count
 	if *count += line; *count > limit && before <= limit {
-		warning = fmt.Sprintf("the journal keeps no more such lines of %s today", from)
+		warning = fmt.Sprintf("the journal records no more such lines from %s today", from)
 	}
 	return *count <= limit, warning
 }

@@ -89,7 +89,7 @@ func TestOneAddressDoesNotFillTheJournal(t *testing.T) {
 			if len(got) > journalMax/16+2048 {
 				t.Errorf("one address wrote %d bytes of %d", len(got), journalMax)
 			}
-			if n := strings.Count(got, "keeps no more such lines of 192.0.2.1/32 today"); n != 1 {
+			if n := strings.Count(got, "records no more such lines from 192.0.2.1/32 today"); n != 1 {
 				t.Errorf("the journal says %d times whose lines it drops, want once", n)
 			}
 			for _, mark := range wanted {

@@ -33,7 +33,7 @@ func BehindProxy(trusted []netip.Prefix, https bool, next http.Handler) http.Han
 				r.RemoteAddr = addr.String()
 			}
 			if https && len(proto) > 0 && !strings.EqualFold(strings.TrimSpace(proto[len(proto)-1]), "https") {
-				httpapi.Fail(w, problem.New(problem.Forbidden, "this host is reached over https only"))
+				httpapi.Fail(w, problem.New(problem.Forbidden, "this host accepts only https requests"))
 				return
 			}
 		}

@@ -28,7 +28,7 @@ type searching struct {
 // complete.
 func (h *Host) Reindex(ctx context.Context) (done admin.Reindexed, err error) {
 	if !h.searching.turn.TryLock() {
-		return done, problem.New(problem.Conflict, "the index is being rebuilt already")
+		return done, problem.New(problem.Conflict, "the index is already being rebuilt")
 	}
 	defer h.searching.turn.Unlock()
 	h.searching.mu.Lock()
@@ -38,7 +38,7 @@ func (h *Host) Reindex(ctx context.Context) (done admin.Reindexed, err error) {
 	case found == nil:
 		return done, problem.New(problem.Unavailable, "the host does not answer searches yet")
 	case index == nil:
-		return done, problem.New(problem.Conflict, "the index is in a cluster: end the host, then name the cluster to reindex")
+		return done, problem.New(problem.Conflict, "the index is in a cluster: stop the host, then name the cluster to reindex")
 	}
 	done.Index = filepath.Join(h.config.Dir, SearchDir)
 	if err := BuildIndex(ctx, done.Index, h.Registry, h.config.Now, func(p live.Progress) { done.Registrations, done.Listed = p.Read, p.Listed }); err != nil {
@@ -64,7 +64,7 @@ func BuildIndex(ctx context.Context, path string, feed live.ChangeFeed, now func
 	// SwapIndex moves the complete index from this path to its final one.
 	fresh := freshIndex(path)
 	if err := os.RemoveAll(fresh); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "%s, of a run that was ended, cannot be removed", fresh)
+		return problem.Wrap(problem.Unavailable, err, "%s, left over from an interrupted run, cannot be removed", fresh)
 	}
 	index, err := bleve.Open(fresh)
 	if err != nil {

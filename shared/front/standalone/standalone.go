@@ -152,7 +152,7 @@ func Open(c Config) (*Host, error) {
 		_, err = vacants.CheckSelf(context.Background(), self, vault)
 	}
 	if err != nil {
-		return nil, errors.Join(problem.Wrap(problem.Damaged, err, "%s is of another host: %s, the key beside it, does not open its sealed data; restore the files that belong together", path, seal), file.Close())
+		return nil, errors.Join(problem.Wrap(problem.Damaged, err, "%s belongs to another host: the key in %s does not open its sealed data; restore both files from the same backup", path, seal), file.Close())
 	}
 	var clock *testClock
 	if c.TestClock {
@@ -228,11 +228,11 @@ func (c *Config) checkFiles(path, seal string) error {
 	switch {
 	case there && !FileExists(seal):
 		// A new key could not open any secret, and would hide that the old key is missing.
-		return problem.New(problem.Damaged, "%s is there and %s, the key that seals its secrets, is missing: put it back", path, seal)
+		return problem.New(problem.Damaged, "%s exists, but %s, the key that seals its secrets, is missing: restore the key file", path, seal)
 	case there || c.New || !FileExists(seal):
 		return nil
 	case FileExists(filepath.Join(c.Dir, SearchDir)) || FileExists(filepath.Join(c.Dir, urlFile)):
-		return problem.New(problem.Damaged, "a host has run over %s, and its data file %s is missing or empty", c.Dir, path)
+		return problem.New(problem.Damaged, "a host has run in %s, but its data file %s is missing or empty", c.Dir, path)
 	}
 	// A first start may have ended before it created the data file.
 	return nil

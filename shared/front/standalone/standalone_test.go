@@ -163,10 +163,10 @@ func TestReadyTellsWhatIsWrong(t *testing.T) {
 		}
 	}
 	full.Store(true)
-	want(503, "the store takes no writes")
+	want(503, "the store does not accept writes")
 	full.Store(false)
 	before := tries.Load()
-	want(503, "the store takes no writes")
+	want(503, "the store does not accept writes")
 	skipped.Add(int64(10 * time.Second))
 	for range 3 {
 		want(200, "ready")
@@ -203,8 +203,8 @@ func TestAHostWhoseKeysDoNotOpenIsNotReady(t *testing.T) {
 	h = run(t, dir, func(c *standalone.Config) {
 		c.WrapStore = func(s store.Store) store.Store { return closedKeys{s} }
 	})
-	if status, body := h.get("/ready"); status != 503 || !strings.Contains(body, "the keys do not open") {
-		t.Errorf("GET /ready = %d %s, want 503 because the keys do not open", status, body)
+	if status, body := h.get("/ready"); status != 503 || !strings.Contains(body, "the host's keys cannot be opened") {
+		t.Errorf("GET /ready = %d %s, want 503 because the host's keys cannot be opened", status, body)
 	}
 	if status, body := h.get("/health"); status != 200 {
 		t.Errorf("GET /health = %d %s, want 200", status, body)

@@ -239,7 +239,7 @@ func (u *upgrading) copy(format int) (string, error) {
 		to = fmt.Sprintf("%s.format%d-%d", u.path, format, n)
 	}
 	fail := func(err error) (string, error) {
-		return "", problem.Wrap(problem.Unavailable, err, "%s must be upgraded, and cannot be copied to %s before: %v; make room in a folder that this user can write, or move the data directory to another disk", u.path, to, err)
+		return "", problem.Wrap(problem.Unavailable, err, "%s must be upgraded, but cannot be copied to %s first: %v; free disk space in a folder to which this user can write, or move the data directory to another disk", u.path, to, err)
 	}
 	from, err := os.Open(u.path)
 	if err != nil {

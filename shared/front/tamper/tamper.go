@@ -107,7 +107,7 @@ func (w *Watcher) line(ctx context.Context, level slog.Level, text, metric strin
 	line.AddAttrs(append(attrs, slog.Int(metric, 1), obs.Block(now, metric))...)
 	// A logger would not return the error of a write.
 	if err := w.lines.Handle(ctx, line); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "the log takes no line")
+		return problem.Wrap(problem.Unavailable, err, "a log line cannot be written")
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func TestEachRefusalHasItsWords(t *testing.T) {
 		{test, "POST", "/v1/tasks", `{"agent":"` + priced.ID.String() + `","task":"x","budget":5000}`, "", 403, "a test key dispatches to agents of its own tenant, acme, only"},
 		{operator, "POST", "/v1/admin/tasks", `{"agent":"paid","task":"x"}`, "", 402, "agent paid has the price …"},
 		{operator, "POST", "/v1/admin/tasks", `{"agent":"writer","task":"x"}`, "", 404, "Agent 'writer' not found."},
-		{h.key, "POST", "/v1/tasks", dispatch(`"mode":"read-only"`), "Idempotency-Key: k", 409, "idempotency-key: expected a new key, or the request that had it, got another request"},
+		{h.key, "POST", "/v1/tasks", dispatch(`"mode":"read-only"`), "Idempotency-Key: k", 409, "idempotency-key: expected a new key, or the same request again, got another request"},
 		{h.key, "POST", "/v1/tasks", dispatch(`"mode":""`), "Idempotency-Key: " + strings.Repeat("k", envelope.MaxIDBytes+1), 400, "idempotency-key: expected 1 to 512 bytes without control characters, got …"},
 		{h.key, "GET", "/v1/tasks/" + id + "?wait=21", "", "", 400, "wait: expected 0 to 20 seconds, got 21"},
 		{h.key, "GET", "/v1/tasks?state=done", "", "", 400, "state: expected pending, working, input_required, completed, cancelled or failed, got done"},
@@ -216,7 +216,7 @@ func TestARepeatedAnswerIsOneTurn(t *testing.T) {
 			t.Errorf("result = %v", s)
 		}
 	}
-	const other = "idempotency-key: expected a new key, or the request that had it, got another request"
+	const other = "idempotency-key: expected a new key, or the same request again, got another request"
 	if a := h.Do("POST", "/v1/tasks/"+id+"/answer", h.key, `{"text":"red"}`, "Idempotency-Key: one"); a.Status != 409 || a.JSON["detail"] != other {
 		t.Errorf("another answer with the key = %d %s", a.Status, a.Body)
 	}

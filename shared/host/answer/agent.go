@@ -134,7 +134,7 @@ func (t *agent) offer(ctx context.Context, vacant identity.ID) (_ context.Contex
 				}})
 			}
 		case t.resources.Servers == nil:
-			err = problem.New(problem.SubstrateMisconfigured, "this host reaches no MCP servers")
+			err = problem.New(problem.SubstrateMisconfigured, "this host cannot reach MCP servers")
 		default:
 			more, done, err = t.resources.Servers(ctx, vacant, t.by, servers)
 		}

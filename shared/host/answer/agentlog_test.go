@@ -67,7 +67,7 @@ func TestTheLogOfACallHasItsToolsAndWhatIsLeftOut(t *testing.T) {
 	for _, one := range out.AgentLog.LeftOut.Tools {
 		left = append(left, one.Name+": "+one.Change)
 	}
-	if diff := cmp.Diff([]string{"bad: the schema", "write: mode=read-write", "look: another name at one of the two"}, left); diff != "" || len(out.AgentLog.Tools) != len(want) {
+	if diff := cmp.Diff([]string{"bad: the schema", "write: mode=read-write", "look: a different name for one of the two tools"}, left); diff != "" || len(out.AgentLog.Tools) != len(want) {
 		t.Errorf("%d tools are logged; left out (-want +got):\n%s", len(out.AgentLog.Tools), diff)
 	}
 	if s := slogged(out.AgentLog); strings.Contains(s, "seen") || strings.Contains(s, "abcdefgh") {

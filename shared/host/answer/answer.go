@@ -120,7 +120,7 @@ func (a *Answerer) behaviour(r vacants.Record) call.Behaviour {
 		}
 		if memory && !brings {
 			if before, err = a.remember(ctx, calls, &e); err != nil {
-				return envelope.Message{}, problem.WithPlace(problem.SubstrateUnavailable, "what it remembers", err)
+				return envelope.Message{}, problem.WithPlace(problem.SubstrateUnavailable, "its memory", err)
 			}
 		}
 		var files []substrate.File
@@ -182,7 +182,7 @@ func (a *Answerer) open(ctx context.Context, r *vacants.Record, calls *call.Host
 	for _, what := range def.Vacants {
 		asked, err := identity.ParseID(what)
 		if err != nil {
-			return nil, false, problem.Wrap(problem.Damaged, err, "the agent of vacant %s may ask nobody's id", r.ID.Short())
+			return nil, false, problem.Wrap(problem.Damaged, err, "the agent of vacant %s lists an invalid vacant id", r.ID.Short())
 		}
 		modelAgent.asked = append(modelAgent.asked, asked)
 	}

@@ -231,7 +231,7 @@ func TestATenantsPriceDoesNotFreeWhatTheOperatorPays(t *testing.T) {
 // A model of a tenant's that the operator pays needs a row of the table when the agent is
 // stored, and when it is called: the row may be gone since.
 func TestATenantsModelWithoutARowIsRefused(t *testing.T) {
-	const want = "expected a model in the host's table of models, because the operator pays for it: the operator adds it with vacancy models set FILE, got "
+	const want = "expected a model in the host's table of models, because the operator pays for it; the operator can add a model with vacancy models set FILE, got "
 	v, told := paid(t)
 	keep(t, v, "acme", "openai", "key")
 	keep(t, v, "", "openai", "key")

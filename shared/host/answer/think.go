@@ -146,7 +146,7 @@ func (v thinking) thinker(ctx context.Context, id identity.ID) (vacants.Record, 
 
 func (v thinking) version(ctx context.Context, r *vacants.Record, version int) (*agent, error) {
 	if version > r.Agent || version == 0 && r.Agent > 0 {
-		return nil, problem.New(problem.SubstrateMisconfigured, "version %d of the agent is not there; it has been changed", version)
+		return nil, problem.New(problem.SubstrateMisconfigured, "version %d of the agent is not available, because the agent has changed", version)
 	}
 	def, err := v.vacants.Agent(ctx, r, version)
 	if err != nil {
@@ -193,7 +193,7 @@ func (v thinking) UseMCPTool(ctx context.Context, agentVersion think.Agent, name
 				return "", problem.New(problem.SubstrateUnavailable, "%s", left.Reason)
 			}
 		}
-		return "", problem.New(problem.NotFound, "there is no tool %.80q any more", name)
+		return "", problem.New(problem.NotFound, "the tool %.80q no longer exists", name)
 	}
 	return offer.Tools[i].Run(ctx, nil, arguments)
 }
@@ -211,7 +211,7 @@ func (v thinking) mcpTools(ctx context.Context, agentVersion think.Agent, name s
 		return name != "" && !strings.HasPrefix(name, loop.SanitizeName("mcp__"+s.Name+"__"))
 	})
 	if v.resources.Servers == nil {
-		return offer, nil, problem.New(problem.SubstrateMisconfigured, "this process reaches no MCP servers")
+		return offer, nil, problem.New(problem.SubstrateMisconfigured, "this process cannot reach MCP servers")
 	}
 	return v.resources.Servers(ctx, r.ID, modelAgent.by, servers)
 }

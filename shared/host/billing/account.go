@@ -320,7 +320,7 @@ func (b *Billing) Adjust(ctx context.Context, id string, amount money.Amount, ke
 		return a, false, problem.Invalid("amount", fmt.Sprintf("%d to %d micro-dollars, not 0", -money.Max, money.Max), strconv.FormatInt(int64(amount), 10))
 	}
 	if note == "" {
-		return a, false, problem.Invalid("note", "why the balance is adjusted", "none")
+		return a, false, problem.Invalid("note", "the reason for the adjustment", "none")
 	}
 	return b.move(ctx, id, Change{Kind: Adjusted, Amount: amount, Note: note}, key)
 }

@@ -91,9 +91,9 @@ func (o *IssuerOptions) check() error {
 	}
 	switch {
 	case len(o.Require) == 0 && !o.AllowAll:
-		return problem.Invalid("require", "a claim with its value, or anybody", "neither: then everybody who can get a token of the issuer would spend the account's money")
+		return problem.Invalid("require", "a claim with its value, or anybody", "neither, so everyone with a token of the issuer could spend the account's money")
 	case len(o.Require) > 0 && o.AllowAll:
-		return problem.Invalid("anybody", "no claim in require beside it", fmt.Sprintf("%d", len(o.Require)))
+		return problem.Invalid("anybody", "no claims in require together with anybody", fmt.Sprintf("%d", len(o.Require)))
 	case len(o.Require) > maxRequired:
 		return problem.Invalid("require", fmt.Sprintf("at most %d claims", maxRequired), fmt.Sprint(len(o.Require)))
 	}
@@ -132,13 +132,13 @@ func checkClaim(field, name string) error {
 }
 
 func CheckIssuerURL(s string) error {
-	const want = "an https URL without query and fragment, as the tokens' iss spells it"
+	const want = "an https URL without query and fragment, spelled like iss in the tokens"
 	u, err := outbound.ParseURL(s)
 	switch {
 	case err != nil, u.RawQuery != "", u.ForceQuery, u.Fragment != "", strings.HasSuffix(s, "#"), len(s) > maxIssuerURL, canon.CheckSignedText("issuer", s) != nil:
 		return problem.Invalid("issuer", want, fmt.Sprintf("%.80q", s))
 	case u.Scheme != "https" && !outbound.IsThisMachine(u.Hostname()):
-		return problem.Invalid("issuer", want+"; http leads to this machine only", fmt.Sprintf("%.80q", s))
+		return problem.Invalid("issuer", want+"; http is allowed only for this machine", fmt.Sprintf("%.80q", s))
 	}
 	return nil
 }

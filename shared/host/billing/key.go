@@ -148,18 +148,18 @@ func (o *KeyOptions) check(now time.Time) error {
 			return problem.Invalid("scopes", fmt.Sprintf("some of %v", Scopes()), fmt.Sprintf("%.40q", s))
 		}
 		if s == ScopeAGP && o.Tier == NoTier {
-			return problem.Invalid("tier", "one for the scope agp", "none")
+			return problem.Invalid("tier", "a tier for the scope agp", "none")
 		}
 	}
 	switch {
 	case o.Tier == NoTier && (o.Quota != 0 || len(o.Agents) > 0):
-		return problem.Invalid("tier", "one for a quota or agents", "none")
+		return problem.Invalid("tier", "a tier for a quota or agents", "none")
 	case o.Quota < 0 || o.Quota > int64(money.Max):
 		return problem.Invalid("quota", "0 or more requests a day", fmt.Sprint(o.Quota))
 	case len(o.Agents) > maxAgents:
 		return problem.Invalid("agent_ids", fmt.Sprintf("at most %d", maxAgents), fmt.Sprint(len(o.Agents)))
 	case !o.Expires.IsZero() && !o.Expires.After(now):
-		return problem.Invalid("expires", "a time to come", o.Expires.Format(time.RFC3339))
+		return problem.Invalid("expires", "a time in the future", o.Expires.Format(time.RFC3339))
 	}
 	for i, a := range o.Agents {
 		if a == "" || len(a) > maxAgent || canon.CheckSignedText("agent", a) != nil {
@@ -241,7 +241,7 @@ func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o K
 	}
 	by := makerOf(maker)
 	if len(by.Ancestors) >= maxGenerations {
-		return k, "", problem.New(problem.Forbidden, "the key %s… makes no keys: expected a key with at most %d makers above it, got one with %d", maker.Prefix, maxGenerations-1, len(by.Ancestors))
+		return k, "", problem.New(problem.Forbidden, "the key %s… cannot create keys: expected a key with at most %d makers above it, got one with %d", maker.Prefix, maxGenerations-1, len(by.Ancestors))
 	}
 	prefix := b.prefix(&o)
 	if secret, err = b.letters(secretSize); err != nil {
@@ -415,7 +415,7 @@ func (b *Billing) AuthenticateRequest(ctx context.Context, r *http.Request, d De
 	case err != nil:
 		return nil, err
 	case k.Test && !d.Test:
-		return nil, problem.New(problem.TestKey, "this needs a live key, and %s… is a test key", k.Prefix)
+		return nil, problem.New(problem.TestKey, "this needs a live key, but %s… is a test key", k.Prefix)
 	case d.Scope != "" && !k.Has(d.Scope) && !k.Has(d.AltScope):
 		return nil, k.CheckScope(d.Scope)
 	case d.ExtraScope != "" && !k.Has(d.ExtraScope):
@@ -508,7 +508,7 @@ func (k *Key) CheckScope(s Scope) error {
 
 func MissingScopeError(s Scope) error {
 	if s == ScopeManage {
-		return problem.New(problem.Scope, "the key lacks the scope manage; make one that has it, for example: vacancy keys create TENANT --scope call,read,manage")
+		return problem.New(problem.Scope, "the key lacks the scope manage; create a key with it, for example: vacancy keys create TENANT --scope call,read,manage")
 	}
 	return problem.New(problem.Scope, "the key lacks the scope %s", s)
 }

@@ -56,9 +56,9 @@ func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err e
 		case q.Tenant != "" && q.Tenant == p.Tenant:
 			_, err = b.activeAccount(ctx, p.Account)
 		case q.Root != nil: // the caller may be another tenant's vacant
-			err = problem.New(problem.TestKey, "the first request has a test key: it pays for no vacants of other tenants")
+			err = problem.New(problem.TestKey, "the first request has a test key, which cannot pay for calls to vacants of other tenants")
 		default:
-			err = problem.New(problem.TestKey, "a test key calls the vacants of its own tenant, %s, only", p.Tenant)
+			err = problem.New(problem.TestKey, "a test key can call only the vacants of its own tenant, %s", p.Tenant)
 		}
 		return c, err
 	}
@@ -151,7 +151,7 @@ func (b *Billing) quotePaid(q *call.Query, a *Account, caps []spendingLimit) (c 
 	p := &paymentPlan{account: a, day: b.day()}
 	if held := q.Held; held != nil {
 		if held.Amount != q.Price.Hold() {
-			return c, problem.New(problem.Internal, "a hold of %s was taken for a call that holds %s", held.Amount, q.Price.Hold())
+			return c, problem.New(problem.Internal, "a hold of %s was debited for a call that needs a hold of %s", held.Amount, q.Price.Hold())
 		}
 		return call.Charge{Kind: call.PaidByAccount, Payer: [32]byte(raw), Hold: held.Amount, Shard: held.Shard, Version: q.Price.Version, Plan: p}, nil
 	}
@@ -184,7 +184,7 @@ func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, 
 	count := func(whose string, limit int64, holder string) {
 		p.counters = append(p.counters, counter{
 			Add:  store.Add{Key: quotaKey(p.day, vacant+"#"+whose), Delta: 1, Max: limit, Expires: b.dayEnds()},
-			full: unpaidError(q, fmt.Sprintf("the free calls of today of this %s are used up; the price is %s", holder, price)),
+			full: unpaidError(q, fmt.Sprintf("the free calls of this %s for today are used up; the price is %s", holder, price)),
 		})
 	}
 	if !isGuest {
@@ -373,7 +373,7 @@ func (b *Billing) holdAcrossShards(ctx context.Context, c *call.Charge, old *pay
 		}
 		if slices.EqualFunc(before, shards, func(x, y store.Doc) bool { return x.Version == y.Version }) {
 			return *c, problem.Wrap(problem.PaymentRequired, errShort, "the account's balance of %s does not cover a call, which may cost %s: "+
-				"its tenant pays in (vacancy account pay, POST %s), or the operator credits it", sum(shards), c.Hold, CheckoutPath)
+				"its tenant can pay in (vacancy account pay, POST %s), or the operator can credit it", sum(shards), c.Hold, CheckoutPath)
 		}
 		before = shards
 	}

@@ -31,12 +31,12 @@ func (k *Key) checkMayMake(o *KeyOptions) error {
 		return nil
 	}
 	above := func(field, want, got string) error {
-		return &problem.Error{Kind: problem.Forbidden, Field: field, Want: want + ", because a key makes no key that may do more than itself", Got: got}
+		return &problem.Error{Kind: problem.Forbidden, Field: field, Want: want + ", because a key cannot create a key with more rights than its own", Got: got}
 	}
 	for _, s := range o.Scopes {
 		switch {
 		case s == ScopeVacants:
-			return problem.New(problem.Forbidden, "scopes: the operator makes keys with the scope %s", ScopeVacants)
+			return problem.New(problem.Forbidden, "scopes: only the operator creates keys with the scope %s", ScopeVacants)
 		case s == ScopeAGP && !k.Has(s) && o.Tier == Free: // this tier can search but not book
 		case !k.Has(s):
 			return above("scopes", fmt.Sprintf("some of %v", k.Scopes), string(s))
@@ -46,7 +46,7 @@ func (k *Key) checkMayMake(o *KeyOptions) error {
 	}
 	switch {
 	case o.Tier == Pro || o.Tier == Enterprise || o.Quota != 0:
-		return problem.New(problem.Forbidden, "tier: the operator makes keys of tier %s, or with a quota; a tenant makes keys of tier free", o.Tier)
+		return problem.New(problem.Forbidden, "tier: only the operator creates keys of tier %s or with a quota; a tenant can create keys of tier free", o.Tier)
 	case k.Test && !o.Test:
 		return above("test", "true", "false")
 	case k.Cap > 0 && (o.Cap == 0 || o.Cap > k.Cap):
@@ -77,7 +77,7 @@ func (k *Key) checkMayEnd(m *Maker) error {
 	if k == nil || k.Has(ScopeManage) || m.descendsFrom(k.ID) {
 		return nil
 	}
-	return problem.New(problem.Forbidden, "the key %s… ends only what it made: expected a key with the scope %s", k.Prefix, ScopeManage)
+	return problem.New(problem.Forbidden, "the key %s… can end only keys and links that it created: expected a key with the scope %s", k.Prefix, ScopeManage)
 }
 
 func (k *Key) MayLink() bool { return k.checkMayLink() == nil }
@@ -88,15 +88,15 @@ func (k *Key) checkMayLink() error {
 	case k == nil:
 		return nil
 	case k.subject != nil:
-		return problem.New(problem.Forbidden, "a token makes no links: expected a key of the account, got %s", k.Prefix)
+		return problem.New(problem.Forbidden, "a token cannot create links: expected a key of the account, got %s", k.Prefix)
 	case k.Test:
-		return problem.New(problem.TestKey, "a test key makes no links: expected a live key, got %s…", k.Prefix)
+		return problem.New(problem.TestKey, "a test key cannot create links: expected a live key, got %s…", k.Prefix)
 	case !k.Has(ScopeCall):
 		return problem.New(problem.Scope, spends, "with the scope call", fmt.Sprintf("with %v", k.Scopes))
 	case k.Cap > 0:
 		return problem.New(problem.Forbidden, spends, "without a cap", "with a cap of "+k.Cap.String()+" a day")
 	case k.MaxPrice > 0:
-		return problem.New(problem.Forbidden, spends, "without a bound a call", "with a bound of "+k.MaxPrice.String()+" a call")
+		return problem.New(problem.Forbidden, spends, "without a limit per call", "with a limit of "+k.MaxPrice.String()+" a call")
 	case !k.Expires.IsZero():
 		return problem.New(problem.Forbidden, spends, "without an end", "that ends at "+k.Expires.Format(time.RFC3339))
 	}

@@ -62,7 +62,7 @@ func (a *Account) isEnding(m *Maker) bool { return slices.ContainsFunc(a.Ending,
 
 func (a *Account) checkMakers(k *Key) error {
 	if a.isEnding(&k.Maker) {
-		return problem.Wrap(problem.Unauthorized, ErrRevokedKey, "Authorization: the key %s… was revoked with a key that made it", k.Prefix)
+		return problem.Wrap(problem.Unauthorized, ErrRevokedKey, "Authorization: the key %s… was revoked together with a key that created it", k.Prefix)
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (b *Billing) makeRoom(ctx context.Context, tx *store.Tx, a *Account, maker 
 	}
 	switch {
 	case made >= maxKeysOfKey:
-		return problem.New(problem.QuotaReached, "the key %s… has reached the limit of %d usable keys that it made: revoke unused keys, or use another key", maker.Prefix, maxKeysOfKey)
+		return problem.New(problem.QuotaReached, "the key %s… has reached the limit of %d usable keys that it created: revoke unused keys, or use another key", maker.Prefix, maxKeysOfKey)
 	case len(ended) < maxEndedKeys:
 		return nil
 	}
@@ -159,7 +159,7 @@ func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (r
 		return r, err
 	}
 	if r.EndedKeysAndLinks, err = b.endTrees(ctx, account, id, begun); err != nil {
-		const incomplete = "the key %s… is revoked, and the host refuses the keys and links that it made; recording their end is not complete, and goes on within minutes or if the same command runs again: %s"
+		const incomplete = "the key %s… is revoked, and the host refuses the keys and links that it created; recording their end is not complete, and continues within minutes or when you run the same command again: %s"
 		return r, problem.Wrap(problem.AsError(store.AsProblem(err)).Kind, err, incomplete, r.Prefix, problem.AsError(store.AsProblem(err)).Text())
 	}
 	// Other trees of the account may also have ended, but the holder of by may not be allowed to

@@ -351,7 +351,7 @@ func (w *world) copiesOf(k *madeKey, n int) {
 	w.copies(n, []store.Key{listed, billing.SecretDocs.Key(one.Hash)}, k.ID, one.Hash)
 }
 
-// The number of keys that can be used is bounded, for an account and for each maker, and so is the
+// The number of active keys is bounded, for an account and for each maker, and so is the
 // depth of a tree. Ended keys take no place, but only the last of them are listed. A tree of 1,000
 // keys ends whole.
 func TestKeysAreBounded(t *testing.T) {

@@ -81,7 +81,7 @@ func (e *QuotaError) Unwrap() error { return e.problem() }
 
 func (e *QuotaError) problem() *problem.Error {
 	if e.day {
-		return problem.New(problem.TooMany, "the limit of %d requests a day for a key, with tier free all keys of an account together, is reached; try again after 00:00 UTC", e.Limit)
+		return problem.New(problem.TooMany, "the limit of %d requests a day is reached (all keys of an account with tier free share one limit); try again after 00:00 UTC", e.Limit)
 	}
 	return problem.New(problem.TooMany, "the limit of %d requests a second for a key is reached", rate)
 }

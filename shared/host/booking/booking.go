@@ -362,4 +362,4 @@ func Events(ctx context.Context, s store.Store, account string, from, until time
 	return nil
 }
 
-var errNoOutbound = errors.New("this host reaches no venue elsewhere")
+var errNoOutbound = errors.New("this host cannot call venues on other hosts")

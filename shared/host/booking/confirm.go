@@ -149,7 +149,7 @@ func (s *Service) bookable(ctx context.Context, k *billing.Key, r *Request) (v V
 	}
 	if k.Test {
 		if v = TestVenue(); r.Venue != v.Slug && r.Venue != v.AgentID() {
-			return v, problem.New(problem.NotFound, "a test key books %s only, got %.80q", v.AgentID(), r.Venue)
+			return v, problem.New(problem.NotFound, "a test key can book only %s, got %.80q", v.AgentID(), r.Venue)
 		}
 		return v, nil
 	}

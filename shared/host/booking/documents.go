@@ -52,7 +52,7 @@ var (
 		Codec: store.Count(),
 		CheckValue: func(d store.Doc, _ int64) error {
 			if !strings.HasPrefix(d.Key.Sort, "{") {
-				return problem.New(problem.Damaged, "its labels are none")
+				return problem.New(problem.Damaged, "the counter's key has no labels")
 			}
 			return nil
 		},

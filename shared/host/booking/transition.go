@@ -284,7 +284,7 @@ var venueStates = []booking.State{booking.Accepted, booking.Rejected, booking.Co
 func (s *Service) Transition(ctx context.Context, id string, c TransitionRequest) (Booking, error) {
 	return s.move(ctx, id, func(b *Booking) (*step, error) {
 		if err := booking.CheckTransition(b.State, c.To); err == nil && !c.AllowHostStates && !slices.Contains(venueStates, c.To) {
-			return nil, problem.New(problem.Forbidden, "a venue sets accepted, rejected, completed or no_show, got %s", c.To)
+			return nil, problem.New(problem.Forbidden, "a venue can set only accepted, rejected, completed or no_show, got %s", c.To)
 		}
 		return &step{To: c.To, Actor: c.Actor, Reason: c.Reason, EventID: c.EventID}, nil
 	})

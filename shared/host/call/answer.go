@@ -34,7 +34,7 @@ func (h *Host) runAndDecide(ctx context.Context, r *request, row *RequestRow, rs
 		switch {
 		case errors.Is(err, ErrUncertain):
 			r.out.State = Pending
-			return r.out.refuse(problem.Wrap(problem.Deadline, err, "the answer waits for its payment; send the same request again"))
+			return r.out.refuse(problem.Wrap(problem.Deadline, err, "the answer waits for its payment to settle; send the same request again"))
 		case errors.As(err, &unsettled):
 			failed = unsettled.cause
 		case err != nil && !problem.AsError(err).Kind.IsFailure():
@@ -43,7 +43,7 @@ func (h *Host) runAndDecide(ctx context.Context, r *request, row *RequestRow, rs
 			failed = err
 		case closed:
 			r.out.State = Unanswered
-			return r.out.refuse(problem.New(problem.Deadline, "the call was closed before its answer was ready"))
+			return r.out.refuse(problem.New(problem.Deadline, "the call was voided, or its chain was reset, before its answer was ready"))
 		default:
 			r.out.Reply = reply
 			return r.out
@@ -64,7 +64,7 @@ func (h *Host) runAndDecide(ctx context.Context, r *request, row *RequestRow, rs
 			return r.out.refuse(err)
 		}
 		if r.out.Cut == "" {
-			return r.out.refuse(problem.New(problem.Damaged, "request %d is answered, yet its behaviour failed", row.Position))
+			return r.out.refuse(problem.New(problem.Damaged, "request %d has a complete answer although its behaviour failed", row.Position))
 		}
 		r.out.State, r.out.Cause = "", nil
 		return r.out
@@ -159,7 +159,7 @@ func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip
 			d, err := h.voidCall(ctx, r.pair, row, c)
 			r.out.HasEnded = err == nil
 			if err == nil && d == decidedAnswer && r.cut == "" {
-				err = problem.New(problem.Damaged, "request %d is answered by another", row.Position)
+				err = problem.New(problem.Damaged, "request %d has another answer than the one of this process", row.Position)
 			}
 			return nil, true, err
 		}
@@ -218,7 +218,7 @@ func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip
 			return r.out.Reply, false, err
 		}
 		if d != nil {
-			return nil, false, problem.New(problem.Damaged, "request %d is answered by another", row.Position)
+			return nil, false, problem.New(problem.Damaged, "request %d has another answer than the one of this process", row.Position)
 		}
 		tip = last
 	}

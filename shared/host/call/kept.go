@@ -237,7 +237,7 @@ func (h *Host) openKept(ctx context.Context, pair Pair, row *RequestRow, doc sto
 	}
 	text := d.text()
 	if d.bad || format != keptFormat || flags > keptUsage|keptCut {
-		return k, h.damagedError(pair.Responses(), fmt.Errorf("%w: the kept answer to request %d", errRow, row.Position))
+		return k, h.damagedError(pair.Responses(), fmt.Errorf("%w: the unsettled answer to request %d", errRow, row.Position))
 	}
 	plain, err := h.Texts.Open(ctx, additionalData(pair.Responses(), row.Hash), text)
 	switch {

@@ -187,7 +187,7 @@ func (h *Host) Resume(ctx context.Context, pair Pair, position uint64, o Options
 		return r.out.refuse(err)
 	case d != nil || isClosedBy(tip, &row):
 		r.out.State = Unanswered
-		return r.out.refuse(problem.New(problem.Deadline, "the call was closed before it ran"))
+		return r.out.refuse(problem.New(problem.Deadline, "the call was already decided before it could run"))
 	}
 	// The vacant may have been sunk or deleted since the accept.
 	if err := h.fetchForResume(ctx, r); err != nil {

@@ -338,7 +338,7 @@ func newReader(row store.Row, kinds ...RowKind) (*reader, error) {
 			return &reader{b: row.Data[2:], kind: k}, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %v is out of place here", errRow, k)
+	return nil, fmt.Errorf("%w: unexpected kind of row: %v", errRow, k)
 }
 
 func (d *reader) bytes(n int) []byte {

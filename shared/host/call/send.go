@@ -189,7 +189,7 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 			return nil, problem.Wrap(problem.TooLarge, err, "message is too large to store")
 		case (r.opts.AcceptWrites != nil || r.isHandedOff) && store.IsConflict(err):
 			r.out = r.out.withTip(v.req)
-			return nil, problem.Wrap(problem.Conflict, err, "another message came first")
+			return nil, problem.Wrap(problem.Conflict, err, "another message was accepted first")
 		case errors.As(err, new(*problem.Error)):
 			return nil, err
 		}
@@ -261,7 +261,7 @@ func CheckTime(work, left time.Duration) error {
 	if work <= DefaultWork || left >= work {
 		return nil
 	}
-	return problem.New(problem.Deadline, "it may take %s, and only %s are left", work, max(left, 0).Round(time.Second))
+	return problem.New(problem.Deadline, "the call may take %s, but only %s are left", work, max(left, 0).Round(time.Second))
 }
 
 // timeAllowed returns the time limit of a behaviour that starts now. The limit is the vacant's Work, or
@@ -350,7 +350,7 @@ func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Env
 				return out.refuse(err)
 			}
 			if busy > 0 {
-				return out.refuse(problem.New(problem.Pending, "the answer to call %d is read while it comes, and is paid for: wait for its end, or cancel its task, before a reset", busy))
+				return out.refuse(problem.New(problem.Pending, "the paid answer to call %d is still being streamed: wait for its end, or cancel its task, before a reset", busy))
 			}
 		}
 		done, err := h.appendReset(ctx, &r, tip)

@@ -40,7 +40,7 @@ func (r *run) bookingRows(ctx context.Context, s store.Stream, id identity.ID) e
 			continue
 		}
 		if whole && !follows(&bookingRow, state, row.Position) {
-			r.addFinding(inStream(s, row.Position, Row, fmt.Sprintf("what may follow %q", state), fmt.Sprintf("%s to %s", bookingRow.Kind, bookingRow.To)))
+			r.addFinding(inStream(s, row.Position, Row, fmt.Sprintf("a transition that is allowed after state %q", state), fmt.Sprintf("%s to %s", bookingRow.Kind, bookingRow.To)))
 		}
 		state = bookingRow.To
 		held += bookingRow.Held
@@ -101,7 +101,7 @@ func (r *run) bookingMoney(ctx context.Context, s store.Stream, position uint64,
 		return err
 	}
 	if err != nil || got.Amount != row.Amount || got.ID != row.Event {
-		r.addFinding(inStream(s, position, Money, fmt.Sprintf("an event of %s beside it", row.Amount), fmt.Sprintf("one of %s", got.Amount)))
+		r.addFinding(inStream(s, position, Money, fmt.Sprintf("an event of %s for this row", row.Amount), fmt.Sprintf("one of %s", got.Amount)))
 	}
 	return nil
 }

@@ -290,9 +290,9 @@ func reportDifferences(between edge, f *family, report func(Finding)) {
 		p, c := f.parent[kind], f.child[kind]
 		switch {
 		case p.n != c.n:
-			report(inStream(s, 0, Kin, fmt.Sprintf("%d of %s, as many as there are of %s in the logbook of %s", p.n, name[1], name[0], between.parent), fmt.Sprint(c.n)))
+			report(inStream(s, 0, Kin, fmt.Sprintf("%d %s entries, as many as %s entries in the logbook of %s", p.n, name[1], name[0], between.parent), fmt.Sprint(c.n)))
 		case p.sum != c.sum:
-			report(inStream(s, 0, Kin, fmt.Sprintf("%s to say what %s says in the logbook of %s", name[1], name[0], between.parent), "something else"))
+			report(inStream(s, 0, Kin, fmt.Sprintf("%s entries that match the %s entries in the logbook of %s", name[1], name[0], between.parent), "entries that differ"))
 		}
 	}
 }

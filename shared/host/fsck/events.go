@@ -133,7 +133,7 @@ func (r *run) observeEvent(s store.Stream, l *registry.LoggedEvent, history *pub
 	}
 	oldCard := history.card.Card
 	if replaced, isReplacement := event.ParseReplacesKey(l.Key); history.whole && history.listed && oldCard != registration.Card && !(isReplacement && replaced == oldCard) {
-		r.addFinding(inStream(s, position, Card, "a key that says it replaces the card "+oldCard.String(), fmt.Sprintf("%.80q", l.Key)))
+		r.addFinding(inStream(s, position, Card, "a key that names the replaced card "+oldCard.String(), fmt.Sprintf("%.80q", l.Key)))
 	}
 	history.card, history.listed = registration, true
 }

@@ -52,7 +52,7 @@ func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) e
 		tip = row.Position
 		if before > 0 {
 			// The commit that begins an attempt ends the previous one.
-			r.addFinding(inDocument(graduation.AttemptKey(child, before), Graduation, "an end, as another attempt follows", string(graduation.Open)))
+			r.addFinding(inDocument(graduation.AttemptKey(child, before), Graduation, "a decided status, because another attempt follows", string(graduation.Open)))
 		}
 		before = 0
 		a, err := graduation.DecodeAttempt(child, row)
@@ -191,9 +191,9 @@ func (r *run) slots(ctx context.Context, parent identity.ID) error {
 	}
 	switch leaked, unpaid := match(w.Taken, r.gate.accepted[parent]); {
 	case leaked > 0:
-		r.addFindingAt(d.Version, inDocument(k, Graduation, "slots of attempts that were accepted", fmt.Sprintf("%d of none", leaked)))
+		r.addFindingAt(d.Version, inDocument(k, Graduation, "slots of accepted attempts", fmt.Sprintf("%d without an accepted attempt", leaked)))
 	case unpaid > 0:
-		r.addFindingAt(d.Version, inDocument(k, Graduation, "a slot of each attempt that was accepted", fmt.Sprintf("none of %d", unpaid)))
+		r.addFindingAt(d.Version, inDocument(k, Graduation, "a slot for each accepted attempt", fmt.Sprintf("no slot for %d", unpaid)))
 	}
 	return nil
 }
@@ -252,7 +252,7 @@ func (r *run) checkOpenedBy(ctx context.Context, child identity.ID, manifest ide
 		return nil
 	})
 	if err == nil && !found {
-		r.addFinding(inDocument(registry.ManifestKey(child), Graduation, "one that an accepted attempt has made, as it has graduated", "one of none"))
+		r.addFinding(inDocument(registry.ManifestKey(child), Graduation, "a manifest of an accepted attempt, because the child has graduated", "one of no accepted attempt"))
 	}
 	return err
 }

@@ -242,7 +242,7 @@ func (r *run) vacant(ctx context.Context, id identity.ID, logState *logbookState
 	}
 	if logState.deleted {
 		// The record was restored after its deletion, for example from a backup of the documents.
-		r.addFinding(inDocument(k, State, "a tombstone, as its logbook ends in "+logbook.KindDeleted, "a vacant with all it had"))
+		r.addFinding(inDocument(k, State, "a tombstone, as its logbook ends in "+logbook.KindDeleted, "the record of a vacant that was not deleted"))
 	}
 	if rec.Floor.Before(logState.floor) {
 		// If the floor were missing, envelopes from before the restore could be accepted again.
@@ -296,7 +296,7 @@ func (r *run) checkNameOf(ctx context.Context, k store.Key, rec *vacants.Record)
 		return nil, err
 	}
 	id, err := vacants.NameDocs.Parse(d)
-	want := fmt.Sprintf("the name %q to lead here", rec.Name)
+	want := fmt.Sprintf("the name %q to belong to this vacant", rec.Name)
 	switch {
 	case d.Version == 0 || err != nil:
 		return differ(k, Name, want, "none")

@@ -329,14 +329,14 @@ func TestEntryInOneLogbookOnlyIsReported(t *testing.T) {
 	}{
 		"a task that the child was not given": {func(f *firm) {
 			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").DelegatePayload()})
-		}, "kin: expected 3 of COMPOSITE_EXECUTE, as many as there are of COMPOSITE_DELEGATE in the logbook of "},
+		}, "kin: expected 3 COMPOSITE_EXECUTE entries, as many as COMPOSITE_DELEGATE entries in the logbook of "},
 		"a task that nobody gave": {func(f *firm) {
 			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "a").ExecutePayload()})
-		}, "kin: expected 2 of COMPOSITE_EXECUTE, as many as there are of COMPOSITE_DELEGATE in the logbook of "},
+		}, "kin: expected 2 COMPOSITE_EXECUTE entries, as many as COMPOSITE_DELEGATE entries in the logbook of "},
 		"another task than was given": {func(f *firm) {
 			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").DelegatePayload()})
 			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: task(f, "b").ExecutePayload()})
-		}, "kin: expected COMPOSITE_EXECUTE to say what COMPOSITE_DELEGATE says in the logbook of "},
+		}, "kin: expected COMPOSITE_EXECUTE entries that match the COMPOSITE_DELEGATE entries in the logbook of "},
 		"tasks in another order": {func(f *firm) {
 			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "a").DelegatePayload()})
 			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: task(f, "b").DelegatePayload()})

@@ -48,7 +48,7 @@ func recordDifference(k store.Key, rec *vacants.Record, m *registry.ManifestDocu
 			return differ("parent", "none", rec.Parent)
 		}
 		if logState.whole && logState.birth != nil && !logState.exported {
-			f := inDocument(registry.ManifestKey(rec.ID), Kin, "the manifest of one whose logbook begins with BIRTH", "none")
+			f := inDocument(registry.ManifestKey(rec.ID), Kin, "a manifest, because the logbook begins with BIRTH", "none")
 			return &f
 		}
 		return missingMark(k, rec, logState)

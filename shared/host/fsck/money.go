@@ -224,7 +224,7 @@ func (r *run) accountRows(ctx context.Context, s store.Stream, id identity.ID) e
 	default:
 		l.account = &a
 		if a.Changes != tip {
-			wrong = append(wrong, inDocument(key, Money, fmt.Sprintf("%d changes, its rows", tip), fmt.Sprint(a.Changes)))
+			wrong = append(wrong, inDocument(key, Money, fmt.Sprintf("%d changes, one for each row", tip), fmt.Sprint(a.Changes)))
 		}
 		if a.Owed != owed && !l.damaged {
 			wrong = append(wrong, inDocument(key, Money, fmt.Sprintf("%s owed, by its rows", owed), a.Owed.String()))
@@ -314,7 +314,7 @@ func (r *run) balance(ctx context.Context, l *ledger) (reading, error) {
 			return b, err
 		}
 		if d.Number < 0 {
-			b.below = append(b.below, inDocument(k, Money, "a balance from 0", fmt.Sprint(d.Number)))
+			b.below = append(b.below, inDocument(k, Money, "a balance of at least 0", fmt.Sprint(d.Number)))
 		}
 		b.balance += money.Amount(d.Number)
 	}
@@ -339,7 +339,7 @@ func (r *run) compareBalance(l *ledger, b *reading, isLast bool) bool {
 	case wrong:
 		expected := fmt.Sprintf("a balance of %s", want)
 		if taken+given > 0 {
-			expected = fmt.Sprintf("a balance from %s to %s, as calls come", want-taken, want+given)
+			expected = fmt.Sprintf("a balance from %s to %s, because of new calls", want-taken, want+given)
 		}
 		r.addCertainFinding(inDocument(billing.AccountKey(l.account.ID), Money, fmt.Sprintf("%s: %s by its rows, less the %s that calls hold or cost", expected, b.added, b.added-want), b.balance.String()))
 	case taken+given > 0:

@@ -129,7 +129,7 @@ func (r *reader) hole(ctx context.Context) error {
 }
 
 func (r *reader) giveUp() {
-	r.addFinding(inStream(r.stream, r.at, Position, "rows up to "+fmt.Sprint(r.tip), "no row for a long time; the remaining rows are not checked"))
+	r.addFinding(inStream(r.stream, r.at, Position, "rows up to "+fmt.Sprint(r.tip), "no row at many positions; the remaining rows are not checked"))
 	r.ended = true
 }
 

@@ -37,7 +37,7 @@ func (r *run) registration(ctx context.Context, id identity.ID, history *publish
 func (r *run) checkRegistered(ctx context.Context, k store.Key, g *registry.Registration, history *published) error {
 	if g.FirstSeq == 0 {
 		if history.listed {
-			r.addFinding(inDocument(k, Registration, "one, as there are events", "none"))
+			r.addFinding(inDocument(k, Registration, "a registration, because the vacant has events", "none"))
 		}
 		return r.manifest(ctx, k, g)
 	}
@@ -88,7 +88,7 @@ func (r *run) countVenues(ctx context.Context) error {
 	if err != nil || r.result.Findings > 0 || d.Number == r.venues {
 		return err
 	}
-	r.addFindingAt(d.Version, inDocument(k, Registration, fmt.Sprintf("%d, as many as are listed", r.venues), fmt.Sprint(d.Number)))
+	r.addFindingAt(d.Version, inDocument(k, Registration, fmt.Sprintf("%d, the number of listed vacants", r.venues), fmt.Sprint(d.Number)))
 	return nil
 }
 
@@ -143,7 +143,7 @@ func (r *run) revocation(ctx context.Context, id identity.ID, history *published
 	}
 	if d.Version == 0 {
 		if revoked {
-			r.addFinding(inDocument(k, Revocation, "one, as its last event says", "none"))
+			r.addFinding(inDocument(k, Revocation, "a revocation, because the last event is one", "none"))
 		}
 		return nil
 	}
@@ -153,7 +153,7 @@ func (r *run) revocation(ctx context.Context, id identity.ID, history *published
 		return r.reportDamage(k, Revocation, "a revocation of "+id.String(), err)
 	case !history.whole:
 	case !revoked:
-		r.addFinding(inDocument(k, Revocation, "none, as no event says so", fmt.Sprintf("one by event %d", v.ActorSeq)))
+		r.addFinding(inDocument(k, Revocation, "no revocation, because no event records one", fmt.Sprintf("one by event %d", v.ActorSeq)))
 	case v.Hash != history.hash || v.Seq != history.seq || uint64(v.ActorSeq) != history.position || v.Reason != history.reason:
 		r.addFinding(inDocument(k, Revocation, fmt.Sprintf("the revocation of event %d, for %.80q", history.position, history.reason),
 			fmt.Sprintf("the revocation of event %d, for %.80q", v.ActorSeq, v.Reason)))
@@ -208,7 +208,7 @@ func (r *run) registeredWithoutEvents(ctx context.Context, k store.Key, text str
 	}
 	some, err := r.hasRows(ctx, registry.ActorStream(id))
 	if err == nil && !some {
-		r.addFinding(inDocument(k, Event, "an event that says so", "none"))
+		r.addFinding(inDocument(k, Event, "an event of this vacant", "none"))
 	}
 	return err
 }

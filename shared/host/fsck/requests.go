@@ -206,7 +206,7 @@ func (q *requests) reread(ctx context.Context, r *call.RequestRow) (rehash, erro
 		return rehash{r.Hash, r.Hash, true}, nil
 	}
 	if e.IsReset() != (r.Kind == call.RowReset) {
-		q.addFinding(inStream(s, r.Position, Kind, "a reset to be one by its text, a call not", fmt.Sprintf("a %v that says %.40q", r.Kind, e.Payload.Text())))
+		q.addFinding(inStream(s, r.Position, Kind, "a reset with the text of a reset, or a call with another text", fmt.Sprintf("a %v with the text %.40q", r.Kind, e.Payload.Text())))
 	}
 	if r.Kind == call.RowCall && e.Payload.Role == envelope.RoleAgent || envelope.IsReplyKey(e.IdempotencyKey) {
 		q.addFinding(inStream(s, r.Position, MessageForm, "a request", fmt.Sprintf("role %s, key %.40q", e.Payload.Role, e.IdempotencyKey)))

@@ -149,7 +149,7 @@ func (a *responses) decision(ctx context.Context, r *call.ResponseRow) (epoch ui
 	case err != nil:
 		return epoch, err
 	case !ok:
-		wrong(Request, "a call that is there", fmt.Sprintf("request %d, which is not", r.Request))
+		wrong(Request, "an existing call", fmt.Sprintf("request %d, which does not exist", r.Request))
 		return epoch, nil
 	case q.kind == 0:
 		return epoch, nil // the unreadable request is reported with the requests

@@ -57,7 +57,7 @@ func (r *run) reviews(ctx context.Context, s store.Stream, id identity.ID) error
 		return err
 	}
 	if err := book.CheckEqual(&recounted); err != nil {
-		r.addFindingAt(d.Version, inDocument(k, Reputation, "the reputation that the reviews make", problem.AsError(err).Text()))
+		r.addFindingAt(d.Version, inDocument(k, Reputation, "the reputation that results from the reviews", problem.AsError(err).Text()))
 		return nil
 	}
 	// A vacant that was registered after its last review has no reputation in its registration.
@@ -86,7 +86,7 @@ func (r *run) review(ctx context.Context, s store.Stream, row store.Row, recount
 	}
 	counted, err := recounted.Verify(id, row.Data, claim)
 	if err != nil {
-		r.addFinding(inStream(s, row.Position, Row, "a review that its reviewer has signed, and that follows the one before", problem.AsError(err).Text()))
+		r.addFinding(inStream(s, row.Position, Row, "a review that is signed by its reviewer and follows the previous review", problem.AsError(err).Text()))
 		recounted.Tip = identity.Sum(row.Data) // the next row may be intact
 		return false, nil
 	}

@@ -47,13 +47,13 @@ func (r *run) attemptWindow(ctx context.Context, parent identity.ID) error {
 	}
 	counted, err := graduation.AttemptWindowDocs.Parse(d)
 	if d.Version > 0 && err != nil { // a missing window is empty
-		return r.reportDamage(k, Document, "when attempts to graduate began", err)
+		return r.reportDamage(k, Document, "the start times of attempts to graduate", err)
 	}
 	switch leaked, missed := counts(counted.Began, r.gate.attemptsByParent[parent]); {
 	case leaked > 0:
-		r.addFindingAt(d.Version, inDocument(k, Graduation, "when attempts began", fmt.Sprintf("%d times of none", leaked)))
+		r.addFindingAt(d.Version, inDocument(k, Graduation, "start times of attempts", fmt.Sprintf("%d times without an attempt", leaked)))
 	case missed > 0:
-		r.addFindingAt(d.Version, inDocument(k, Graduation, "when each attempt of the day began", fmt.Sprintf("none of %d", missed)))
+		r.addFindingAt(d.Version, inDocument(k, Graduation, "a start time for each attempt of the last day", fmt.Sprintf("no time for %d", missed)))
 	}
 	return nil
 }

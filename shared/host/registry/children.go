@@ -41,7 +41,7 @@ func (r *Registry) ChildrenIndex(ctx context.Context, parent identity.ID, n int)
 				err = r.checkOpened(ctx, &m)
 			}
 			if err == nil && m.Manifest.ParentID != parent {
-				err = problem.New(problem.Damaged, "manifest of %s is listed as another parent's", m.Manifest.ChildID.Short())
+				err = problem.New(problem.Damaged, "manifest of %s is listed under another parent", m.Manifest.ChildID.Short())
 			}
 			if err != nil {
 				return nil, err

@@ -106,7 +106,7 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 		ChangeKey: d.Index.Sort, DocVersion: d.Version, reached: s.Reached, listingVersion: s.ListingVersion,
 	}
 	if g.ParentProven && g.Parent == nil || g.Closed && !g.ParentProven {
-		return refused("it has no parent to be proven or closed by")
+		return refused("it is proven or closed, but has no proven parent")
 	}
 	if g.FirstSeq == 0 {
 		return g, nil
@@ -114,7 +114,7 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 	// A card's id is the last member of its canonical form, so this is a cheap check that the card
 	// belongs to this vacant.
 	if !strings.HasSuffix(string(g.Card), `"vacant_id":"`+id.String()+`"}`) {
-		return refused("it has the card of another")
+		return refused("it has the card of another vacant")
 	}
 	if _, err := lifecycle.ParseState(string(g.State)); err != nil {
 		return Registration{}, err
@@ -123,7 +123,7 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 		return Registration{}, err
 	}
 	if g.ActorSeq < 1 || g.LastSeq < g.FirstSeq {
-		return refused("it names events that cannot be")
+		return refused("its event numbers are invalid")
 	}
 	if len(s.Listing) > 0 {
 		l, err := listing.Parse(s.Listing)
@@ -131,7 +131,7 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 			return Registration{}, err
 		}
 		if l.VacantID != id {
-			return refused("it has the listing of another")
+			return refused("it has the listing of another vacant")
 		}
 		g.Listing = &l
 	}
@@ -216,11 +216,11 @@ type opening struct {
 func (m *ManifestDocument) CheckOpened(d store.Doc) error {
 	child := m.Manifest.ChildID
 	if d.Version == 0 {
-		return problem.New(problem.Damaged, "manifest of %s says that it has graduated, and the gate has not opened it", child.Short())
+		return problem.New(problem.Damaged, "manifest of %s says that the child has graduated, but the gate has not opened the child", child.Short())
 	}
 	by, err := OpenedDocs.Parse(d)
 	if err == nil && by.Manifest != m.Manifest.Hash() {
-		err = problem.New(problem.Damaged, "%s was opened by another manifest", child.Short())
+		err = problem.New(problem.Damaged, "%s was opened with another manifest", child.Short())
 	}
 	return err
 }
@@ -263,7 +263,7 @@ func decodeManifest(d store.Doc) (ManifestDocument, error) {
 		err = doc.checkOrder()
 	}
 	if err != nil {
-		return doc, problem.Wrap(problem.Damaged, err, "what it replaced does not verify: %s", problem.AsError(err).Text())
+		return doc, problem.Wrap(problem.Damaged, err, "its replaced manifests are invalid: %s", problem.AsError(err).Text())
 	}
 	return doc, nil
 }
@@ -281,17 +281,17 @@ func (m *ManifestDocument) checkOrder() error {
 	// one.
 	wrong := func(what string) error { return problem.New(problem.Damaged, "%s", what) }
 	if m.Graduated && m.Manifest.ClosedByDefault {
-		return wrong("a closed one does not belong to a graduated child")
+		return wrong("a graduated child cannot have a closed manifest")
 	}
 	switch old := m.Replaced; {
 	case old == nil && m.ReplacedBefore != nil, m.ReplacedBefore != nil && !(old.ClosedByDefault && !m.ReplacedBefore.ClosedByDefault):
-		return wrong("only a closed one that was replaced took the place of an open one")
+		return wrong("only a closed manifest can have replaced an open manifest")
 	case old == nil:
 		return nil
 	case old.ClosedByDefault && !(m.Graduated && !m.Manifest.ClosedByDefault):
-		return wrong("only graduation takes the place of a closed one")
+		return wrong("only graduation can replace a closed manifest")
 	case !old.ClosedByDefault && !m.Manifest.ClosedByDefault && !m.Graduated:
-		return wrong("only a closed one takes the place of an open one")
+		return wrong("only a closed manifest can replace an open manifest")
 	}
 	return nil
 }

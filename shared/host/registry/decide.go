@@ -157,7 +157,7 @@ func (r *Registry) admit(ctx context.Context, e *event.Event) (a actor, replay *
 }
 
 func revokedError(id identity.ID) error {
-	return problem.New(problem.Revoked, "vacant %s: its key was revoked", id.Short())
+	return problem.New(problem.Revoked, "the key of vacant %s was revoked", id.Short())
 }
 
 // publisher describes the sender of a publication. host means that the host publishes for a vacant
@@ -193,7 +193,7 @@ func (r *Registry) publish(ctx context.Context, p *Publication, by publisher) (*
 	currentHash, sent := a.reg.CardHash, c.Hash()
 	if replaced, ok := event.ParseReplacesKey(p.Key); a.isRegistered() && currentHash != sent && !(ok && replaced == currentHash) {
 		return nil, &EquivocationError{currentHash, sent, problem.New(problem.Equivocation,
-			"the card of this halo_version is %s, and another was sent: %s; an event whose idempotency_key begins with %q says that one follows the other",
+			"this halo_version already has the card %s, but the card %s was sent; to replace the card, use an idempotency_key that begins with %q",
 			currentHash, sent, event.ReplacesKey(currentHash))}
 	}
 	g := a.reg
@@ -233,7 +233,7 @@ func checkParent(a *actor, parent *identity.ID) error {
 	case parent == nil, existing != nil && *parent == *existing:
 		return nil
 	case *parent == a.id && !a.isRegistered():
-		return problem.New(problem.Malformed, "parent_id: expected another vacant than the child, got the child")
+		return problem.New(problem.Malformed, "parent_id: expected a vacant other than the child, got the child")
 	case existing != nil && !a.isRegistered():
 		return problem.New(problem.Malformed, "parent_id: expected the parent that both have signed, '%s', got '%s'", existing, parent)
 	case !a.isRegistered():

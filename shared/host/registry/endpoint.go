@@ -40,7 +40,7 @@ func (r *Registry) setEndpoint(ctx context.Context, g *Registration, c *card.Car
 	}
 	g.AwaitsProbe = g.Visibility == lifecycle.Public && !g.reached
 	if g.AwaitsProbe && !r.AllowRemote {
-		return problem.New(problem.Malformed, "endpoint: expected an address of this host, got %s: this host reaches no other", clip(c.Endpoint))
+		return problem.New(problem.Malformed, "endpoint: expected an address of this host, got %s: this host does not list vacants on other hosts", clip(c.Endpoint))
 	}
 	return nil
 }

@@ -156,7 +156,7 @@ func (r *Registry) Children(ctx context.Context, parent identity.ID, cursor stri
 	ids := make([]identity.ID, len(docs))
 	for i, d := range docs {
 		if ids[i], err = identity.ParseID(d.Key.Sort); err != nil {
-			return nil, "", problem.Wrap(problem.Damaged, err, "%s is an edge to no vacant", clip(d.Key.String()))
+			return nil, "", problem.Wrap(problem.Damaged, err, "%s is an edge to an invalid id", clip(d.Key.String()))
 		}
 	}
 	return ids, next, nil

@@ -252,11 +252,11 @@ func (d *ManifestDocument) checkReplace(m *composite.Manifest) error {
 	// Only a closed manifest may replace another one, and only while the child is open and has not
 	// graduated.
 	refused := func(what string) error {
-		return problem.Wrap(problem.Conflict, errors.New("signing bytes differ"), "vacant %s %s already", m.ChildID.Short(), what)
+		return problem.Wrap(problem.Conflict, errors.New("signing bytes differ"), "vacant %s already %s", m.ChildID.Short(), what)
 	}
 	switch {
 	case d.Graduated:
-		return refused("has graduated by another manifest")
+		return refused("has graduated with another manifest")
 	case d.Manifest.ClosedByDefault:
 		return refused("is closed by another manifest")
 	case !m.ClosedByDefault:

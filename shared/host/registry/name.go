@@ -55,7 +55,7 @@ func CheckNewName(name string) error {
 	case slices.Contains(reserved, strings.ToLower(name)):
 		return NameTakenError(name)
 	case isTaskID(name): // "vacancy logs" accepts a name or a task id
-		return problem.Invalid("name", "a name that is not the form of a task's id", clip(name))
+		return problem.Invalid("name", "a name that does not look like a task id", clip(name))
 	case identity.IsShort(strings.ToLower(name)):
 		return problem.Invalid("name", "a name that is not the beginning of an id", clip(name))
 	}

@@ -92,7 +92,7 @@ func (r *Registry) NextActorSeq(ctx context.Context, id identity.ID) (int64, err
 		return 0, WrapStoreError(err)
 	}
 	if tip.Position >= math.MaxInt64 {
-		return 0, problem.New(problem.Damaged, "events of %s: there is none after %d", id.Short(), tip.Position)
+		return 0, problem.New(problem.Damaged, "events of %s: no event can follow event %d", id.Short(), tip.Position)
 	}
 	return int64(tip.Position) + 1, nil
 }

@@ -140,7 +140,7 @@ func refusals() []refusal {
 		{"itself for a parent", func(t *testing.T) registry.Publication {
 			return publication(t, key(2), draft{With: func(p *registry.Publication) { p.Parent = &other }})
 		}, problem.Malformed, "parent_id: expected another vacant than the child"},
-		{"another card of the version", of(draft{Seq: 2, Text: "review code"}), problem.Equivocation, "the card of this halo_version is "},
+		{"another card of the version", of(draft{Seq: 2, Text: "review code"}), problem.Equivocation, "this halo_version already has the card "},
 		{"another card that follows none", func(t *testing.T) registry.Publication {
 			return publication(t, key(1), draft{Seq: 2, Text: "review code", Key: event.ReplacesKey(identity.Hash{1})})
 		}, problem.Equivocation, "begins with \"" + "replaces:"},

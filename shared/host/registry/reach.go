@@ -163,7 +163,7 @@ func (r *Registry) probeEndpoint(ctx context.Context, probe EndpointProbe, endpo
 	defer cancel()
 	err := probe(limited, endpoint)
 	if ctx.Err() != nil {
-		return false, problem.Wrap(problem.Unavailable, ctx.Err(), "the probe of an endpoint was cut short")
+		return false, problem.Wrap(problem.Unavailable, ctx.Err(), "the probe of an endpoint was interrupted")
 	}
 	return err == nil, nil
 }

@@ -174,11 +174,11 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 		return LoggedEvent{}, WrapStoreError(err)
 	}
 	if len(rows) == 0 {
-		return LoggedEvent{}, problem.New(problem.Damaged, "event %d: its actor %s has none of count %d", seq, leaf.Actor.Short(), leaf.ActorSeq)
+		return LoggedEvent{}, problem.New(problem.Damaged, "event %d: the stream of its actor %s has no event %d", seq, leaf.Actor.Short(), leaf.ActorSeq)
 	}
 	l, err := DecodeActorRow(leaf.Actor, rows[0])
 	if err == nil && (l.Seq != seq || l.Hash != leaf.Hash) {
-		err = problem.New(problem.Damaged, "event %d is not the one that its actor %s has", seq, leaf.Actor.Short())
+		err = problem.New(problem.Damaged, "event %d differs from the event in the stream of its actor %s", seq, leaf.Actor.Short())
 	}
 	return l, err
 }

@@ -95,7 +95,7 @@ func (r *Registry) IsRevoked(ctx context.Context, id identity.ID) (bool, error) 
 // learn that a key is revoked. If cursor belongs to another list, the error is Malformed.
 func (r *Registry) Revocations(ctx context.Context, cursor string, n int) ([]Revoked, string, error) {
 	if c, err := store.ParseCursor(cursor); err != nil || cursor != "" && c.Key.Partition != revokedPartition {
-		return nil, "", problem.Invalid("cursor", "the next of an earlier page", clip(cursor))
+		return nil, "", problem.Invalid("cursor", "the cursor of an earlier page", clip(cursor))
 	}
 	list := RevokedDocs.Range()
 	list.First = "0" // skips the list document

@@ -56,7 +56,7 @@ func DecodeEventRow(row store.Row) (EventLeaf, error) {
 	}
 	l.ActorSeq = int64(binary.BigEndian.Uint64(rest))
 	if l.ActorSeq < 1 {
-		return EventLeaf{}, problem.New(problem.Damaged, "event %d: expected the actor's count, got %d", row.Position, l.ActorSeq)
+		return EventLeaf{}, problem.New(problem.Damaged, "event %d: expected a positive sequence number of the actor, got %d", row.Position, l.ActorSeq)
 	}
 	return l, nil
 }

@@ -66,7 +66,7 @@ func (s *Service) judge(ctx context.Context, rec review.Record, reveal *review.R
 		return j, store.AsProblem(err)
 	}
 	if isRelative, err := s.areRelated(ctx, j.reviewer, rec.Target); err != nil || isRelative {
-		return j, cmp.Or(err, ineligible("reviewer and vacant are of one family, or the same vacant"))
+		return j, cmp.Or(err, ineligible("reviewer and vacant are relatives or the same vacant"))
 	}
 	revoked, err := s.Registry.AnyRevoked(ctx, j.reviewer, rec.Target)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacan
 	var owners []string
 	if isHosted {
 		if own.IsDeleted() || own.State != lifecycle.Local && own.State != lifecycle.Active && own.State != lifecycle.Hibernating {
-			return ineligible("the reviewer is " + string(own.State) + ", and only a vacant that is LOCAL, ACTIVE or HIBERNATING reviews")
+			return ineligible("the reviewer is " + string(own.State) + ", but only a vacant that is LOCAL, ACTIVE or HIBERNATING may review")
 		}
 		owners = append(owners, own.Tenant)
 		j.sameFamily = isModel(j.substrate) && keyOf(own.Substrate) == j.substrate
@@ -129,7 +129,7 @@ func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacan
 	}
 	for _, tenant := range owners {
 		if tenant == target.Tenant {
-			return ineligible("reviewer and vacant are of one owner")
+			return ineligible("reviewer and vacant have the same owner")
 		}
 		j.party = "tenant#" + tenant
 	}

@@ -244,10 +244,10 @@ func (s Spec) CheckModel() error {
 		return problem.Invalid("substrate", fmt.Sprintf("a model's name of 1 to %d bytes without blanks", maxModel), fmt.Sprintf("%.80q", model))
 	}
 	if s.Kind == KindBedrock && !IsBedrockModel(model) {
-		return problem.Invalid("substrate", "the id of a model or inference profile at Bedrock, as amazon.nova-lite-v1:0", fmt.Sprintf("%.80q", model))
+		return problem.Invalid("substrate", "the id of a model or inference profile at Bedrock, for example amazon.nova-lite-v1:0", fmt.Sprintf("%.80q", model))
 	}
 	if s.Kind == KindGemini && strings.ContainsAny(model, "/?#%:") { // the name is part of the path
-		return problem.Invalid("substrate", "a model's name of one segment of a path, as gemini-2.5-flash", fmt.Sprintf("%.80q", model))
+		return problem.Invalid("substrate", "a model's name that is one path segment, for example gemini-2.5-flash", fmt.Sprintf("%.80q", model))
 	}
 	return nil
 }
@@ -260,7 +260,7 @@ func CheckURL(text string) error {
 	}
 	if strings.ContainsFunc(u.Hostname(), func(r rune) bool { return r >= utf8.RuneSelf }) {
 		// A host must have only one spelling, because substrates are compared as evidence.
-		return problem.Invalid("substrate", "a host in ASCII, as in xn--bcher-kva.example", fmt.Sprintf("%.80q", u.Hostname()))
+		return problem.Invalid("substrate", "a host in ASCII, for example xn--bcher-kva.example", fmt.Sprintf("%.80q", u.Hostname()))
 	}
 	return nil
 }

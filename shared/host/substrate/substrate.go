@@ -268,14 +268,14 @@ func ReadAnswer(events iter.Seq2[Event, error]) (Answer, error) {
 			a.Usage = &e
 		case FinishReason:
 			if a.Text, a.Reason = text.String(), e; a.IncompleteReason() != "" && a.Text == "" && len(a.Calls) == 0 {
-				why := "it may say too little, its thoughts included (max_tokens)"
+				why := "max_tokens, which includes thoughts, is too low"
 				if a.Reason == Budget {
-					why = "its budget left too few tokens, its thoughts included (budget, daily_budget)"
+					why = "budget or daily_budget left too few tokens, which include thoughts"
 				}
 				return Answer{Usage: a.Usage}, problem.New(problem.SubstrateMisconfigured, "the model's answer was cut off before its first word: %s", why)
 			}
 			if a.Text == "" && len(a.Calls) == 0 {
-				return Answer{Usage: a.Usage}, problem.New(problem.SubstrateUnavailable, "the model returned nothing: no text and no call of a tool")
+				return Answer{Usage: a.Usage}, problem.New(problem.SubstrateUnavailable, "the model returned neither a text nor a tool call")
 			}
 			return a, nil
 		}

@@ -48,7 +48,7 @@ func (t *Team) taskText(ctx context.Context, d *task.Dispatch, text string) (str
 	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Malformed), problem.Is(err, problem.Conflict): // Conflict means that the path of the file has another spelling
 		return text, nil
 	case err == nil && !utf8.Valid(data):
-		err = problem.Invalid("task", "a text, or the path of a text file in UTF-8", f.Path+", which has other bytes")
+		err = problem.Invalid("task", "a text, or the path of a text file in UTF-8", f.Path+", which is not valid UTF-8")
 	}
 	return string(data), err
 }

@@ -302,7 +302,7 @@ func newStarted(d *task.Dispatched, sum string, err error) (Started, error) {
 }
 
 func otherRequest() error {
-	return problem.New(problem.Conflict, "idempotency-key: expected a new key, or the request that had it, got another request")
+	return problem.New(problem.Conflict, "idempotency-key: expected a new key, or the same request again, got another request")
 }
 
 func message(id, key, text string) task.Message {
@@ -342,7 +342,7 @@ func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Req
 		return d, problem.New(problem.Malformed, "Invalid mode '%.40s'. Use 'read-write' or 'read-only'.", q.Mode)
 	}
 	if !r.State.CanBeCalled() {
-		return d, problem.New(problem.NotAccepting, "agent %s is %s, and takes no tasks", r.Name, r.State)
+		return d, problem.New(problem.NotAccepting, "agent %s is %s, and accepts no tasks", r.Name, r.State)
 	}
 	isOwn := c.isOwn(r)
 	if !isOwn && r.KeylessAccess == vacants.PlainOff {
@@ -464,7 +464,7 @@ func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Req
 func (c *Caller) checkPrice(r *vacants.Record, q *Request, isOwn bool) error {
 	switch {
 	case c.Payer != nil && c.Payer.Test && !isOwn:
-		return problem.New(problem.TestKey, "a test key dispatches to agents of its own tenant, %s, only", c.Payer.Tenant)
+		return problem.New(problem.TestKey, "a test key can dispatch tasks only to agents of its own tenant, %s", c.Payer.Tenant)
 	case r.Price.IsFree():
 		return nil
 	case c.Payer == nil:

@@ -73,7 +73,7 @@ var hours = store.Codec[Hour]{
 func hourOf(k store.Key) (h Hour, err error) {
 	parts := strings.Split(k.Sort, "#")
 	if len(parts) != 2 && len(parts) != 3 {
-		return h, errors.New("its key is not of usage")
+		return h, errors.New("its key is not the key of a usage document")
 	}
 	if h.Start, err = time.Parse(hourForm, parts[0]); err != nil {
 		return h, err

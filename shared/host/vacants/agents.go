@@ -32,11 +32,11 @@ const cachedAgents = 64 // each at most 64 KiB
 func (v *Directory) Agent(ctx context.Context, r *Record, version int) (definition.Agent, error) {
 	switch {
 	case version < 0 || version > r.Agent:
-		return definition.Agent{}, problem.New(problem.NotFound, "vacant %s has %d versions of its agent, and no version %d", r.Name, r.Agent, version)
+		return definition.Agent{}, problem.New(problem.NotFound, "the agent of vacant %s has %d versions, but no version %d", r.Name, r.Agent, version)
 	case version > 0:
 		return v.agentVersion(ctx, r.ID, version)
 	case kindOf(r.Substrate) == plan.Kind:
-		return definition.Agent{}, problem.New(problem.Conflict, "vacant %s answers by a plan, not by an agent", r.Name)
+		return definition.Agent{}, problem.New(problem.Conflict, "vacant %s answers with a plan, not with an agent", r.Name)
 	case r.Agent > 0:
 		return v.agentVersion(ctx, r.ID, r.Agent)
 	}

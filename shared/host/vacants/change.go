@@ -232,7 +232,7 @@ func (v *Directory) row(ctx context.Context, signer identity.Signer, e *entry) (
 			return store.Append{}, err
 		}
 		if prev.Kind == logbook.KindDeleted {
-			return store.Append{}, problem.New(problem.Gone, "vacant %s was deleted; nothing follows that in its logbook", signer.ID().Short())
+			return store.Append{}, problem.New(problem.Gone, "vacant %s was deleted; its logbook accepts no more entries", signer.ID().Short())
 		}
 	}
 	next := logbook.Next(prev, e.kind, v.Now(), e.payload)
@@ -298,7 +298,7 @@ func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (ch
 func (v *Directory) current(ctx context.Context, r *Record, base, capability string, allowed []string) (c card.Card, fresh bool, err error) {
 	old, err := card.Parse(r.Card)
 	if err != nil || old.VacantID != r.ID || !old.Verify() || old.CapabilityText != r.Capability || len(old.AllowedSubstrates) == 0 {
-		return c, false, problem.Wrap(problem.Damaged, err, "the card of vacant %s is not the one that it signed", r.Name)
+		return c, false, problem.Wrap(problem.Damaged, err, "the card of vacant %s is damaged or does not match its record", r.Name)
 	}
 	if allowed == nil {
 		allowed = old.AllowedSubstrates

@@ -67,7 +67,7 @@ func (v *Directory) Create(ctx context.Context, s CreateSpec) (Record, error) {
 	if v.Registry != nil && s.Key != nil { // a revoked key must not return as a new vacant
 		gone, err := v.Registry.IsRevoked(ctx, s.Key.ID())
 		if err == nil && gone {
-			err = problem.New(problem.Revoked, "the key of %s was revoked; it is hosted no more", s.Key.ID().Short())
+			err = problem.New(problem.Revoked, "the key of %s was revoked; its vacant cannot be hosted again", s.Key.ID().Short())
 		}
 		if err != nil {
 			return Record{}, err
@@ -355,7 +355,7 @@ func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logb
 	}
 	for i := range min(len(kept), len(entries)) {
 		if kept[i].Hash() != entries[i].Hash() {
-			return "", problem.New(problem.Conflict, "logbook entry %d differs from the one kept here: two histories under one key", i)
+			return "", problem.New(problem.Conflict, "logbook entry %d differs from the entry stored here: the key has two histories", i)
 		}
 	}
 	whole := kept
@@ -372,7 +372,7 @@ func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logb
 		}
 	}
 	if r.State.IsClosed() {
-		return "", problem.New(problem.Gone, "the logbook ends in %s; a closed vacant is not hosted again", r.State)
+		return "", problem.New(problem.Gone, "the logbook ends in the state %s; a vacant in this state cannot be hosted again", r.State)
 	}
 	// If the children are hosted on other hosts, only the logbook shows them.
 	r.HasKin = slices.ContainsFunc(whole, func(e logbook.Entry) bool { return e.Kind == logbook.KindSpawn })

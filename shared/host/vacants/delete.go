@@ -78,7 +78,7 @@ func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) 
 
 func checkDeletable(r *Record) error {
 	if r.State != lifecycle.Archived {
-		return problem.New(problem.Conflict, "vacant %s is %s; only one that is %s can be deleted", r.Name, r.State, lifecycle.Archived)
+		return problem.New(problem.Conflict, "vacant %s is %s; only a vacant that is %s can be deleted", r.Name, r.State, lifecycle.Archived)
 	}
 	return nil
 }

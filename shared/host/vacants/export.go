@@ -78,7 +78,7 @@ func (v *Directory) chains(ctx context.Context, id identity.ID) ([]bundle.Chain,
 		parts, _ := ChainDocs.Parts(d.Key)
 		target, err := identity.ParseID(parts[1])
 		if err != nil {
-			return nil, problem.Wrap(problem.Damaged, err, "vacant %s has a chain to no id", id.Short())
+			return nil, problem.Wrap(problem.Damaged, err, "vacant %s has a chain whose target is not an id", id.Short())
 		}
 		chains = append(chains, bundle.Chain{Target: target, State: d.Data})
 	}

@@ -102,7 +102,7 @@ func (v *Directory) Find(ctx context.Context, by Asker, what string) (Record, er
 	for i, n := range found {
 		names[i] = n.name + " (" + n.id.Short() + ")"
 	}
-	return Record{}, problem.Invalid("vacant", "the beginning of one id", fmt.Sprintf("%s, which fits %s", what, strings.Join(names, ", ")))
+	return Record{}, problem.Invalid("vacant", "the beginning of exactly one id", fmt.Sprintf("%s, which matches %s", what, strings.Join(names, ", ")))
 }
 
 func (v *Directory) exactly(ctx context.Context, by Asker, what string) (Record, error) {

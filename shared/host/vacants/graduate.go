@@ -124,7 +124,7 @@ func (v *Directory) graduating(ctx context.Context, g *Graduation) (*graduating,
 	}
 	for i, id := range []identity.ID{r.ParentID, r.ChildID} {
 		if gone[i] {
-			return nil, problem.New(problem.Revoked, "vacant %s: its key was revoked", id.Short())
+			return nil, problem.New(problem.Revoked, "the key of vacant %s was revoked", id.Short())
 		}
 	}
 	if p.parent, p.hasParent, err = v.restoreState(ctx, r.ParentID); err != nil {
@@ -147,7 +147,7 @@ func (v *Directory) graduating(ctx context.Context, g *Graduation) (*graduating,
 		closed = ok && above.IsClosed()
 	}
 	if closed {
-		return nil, problem.New(problem.Conflict, "the parent %s is a closed child itself; it graduates first", p.Request.ParentID.Short())
+		return nil, problem.New(problem.Conflict, "the parent %s is a closed child itself; it must graduate first", p.Request.ParentID.Short())
 	}
 	return p, nil
 }
@@ -158,7 +158,7 @@ func (v *Directory) restoreState(ctx context.Context, id identity.ID) (Record, b
 		return Record{}, false, err
 	}
 	if !r.State.CanBeCalled() {
-		return Record{}, false, problem.New(problem.Conflict, "vacant %s is %s; only one that is %s or %s takes part in a graduation", r.Name, r.State, lifecycle.Local, lifecycle.Active)
+		return Record{}, false, problem.New(problem.Conflict, "vacant %s is %s; only a vacant that is %s or %s can take part in a graduation", r.Name, r.State, lifecycle.Local, lifecycle.Active)
 	}
 	return r, true, nil
 }

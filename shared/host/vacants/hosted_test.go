@@ -695,7 +695,7 @@ func TestAMemoryIsAtMostASecondOld(t *testing.T) {
 		t.Errorf("after its own write an instance sees %s, want HIBERNATING", got)
 	}
 	if got := state(there, false); got != lifecycle.Local {
-		t.Errorf("another instance sees %s within the second, want what it remembers", got)
+		t.Errorf("another instance sees %s within the second, want its memory", got)
 	}
 	at.t = at.t.Add(time.Second)
 	if got := state(there, false); got != lifecycle.Hibernating {

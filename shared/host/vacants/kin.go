@@ -93,7 +93,7 @@ func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error
 				return err
 			}
 			if v.Vault == nil {
-				return problem.New(problem.Conflict, "vacant %s is hosted here: its manifest goes to the admin API, POST /v1/admin/vacants/%s/manifest", m.ChildID.Short(), m.ChildID)
+				return problem.New(problem.Conflict, "vacant %s is hosted here: send its manifest to the admin API, POST /v1/admin/vacants/%s/manifest", m.ChildID.Short(), m.ChildID)
 			}
 			child.bind(&m)
 			if err := v.addChange(ctx, tx, &child, &entry{logbook.KindManifestTaken, logbook.ManifestTakenPayload(m.Hash(), m.ParentID)}); err != nil {
@@ -113,7 +113,7 @@ func (r *Record) checkParent(m *composite.Manifest) error {
 	if m == nil || r.Parent == nil || *r.Parent == m.ParentID {
 		return nil
 	}
-	return problem.New(problem.Conflict, "vacant %s is hosted here as a child of %s: no manifest makes it another's", m.ChildID.Short(), r.Parent.Short())
+	return problem.New(problem.Conflict, "vacant %s is hosted here as a child of %s; a manifest cannot change its parent", m.ChildID.Short(), r.Parent.Short())
 }
 
 func (v *Directory) markParent(ctx context.Context, tx *store.Tx, id identity.ID) error {

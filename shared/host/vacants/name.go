@@ -241,7 +241,7 @@ func (v *Directory) ReleaseName(ctx context.Context, name string) (ReservedName,
 		former, err := v.checkName(ctx, tx, Operator(), name, &Record{})
 		switch {
 		case problem.Is(err, problem.Conflict):
-			return problem.New(problem.Conflict, "a vacant has the name %s; only a name that was given up can be released", name)
+			return problem.New(problem.Conflict, "a vacant has the name %s; only a reserved name can be released", name)
 		case err != nil:
 			return err
 		case d.Version == 0 && len(former) == 0:

@@ -39,14 +39,14 @@ func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec
 		case err != nil:
 			return m, first, err
 		case !ok:
-			return m, first, problem.New(problem.Damaged, "vacant %s has a parent and no manifest", parent.Name)
+			return m, first, problem.New(problem.Damaged, "vacant %s has a parent but no manifest", parent.Name)
 		case parent.Closed && s.Path != closedPath:
-			return m, first, problem.New(problem.Forbidden, "vacant %s is a closed child: until it has graduated its own children are closed, of path %s", parent.Name, closedPath)
+			return m, first, problem.New(problem.Forbidden, "vacant %s is a closed child: until it graduates, it can have only closed children, of path %s", parent.Name, closedPath)
 		}
 		parentManifest = &d.Manifest
 	}
 	if s.Substrate == "" && parent.Substrate == plan.Kind {
-		return m, first, problem.Invalid("substrate", "one of the child's own, as its parent answers by a plan", "none")
+		return m, first, problem.Invalid("substrate", "the child's own substrate, because the parent answers with a plan", "none")
 	}
 	spec, err := v.Resources.ParseSubstrate(cmp.Or(s.Substrate, parent.Substrate))
 	if err != nil {
@@ -126,11 +126,11 @@ func (v *Directory) canSpawn(ctx context.Context, id identity.ID) (Record, error
 	case r.IsDeleted():
 		return r, deletedError(&r)
 	case !r.State.CanBeCalled():
-		return r, problem.New(problem.Conflict, "vacant %s is %s; only one that is %s or %s has children", r.Name, r.State, lifecycle.Local, lifecycle.Active)
+		return r, problem.New(problem.Conflict, "vacant %s is %s; only a vacant that is %s or %s can have children", r.Name, r.State, lifecycle.Local, lifecycle.Active)
 	}
 	gone, err := v.Registry.IsRevoked(ctx, id)
 	if err == nil && gone {
-		err = problem.New(problem.Revoked, "vacant %s: its key was revoked", r.Name)
+		err = problem.New(problem.Revoked, "the key of vacant %s was revoked", r.Name)
 	}
 	return r, err
 }
@@ -184,7 +184,7 @@ func buildManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record,
 	more := subtract(tools, parentTools)
 	switch bound := parentManifest != nil && closed || parentLimit == composite.ParentPermitted; {
 	case bound && len(more) > 0:
-		return m, problem.New(problem.Forbidden, "tools: expected some of the parent's tools %s, got %s", parent.Name, clip(more[0]))
+		return m, problem.New(problem.Forbidden, "tools: expected only tools of the parent %s, got %s", parent.Name, clip(more[0]))
 	case !closed:
 		m.Inherited, m.Added = parentTools, more
 	case parentManifest == nil:

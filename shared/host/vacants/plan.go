@@ -56,7 +56,7 @@ func (v *Directory) SetPlan(ctx context.Context, by Asker, id identity.ID, p pla
 func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, by Asker, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
 	r, err := v.GetExisting(ctx, id)
 	if err == nil && r.State.IsClosed() {
-		err = problem.New(problem.Gone, "vacant %s is %s; it answers by no plan any more", r.Name, r.State)
+		err = problem.New(problem.Gone, "vacant %s is %s; it cannot answer with a plan", r.Name, r.State)
 	}
 	if err != nil {
 		return r, p, err
@@ -114,7 +114,7 @@ func (v *Directory) findChildOf(ctx context.Context, by Asker, r *Record, what s
 	}
 	m, ok, err := v.Manifest(ctx, child.ID)
 	if err == nil && (!ok || m.Manifest.ParentID != r.ID) {
-		err = problem.New(problem.Malformed, "expected a child of %s, got %s (%s), who has no manifest with it", r.Name, child.Name, child.ID.Short())
+		err = problem.New(problem.Malformed, "expected a child of %s, got %s (%s), which has no manifest with this parent", r.Name, child.Name, child.ID.Short())
 	}
 	return child, err
 }
@@ -150,7 +150,7 @@ type tree struct {
 
 func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
 	if slices.ContainsFunc(path, func(above *Record) bool { return above.ID == r.ID }) {
-		return problem.New(problem.Malformed, "plan: it would ask itself: %s", t.names(append(path, r)))
+		return problem.New(problem.Malformed, "plan: the vacant would call itself: %s", t.names(append(path, r)))
 	}
 	p, ok := *t.plan, r.ID == t.of.ID
 	if !ok && r.Substrate == plan.Kind {
@@ -164,11 +164,11 @@ func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
 	}
 	path = append(slices.Clone(path), r)
 	if len(path) > plan.MaxDepth {
-		return problem.New(problem.Malformed, "plan: expected at most %d plans above each other, got %s", plan.MaxDepth, t.names(path))
+		return problem.New(problem.Malformed, "plan: expected plans that are nested at most %d deep, got %s", plan.MaxDepth, t.names(path))
 	}
 	for i := range p.Delegate {
 		if t.calls++; t.calls > plan.MaxCalls {
-			return problem.New(problem.Malformed, "plan: expected at most %d delegations in all, got more from %s on", plan.MaxCalls, path[0].nameFor(t.of))
+			return problem.New(problem.Malformed, "plan: expected at most %d delegations in total, got more below %s", plan.MaxCalls, path[0].nameFor(t.of))
 		}
 		id, err := identity.ParseID(p.Delegate[i].Child)
 		if err != nil {

@@ -206,17 +206,17 @@ func decodeRecord(d store.Doc) (Record, error) {
 	case err != nil:
 		return Record{}, err
 	case s.Closed && s.Parent == nil || s.Parent != nil && !s.Kin:
-		return Record{}, problem.New(problem.Damaged, "it has kin and none")
+		return Record{}, problem.New(problem.Damaged, "its parent does not match its other members")
 	case s.Agent < 0:
 		return Record{}, problem.New(problem.Damaged, "it has version %d of an agent", s.Agent)
 	case s.Plain != PlainOpen && s.Plain != PlainOff && s.Plain != PlainShared:
-		return Record{}, problem.New(problem.Damaged, "its callers without a key may do %.80q", string(s.Plain))
+		return Record{}, problem.New(problem.Damaged, "its access for callers without a key is %.80q", string(s.Plain))
 	case s.Work != 0 && CheckWork(s.Work) != nil:
-		return Record{}, problem.New(problem.Damaged, "its calls may take %s", s.Work)
+		return Record{}, problem.New(problem.Damaged, "the time limit of its calls is %s", s.Work)
 	case s.Stored < 0:
 		return Record{}, problem.New(problem.Damaged, "it has %d bytes", s.Stored)
 	case s.Price != nil && (s.Price.Version == 0 || s.Price.Check() != nil):
-		return Record{}, problem.New(problem.Damaged, "its price is none")
+		return Record{}, problem.New(problem.Damaged, "its price is not valid")
 	}
 	by := outbound.Tenant
 	if s.ByOperator {

@@ -22,7 +22,7 @@ func (v *Directory) SetRoot(ctx context.Context, id *identity.ID) error {
 		case err != nil:
 			return err
 		case !r.isOpen() || r.IsDeleted():
-			return problem.New(problem.Conflict, "vacant %s is not open to everybody, and has no place at the host's own address", r.Name)
+			return problem.New(problem.Conflict, "vacant %s is not open to all callers, and cannot be at the host's own address", r.Name)
 		}
 	}
 	return store.AsProblem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {

@@ -83,9 +83,9 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composi
 	for _, only := range []struct{ field, path, given string }{{"rule", "D1", s.Rule}, {"with", "D4", with}} {
 		switch needed := string(s.Path) == only.path; {
 		case needed && only.given == "":
-			return r, none, problem.Invalid(only.field, "one for path "+only.path, "none")
+			return r, none, problem.Invalid(only.field, "a value for path "+only.path, "none")
 		case !needed && only.given != "":
-			return r, none, problem.Invalid(only.field, fmt.Sprintf("none for path %s", s.Path), clip(only.given))
+			return r, none, problem.Invalid(only.field, fmt.Sprintf("no value for path %s", s.Path), clip(only.given))
 		}
 	}
 	if s.Path == "D5" && s.Substrate == "" {
@@ -176,7 +176,7 @@ func (v *Directory) findChild(ctx context.Context, s *SpawnSpec) (Record, compos
 	}
 	b, err := logbook.ParseBirth(first[0].Entry.Payload)
 	if err != nil {
-		return Record{}, none, problem.Wrap(problem.Damaged, err, "logbook of vacant %s: its birth is not readable", r.ID.Short())
+		return Record{}, none, problem.Wrap(problem.Damaged, err, "logbook of vacant %s: its BIRTH entry cannot be read", r.ID.Short())
 	}
 	spec, err := substrate.Parse(r.Substrate)
 	firstEndpoints := endpoints(spec, nil) // endpoints of the first agent, or of the substrate

@@ -31,7 +31,7 @@ func UpgradeSelf(ctx context.Context, tx *store.Tx, v custody.Vault) error {
 	}
 	key, err := sealed.Vacant.Open(ctx, v, s.ID, s.Seed)
 	if problem.Is(err, problem.Damaged) {
-		return problem.Wrap(problem.Damaged, err, "the data are of another host: the key beside them does not open the host's identity; restore the files that belong together")
+		return problem.Wrap(problem.Damaged, err, "the data belong to another host: the key next to them does not open the host's identity; restore the files that belong together")
 	}
 	if err != nil {
 		return err

@@ -45,7 +45,7 @@ func (v *Directory) SetURL(ctx context.Context, base string) (signed int, err er
 		return 0, err
 	}
 	if v.URL != "" && v.URL != base {
-		return 0, problem.New(problem.Conflict, "this host's URL is set where it is deployed: it is %s", v.URL)
+		return 0, problem.New(problem.Conflict, "this host's URL is set by its configuration: it is %s", v.URL)
 	}
 	if v.URL == "" {
 		err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {

@@ -98,7 +98,7 @@ func CheckKey(key string) error {
 		case name[0] == '.' || name[len(name)-1] == '.':
 			return fmt.Errorf("a name in a key does not begin or end with '.', got %q", key)
 		case strings.ContainsFunc(name, isNotKeyChar):
-			return fmt.Errorf("a name in a key is of a-z, 0-9, '.', '_' and '-', got %q", key)
+			return fmt.Errorf("a name in a key may contain only a-z, 0-9, '.', '_' and '-', got %q", key)
 		}
 	}
 	return nil
@@ -115,7 +115,7 @@ func CheckPut(key string, body io.Seeker, size int64, cond Condition) error {
 		return err
 	}
 	if cond.Absent && cond.Tag != "" {
-		return errors.New("a condition is one of Absent and Tag, got both")
+		return errors.New("a condition has at most one of Absent and Tag, got both")
 	}
 	if size < 0 || size > MaxSize {
 		return fmt.Errorf("an object has 0 to %d bytes, got %d", int64(MaxSize), size)
@@ -147,7 +147,7 @@ func CheckList(prefix string, n int) error {
 		return fmt.Errorf("a prefix has at most %d bytes, got %d", MaxKey, len(prefix))
 	}
 	if strings.ContainsFunc(strings.ReplaceAll(prefix, "/", ""), isNotKeyChar) {
-		return fmt.Errorf("a prefix is of a key's bytes, got %q", prefix)
+		return fmt.Errorf("a prefix may contain only a-z, 0-9, '.', '_', '-' and '/', got %q", prefix)
 	}
 	return nil
 }

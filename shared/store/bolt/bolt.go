@@ -199,7 +199,7 @@ func (s *Store) openFile(path string, options *bbolt.Options) error {
 	case isPanic(err):
 		return withPath(err, path)
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return problem.Wrap(problem.Unavailable, err, "%s is held by another vacancy process", path)
+		return problem.Wrap(problem.Unavailable, err, "%s is in use by another vacancy process", path)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
 		return problem.Wrap(problem.Damaged, err, "%s is not a data file of Vacancy, or is damaged", path)
 	}

@@ -29,7 +29,7 @@ func (s *Store) After(ctx context.Context, partition, offset string, n int) (row
 	var last uint64
 	if offset != "" {
 		if last, err = strconv.ParseUint(offset, 10, 63); err != nil {
-			return nil, "", false, problem.Invalid("offset", "the number of a record", strconv.Quote(offset[:min(len(offset), 80)]))
+			return nil, "", false, problem.Invalid("offset", "a record number", strconv.Quote(offset[:min(len(offset), 80)]))
 		}
 	}
 	err = s.read(ctx, func(tx *bbolt.Tx) error {
@@ -38,7 +38,7 @@ func (s *Store) After(ctx context.Context, partition, offset string, n int) (row
 		size := 0
 		for k, v := c.Seek(number(last + 1)); k != nil && len(rows) < n && size < pageBytes; k, v = c.Next() {
 			if len(v) < headerSize {
-				return damagedError("record %x is cut short", k)
+				return damagedError("record %x is truncated", k)
 			}
 			stream := parseNumber(v[17:25])
 			name, isCached := names[stream]

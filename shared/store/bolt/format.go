@@ -79,11 +79,11 @@ func parseRecord(record []byte, stream, position uint64) (store.Row, error) {
 	case record == nil:
 		return store.Row{}, damagedError("row %d of stream %d is missing", position, stream)
 	case len(record) < headerSize:
-		return store.Row{}, damagedError("row %d of stream %d is cut short", position, stream)
+		return store.Row{}, damagedError("row %d of stream %d is truncated", position, stream)
 	case record[0] != rowFormat:
 		return store.Row{}, damagedError("row %d of stream %d has format %d", position, stream, record[0])
 	case parseNumber(record[17:25]) != stream || parseNumber(record[25:33]) != position:
-		return store.Row{}, damagedError("row %d of stream %d is another's: row %d of stream %d", position, stream,
+		return store.Row{}, damagedError("the record of row %d of stream %d contains row %d of stream %d", position, stream,
 			parseNumber(record[25:33]), parseNumber(record[17:25]))
 	}
 	return store.Row{Position: position, WriteID: store.WriteID(record[1:17]), Data: record[headerSize:]}, nil // Data aliases record
@@ -170,7 +170,7 @@ func parseDocument(k store.Key, b []byte) (store.Doc, error) {
 	}
 	d, ok := parseDocumentBody(k, b[1:])
 	if !ok {
-		return store.Doc{}, damagedError("document %s is cut short", k)
+		return store.Doc{}, damagedError("document %s is truncated", k)
 	}
 	return d, nil
 }

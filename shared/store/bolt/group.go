@@ -299,7 +299,7 @@ func catchUp(tx *bbolt.Tx) error {
 	c := b.journal.Cursor()
 	for k, v := c.Seek(number(b.indexedRecord() + 1)); k != nil; k, v = c.Next() {
 		if len(v) < headerSize {
-			return damagedError("record %x is cut short", k)
+			return damagedError("record %x is truncated", k)
 		}
 		if err := b.index.Put(slices.Clone(v[17:33]), slices.Clone(k)); err != nil {
 			return err

@@ -50,7 +50,7 @@ func (l *listing) page(tx *bbolt.Tx) (docs []store.Doc, next string, err error) 
 		}
 		if l.r.Index {
 			if v = documents.Get(documentKey(key)); v == nil {
-				return docs, "", damagedError("document %s is listed and not there", key)
+				return docs, "", damagedError("document %s is in the index but missing", key)
 			}
 		}
 		d, err := parseDocument(key, v)

@@ -152,7 +152,7 @@ func (s *Store) sendSingle(ctx context.Context, a types.TransactWriteItem) error
 		})
 	default:
 		// store.Check rejects a commit that consists of one Add.
-		err = errors.New("an update has no form of its own")
+		err = errors.New("an Add cannot be committed alone")
 	}
 	return err
 }

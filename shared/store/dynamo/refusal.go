@@ -76,7 +76,7 @@ func (s *Store) conditionError(writes []store.Write, failed []conditionResult) e
 		case store.Append:
 			occupant, err := readRow(f.existing)
 			if err != nil {
-				return fmt.Errorf("the row in the way: %w", err)
+				return fmt.Errorf("the row at the position: %w", err)
 			}
 			s.lengths.record(w.Stream, w.Position)
 			return &store.TakenError{Stream: w.Stream, Position: w.Position, Occupant: occupant}

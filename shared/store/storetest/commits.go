@@ -10,10 +10,10 @@ import (
 
 var commitFacts = []fact{
 	{"all writes of a commit are applied together", proveTogether},
-	{"a refused write anywhere leaves nothing of its commit", proveNothing},
-	{"taken comes before bounds before conflict, each the first of its kind", proveOrder},
-	{"a commit takes MaxWrites writes", proveMaxWrites},
-	{"the priced accept, its settling and its refund hold together", proveLedger},
+	{"a refused write at any place prevents its whole commit", proveNothing},
+	{"TakenError precedes BoundsError and ConflictError, and the first of its kind is returned", proveOrder},
+	{"a commit may have MaxWrites writes", proveMaxWrites},
+	{"the accept of a priced call and its refund are atomic", proveLedger},
 }
 
 // scene is a store together with writes of each kind, all of which would succeed.

@@ -19,11 +19,11 @@ var docFacts = []fact{
 	{"an absent document has version 0", func(t *testing.T, h Adapter) {
 		wantAbsent(t, h.Open(t), newKey())
 	}},
-	{"a put takes the version it saw and no other", provePuts},
-	{"a delete takes the version it saw, or finds nothing", proveDeletes},
-	{"an add makes, changes and keeps within bounds", proveAdds},
-	{"an add keeps within an int64", proveAddOverflow},
-	{"a document takes MaxData and not a byte more", func(t *testing.T, h Adapter) {
+	{"a put succeeds only at its expected version", provePuts},
+	{"a delete succeeds at its expected version or if the document is absent", proveDeletes},
+	{"an add creates or changes a number within its bounds", proveAdds},
+	{"an add does not overflow an int64", proveAddOverflow},
+	{"a document holds at most MaxData bytes", func(t *testing.T, h Adapter) {
 		s, p := h.Open(t), newPut(newKey(), 0, "")
 		p.Data = bytes.Repeat([]byte{7}, store.MaxData+1)
 		if err := s.Commit(t.Context(), p); !errors.Is(err, store.ErrTooLarge) {
@@ -34,13 +34,13 @@ var docFacts = []fact{
 		commit(t, s, p)
 		wantDoc(t, s, docOf(p))
 	}},
-	{"keys of any text are apart and sorted by their bytes", proveKeys},
+	{"keys of any text are distinct and sorted by their bytes", proveKeys},
 	{"ranges are half open", proveRanges},
-	{"pages of documents follow on, also when the last one is gone", proveDocPages},
-	{"a page of large documents ends early and goes on", proveLargeDocs},
+	{"pages of documents continue even if the last document was deleted", proveDocPages},
+	{"a page of large documents ends early, and the next page continues", proveLargeDocs},
 	{"keys outside their limits are refused", proveKeyLimits},
-	{"a document keeps when it expires until a put says otherwise", proveExpires},
-	{"an add makes a document expire that does not, once", proveAddExpires},
+	{"a document keeps its expiry until a put changes it", proveExpires},
+	{"an add sets the expiry of a document only if it has none", proveAddExpires},
 }
 
 func proveAddExpires(t *testing.T, h Adapter) {
@@ -168,7 +168,7 @@ func proveAdds(t *testing.T, h Adapter) {
 	wantDoc(t, s, want)
 	wantConflict(t, s.Commit(t.Context(), newPut(k, 6, "an add came between")), 7)
 	if got := len(all(t, s, name)); got != int(position) {
-		t.Errorf("%d rows, want %d: one for each add that was let pass", got, position)
+		t.Errorf("%d rows, want %d: one for each accepted add", got, position)
 	}
 }
 
@@ -216,7 +216,7 @@ var unusualSorts = []string{
 func proveKeys(t *testing.T, h Adapter) {
 	s, base := h.Open(t), newPartition()
 	if !slices.IsSorted(unusualSorts) {
-		t.Fatal("the strange sorts are not in order")
+		t.Fatal("unusualSorts is not sorted")
 	}
 	partitions := []string{base, base + "\x00", base + "#", base + "\u00ff", strings.Repeat("p", store.MaxKey-len(base)) + base}
 	for _, partition := range partitions {
@@ -341,7 +341,7 @@ func proveLargeDocs(t *testing.T, h Adapter) {
 	}
 	for _, d := range docs {
 		if len(d.Data) != store.MaxData || d.Data[0] != d.Key.Sort[0] {
-			t.Errorf("document %s has %d bytes, want %d of its own", d.Key, len(d.Data), store.MaxData)
+			t.Errorf("document %s has %d bytes, want %d bytes of its own data", d.Key, len(d.Data), store.MaxData)
 		}
 	}
 }

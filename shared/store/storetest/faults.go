@@ -10,11 +10,11 @@ import (
 )
 
 var faultFacts = []fact{
-	{"one write, whatever became of it, is applied once by sending it again", proveOnceSingle},
-	{"a transaction, whatever became of it, is applied once by sending it again", proveOnceAll},
+	{"a single write that is resent after any fault is applied once", proveOnceSingle},
+	{"a transaction that is resent after any fault is applied once", proveOnceAll},
 	{"a late write after its resend changes nothing", proveLateAfter},
-	{"a late write after another took its place is refused whole", proveLateLoser},
-	{"a late write that nobody resent still fits or is refused", proveLateAlone},
+	{"a late transaction is refused completely if another write took a position", proveLateLoser},
+	{"a late write that was not resent is applied or refused", proveLateAlone},
 }
 
 var bad = FatesOf("Commit")

@@ -11,8 +11,8 @@ import (
 )
 
 var feedFacts = []fact{
-	{"the feed has every row once, in its stream's order, and goes on where it was left", proveFeed},
-	{"the feed refuses what is no page, partition or offset", proveFeedArguments},
+	{"the feed has every row once, in its stream's order, and continues at an offset", proveFeed},
+	{"the feed refuses invalid page sizes, partitions and offsets", proveFeedArguments},
 }
 
 func proveFeed(t *testing.T, h Adapter) {

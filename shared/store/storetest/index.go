@@ -12,8 +12,8 @@ import (
 )
 
 var indexFacts = []fact{
-	{"a document is listed where its index says, and only there", proveListing},
-	{"documents of one sort are each listed once", proveTies},
+	{"a document is listed only in the place that its index names", proveListing},
+	{"documents with the same index sort are each listed once", proveTies},
 	{"the index is read by range and page", proveIndexPages},
 	{"an index of any text is sorted by its bytes", proveIndexKeys},
 }

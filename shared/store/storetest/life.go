@@ -17,16 +17,16 @@ import (
 )
 
 var lifeFacts = []fact{
-	{"a context that is over before the call reads and applies nothing", proveCancelled},
-	{"a context that ends during a commit leaves it whole or undone, as its error says", proveCancelling},
+	{"a call with an ended context neither reads nor writes", proveCancelled},
+	{"a commit whose context ends is applied completely or not at all, as its error says", proveCancelling},
 	{"a closed store refuses every call and may be closed again", proveClosed},
-	{"closing ends what is under way and loses nothing that was acknowledged", proveClosing},
-	{"bytes handed in are not kept and bytes handed out are the caller's", proveAliasing},
+	{"Close ends running commits and loses no acknowledged write", proveClosing},
+	{"the store and its callers do not share byte slices", proveAliasing},
 }
 
 // durableFacts apply to adapters whose data outlives the process.
 var durableFacts = []fact{
-	{"what was acknowledged is there after reopening, exactly as it was left", proveReopened},
+	{"acknowledged writes are unchanged after reopening", proveReopened},
 }
 
 // calls returns a call of each method that takes a context, with arguments for which an open store
@@ -98,9 +98,9 @@ func proveCancelling(t *testing.T, h Adapter) {
 		if tip, err := s.Tip(t.Context(), tr.row.Stream); err != nil {
 			t.Fatalf("Tip() = %v, want nil", err)
 		} else if tip.Position == 0 && applied {
-			t.Fatalf("try %d: acknowledged and not there", i)
+			t.Fatalf("try %d: acknowledged but missing", i)
 		} else if tip.Position == 1 && errors.Is(tr.err, store.ErrNotApplied) {
-			t.Fatalf("try %d: said to be not applied, and is there", i)
+			t.Fatalf("try %d: reported as not applied, but it exists", i)
 		}
 		commit(t, s, tr.row, tr.put)
 		wantTip(t, s, tr.row.Stream, rowOf(tr.row))

@@ -21,7 +21,7 @@ const (
 	Twice                       // applied twice; the caller gets the second outcome
 )
 
-var fates = map[Fault]string{NoFault: "fine", Lost: "lost", Unacknowledged: "unheard", Delayed: "late", Twice: "twice"}
+var fates = map[Fault]string{NoFault: "no fault", Lost: "lost", Unacknowledged: "unacknowledged", Delayed: "delayed", Twice: "twice"}
 
 func (f Fault) String() string { return fates[f] }
 

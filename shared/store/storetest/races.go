@@ -16,10 +16,10 @@ const racers = 64
 var raceFacts = []fact{
 	{"of 64 writers for one position exactly one is accepted, every round", raceForPosition},
 	{"of 64 writers for one version exactly one is accepted", raceForVersion},
-	{"commits over the same streams in any order neither hang nor mix", raceCrossing},
-	{"adds from everywhere sum up exactly and never leave their bounds", raceForMoney},
+	{"commits to the same streams in opposite orders neither deadlock nor mix", raceCrossing},
+	{"concurrent adds sum up exactly and never exceed their bounds", raceForMoney},
 	{"readers see only contiguous prefixes that grow", raceReaders},
-	{"what was written together is seen together, in whatever order it is read", raceTogether},
+	{"writes of one commit become visible together", raceTogether},
 	{"histories are linearizable", proveLinearizable},
 }
 
@@ -58,7 +58,7 @@ func raceForPosition(t *testing.T, h Adapter) {
 			}
 		}
 		if winner < 0 {
-			t.Fatalf("round %d: nobody was accepted: %v", round, outcomes[0])
+			t.Fatalf("round %d: no writer was accepted: %v", round, outcomes[0])
 		}
 		want = append(want, rowOf(tries[winner]))
 		for i, err := range outcomes {
@@ -92,7 +92,7 @@ func raceForVersion(t *testing.T, h Adapter) {
 			}
 		}
 		if winner < 0 {
-			t.Fatalf("version %d: nobody was accepted", version)
+			t.Fatalf("version %d: no writer was accepted", version)
 		}
 		wantDoc(t, s, docOf(tries[winner]))
 	}
@@ -217,7 +217,7 @@ func readPrefix(t *testing.T, s store.Store, name store.Stream, least, way int) 
 		last = max(last, int(r.Position))
 	}
 	if last < least {
-		t.Errorf("a read has the tip at %d, an earlier one at %d", last, least)
+		t.Errorf("a read ends at row %d, an earlier read at row %d", last, least)
 	}
 	return max(last, least)
 }
@@ -261,7 +261,7 @@ func raceTogether(t *testing.T, h Adapter) {
 			t.Fatalf("Doc() = %v, want nil", err)
 		}
 		if n := int64(tip.Position); n < before.Number || n > after.Number {
-			t.Fatalf("%d rows, %d counted before and %d after, want as many between", n, before.Number, after.Number)
+			t.Fatalf("%d rows, want at least %d and at most %d", n, before.Number, after.Number)
 		}
 	}
 }

@@ -22,7 +22,7 @@ var resendFacts = []fact{
 			t.Errorf("rows (-want +got):\n%s", diff)
 		}
 	}},
-	{"the attempt decides, not the bytes", func(t *testing.T, h Adapter) {
+	{"the write id identifies a write, not its bytes", func(t *testing.T, h Adapter) {
 		s, name := h.Open(t), newStream()
 		a := newRow(name, 1, "first bytes")
 		commit(t, s, a)
@@ -48,7 +48,7 @@ var resendFacts = []fact{
 		wantDoc(t, s, docOf(second))
 		wantConflict(t, s.Commit(t.Context(), p), 2)
 	}},
-	{"a put is still its writer's own after an add", func(t *testing.T, h Adapter) {
+	{"a resent put is recognised after an add", func(t *testing.T, h Adapter) {
 		s := h.Open(t)
 		p := newPut(newKey(), 0, "once")
 		commit(t, s, p)
@@ -65,7 +65,7 @@ var resendFacts = []fact{
 			c.wantApplied(t, h)
 		}
 	}},
-	{"a transaction counts as applied though all beside its row has moved on", func(t *testing.T, h Adapter) {
+	{"a transaction is recognised by its row although its documents have changed since", func(t *testing.T, h Adapter) {
 		c := newScene(t, h)
 		commit(t, c.s, c.writes()...)
 		put := newPut(c.put.Key, 1, "moved on")
@@ -80,10 +80,10 @@ var resendFacts = []fact{
 		want.Version, want.Number = 3, 0
 		wantDoc(t, c.s, want)
 		if doc, err := c.s.Doc(t.Context(), c.del.Key); err != nil || string(doc.Data) != "made again" {
-			t.Errorf("Doc() = %q, %v, want what was made again", doc.Data, err)
+			t.Errorf("Doc() = %q, %v, want the recreated document", doc.Data, err)
 		}
 	}},
-	{"a transaction held together by a put alone is known again by it", func(t *testing.T, h Adapter) {
+	{"a transaction without a row is recognised by its put", func(t *testing.T, h Adapter) {
 		s, money := h.Open(t), newKey()
 		p := newPut(newKey(), 0, "receipt")
 		for range 3 {

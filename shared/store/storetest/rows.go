@@ -38,10 +38,10 @@ var rowFacts = []fact{
 		}
 	}},
 	{"a position beyond the next one is refused without an occupant", proveContiguous},
-	{"a written row never changes and is its taker's occupant", proveImmutable},
-	{"pages go both ways from anywhere", provePages},
-	{"a page of large rows ends early but never empty", proveLargePages},
-	{"a row takes MaxData and not a byte more", func(t *testing.T, h Adapter) {
+	{"a written row never changes, and a write at its position returns it as occupant", proveImmutable},
+	{"pages start anywhere and go in both directions", provePages},
+	{"a page of large rows ends early but is never empty", proveLargePages},
+	{"a row holds at most MaxData bytes", func(t *testing.T, h Adapter) {
 		s, name := h.Open(t), newStream()
 		big := newRow(name, 1, "")
 		big.Data = bytes.Repeat([]byte{7}, store.MaxData+1)
@@ -53,7 +53,7 @@ var rowFacts = []fact{
 		commit(t, s, big)
 		wantTip(t, s, name, rowOf(big))
 	}},
-	{"streams with names that begin alike are apart", proveApart},
+	{"streams whose names share a prefix are separate", proveApart},
 	{"arguments outside their limits are refused", proveRowLimits},
 }
 
@@ -146,7 +146,7 @@ func proveLargePages(t *testing.T, h Adapter) {
 			}
 			for _, r := range page {
 				if r.Position != from || len(r.Data) != store.MaxData || r.Data[0] != byte(from-1) {
-					t.Fatalf("Rows() has %d bytes at position %d, want row %d whole", len(r.Data), r.Position, from)
+					t.Fatalf("Rows() has %d bytes at position %d, want the complete row %d", len(r.Data), r.Position, from)
 				}
 				seen++
 				if d == store.Descending {
@@ -212,7 +212,7 @@ func proveRowLimits(t *testing.T, h Adapter) {
 		"nothing":     nil,
 		"too many":    slices.Repeat([]store.Write{newRow(name, 1, "")}, store.MaxWrites+1),
 		"position 0":  {newRow(name, 0, "")},
-		"no attempt":  {noAttempt},
+		"no write id": {noAttempt},
 		"a pointer":   {&store.Append{Stream: name, Position: 1, WriteID: newWriteID()}},
 		"nil":         {nil},
 		"add alone":   {store.Add{Key: newKey(), Max: 1}},

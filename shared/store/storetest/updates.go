@@ -15,10 +15,10 @@ import (
 
 // updateFacts tests store.Updater with the adapter.
 var updateFacts = []fact{
-	{"concurrent updates lose none", raceUpdates},
-	{"every loss of a call leaves the update once or not at all", proveLossyUpdates},
+	{"no concurrent update is lost", raceUpdates},
+	{"after a fault in any call, the update is applied once or not at all", proveLossyUpdates},
 	{"a crash between read and commit leaves nothing", proveCrashedUpdate},
-	{"a decision without writes commits nothing", proveEmptyUpdate},
+	{"an update without writes commits nothing", proveEmptyUpdate},
 }
 
 func updater(s store.Store) store.Updater {
@@ -75,7 +75,7 @@ func proveLossyUpdates(t *testing.T, h Adapter) {
 				err := u.Update(t.Context(), appendLetter(k, "x"))
 				for _, late := range l.AwaitPending(t.Context()) {
 					if late != nil && !store.IsConflict(late) {
-						t.Errorf("a late write ends in %v", late)
+						t.Errorf("a delayed write returns %v", late)
 					}
 				}
 				d, readErr := s.Doc(t.Context(), k)

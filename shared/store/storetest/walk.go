@@ -15,16 +15,16 @@ import (
 )
 
 var walkFacts = []fact{
-	{"a walk meets every stream once, whatever the page", proveStreams},
-	{"a walk meets the streams that begin alike, and no others", provePrefix},
+	{"a walk lists every stream once for any page size", proveStreams},
+	{"a walk lists exactly the streams with a prefix", provePrefix},
 	{"a walk reads rows and documents as the store does", proveView},
-	{"a walk ends with its function's error, or its context", proveWalkEnds},
+	{"a walk returns its function's error or its context's error", proveWalkEnds},
 }
 
 // snapshotFacts apply to adapters whose view is a snapshot.
 var snapshotFacts = []fact{
 	{"a view does not change while commits go on", proveSnapshot},
-	{"a view has whole commits while others go on", proveWholeViews},
+	{"a view shows only complete commits during concurrent commits", proveWholeViews},
 }
 
 // walker opens a store that implements store.Walker.
@@ -218,7 +218,7 @@ func proveWholeViews(t *testing.T, h Adapter) {
 					t.Fatalf("Rows() = %v, want nil", err)
 				}
 				if n := int64(len(tip)); n > 0 && int64(tip[0].Position) != doc.Number || n == 0 && doc.Number != 0 {
-					t.Fatalf("the last row of %d counted is %+v", doc.Number, tip)
+					t.Fatalf("the document counts %d rows, the last row is %+v", doc.Number, tip)
 				}
 			}
 		})

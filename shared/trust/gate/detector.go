@@ -45,7 +45,7 @@ func (Observed) Detect(e Evidence, p Policy) (Findings, error) {
 			continue
 		}
 		if pair.Child.ID != e.Child || pair.Other.ID != pair.With || pair.With == e.Child {
-			return Findings{}, problem.New(problem.Damaged, "evidence of %s: expected the child %s beside another, got %s and %s",
+			return Findings{}, problem.New(problem.Damaged, "evidence of %s: expected the child %s and another vacant, got %s and %s",
 				e.Child.Short(), e.Child.Short(), pair.Child.ID.Short(), pair.Other.ID.Short())
 		}
 		found, err := compare(&pair, p.Mode)
@@ -87,7 +87,7 @@ func (p *Pair) declaredSignal(m Mode) Signal {
 	case tenants || owners:
 		s.Why = "different tenants or owners"
 	default:
-		return p.markMissing(s, "no tenant and no owner is known of both")
+		return p.markMissing(s, "neither the tenants nor the owners of both vacants are known")
 	}
 	return s
 }
@@ -115,7 +115,7 @@ func (p *Pair) activity(m Mode) (Signal, error) {
 			s.State, s.Why = SignalExcluded, "a closed child is not called from outside its tree"
 			return s, nil
 		}
-		return p.markMissing(s, "fewer than seven days are known of both"), nil
+		return p.markMissing(s, "fewer than seven days of activity of both vacants are known"), nil
 	}
 	for _, o := range []Observation{p.Child, p.Other} {
 		if len(o.Activity) != ActivityHours {
@@ -140,7 +140,7 @@ func (p *Pair) substrate(m Mode) Signal {
 	if i := slices.IndexFunc(a, func(f string) bool { return slices.Contains(b, f) }); i >= 0 {
 		a, b = a[i:i+1], a[i:i+1]
 	} else if len(a) == 0 || len(b) == 0 || p.Child.Why[Substrate] != "" || p.Other.Why[Substrate] != "" {
-		return p.markMissing(s, "not known of both")
+		return p.markMissing(s, "the substrate families of both vacants are not known")
 	}
 	s.Strength = collusion.CompareSubstrates(p.Child.ID, p.Other.ID, a[0], b[0]).Strength
 	s.Inputs = &Inputs{A: summarizeFamilies(a), B: summarizeFamilies(b)}
@@ -164,7 +164,7 @@ func (p *Pair) style(m Mode) (Signal, error) {
 	s := Signal{Name: Style, State: SignalObserved, CanRefuse: true}
 	if p.Child.Style == nil || p.Other.Style == nil || min(p.Child.Responses, p.Other.Responses) < MinResponses {
 		s.Inputs = &Inputs{SamplesA: p.Child.Responses, SamplesB: p.Other.Responses}
-		return p.markMissing(s, fmt.Sprintf("fewer than %d responses are known of both", MinResponses)), nil
+		return p.markMissing(s, fmt.Sprintf("fewer than %d responses of both vacants are known", MinResponses)), nil
 	}
 	a, b := p.Child.Style, p.Other.Style
 	if m != ModeReference {

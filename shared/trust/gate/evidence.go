@@ -169,7 +169,7 @@ func (f Findings) CheckCollusion() error {
 		return err
 	}
 	if len(f.Pairs) == 0 {
-		return problem.New(problem.Damaged, "findings: expected the parent's, got none")
+		return problem.New(problem.Damaged, "findings: expected a finding about the parent, got none")
 	}
 	worst := 0
 	for i := range f.Pairs {

@@ -116,7 +116,7 @@ func ParseFindings(data []byte) (Findings, error) {
 	f := Findings(read)
 	if err == nil {
 		if _, end := d.Token(); end != io.EOF {
-			err = errors.New("more follows after the findings")
+			err = errors.New("unexpected data after the findings")
 		}
 	}
 	if err == nil {

@@ -147,7 +147,7 @@ func (b *Book) CheckEqual(recounted *Book) error {
 	}
 	near := func(x, y float64) bool { return math.Abs(x-y) <= tolerance*max(1, math.Abs(x), math.Abs(y)) }
 	if exact[0] != exact[1] || !slices.EqualFunc(numbers[0], numbers[1], near) {
-		return problem.New(problem.Damaged, "the reputation is not the one that its %d reviews make", recounted.Rows)
+		return problem.New(problem.Damaged, "the stored reputation differs from the one computed from its %d reviews", recounted.Rows)
 	}
 	return nil
 }

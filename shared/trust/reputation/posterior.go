@@ -68,7 +68,7 @@ func (p Posterior) Variance() float64 {
 func (p Posterior) check(d Dimension) error {
 	switch {
 	case !isFinite(p.Alpha) || !isFinite(p.Beta) || !isFinite(p.Evidence) || !isFinite(p.Updated):
-		return problem.Invalid(d.String(), "finite numbers", "others")
+		return problem.Invalid(d.String(), "finite numbers", "an infinity or NaN")
 	case p.Alpha0 <= 0 || p.Beta0 <= 0 || !isFinite(p.Alpha0) || !isFinite(p.Beta0):
 		return problem.Invalid(d.String(), "a prior above 0", formatFloat(p.Alpha0)+", "+formatFloat(p.Beta0))
 	case p.Alpha < p.Alpha0 || p.Beta < p.Beta0:

@@ -70,7 +70,7 @@ func (s *State) Text() string {
 	var parts []string
 	for _, d := range Dimensions() {
 		if p := s.Posterior(d); p.Evidence > 0 {
-			parts = append(parts, fmt.Sprintf("%s %.2f by %.2f", d, p.Mean(), p.Evidence))
+			parts = append(parts, fmt.Sprintf("%s %.2f (evidence %.2f)", d, p.Mean(), p.Evidence))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -75,9 +75,9 @@ type IllegalError struct {
 
 func (e *IllegalError) Error() string {
 	if len(e.Allowed) == 0 {
-		return fmt.Sprintf("a booking that is %s stays so, got %s", e.From, e.To)
+		return fmt.Sprintf("a booking that is %s cannot change its state, got %s", e.From, e.To)
 	}
-	return fmt.Sprintf("after %s comes %s, got %s", e.From, join(e.Allowed), e.To)
+	return fmt.Sprintf("a booking that is %s can change only to %s, got %s", e.From, join(e.Allowed), e.To)
 }
 
 // CheckTransition returns an *IllegalError unless to may follow from.

@@ -63,7 +63,7 @@ func (c *Certificate) Verify(host identity.ID, signedAt time.Time) error {
 	signature, err := hex.DecodeString(c.Signature)
 	switch {
 	case c.Host != host:
-		return problem.New(problem.BadSignature, "certificate: expected one of host %s, got one of %s", host.Short(), c.Host.Short())
+		return problem.New(problem.BadSignature, "certificate: expected a certificate of host %s, got a certificate of host %s", host.Short(), c.Host.Short())
 	case err != nil || !identity.Verify(host, c.signedBytes(), signature):
 		return problem.New(problem.BadSignature, "certificate: signature did not verify for host %s", host.Short())
 	case !c.Covers(signedAt):

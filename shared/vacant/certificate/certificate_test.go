@@ -51,7 +51,7 @@ func TestACertificateCountsForItsHostAndTime(t *testing.T) {
 		{"in its last microsecond", nil, until.Add(-time.Microsecond), ""},
 		{"before its time", nil, from.Add(-time.Microsecond), "expected a time from"},
 		{"at its end", nil, until, "expected a time from"},
-		{"of another host", func(c *certificate.Certificate) { c.Host = other }, from, "certificate: expected one of host " + host.ID().Short() + ", got one of " + other.Short()},
+		{"of another host", func(c *certificate.Certificate) { c.Host = other }, from, "certificate: expected a certificate of host " + host.ID().Short() + ", got a certificate of host " + other.Short()},
 		{"for another key", func(c *certificate.Certificate) { c.Key = other }, from, "did not verify"},
 		{"from an earlier time", func(c *certificate.Certificate) { c.From = "2026-05-06T11:00:00+00:00" }, from, "did not verify"},
 		{"until a later time", func(c *certificate.Certificate) { c.Until = "2027-05-06T11:00:00+00:00" }, until, "did not verify"},

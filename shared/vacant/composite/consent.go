@@ -25,7 +25,7 @@ const NonceSize = 16
 func NewNonce(rand io.Reader) (string, error) {
 	b := make([]byte, NonceSize)
 	if _, err := io.ReadFull(rand, b); err != nil {
-		return "", problem.Wrap(problem.Unavailable, err, "cannot make a nonce")
+		return "", problem.Wrap(problem.Unavailable, err, "cannot create a nonce")
 	}
 	return hex.EncodeToString(b), nil
 }

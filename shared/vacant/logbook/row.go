@@ -57,11 +57,11 @@ func (e *Entry) UnmarshalBinary(row []byte) error {
 	copy(out.Prev[:], row[rowFixed-identity.Size:])
 	signature, rest, ok := cutPrefixed(row[rowFixed:])
 	if !ok {
-		return problem.New(problem.Damaged, "log row: its signature is cut short")
+		return problem.New(problem.Damaged, "log row: its signature is truncated")
 	}
 	kind, rest, ok := cutPrefixed(rest)
 	if !ok {
-		return problem.New(problem.Damaged, "log row: its kind is cut short")
+		return problem.New(problem.Damaged, "log row: its kind is truncated")
 	}
 	out.Signature, out.Kind, out.Payload = bytes.Clone(signature), string(kind), bytes.Clone(rest)
 	again, err := out.MarshalBinary()

@@ -93,7 +93,7 @@ func (r *Row) Verify(target identity.ID, claim *string) error {
 	case r.Reveal == nil && !r.Record.Verify(r.Record.Reviewer) || r.Reveal != nil && !r.Reveal.Reveals(&r.Record):
 		return problem.New(problem.BadSignature, "the review's signature does not verify")
 	case claim != nil && (*claim != "") != r.Claimed || claim != nil && identity.Sum(Payload(addClaim(v, *claim))) != r.Record.Hash:
-		return problem.New(problem.BadSignature, "the review's members are not those that were signed")
+		return problem.New(problem.BadSignature, "the review differs from the review that was signed")
 	}
 	return nil
 }

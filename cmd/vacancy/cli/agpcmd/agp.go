@@ -102,7 +102,7 @@ func withoutEmpty(texts map[string]string) map[string]any {
 
 func printVenues(w io.Writer, venues []agp.Venue) {
 	kit.Table(w, "no venues", venues, func(v agp.Venue) []any {
-		return []any{v.Slug, fmt.Sprintf("%s, %s in %s", v.Name, v.Category, v.Location), kit.FormatIf(!v.Live, "not reached now")}
+		return []any{v.Slug, fmt.Sprintf("%s, %s in %s", v.Name, v.Category, v.Location), kit.FormatIf(!v.Live, "currently unreachable")}
 	})
 }
 

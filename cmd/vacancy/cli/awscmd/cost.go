@@ -169,7 +169,7 @@ type costResult cost.Report
 func (r costResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "stage %s, by %s; list prices of %s, %s, without free tiers\n", r.Stage, kit.Printable(r.From), kit.Printable(r.Region), kit.Printable(r.Taken))
 	if r.Basis != "" {
-		fmt.Fprintf(w, "they are %s; --price-list FILE has others\n", kit.Printable(r.Basis))
+		fmt.Fprintf(w, "the prices are %s; to use other prices, give --price-list FILE\n", kit.Printable(r.Basis))
 	}
 	for _, part := range []struct {
 		title string
@@ -178,9 +178,9 @@ func (r costResult) Print(w io.Writer) {
 	}{
 		{fmt.Sprintf("%s by Function URL", plural(r.CallCount)), r.Direct, fmt.Sprintf(" ($%.2f before transfer out)", r.BeforeTransfer)},
 		{fmt.Sprintf("%s through CloudFront", plural(r.CallCount)), r.Edge, ""},
-		{"their rows, each month after", r.Kept, ""},
+		{"storage of their rows, each month", r.Kept, ""},
 		{"a month without calls", r.Month, ""},
-		{"what a month costs more if every handler is used in every hour", r.EveryHour, ""},
+		{"extra cost of a month in which every handler is used in every hour", r.EveryHour, ""},
 		{"the worst day, by the limits", cost.Lines{Lines: r.WorstDay.Lines, USD: r.WorstDay.USD}, ", without what no limit bounds (below)"},
 	} {
 		if len(part.lines.Lines) == 0 {

@@ -227,7 +227,7 @@ func (d *deployment) ensureBootstrap(ctx context.Context) error {
 			return hint(missing)
 		}
 		d.Note("CDK needs a bucket for its uploads and roles for deployments, once per account and Region (stack CDKToolkit).\n%s.", missing.Text())
-		if err := d.Ask(ctx, "Make it? Type yes:", "yes"); err != nil {
+		if err := d.Ask(ctx, "Create it? Type yes:", "yes"); err != nil {
 			return hint(err)
 		}
 	}
@@ -262,7 +262,7 @@ func (d *deployment) awaitQuiet(ctx context.Context) error {
 			}
 		}
 		if stuck := stuckHint(s); stuck != "" {
-			return kit.WithHint(problem.New(problem.Conflict, "%s is %s and cannot be deployed over", name, s.Status), "%s", stuck)
+			return kit.WithHint(problem.New(problem.Conflict, "%s is %s, which prevents a deployment", name, s.Status), "%s", stuck)
 		}
 	}
 	return nil

@@ -235,7 +235,7 @@ func TestAFailedDeployTellsCauseAndState(t *testing.T) {
 		{ID: "2", Stack: "vacancy-dev-functions", Resource: "Message", Type: "AWS::Lambda::Function", Status: "UPDATE_FAILED", Reason: "no memory.\nat all."}}
 	err := d.explainFailure(t.Context(), false, "deploy", kit.StackNames("dev"), events, nil)
 	const want = "deploy failed: vacancy-dev-functions: Message (AWS::Lambda::Function): no memory. at all. Rollback: vacancy-dev-data is CREATE_COMPLETE; " +
-		"vacancy-dev-watch was never made; vacancy-dev-functions is UPDATE_ROLLBACK_FAILED; vacancy-dev-edge was never made"
+		"vacancy-dev-watch was never created; vacancy-dev-functions is UPDATE_ROLLBACK_FAILED; vacancy-dev-edge was never created"
 	h := new(kit.Hinted)
 	if err.Error() != want || !errors.As(err, &h) || !strings.Contains(h.Hint, "continue-update-rollback") {
 		t.Errorf("failed() = %q with %+v, want %q and the way out", err, h, want)
@@ -268,7 +268,7 @@ func TestARefusalThatNoCheckForeseesIsExplained(t *testing.T) {
 
 func TestTheCauseOfARunIsItsLastWordThatIsOne(t *testing.T) {
 	for out, want := range map[string]string{
-		"":                                 "it said nothing",
+		"":                                 "it printed nothing",
 		"a\nb\n\n":                         "b",
 		"Error: no bucket\nsee the docs\n": "Error: no bucket",
 		"walk.go:3: undefined: x\ngo run ./infra: Subprocess exited with error 1\n": "walk.go:3: undefined: x",

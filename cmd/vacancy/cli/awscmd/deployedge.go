@@ -39,7 +39,7 @@ func (d *deployment) rotation(ctx context.Context) (rotation, error) {
 	}
 	r := rotation{secret: functions.Outputs["EdgeSecret"]}
 	if r.secret == "" {
-		return rotation{}, problem.New(problem.Damaged, "stack %s has no output EdgeSecret, and there is an edge", functions.Name)
+		return rotation{}, problem.New(problem.Damaged, "stack %s has no output EdgeSecret, although the stage has an edge", functions.Name)
 	}
 	version, _ := assembly.SecretVersion(edge)
 	if version == "" {

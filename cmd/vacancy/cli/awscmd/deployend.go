@@ -95,7 +95,7 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 		return err
 	}
 	if r.Mail, err = d.unconfirmedMail(ctx, email); err != nil {
-		d.Note("Whether the subscription to alarms is confirmed could not be read: %s", problem.AsError(err).Text())
+		d.Note("Could not check whether the subscription to alarms is confirmed: %s", problem.AsError(err).Text())
 	}
 	if err := d.greet(ctx, &r); err != nil {
 		// The key is shown only once, so it is printed even if a later step fails.
@@ -271,7 +271,7 @@ func (d *deployment) hello(ctx context.Context, handler *admin.Client) (*admin.V
 		return nil, "", err
 	}
 	if len(page.Vacants) > 0 {
-		return nil, "the host has vacants, and none is named " + helloName, nil
+		return nil, "the host has vacants, but none is named " + helloName, nil
 	}
 	v, err = admin.CreateVacant.Call(ctx, handler, op.Of(admin.Creation{Name: helloName, Capability: helloCapability, Substrate: "echo"}))
 	return &v, "", err

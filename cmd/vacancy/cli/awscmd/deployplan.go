@@ -44,7 +44,7 @@ type plannedStack struct {
 }
 
 func (r planResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "a plan of stage %s in Region %s: nothing was created, and AWS was not asked\n", r.Stage, kit.Printable(r.Region))
+	fmt.Fprintf(w, "a plan of stage %s in Region %s: nothing was created, and AWS was not called\n", r.Stage, kit.Printable(r.Region))
 	for _, s := range r.Stacks {
 		fmt.Fprintf(w, "\nstack %s, %d resources\n", s.Name, s.sum)
 		for _, line := range wrap(s.counts) {
@@ -75,7 +75,7 @@ func (r planResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "\ncosts at list prices of %s, without free tiers\n", r.Prices)
 	fmt.Fprintf(w, "  %9s  a month without calls\n", "$"+inDollars(r.Month))
 	fmt.Fprintf(w, "  %9s  a million calls %s\n", "$"+inDollars(r.Calls), way)
-	fmt.Fprintf(w, "  %9s  the worst day, by the limits, which do not bound:\n", "$"+inDollars(r.WorstDay))
+	fmt.Fprintf(w, "  %9s  the worst day by the limits, without these unlimited costs:\n", "$"+inDollars(r.WorstDay))
 	for _, s := range r.Unbounded {
 		fmt.Fprintf(w, "             %s\n", s)
 	}

@@ -56,7 +56,7 @@ func (d *deployment) preflight(ctx context.Context) error {
 	}
 	err = problem.New(problem.Conflict, "nothing was created, because AWS would refuse a part of stage %s. %s", d.rec.Stage, strings.Join(causes, "; "))
 	if len(given) > 0 {
-		fixes = append(fixes, "with the flags that you gave, which are not remembered")
+		fixes = append(fixes, "repeat the flags of this command, because they are not stored")
 	}
 	return kit.WithHint(err, "%s", strings.Join(fixes, "\n     "))
 }
@@ -91,12 +91,12 @@ func (d *deployment) explainRefusal(e cloud.Event) (text, next string) {
 	switch {
 	case strings.Contains(e.Reason, "must be verified before you can add new CloudFront resources"):
 		return "AWS has not yet verified this account for CloudFront. Open a case at https://console.aws.amazon.com/support/home#/ with this message. " +
-				"Meanwhile the stage can do without CloudFront; its address changes when the edge is added later, by " + deploy + " --context edge=true",
+				"Until then, deploy the stage without CloudFront; its address changes when you add CloudFront later, with " + deploy + " --context edge=true",
 			deploy + " --no-edge"
 	case strings.Contains(e.Reason, "UnreservedConcurrentExecution below its minimum"):
 		return "Request a higher quota at " + doctor.QuotaPage(d.rec.Region) + ", or reserve nothing: " + doctor.NoLimits, deploy + " --context reserve=false"
 	case e.Type == doctor.KeyType && strings.Contains(e.Reason, "KeySpec"):
-		return "KMS in this Region may have no such keys", deploy + " --context hostKey=software"
+		return "KMS in this Region may not support this type of key", deploy + " --context hostKey=software"
 	}
 	return "", ""
 }

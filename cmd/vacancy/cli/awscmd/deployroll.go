@@ -55,7 +55,7 @@ func (d *deployment) rollOut(ctx context.Context, dir string, u *upgrading) ([]s
 		}
 	}
 	if len(changes) == 0 && dropped.ID == "" {
-		d.Note("nothing changes: the stacks are as the checkout says")
+		d.Note("nothing changes: the stacks already match the checkout")
 		return nil, u.pause(ctx) // an interrupted upgrade may still have to be completed
 	}
 	u.explain()
@@ -190,7 +190,7 @@ func (d *deployment) deployedTemplate(ctx context.Context, name string) ([]byte,
 
 func (d *deployment) refuse(losses []string) error {
 	err := problem.New(problem.Conflict, "refused, and nothing was started: this would lose data. %s", strings.Join(losses, "; "))
-	return kit.WithHint(err, "the checkout as it was, or vacancy deploy with another --stage")
+	return kit.WithHint(err, "restore the previous checkout, or run vacancy deploy with another --stage")
 }
 
 // eventPause is the interval between two polls of stack events.
@@ -240,7 +240,7 @@ func (d *deployment) explainFailure(ctx context.Context, interrupted bool, what 
 	state, next := d.state(ctx, stacks)
 	if interrupted {
 		err := problem.New(problem.Canceled, "interrupted; CloudFormation continues what it has begun. %s", state)
-		return kit.WithHint(err, "the same command again: it waits for that and goes on")
+		return kit.WithHint(err, "the same command again: it waits for CloudFormation and continues")
 	}
 	cause, advice := lastError(out), ""
 	if e, ok := cloud.Cause(events); ok {
@@ -263,7 +263,7 @@ func (d *deployment) state(ctx context.Context, stacks []string) (line, next str
 		s, err := d.cloud.Stack(ctx, name)
 		switch {
 		case problem.Is(err, problem.NotFound):
-			parts = append(parts, name+" was never made")
+			parts = append(parts, name+" was never created")
 		case err != nil:
 			parts = append(parts, name+" could not be checked")
 		case s.Status == "ROLLBACK_COMPLETE":
@@ -313,5 +313,5 @@ func lastError(out []byte) string {
 			}
 		}
 	}
-	return cmp.Or(worst, last, ended, "it said nothing")
+	return cmp.Or(worst, last, ended, "it printed nothing")
 }

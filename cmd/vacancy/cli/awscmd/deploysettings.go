@@ -42,7 +42,7 @@ func (d *deployment) choose(ctx context.Context) error {
 			return kit.WithHint(unknown, "vacancy deploy --stage %s on the machine that deployed it last, or here without --yes", d.rec.Stage)
 		}
 		d.Note("%s.\nEvery setting that you do not give by a flag becomes the default, which may remove a domain, an address for alarms or a limit.", unknown.Text())
-		if err := d.Ask(ctx, "Go on with the defaults? Type yes:", "yes"); err != nil {
+		if err := d.Ask(ctx, "Continue with the defaults? Type yes:", "yes"); err != nil {
 			return kit.WithHint(err, "vacancy deploy --stage %s --context NAME=VALUE for each setting", d.rec.Stage)
 		}
 	}
@@ -94,7 +94,7 @@ func (d *deployment) noteSettings() {
 func (d *deployment) checkUnchanged(ctx context.Context) error {
 	conflict := func(what string) error {
 		err := problem.New(problem.Conflict, "another deploy of stage %s %s; nothing was started", d.rec.Stage, what)
-		return kit.WithHint(err, "the same command again: it begins with the settings that the other deploy leaves")
+		return kit.WithHint(err, "the same command again: it starts from the settings of the other deploy")
 	}
 	for _, name := range kit.StackNames(d.rec.Stage) {
 		s, err := d.cloud.Stack(ctx, name)

@@ -298,7 +298,7 @@ func TestAStageOfUnknownSettingsGetsTheDefaultsOnlyIfAPersonAgrees(t *testing.T)
 			t.Errorf("deploy with %+v and %q = %v, want it refused with a hint\n%s", f, answers, err, said)
 		}
 		if !f.yes {
-			wantSaid(t, said, "the settings of stage dev are unknown", "becomes the default", "Go on with the defaults? Type yes:")
+			wantSaid(t, said, "the settings of stage dev are unknown", "becomes the default", "Continue with the defaults? Type yes:")
 		}
 	}
 	said, _, err := a.deployFrom(home, strings.NewReader("yes\nops@example.org\nyes\n"), deployFlags{context: []string{"budget=9"}})

@@ -21,7 +21,7 @@ func destroyCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "destroy --stage STAGE",
 		Short: "Remove a deployed host",
-		Long: `Delete the stacks of a stage, the last deployed first, and the stage's record here.
+		Long: `Delete the stacks of a stage, the last deployed first, and this machine's record of the stage.
 
 By default (context keep=true) the tables, the bucket and the keys stay in the account.
 With keep=false they are deleted with their contents; the bucket is emptied first. Nothing
@@ -76,7 +76,7 @@ func (r destroyResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "kept  %s  %s\n", k.Type, k.Name)
 	}
 	if len(r.Kept) > 0 {
-		fmt.Fprintln(w, "a new stage of this name does not use what was kept: it gets tables, a bucket and keys of its own")
+		fmt.Fprintln(w, "a new stage of this name gets its own tables, bucket and keys; it does not use the kept ones")
 	}
 	for _, o := range r.Orphans {
 		fmt.Fprintf(w, "orphan  %s  %s\n", o.Type, o.Name)
@@ -250,7 +250,7 @@ func deleteStack(a *kit.App, ctx context.Context, c cloud.Cloud, d firstFailure)
 	}
 	s, events, err := cloud.AwaitStack(ctx, c, watch, d.ID, func(e cloud.Event) { noteEvent(a, e) })
 	if err != nil {
-		return kit.WithHint(err, "the same command again: it goes on where this one ended")
+		return kit.WithHint(err, "the same command again: it continues where this one ended")
 	}
 	if s.Status == "DELETE_COMPLETE" {
 		return nil

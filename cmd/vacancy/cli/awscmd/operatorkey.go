@@ -58,7 +58,7 @@ type keyResult struct {
 }
 
 func (r keyResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "operator key of stage %s, shown only once; it is kept in %s:\n%s\n", r.Stage, r.Kept, r.Key)
+	fmt.Fprintf(w, "operator key of stage %s, shown only once; it is stored in %s:\n%s\n", r.Stage, r.Kept, r.Key)
 }
 
 // createKey creates a stage's operator key and stores it in the stage's record. It first writes the

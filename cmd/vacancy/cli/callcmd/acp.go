@@ -137,7 +137,7 @@ func bridgeOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Whe
 		_, err = teamapi.ListTasks.Key.Call(ctx, client, teamapi.TaskList{})
 	}
 	if err != nil {
-		return c, kit.WithHint(err, "vacancy keys create TENANT --scope call,agents,read, which makes a key that may read the answers, too")
+		return c, kit.WithHint(err, "vacancy keys create TENANT --scope call,agents,read, which creates a key that may also read the answers")
 	}
 	return c, nil
 }
@@ -154,7 +154,7 @@ func signBridge(a *kit.App, ctx context.Context, c *acpbridge.Config, s mcpServe
 	case err != nil:
 		return err
 	case target.ID != card.VacantID:
-		return problem.New(problem.Untrusted, "the agent card at %s is of vacant %s, the vacant's own card there of %s", kit.Printable(s.agentURL()), card.VacantID.Short(), target.ID.Short())
+		return problem.New(problem.Untrusted, "the agent card at %s names vacant %s, but the vacant's own card there names %s", kit.Printable(s.agentURL()), card.VacantID.Short(), target.ID.Short())
 	}
 	target.Name = cmp.Or(s.name, card.Name)
 	a.Revisit(ctx, target)

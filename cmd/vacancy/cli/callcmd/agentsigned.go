@@ -23,7 +23,7 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 	case err != nil:
 		return kit.NotVacantError{Cause: err}
 	case target.ID != agent.Card.VacantID:
-		return problem.New(problem.Untrusted, "the agent card at %s is of vacant %s, the vacant's own card there of %s", address, agent.Card.VacantID.Short(), target.ID.Short())
+		return problem.New(problem.Untrusted, "the agent card at %s names vacant %s, but the vacant's own card there names %s", address, agent.Card.VacantID.Short(), target.ID.Short())
 	}
 	self, err := a.Caller(ctx, f.as)
 	if err != nil {
@@ -99,6 +99,6 @@ func keptCall(typed string, err error) error {
 	if errors.As(err, &refused) {
 		return kit.WithHint(err, "vacancy call %s --ask, or the same command without --stream", typed)
 	}
-	err = problem.Wrap(problem.Pending, err, "the stream gave no answer; the call is signed and kept: %s", problem.AsError(err).Text())
+	err = problem.Wrap(problem.Pending, err, "the stream gave no answer; the signed call is stored: %s", problem.AsError(err).Text())
 	return kit.WithHint(err, "vacancy call %s --ask, or the same command again", typed)
 }

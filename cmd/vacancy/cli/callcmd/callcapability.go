@@ -148,7 +148,7 @@ func news(f discovery.Freshness) string {
 	case discovery.Changed:
 		return "; its card has changed since the last call"
 	case discovery.Outdated:
-		return "; its card is older than the one seen before, as after a restore from a backup (said once; it ends when its owner signs a new card: vacancy publish VACANT --capability TEXT)"
+		return "; its card is older than the one seen before, as after a restore from a backup (reported once; its owner fixes it by signing a new card: vacancy publish VACANT --capability TEXT)"
 	}
 	return ""
 }

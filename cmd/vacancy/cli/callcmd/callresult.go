@@ -149,7 +149,7 @@ func showCall(a *kit.App, result CallResult, err error, print func(io.Writer)) e
 		a.Note("%s", cutRemark(result.Cut))
 	}
 	if result.Resumed && err == nil {
-		a.Note("an earlier run had begun this call: the same bytes were sent again")
+		a.Note("an earlier command had started this call: the same bytes were sent again")
 	}
 	if err != nil {
 		return &callError{err, result}

@@ -164,7 +164,7 @@ func (f *geminiFlags) agent(a *kit.App, ctx context.Context, what string) (slug 
 		return slug, nil, err
 	}
 	if f.authEnv == "" && (card.Price > 0 || !card.Guests) {
-		a.Note("%s answers callers with a key: add --auth-env %s, the variable that has one", kit.Printable(card.Name), kit.AccountKeyEnv)
+		a.Note("%s answers only callers with a key: add --auth-env %s, the variable that contains the key", kit.Printable(card.Name), kit.AccountKeyEnv)
 	}
 	return slug, geminiAgent(name, slug, s.agentURL(), card.Description, f.authEnv), nil
 }
@@ -238,7 +238,7 @@ func (r discovered) Print(w io.Writer) {
 		would := kit.FormatIf(r.DryRun && f.Change != "unchanged" && f.Change != "missing", "would be ")
 		fmt.Fprintf(w, "%-10s %s\n", would+f.Change, kit.Printable(f.Path))
 		if f.Backup != "" {
-			fmt.Fprintf(w, "           the file before is %s\n", kit.Printable(f.Backup))
+			fmt.Fprintf(w, "           the previous version is in %s\n", kit.Printable(f.Backup))
 		}
 		if f.Content != "" {
 			fmt.Fprintf(w, "\n%s\n", kit.EscapeControls(f.Content, "\n\t"))

@@ -77,7 +77,7 @@ func configCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients, e
 		}
 		home := a.UserHome()
 		if home == "" {
-			return problem.New(problem.Usage, "the user has no home directory, where clients have their files")
+			return problem.New(problem.Usage, "the user has no home directory, in which clients store their files")
 		}
 		r := configResult{
 			Client: client.Name, Server: url, Name: e.Name, File: client.File(mcpclients.Place{OS: runtime.GOOS, Dir: dir, Home: home, Env: a.Env, Name: e.Name}), Scope: client.Scope,
@@ -89,7 +89,7 @@ func configCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients, e
 			}
 			r.Wrote = true
 		} else {
-			a.Note("it belongs into %s, for %s; --write merges it", kit.Printable(r.File), r.Scope)
+			a.Note("the entry belongs in %s, for %s; --write merges it", kit.Printable(r.File), r.Scope)
 		}
 		switch {
 		case r.Variable == "":
@@ -195,6 +195,6 @@ func (r configResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "wrote the entry %s into %s\n", r.Name, kit.Printable(r.File))
 	}
 	if r.Backup != "" {
-		fmt.Fprintf(w, "the file before is %s\n", kit.Printable(r.Backup))
+		fmt.Fprintf(w, "the previous version is in %s\n", kit.Printable(r.Backup))
 	}
 }

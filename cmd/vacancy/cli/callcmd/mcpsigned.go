@@ -51,7 +51,7 @@ func serveSigned(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.
 		a: a, base: s.base, self: self, web: a.HTTP(signedTime), where: w, flags: callFlags{as: as, where: w}, asking: asking,
 		client: &discovery.Client{Registries: []*registryclient.Client{{Transport: a.WithSearchURL(search, a.HTTP(0)), URL: search}}},
 	}
-	about := mcptool.About{Name: "vacancy", Version: kit.Version(), Instructions: "Finds agents that are published on a host, and asks them by signed calls. Begin with search_agents, and ask by ask_agent."}
+	about := mcptool.About{Name: "vacancy", Version: kit.Version(), Instructions: "Finds agents that are published on a host, and asks them by signed calls. Begin with search_agents, then ask an agent with ask_agent."}
 	server := mcptool.OfHost(about, func(context.Context) mcptool.Host { return h })
 	if s.name != "" {
 		agent, err := h.agent(ctx, s.name)
@@ -278,13 +278,13 @@ func (s *signedAgent) Task(ctx context.Context, id string, wait time.Duration, _
 	}
 	s.mu.Unlock()
 	if found == nil {
-		return mcptool.Answer{}, problem.New(problem.NotFound, "there is no task %.80q in this program; ask the same question again, which gets the answer of a call under way", id)
+		return mcptool.Answer{}, problem.New(problem.NotFound, "there is no task %.80q in this program; ask the same question again to get the answer of a running call", id)
 	}
 	return found.wait(ctx, wait)
 }
 
 func (*signedAgent) Stop(context.Context, string) (mcptool.Answer, error) {
-	return mcptool.Answer{}, problem.New(problem.Forbidden, "a signed call is not stopped: its vacant answers it, and get_task returns the answer")
+	return mcptool.Answer{}, problem.New(problem.Forbidden, "a signed call cannot be stopped: its vacant answers it, and get_task returns the answer")
 }
 
 func (s *signedAgent) Describe(context.Context) (mcptool.Description, error) {

@@ -40,7 +40,7 @@ func checkPayer(a *kit.App, f callFlags, self kit.Signer, web *dispatch.HTTP) fu
 			hint = linkCommand(t.URL)
 		}
 		if err != nil {
-			err = problem.Wrap(problem.AsError(err).Kind, err, "it is not known whether the key in $%s pays for signed calls of %s: %s; nothing was sent", kit.AccountKeyEnv, self.Name, problem.AsError(err).Text())
+			err = problem.Wrap(problem.AsError(err).Kind, err, "could not check whether the key in $%s pays for signed calls of %s: %s; nothing was sent", kit.AccountKeyEnv, self.Name, problem.AsError(err).Text())
 		} else {
 			err = problem.New(problem.PaymentRequired, "the account of the key in $%s does not pay for signed calls of %s; nothing was sent", kit.AccountKeyEnv, self.Name)
 		}

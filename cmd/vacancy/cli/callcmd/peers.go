@@ -50,7 +50,7 @@ and 10 if it has the skill. A peer without skills in its card counts as fit for 
 		Example: "  vacancy peers add https://agents.example.org/translator --trust 4 --latency 300\n  vacancy peers list --skill translate",
 	}, peersAddCommand(a), list, &cobra.Command{
 		Use:     "remove URL",
-		Short:   "Take an agent off the list",
+		Short:   "Remove an agent from the list",
 		Example: "  vacancy peers remove https://agents.example.org/translator",
 		RunE: func(_ *cobra.Command, args []string) error {
 			peers, err := readPeers(a)
@@ -131,7 +131,7 @@ func keepPeers(a *kit.App, peers *agents.Peers) error {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "%s cannot be made", filepath.Dir(path))
+		return problem.Wrap(problem.Unavailable, err, "%s cannot be created", filepath.Dir(path))
 	}
 	fresh := path + ".new"
 	err = os.WriteFile(fresh, b, 0o600)
@@ -227,7 +227,7 @@ func callPeer(a *kit.App, ctx context.Context, f callFlags, words []string, thre
 		return err
 	}
 	for i, p := range fit {
-		a.Note("%s, with a score of %.1f", kit.Printable(p.URL), p.Score)
+		a.Note("calling peer %s, with a score of %.1f", kit.Printable(p.URL), p.Score)
 		var unreached kit.NotVacantError
 		if f.agent.set() {
 			err = callAgent(a, ctx, f, p.URL, words)

@@ -123,10 +123,10 @@ func noteDropped(a *kit.App, dropped []discovery.DroppedMatch) {
 	const most = 5
 	for i, d := range dropped {
 		if i == most {
-			a.Note("and %d more were left out", len(dropped)-most)
+			a.Note("and %d more were omitted", len(dropped)-most)
 			return
 		}
-		a.Note("left out %s: %s", d.ID.Short(), kit.Printable(d.Reason))
+		a.Note("omitted %s: %s", d.ID.Short(), kit.Printable(d.Reason))
 	}
 }
 

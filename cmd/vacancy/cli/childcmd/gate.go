@@ -99,13 +99,13 @@ therefore refuses every child of a composite whose plan has no combining substra
 }
 
 func printGate(w io.Writer, r admin.GatePolicy) {
-	whose := map[string]string{"tenant": "of tenant " + r.Tenant, "host": "of this host", "default": "that every host has by default"}[r.From]
+	whose := map[string]string{"tenant": "of tenant " + r.Tenant, "host": "of this host", "default": "that applies by default"}[r.From]
 	if r.Tenant != "" && r.From != "tenant" {
 		fmt.Fprintf(w, "tenant %s has no policy of its own: ", kit.Printable(r.Tenant))
 	}
 	fmt.Fprintf(w, "graduations are judged by the policy %s\n", kit.Printable(whose))
 	kit.Members(w, "limit", fmt.Sprintf("%d of one parent within 24 hours", r.Policy.Limit), "threshold", r.Policy.Threshold, "mode", r.Policy.Mode, "detector", r.Policy.Detector)
 	if r.Policy.Detector == gate.DetectorZeros {
-		fmt.Fprintln(w, "  nothing is checked for collusion")
+		fmt.Fprintln(w, "  the collusion check is switched off")
 	}
 }

@@ -86,11 +86,11 @@ your identities and prints the request; the other party sends it with --with FIL
 	fs.BoolVar(&f.explain, "explain", false, "show the evidence and how it was judged")
 	// The default exceeds the maximum duration of an attempt.
 	fs.DurationVar(&f.wait, "wait", 2*time.Minute+10*time.Second, "how long to follow the run; 0 only starts it")
-	fs.StringVar(&f.endpoint, "endpoint", "", "where a child answers that runs elsewhere (default: as its card says)")
-	fs.BoolVar(&f.print, "print", false, "sign as an identity of yours, and print instead of sending")
-	fs.StringVar(&f.registry, "registry", "", "with --print: the `URL` of the host whose gate it is")
-	fs.StringVar(&f.manifest, "manifest", "", "with --print: a `FILE` with the manifest (default: as the identity has it)")
-	fs.StringVar(&f.with, "with", "", "a `FILE` with what the other party printed")
+	fs.StringVar(&f.endpoint, "endpoint", "", "the address of a child that runs on another host (default: the endpoint in its card)")
+	fs.BoolVar(&f.print, "print", false, "sign as one of your identities, and print the request instead of sending it")
+	fs.StringVar(&f.registry, "registry", "", "with --print: the `URL` of the host whose gate decides")
+	fs.StringVar(&f.manifest, "manifest", "", "with --print: a `FILE` with the manifest (default: the manifest that the identity has stored)")
+	fs.StringVar(&f.with, "with", "", "a `FILE` with the request that the other party printed")
 	kit.HostFlags(fs, &f.where)
 	return cmd
 }
@@ -169,7 +169,7 @@ func followRun(a *kit.App, ctx context.Context, c *kit.AdminAPI, view graduation
 			line = view.Step
 		}
 		if err := retry.Sleep(ctx, time.Second); err != nil {
-			return view, problem.Wrap(problem.Canceled, err, "graduation %s goes on", view.ID)
+			return view, problem.Wrap(problem.Canceled, err, "graduation %s continues on the host", view.ID)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func buildSubmission(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduat
 	}
 	if parent.own == nil && child.own == nil {
 		if f.endpoint != "" {
-			return sub, problem.New(problem.Usage, "--endpoint is for a child of yours that runs elsewhere; this one answers at its host")
+			return sub, problem.New(problem.Usage, "--endpoint: not supported unless the child is one of your identities")
 		}
 		return sub, nil
 	}

@@ -60,7 +60,7 @@ func (r graduateResult) printEvidence(w io.Writer) {
 	fmt.Fprintf(w, "policy %s: %d of one parent within 24 hours, threshold %g, mode %s, detector %s\n",
 		kit.Printable(p.Version), p.Limit, p.Threshold, kit.Printable(string(p.Mode)), kit.Printable(p.Detector))
 	if r.Findings == nil {
-		fmt.Fprintln(w, "no evidence was looked at")
+		fmt.Fprintln(w, "no evidence was examined")
 		return
 	}
 	// Signals are printed in groups. Refusals use the same group names.

@@ -156,7 +156,7 @@ func (r manifestResult) Print(w io.Writer) {
 	line("tools", orNone(m.Tools()), fmt.Sprintf("inherited: %s; added: %s; removed: %s", orNone(m.Inherited), orNone(m.Added), orNone(m.Removed)))
 	line("schema_version", string(m.Schema), "signs "+signs)
 	if r.Graduated {
-		line("graduated", "yes", "the gate has opened it; the manifest before is kept")
+		line("graduated", "yes", "the gate has opened it; the previous manifest is stored")
 	}
 }
 

@@ -114,7 +114,7 @@ func writeBackup(ctx context.Context, c *kit.AdminAPI, path string, to age.Recip
 	fresh := path + ".part"
 	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return problem.Wrap(problem.Unavailable, err, "%s cannot be made: %v", fresh, err)
+		return problem.Wrap(problem.Unavailable, err, "%s cannot be created: %v", fresh, err)
 	}
 	defer func() {
 		f.Close()
@@ -140,7 +140,7 @@ func writeBackup(ctx context.Context, c *kit.AdminAPI, path string, to age.Recip
 		err = durable.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
-		return problem.Wrap(problem.Unavailable, err, "the backup %s is not complete, and was removed: %v", path, err)
+		return problem.Wrap(problem.Unavailable, err, "the incomplete backup %s was removed: %v", path, err)
 	}
 	return nil
 }

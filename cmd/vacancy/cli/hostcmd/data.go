@@ -19,9 +19,9 @@ import (
 func dataCommand(a *kit.App) *cobra.Command {
 	return a.Parent(&cobra.Command{
 		Use:   "data",
-		Short: "Show which form a host's data have",
+		Short: "Show the format of a host's data",
 		Long: `Data that an earlier vacancy wrote are upgraded when "vacancy dev", "vacancy serve" or "vacancy
-restore" opens them. A copy of the data file is made first, whose name tells the format.`,
+restore" opens them. First the data file is copied; the name of the copy contains the old format.`,
 		Example: "  vacancy data show",
 	}, dataShowCommand(a))
 }

@@ -44,8 +44,8 @@ type logFlags struct {
 // following adds the flags of a command that verifies a log.
 func (f *logFlags) following(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.since, "since", "", "a file with a checkpoint that the log must continue, beside the one verified last")
-	fs.StringVar(&f.hostID, "host-id", "", "the id that must have signed (default: the one that signed before)")
+	fs.StringVar(&f.since, "since", "", "a file with a checkpoint that the log must continue, in addition to the one verified last")
+	fs.StringVar(&f.hostID, "host-id", "", "the id of the host that must have signed (default: the id that signed before)")
 	fs.BoolVar(&f.forget, "forget", false, "discard the previous state and trust what the host shows now")
 	fs.BoolVar(&f.all, "all", false, "verify every event, not only new ones")
 	kit.HostFlags(fs, &f.where)

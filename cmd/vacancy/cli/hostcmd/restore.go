@@ -116,13 +116,13 @@ func backupKey(a *kit.App, ctx context.Context, identity, passphraseFile string)
 	}
 	passphrase, err := passphrase(a, passphraseFile)
 	if err == nil && passphrase == "" {
-		passphrase, err = a.AskLine(ctx, "The passphrase of the backup:")
+		passphrase, err = a.AskLine(ctx, "Passphrase of the backup:")
 	}
 	if err != nil {
 		return nil, err
 	}
 	if strings.TrimSpace(passphrase) == "" {
-		return nil, problem.New(problem.Usage, "there is no passphrase")
+		return nil, problem.New(problem.Usage, "expected a passphrase, got none")
 	}
 	key, err := age.NewScryptIdentity(passphrase)
 	if err != nil {

@@ -31,7 +31,7 @@ accepts only messages signed later than five minutes after the command, and refu
 a later time by itself; other callers must wait.
 Callers whose calls since the backup are lost reset their chain: vacancy call TARGET --reset.
 
-A host elsewhere is marked while it runs: do so before callers can reach the restored
+A remote host is marked while it runs; run the command before callers can reach the restored
 tables.`,
 		Example: "  vacancy restored\n  vacancy restored --data /srv/vacancy\n  vacancy restored --host aws",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {

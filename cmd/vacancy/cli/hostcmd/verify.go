@@ -29,7 +29,7 @@ A host elsewhere is checked on this machine. With --host URL the rows come page 
 from the host's export, which needs the operator key. The export does not open seeds, so
 the encrypted keys of the vacants are not checked. With --host aws the stage's tables are
 read with your AWS credentials, at --read-units a second, and the keys are checked too.
-Calls may come meanwhile. An account that pays for calls in each of five readings is
+Calls may arrive during the check. An account that pays for calls in each of five readings is
 compared only within the amounts of these calls, which the last lines say.
 
 With FILE it checks a file offline. Of an export: that the seed is the id's key, that the

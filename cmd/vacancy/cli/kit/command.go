@@ -95,7 +95,7 @@ func Arguments(least, maxArgs int) cobra.PositionalArgs {
 		case len(args) < least:
 			err = problem.New(problem.Usage, "an argument is missing")
 		case maxArgs == 0:
-			err = problem.New(problem.Usage, "no arguments are taken")
+			err = problem.New(problem.Usage, "no arguments are accepted")
 		}
 		return WithHint(err, "%s", cmd.UseLine())
 	}

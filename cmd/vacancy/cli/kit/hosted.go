@@ -128,7 +128,7 @@ func (a *App) publicTarget(ctx context.Context, web dispatch.Getter, public, wha
 		}
 		switch len(fit) {
 		case 0:
-			return nil, problem.New(problem.NotFound, "the host at %s has published no vacant whose id begins with %s; others are found by their whole id", public, what)
+			return nil, problem.New(problem.NotFound, "the host at %s has published no vacant whose id begins with %s; other vacants are found only by their full id", public, what)
 		case 1:
 			t, err := dispatch.FetchTarget(ctx, web, public+"/v/"+fit[0].String())
 			return &t, err

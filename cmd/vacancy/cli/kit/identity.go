@@ -109,7 +109,7 @@ func (a *App) makeDefault(ctx context.Context, h *datadir.Dir) (Signer, error) {
 	if err := h.SetDefault(id.Name, false); err != nil {
 		return Signer{}, err
 	}
-	a.Note("made the identity %q: %s", id.Name, id.KeyFile())
+	a.Note("created the identity %q: %s", id.Name, id.KeyFile())
 	return Signer{id, true}, nil
 }
 

@@ -87,7 +87,7 @@ func StreamLines[L any](ctx context.Context, c admin.Client, path string, take f
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return problem.Wrap(problem.Unavailable, err, "the report broke off; run the same command again")
+			return problem.Wrap(problem.Unavailable, err, "the report is incomplete; run the same command again")
 		}
 		if last, err := take(&line); last || err != nil {
 			return err

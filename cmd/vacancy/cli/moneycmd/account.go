@@ -30,8 +30,7 @@ func accountCommand(a *kit.App) *cobra.Command {
 		Long: `Manage the accounts of tenants. An account pays for the calls of its keys ("vacancy keys"),
 and for the signed calls of the ids that are linked to it.
 
-Operators name the TENANT. Tenants leave it out: the key in $VACANCY_KEY says whose account
-it is, at the host of --host or $VACANCY_HOST, or on this machine.`,
+Operators name the TENANT. Tenants leave it out: the key in $VACANCY_KEY selects the account, at the host of --host or $VACANCY_HOST, or on this machine.`,
 		Example: `  vacancy account open acme
   vacancy account link acme --as alice
   vacancy account show acme
@@ -139,7 +138,7 @@ func printAccount(w io.Writer, r account.Account, names kit.Names) {
 	fmt.Fprintln(w, kit.Printable(r.Tenant))
 	held := ""
 	if r.Held != nil && *r.Held > 0 {
-		held = r.Held.String() + ", taken from the balance for calls that run, and for calls and bookings that usage counts soon"
+		held = r.Held.String() + ", reserved for running calls, and for calls and bookings that usage does not include yet"
 	}
 	kit.Members(w, "account", r.ID, "balance", r.Balance, "held", held, "line", kit.FormatIf(r.Line > 0, "%s", r.Line),
 		"cap", kit.FormatIf(r.Cap > 0, "%s a day", r.Cap), "tasks", kit.FormatIf(r.TaskLifetime > 0, "readable for %s after their end", time.Duration(r.TaskLifetime)*time.Second), "owed", kit.FormatIf(r.Owed > 0, "%s of payments that were refunded or disputed", r.Owed))
@@ -278,7 +277,7 @@ unless it made the link.`,
 				if _, err := account.LinkCaller.Call(cmd.Context(), c, account.About(account.One{}, account.Claim{Claim: text})); err != nil {
 					return err
 				}
-				return a.Show(doneResult{"no account pays for it any more"})
+				return a.Show(doneResult{"no account pays for the identity any more"})
 			}
 			if len(args) == 0 {
 				self := "NAME"
@@ -384,7 +383,7 @@ func accountAdjustCommand(a *kit.App) *cobra.Command {
 		return n, err
 	})
 	c.Use, c.Short = "adjust TENANT DOLLARS --note WHY", "Correct the balance of an account, up or down"
-	c.Long = `Correct the balance of an account; a minus takes from it what it has. --note says why.`
+	c.Long = `Correct the balance of an account; a negative amount reduces the balance, but not below 0. --note says why.`
 	c.Example = "  vacancy account adjust acme 0.50 --note \"answered too late\"\n  vacancy account adjust acme -- -2 --note \"credited twice\""
 	c.Op = account.AdjustAccount
 	return c.Command(a)

@@ -91,7 +91,7 @@ keys with the scope vacants.`,
 			fs.StringSliceVar(&scopes, "scope", nil, "what the key may do: `call`, read, manage, agp, vacants, agents, work")
 			fs.StringVar(&tier, "tier", "", "the tier for AGP: `free`, pro or enterprise")
 			fs.Int64Var(&o.Quota, "quota", 0, "AGP requests in a UTC day (default: as many as the tier has)")
-			fs.StringSliceVar(&o.Agents, "agent", nil, "an `AGENT` that envelopes may be from (default any)")
+			fs.StringSliceVar(&o.Agents, "agent", nil, "an `AGENT` that may send envelopes with the key (default any)")
 			fs.IntVar(&days, "days", 0, "the days until the key expires (default never)")
 			fs.StringVar(&maxPerCall, "most", "", "the maximum `DOLLARS` of a call or a booking (default no limit)")
 			fs.StringVar(&limit, "cap", "", "the maximum `DOLLARS` in a UTC day (default no limit)")

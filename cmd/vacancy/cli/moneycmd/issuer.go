@@ -144,7 +144,7 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 		}),
 		Flags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&in.Tenant, "tenant", "", "the `TENANT` whose account pays")
-			fs.StringArrayVar(&in.Audiences, "audience", nil, "a `TEXT` that aud may have besides the URL that is called")
+			fs.StringArrayVar(&in.Audiences, "audience", nil, "a `TEXT` that aud may contain instead of the URL that is called")
 			fs.StringArrayVar(&require, "require", nil, "a `CLAIM=VALUE` that a token must have")
 			fs.BoolVar(&in.AllowAll, "anybody", false, "accept the tokens of everybody")
 			fs.StringSliceVar(&scopes, "scope", nil, "what tokens may do: `call`, read, agents")

@@ -30,8 +30,8 @@ this machine.`
 	list.Use, list.Short, list.Example = "list", "List the keys of payments, without their values", "  vacancy payments list --json"
 	remove := vacantcmd.DeleteSecret(admin.PaymentKeys)
 	remove.Use, remove.Short = "delete stripe|stripe-webhook", "Delete a key of payments"
-	remove.Long = `Delete a key of payments. Without it the host takes no payments, and no webhooks of payments
-that were made.`
+	remove.Long = `Delete a key of payments. Without the key, the host accepts neither payments nor webhooks about
+earlier payments.`
 	remove.Example = "  vacancy payments delete stripe"
 	return a.Parent(&cobra.Command{
 		Use:   "payments",
@@ -57,9 +57,9 @@ func accountPayCommand(a *kit.App) *cobra.Command {
 	var key string
 	return kit.Operation[account.Payment, billing.Checkout]{
 		Use:   "pay DOLLARS",
-		Short: "Make a page where you pay to your account by card",
-		Long: `Make a page where you pay to the account of the key in $VACANCY_KEY, by card. The account
-has the money as soon as the payment is confirmed. The key needs the scope manage.`,
+		Short: "Create a page where you pay into your account by card",
+		Long: `Create a page where you pay into the account of the key in $VACANCY_KEY, by card. The account
+is credited as soon as the payment is confirmed. The key needs the scope manage.`,
 		Example: "  VACANCY_KEY=vac_live_… vacancy account pay 25",
 		Op:      account.MakePayment,
 		API:     kit.AccountAPI(),

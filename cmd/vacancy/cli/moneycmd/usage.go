@@ -120,7 +120,7 @@ type recountResult usage.RecountResult
 func (r recountResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "all rows counted again: %d documents of usage corrected\n", r.Corrected)
 	if r.Changed > 0 {
-		fmt.Fprintf(w, "%d changed meanwhile and were not corrected: recount again\n", r.Changed)
+		fmt.Fprintf(w, "%d changed during the recount and were not corrected; run the same command again\n", r.Changed)
 	}
 }
 
@@ -248,9 +248,9 @@ reads the stage's tables with your AWS credentials, at --read-units a second.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&by, "by", account.ByVacant, "what to sum up by: vacant, caller, subject, day or hour")
+	fs.StringVar(&by, "by", account.ByVacant, "how to group calls: by vacant, caller, subject, day or hour")
 	fs.StringVar(&from, "from", "", "from this UTC `DAY` on, such as 2026-11-01 (default: the current month)")
-	fs.StringVar(&until, "until", "", "up to this UTC `DAY`, but without it")
+	fs.StringVar(&until, "until", "", "before this UTC `DAY`")
 	fs.BoolVar(&recount, "recount", false, "count all rows again, and correct usage that differs")
 	fs.BoolVar(&asCSV, "csv", false, "print comma-separated values, money in micro-dollars")
 	kit.HostFlags(fs, &w)

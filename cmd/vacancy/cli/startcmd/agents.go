@@ -147,7 +147,7 @@ func lineLimiter(now func() time.Time, print func(string)) func(string) {
 		defer mu.Unlock()
 		if lineTime := now(); lineTime.Sub(began) >= time.Second {
 			if count > maxLines {
-				print(fmt.Sprintf("%d more lines in one second are left out", count-maxLines))
+				print(fmt.Sprintf("%d more lines in the same second were omitted", count-maxLines))
 			}
 			began, count = lineTime, 0
 		}

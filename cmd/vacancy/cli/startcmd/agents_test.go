@@ -224,7 +224,7 @@ func TestAFloodOfOutputIsCut(t *testing.T) {
 	}
 	at = at.Add(time.Second)
 	b.print("next")
-	if want := []string{"49903 more lines in one second are left out", "next"}; !slices.Equal(l.all[maxLines:], want) {
+	if want := []string{"49903 more lines in the same second were omitted", "next"}; !slices.Equal(l.all[maxLines:], want) {
 		t.Errorf("then %q, want %q", l.all[maxLines:], want)
 	}
 }

@@ -42,9 +42,9 @@ func devCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a host on this machine",
-		Long: `Run a host over one file, make a vacant named demo that echoes, call it over HTTP,
+		Long: `Run a host on one data file, create a vacant named demo that echoes, call it over HTTP,
 verify its answer, and serve until Ctrl-C. A second start continues with the same data.
-Data of an earlier vacancy are copied and upgraded first.
+Data of an earlier version of vacancy is copied and upgraded first.
 The host also has a registry with search and a log ("vacancy publish", "vacancy search",
 "vacancy log"). It listens on loopback only; the operator's API is a socket in the data
 directory, which only the owner of the directory can open.
@@ -54,7 +54,7 @@ why the call failed. "vacancy logs" shows it later. "vacancy serve" runs a host 
 machines can reach.
 
 The search index is in the data directory. With more than 200,000 cards, keep the index
-in an OpenSearch cluster (--opensearch), which fills itself at its first start. If the
+in an OpenSearch cluster (--opensearch), which the first start fills. If the
 cluster requires a user, set $VACANCY_OPENSEARCH_USER and $VACANCY_OPENSEARCH_PASSWORD.`,
 		Example: `  vacancy dev
   vacancy dev --listen 127.0.0.1:0 --data ./try

@@ -84,7 +84,7 @@ library of its language unless the table says more; TypeScript also needs npm, w
 			return a.Show(r)
 		},
 	}
-	cmd.Flags().StringVar(&template, "template", basic.Name, "what to begin with: "+strings.Join(scaffold.TemplateNames(), ", "))
+	cmd.Flags().StringVar(&template, "template", basic.Name, "the template to start from: "+strings.Join(scaffold.TemplateNames(), ", "))
 	cmd.Flags().StringVar(&language, "lang", "python", "the program's language: "+strings.Join(basic.LanguageNames(), ", "))
 	cmd.Flags().StringVar(&dir, "dir", "", "the directory (default NAME)")
 	// RegisterFlagCompletionFunc fails only for unknown flags.
@@ -156,7 +156,7 @@ func (r newResult) Print(w io.Writer) {
 	for _, command := range []string{r.Test, r.Start} {
 		fmt.Fprintf(w, "  (cd %s && %s)\n", kit.ShellWord(r.Dir), command)
 	}
-	fmt.Fprintf(w, "\nTo write it while it answers calls; agent.md says what it does:\n\n  %s\n\nIn another terminal:\n\n", r.watch)
+	fmt.Fprintf(w, "\nTo edit it while it answers calls (agent.md says what it does):\n\n  %s\n\nIn another terminal:\n\n", r.watch)
 	for _, command := range r.commands {
 		fmt.Fprintf(w, "  %s\n", command)
 	}

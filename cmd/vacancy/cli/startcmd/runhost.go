@@ -108,9 +108,9 @@ func noteEnded(a *kit.App, data string) {
 
 func dataFlags(fs *pflag.FlagSet, newHost, noUpgrade *bool) {
 	kit.NoUpgradeFlag(fs, noUpgrade)
-	fs.BoolVar(newHost, "new", false, "begin a new host although the data file of the last one is missing or empty")
+	fs.BoolVar(newHost, "new", false, "create a new host even if the data file of the previous one is missing or empty")
 }
 
 func witnessFlag(fs *pflag.FlagSet, keys *[]string) {
-	fs.StringArrayVar(keys, "witness", nil, "the verifier key of a witness that may cosign the log unregistered; may be repeated")
+	fs.StringArrayVar(keys, "witness", nil, "the verifier key of a witness that may cosign the log without being registered; may be repeated")
 }

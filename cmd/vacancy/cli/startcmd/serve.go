@@ -49,8 +49,8 @@ are refused.
 
 TLS: with --tls-domain NAME the certificate comes from Let's Encrypt, with --tls-cert and
 --tls-key from files, which are read again when they change. Without these flags the host
-speaks plain http to a proxy in front of it: it believes X-Forwarded-For and
-X-Forwarded-Proto of the addresses in --trusted-proxy only.
+speaks plain http to a proxy in front of it: it trusts X-Forwarded-For and
+X-Forwarded-Proto only from the addresses in --trusted-proxy.
 
 One address may send --rate requests, --pair-rate first calls and resets, and --bytes KB of
 large requests. Each flag is tokens-per-second:burst, or "off" for no limit. If less than
@@ -71,8 +71,8 @@ in a row of less than a minute it is not restarted. The processes that it starte
 Requests wait until the programs listen, but at most 5 s. The programs end with the host, after
 its last call; a program that ignores SIGTERM is killed after 3 s.
 
-Web pages of other sites send nothing and read nothing but public documents. --allow-origin
-names origins whose pages may, such as a web app's https://chat.example.com or a desktop
+Web pages of other sites cannot send requests, and can read only public documents. --allow-origin
+names origins whose pages may do both, such as a web app's https://chat.example.com or a desktop
 program's app://client.
 
 After the first Ctrl-C the host refuses new calls and completes running calls.`,
@@ -169,7 +169,7 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 			return err
 		}
 		if hidden {
-			a.Note("%s, which dev had published, is not published any more, because serve is for everybody; to publish it: %s", demoName, a.Command("publish %s", demoName))
+			a.Note("%s, which dev had published, is no longer published, because a host of serve is public; to publish it: %s", demoName, a.Command("publish %s", demoName))
 		}
 		return a.Show(serveResult{Pages: base.String() + web.Path, URL: base.String(), Listen: l.Addr().String(), Data: dir, TLS: config != nil, Proxies: o.proxies, Warnings: warnings, Handout: handout})
 	})
@@ -234,7 +234,7 @@ func listenServe(listen string) (net.Listener, error) {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, problem.New(problem.Unavailable, "--listen: %s is taken by another program", listen)
 	case errors.Is(err, syscall.EACCES):
-		return nil, kit.WithHint(problem.New(problem.Forbidden, "--listen: %s is a privileged port for this user", listen), "--listen :8443, behind a proxy or a port forward, or the systemd unit, which has the right to it")
+		return nil, kit.WithHint(problem.New(problem.Forbidden, "--listen: this user may not open the privileged port of %s", listen), "--listen :8443, behind a proxy or a port forward, or the systemd unit, which has the right to it")
 	case err != nil:
 		return nil, problem.Wrap(problem.Usage, err, "--listen %s", listen)
 	}
@@ -291,7 +291,7 @@ func handouts(a *kit.App, ctx context.Context, host *standalone.Host, callsLoopb
 		if more := len(refused) - maxWarnings; more > 0 {
 			names += fmt.Sprintf(" and %d more", more)
 		}
-		warnings = append(warnings, fmt.Sprintf("calls of %s fail, because their agents are on this machine, where this host calls none; to allow it: %s --allow-loopback-agents", names, a.CommandLine()))
+		warnings = append(warnings, fmt.Sprintf("calls to %s fail, because their agents are on this machine, and this host does not call agents on its own machine; to allow it: %s --allow-loopback-agents", names, a.CommandLine()))
 	}
 	if first.Address == "" {
 		first = unanswered

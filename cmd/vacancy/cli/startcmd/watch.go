@@ -69,11 +69,11 @@ With FILE a program is started only if base_url is on this machine.
 
 With --host the agent runs on this machine and answers at another host, which needs no way to this
 machine: the watch leases the turns of the vacant and sends the answers (substrate worker). The vacant
-is made there if it is missing. $VACANCY_KEY is a key of that host with the scopes vacants and work.
-If the connection is lost, the watch connects again. A turn whose watch has ended is void, and free.
+is created there if it is missing. $VACANCY_KEY is a key of that host with the scopes vacants and work.
+If the connection is lost, the watch connects again. A turn whose watch has ended is void and not charged.
 
-If the agent's file names no secret, the variable AGENT_SECRET is a new one, and the host signs its
-requests to the program with it ("vacancy help agent-contract").`,
+If the agent's file names no secret, the program gets a new secret in AGENT_SECRET, and the host signs its
+requests to the program with that secret ("vacancy help agent-contract").`,
 		Example: `  vacancy new fox --lang python
   vacancy watch fox
   vacancy watch agents/helper.md --substrate ollama:llama3.2

@@ -83,10 +83,10 @@ func watchAtHost(a *kit.App, ctx context.Context, what string, o watchOptions) e
 // checkLocal returns an error unless the agent is a program on this machine.
 func (w *watching) checkLocal() error {
 	if w.port == 0 || w.from != "base_url" || w.agent.Agent.Provider != substrate.KindHTTP {
-		return problem.New(problem.Usage, "%s: base_url: expected an agent on this machine, such as http://127.0.0.1:9000, because --host runs it here; a model runs at the host: vacancy create NAME --from FILE --host URL", filepath.Join(w.dir, w.file))
+		return problem.New(problem.Usage, "%s: base_url: expected an agent on this machine, such as http://127.0.0.1:9000, because --host runs the agent here; to run a model at the host: vacancy create NAME --from FILE --host URL", filepath.Join(w.dir, w.file))
 	}
 	if w.agent.Agent.Secret != "" && w.secret == "" {
-		return problem.New(problem.Usage, "%s: secret: expected none with --host, because the watch signs the questions with the variable AGENT_SECRET, got %s", filepath.Join(w.dir, w.file), w.agent.Agent.Secret)
+		return problem.New(problem.Usage, "%s: secret: expected none with --host, because the watch signs the questions with the secret in the variable AGENT_SECRET, got %s", filepath.Join(w.dir, w.file), w.agent.Agent.Secret)
 	}
 	return nil
 }
@@ -109,7 +109,7 @@ func (w *watching) setAtHost(ctx context.Context) error {
 		_, isOperator := c.(*kit.AdminAPI)
 		switch {
 		case problem.Is(err, problem.NotFound):
-			err = problem.New(problem.Conflict, "%s: expected a name that is free at the host, got one of somebody else", w.name)
+			err = problem.New(problem.Conflict, "%s: expected a name that is free at the host, got a name that is already taken", w.name)
 		case err != nil:
 			return err
 		case isOperator && v.Tenant != "":

@@ -28,8 +28,8 @@ type acpFlags struct {
 
 func (f *acpFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.root, "root", ".", "the `DIR` in which the agent works; it reads and writes no files outside of it by ACP")
-	fs.StringVar(&f.approval, "approval", "", "what an agent may do that asks: default (a person decides), auto_edit, yolo or plan")
-	fs.StringArrayVar(&f.env, "env", nil, "a variable of the agent's program, as `NAME` or NAME=VALUE; without it the program has only those that each program needs")
+	fs.StringVar(&f.approval, "approval", "", "how the agent's permission questions are decided: default (a person decides), auto_edit, yolo or plan")
+	fs.StringArrayVar(&f.env, "env", nil, "a variable of the agent's program, as `NAME` or NAME=VALUE; by default the program gets only the variables that every program needs")
 }
 
 // options returns the options of an ACP agent, except for its command.

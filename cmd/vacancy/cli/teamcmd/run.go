@@ -39,7 +39,7 @@ func RunCommand(a *kit.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run AGENT [GOAL] | run --acp COMMAND [GOAL]",
 		Short: "Give an agent a task and wait for the result",
-		Long: `Give an agent a task, and print the result once it has one. The agent is a vacant of your own, by
+		Long: `Give an agent a task, and print the result when the task ends. The agent is a vacant of your own, by
 name, or a published vacant by id. The task is GOAL or --goal, followed by the text of the --plan
 and --context files.
 

@@ -88,7 +88,7 @@ key they belong to the operator.`,
 			Use: "show TASK", Short: "Show a task, with its result once it has one", Example: "  vacancy task show 0123456789abcdef0123456789abcdef",
 			Op: CallerOf(teamapi.ShowTask), API: &API{},
 			Flags: func(f *pflag.FlagSet) {
-				f.BoolVar(&steps, "steps", false, "show the thoughts and the calls of tools, of agents of your own")
+				f.BoolVar(&steps, "steps", false, "show thoughts and tool calls, if the agent is your own")
 			},
 			Request: func(q kit.Request) (teamapi.Waiting, error) {
 				return teamapi.Waiting{OneTask: teamapi.OneTask{ID: q.Args[0]}, Steps: steps}, nil

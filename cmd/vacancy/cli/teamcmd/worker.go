@@ -42,13 +42,13 @@ turn at a time, in --root.
 
 The agent reads and writes files and runs terminals through this command. No file outside of
 --root is read or written in this way, whatever links lead there. With --mode read-only only files
-below .vault are written, and no terminals run. The agent's own tools are its own: run it in a
+below .vault are written, and no terminals run. The agent's own tools are not restricted: run it in a
 container if you do not trust it. COMMAND gets the variables that each program needs, such as PATH
 and HOME, and those that --env names.
 
---approval decides what an agent may do that asks. By default you are asked here, or, if the
-input is not a terminal, the caller is asked at the host: the caller's next message in the same
-context answers.
+--approval decides the agent's permission questions. By default you are asked here, or, if the
+input is not a terminal, the caller is asked at the host, and the caller's next message in the same
+context is the answer.
 
 --provider builds COMMAND from the vacant's agent file: --from FILE, or NAME.md below --root, in
 .vaultspec/agents or agents. gemini is Gemini CLI, claude is Claude Code. The session of each turn
@@ -80,7 +80,7 @@ is logged, without contents, in .vaultspec/logs below --root.`,
 	fs := cmd.Flags()
 	f.acp.add(fs)
 	fs.StringVar(&f.mode, "mode", "", "whether the agent may change files: read-write or read-only")
-	fs.StringVar(&f.provider, "provider", "", "the agent's program, by its file: gemini or claude")
+	fs.StringVar(&f.provider, "provider", "", "the program that runs the agent's file: gemini or claude")
 	fs.StringVar(&f.from, "from", "", "the agent's `FILE`")
 	kit.HostFlags(fs, &f.where)
 	return cmd
@@ -171,7 +171,7 @@ func (w *turns) do(ctx context.Context, t *workclient.Turn, emit func(workclient
 	var q question
 	var none workclient.Answer
 	if err := json.Unmarshal(t.Question, &q); err != nil {
-		return none, problem.New(problem.SubstrateMisconfigured, "the turn is not one that this worker knows; update the worker")
+		return none, problem.New(problem.SubstrateMisconfigured, "this worker does not understand the turn; update the worker")
 	}
 	if len(q.Files) > 0 {
 		return none, problem.New(problem.SubstrateMisconfigured, "the agent takes only text, and the message has files; unset the setting input of the vacant")

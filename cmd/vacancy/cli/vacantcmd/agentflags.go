@@ -55,7 +55,7 @@ func WarnOf(a *kit.App, name string, warnings []string) {
 func WarnOfVersion(a *kit.App, v *admin.Vacant, file agentfile.File) {
 	WarnOf(a, v.Name, file.Agent.Warnings)
 	if description := file.Agent.Description; description != "" && description != v.Capability {
-		a.Note("warning: the capability of %s stays %q, and its file says %q; to change it: %s", v.Name, kit.Clip(v.Capability, kit.MaxShownCause), kit.Clip(description, kit.MaxShownCause),
+		a.Note("warning: the capability of %s is still %q, but its file says %q; to change it: %s", v.Name, kit.Clip(v.Capability, kit.MaxShownCause), kit.Clip(description, kit.MaxShownCause),
 			a.Command("update %s %s", v.Name, kit.ShellWord("capability="+description)))
 	}
 }

@@ -91,7 +91,7 @@ func checkSignature(ctx context.Context, agent substrate.Substrate, id identity.
 	q.Secret = substrate.NewSecret(rand.Text())
 	began := time.Now()
 	got, err := substrate.ReadAnswer(agent.Infer(ctx, q))
-	check := agentCheck{What: "refuses another's signature", TookMS: time.Since(began).Milliseconds()}
+	check := agentCheck{What: "refuses a wrong signature", TookMS: time.Since(began).Milliseconds()}
 	var agentErr *call.AgentError
 	switch {
 	case err == nil:

@@ -75,8 +75,8 @@ func modelsCommand(a *kit.App) *cobra.Command {
 		Short: "Show the prices of models",
 		Long: `Show the host's table of models with prices in dollars per million tokens. A model at Bedrock
 or with a secret must be in the table, or its agent must state a price. In the vacants of
-tenants it must be in the table, because the operator pays for it; the price of the agent
-counts only above the table's. An entry also applies to versions of the model, such as
+tenants it must be in the table, because the operator pays for it; the agent's price
+is used only if it is higher than the table's. An entry also applies to versions of the model, such as
 NAME-20260401 and NAME-latest.`,
 		Example: "  vacancy models\n  vacancy models --json > models.json\n  vacancy models set models.json",
 		Op:      admin.GetModels,

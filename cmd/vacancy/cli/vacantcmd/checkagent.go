@@ -75,7 +75,7 @@ func toolsOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) 
 	t, err := admin.GetTools.Call(ctx, c, admin.VacantRequest{Vacant: v.ID.String()})
 	if err != nil {
 		if !problem.Is(err, problem.Canceled) {
-			a.Note("warning: which tools its agent is offered is not known: %s", kit.Printable(problem.AsError(err).Text()))
+			a.Note("warning: the tools that its agent is offered are unknown: %s", kit.Printable(problem.AsError(err).Text()))
 		}
 		return nil
 	}

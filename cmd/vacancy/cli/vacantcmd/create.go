@@ -51,17 +51,17 @@ a URL, too, and speak their own protocol. On your own machine, "ollama:MODEL" as
 On AWS, "bedrock:MODEL" asks a model at Amazon Bedrock that the stage may use ("vacancy
 deploy --context bedrockModels=MODEL"), and "lambda:ARN" invokes a function of the vacant's
 tenant (--context tenantFunctions=TENANT=ARN). "mcp:URL#TOOL" calls a tool of an MCP server.
-"worker" gives the turns to programs elsewhere, such as "vacancy watch --host"; "worker:redo=1" also
-repeats a turn that a worker had begun when it was lost.
+"worker" gives the turns to programs on other machines, such as "vacancy watch --host"; "worker:redo=1"
+also repeats a turn whose worker was lost after it had begun the turn.
 "mock" plays a script, in "dev" and on a stage with --context mock=true.
 "composite" delegates each call to children of the vacant: create the children with "vacancy
 spawn", and the plan of their tasks with "vacancy plan set NAME FILE". A composite answers no
 call before it has a plan.
 
 work=TIME lets an answer take 1s to 14m (by default as long as the host's --work says, or 25s).
-Above 25s each answer is made in the background, and is kept if its caller leaves: a stream and the
-plain address wait for it, a signed call is told to come back, which "vacancy call" does, and
-other callers follow their task.
+Above 25s each answer is made in the background, and is stored if the caller disconnects: a stream
+and the plain address wait for it, a signed caller is asked to retry, as "vacancy call" does, and
+other callers poll their task.
 
 --from reads the agent from a file ("vacancy help agent-files"). By default NAME is the file's
 name and the capability is the file's description. --substrate overrides the model in the

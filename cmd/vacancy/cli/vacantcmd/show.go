@@ -22,7 +22,7 @@ func showCommand(a *kit.App) *cobra.Command {
 		Short: "Show a hosted vacant, its card or its logbook",
 		Long: `Show a hosted vacant, named by its name, its id or the beginning of its id. Each setting of
 its agent is shown with its value, and whether it was set or is the default; --json also has
-the agent's texts. Calls of today (UTC) are counted as by usage. The host asks the agent's MCP servers which tools they offer now, and
+the agent's texts. Calls of today (UTC) are counted as in "vacancy usage". The host asks the agent's MCP servers which tools they offer now, and
 names the tools that the agent is not offered, with the reason and the setting to change.
 
 --tools prints what the agent's tools were asked and answered in the last calls of CALLER,

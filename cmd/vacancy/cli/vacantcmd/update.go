@@ -25,7 +25,7 @@ func updateCommand(a *kit.App) *cobra.Command {
 		Short: "Change a vacant's name, capability, substrate or agent",
 		Long: `Change a hosted vacant: name=NAME, capability=TEXT, substrate=SUBSTRATE and work=TIME, any of
 them. work lets an answer take 1s to 14m; an empty TIME sets the host's. Above 25s each answer is
-made in the background: callers wait, poll or come back ("vacancy help create").
+made in the background: callers wait, poll or retry ("vacancy help create").
 
 Or make the next version of its agent: --from reads it from a file ("vacancy help agent-files"),
 settings such as model=NAME or max_turns=8 change the current version (an empty VALUE sets the
@@ -36,7 +36,7 @@ A new capability, or another kind of substrate, makes a new card, which the vaca
 if it is published, the new card is published with it. After a new name, the old one stays
 reserved: only the tenant and the operator may use it again ("vacancy help names"). Calls that
 were accepted before are answered by the old substrate and agent.
-If somebody else changes the vacant meanwhile, this command changes nothing.`,
+If somebody else changes the vacant concurrently, this command changes nothing.`,
 		Example: `  vacancy update clerk substrate=http://127.0.0.1:9001/answer
   vacancy update clerk name=secretary capability="answers letters and calls"
   vacancy update clerk work=5m

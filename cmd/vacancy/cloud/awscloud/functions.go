@@ -21,7 +21,7 @@ func (c *Cloud) Invoke(ctx context.Context, function string, event []byte) (clou
 	}
 	log, err := base64.StdEncoding.DecodeString(aws.ToString(out.LogResult))
 	if err != nil {
-		return cloud.Answer{}, problem.Wrap(problem.Internal, err, "the log that came with the answer cannot be read")
+		return cloud.Answer{}, problem.Wrap(problem.Internal, err, "the log in Lambda's answer cannot be read")
 	}
 	return cloud.Answer{Payload: out.Payload, Error: aws.ToString(out.FunctionError), Log: string(log)}, nil
 }

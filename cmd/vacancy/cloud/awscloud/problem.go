@@ -73,7 +73,7 @@ func apiProblem(whole error, api smithy.APIError) error {
 	case has(expired):
 		return problem.Wrap(problem.Unauthorized, err, "the AWS credentials have expired: get new ones (aws sso login, or new AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN)")
 	case has(skewed), strings.Contains(message, "Signature expired"), strings.Contains(message, "Signature not yet current"):
-		return problem.Wrap(problem.Clock, err, "AWS finds the time of this request wrong: set the clock of this machine")
+		return problem.Wrap(problem.Clock, err, "AWS rejects the time of this request: set the clock of this machine")
 	case has(unknown):
 		return problem.Wrap(problem.Unauthorized, err, "AWS does not know these credentials (%s): check AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", code)
 	case has(denied):

@@ -175,7 +175,7 @@ func (v vault) Seal(context.Context, string, []byte) ([]byte, error) {
 }
 
 func withheldError(cause error) error {
-	return problem.Wrap(problem.Forbidden, errors.Join(custody.ErrWithheld, cause), "a host opens keys of texts only for an export")
+	return problem.Wrap(problem.Forbidden, errors.Join(custody.ErrWithheld, cause), "a host opens only text keys for an export")
 }
 
 // damageError returns an error for damage that the host reported, or nil.

@@ -135,7 +135,7 @@ func (v *view) Streams(ctx context.Context, prefix store.Stream, n int, cursor s
 	names := make([]store.Stream, len(page.Streams))
 	for i, b := range page.Streams {
 		if len(b) == 0 || len(b) > store.MaxKey || !strings.HasPrefix(string(b), string(prefix)) {
-			return nil, "", mismatch("streams", "names of 1 to 512 bytes that begin as asked for", fmt.Sprintf("%.80q", b))
+			return nil, "", mismatch("streams", "names of 1 to 512 bytes with the requested prefix", fmt.Sprintf("%.80q", b))
 		}
 		names[i] = store.Stream(b)
 	}

@@ -205,7 +205,7 @@ type envelope struct {
 func (s *session) handle(ctx context.Context, line []byte) {
 	d := canon.NewDecoder(line, httpapi.ProtocolLimits(maxLine))
 	if err := errors.Join(d.Skip(), d.End()); err != nil {
-		s.fail(nil, codeParse, "the message does not decode: "+problem.AsError(err).Text())
+		s.fail(nil, codeParse, "the message cannot be decoded: "+problem.AsError(err).Text())
 		return
 	}
 	if line[0] == '[' {
@@ -270,7 +270,7 @@ func (s *session) handle(ctx context.Context, line []byte) {
 		header.Set("Mcp-Method", m.Method)
 		if name := p.Name + p.URI; name != "" {
 			if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
-				s.fail(m.ID, codeParams, fmt.Sprintf("params: there is no %.80q", name))
+				s.fail(m.ID, codeParams, fmt.Sprintf("params: unknown name %.80q", name))
 				return
 			}
 			header.Set("Mcp-Name", name)
@@ -320,11 +320,11 @@ func (s *session) start(ctx context.Context, c *call, header http.Header, messag
 	refused := ""
 	switch {
 	case s.ended:
-		refused = "the program ends"
+		refused = "the program is exiting"
 	case len(s.calls) >= maxRequests:
-		refused = fmt.Sprintf("%d requests are under way; try again when one is answered", maxRequests)
+		refused = fmt.Sprintf("%d requests are pending; try again when one is answered", maxRequests)
 	case s.calls[c.key] != nil:
-		refused = "id: expected one that no request under way has"
+		refused = "id: expected an id that no pending request has"
 	default:
 		s.calls[c.key] = c
 		s.wait.Add(1)
@@ -534,7 +534,7 @@ func (s *session) stop(c *call) {
 		default:
 		}
 		if err := s.stopTask(ctx, c); err != nil {
-			s.Note("the question was canceled, but its call may go on: %s", problem.AsError(err).Text())
+			s.Note("the question was canceled, but its call may continue: %s", problem.AsError(err).Text())
 		}
 	}()
 }

@@ -51,8 +51,8 @@ func OfHost(about About, host func(context.Context) Host) *sdk.Server {
 		Name: "search_agents", Title: "Search agents", Annotations: withTitle(reads, "Search agents"), OutputSchema: foundSchema,
 		Description: "Finds published agents of this host by words of what they do, best first. Each has a signed card that was verified.",
 		InputSchema: schema("query", describeProperty(aText, "words, such as: translate legal; all agents if left out"), "tag", describeProperty(aText, "only agents with this tag"),
-			"max_price", describeProperty(aNumber, "only agents whose call costs at most so many micro-dollars"),
-			"limit", describeProperty(fmt.Sprintf(`"type":"integer","minimum":1,"maximum":%d`, maxLimit), "maximum number of results, 20 if left out"), "cursor", describeProperty(aText, "next of the page before")),
+			"max_price", describeProperty(aNumber, "only agents whose calls cost at most this many micro-dollars"),
+			"limit", describeProperty(fmt.Sprintf(`"type":"integer","minimum":1,"maximum":%d`, maxLimit), "maximum number of results, 20 if left out"), "cursor", describeProperty(aText, "the value of next from the previous page")),
 	}, func(ctx context.Context, _ *sdk.CallToolRequest, in Search) (*sdk.CallToolResult, error) {
 		found, err := host(ctx).Search(ctx, in)
 		if err != nil {

@@ -91,7 +91,7 @@ func AddOwner(s *sdk.Server, o Owner) {
 		tool(s, &sdk.Tool{
 			Name: "vacant_list_children", Title: "List children", Annotations: withTitle(reads, "List children"),
 			Description: "Lists the children of this vacant on this host, 20 a page. reputation_5d is null, because closed children have no reviews.",
-			InputSchema: schema("cursor", describeProperty(aText, "next of the page before")),
+			InputSchema: schema("cursor", describeProperty(aText, "the value of next from the previous page")),
 		}, func(ctx context.Context, _ *sdk.CallToolRequest, in listing) (*sdk.CallToolResult, error) {
 			page, err := o.Children(ctx, in.Cursor)
 			return ownerResult(page, "", err)

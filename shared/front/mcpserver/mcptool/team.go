@@ -30,7 +30,7 @@ type Team interface {
 
 // TeamInstructions is appended to the instructions of a server with team tools, because the server
 // of a host has tools with similar names.
-const TeamInstructions = " Your own agents take tasks: begin with list_agents, dispatch by dispatch_agent, and read the result by get_task_status. get_task and stop_task are for questions of ask_agent."
+const TeamInstructions = " Your own agents take tasks: begin with list_agents, dispatch a task with dispatch_agent, and read its result with get_task_status. get_task and stop_task are for questions of ask_agent."
 
 // agentScheme is the prefix of agents' URIs.
 const agentScheme = "agents://"

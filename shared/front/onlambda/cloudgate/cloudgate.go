@@ -148,7 +148,7 @@ func (r *runs) step(ctx context.Context, a *graduation.Attempt) gate.StepName {
 	out, err := r.client.GetExecutionHistory(ctx, &sfn.GetExecutionHistoryInput{
 		ExecutionArn: &execution, ReverseOrder: true, MaxResults: recent, IncludeExecutionData: aws.Bool(false)})
 	if err != nil {
-		r.log.LogAttrs(ctx, slog.LevelWarn, "the gate does not say how far it is", slog.String("graduation", a.ID.String()), slog.String("cause", reason(err).Error()))
+		r.log.LogAttrs(ctx, slog.LevelWarn, "the current step of the attempt is unknown", slog.String("graduation", a.ID.String()), slog.String("cause", reason(err).Error()))
 		return ""
 	}
 	for _, e := range out.Events {

@@ -54,7 +54,7 @@ func atOwnURL(next http.Handler) http.Handler {
 func ownURL(ctx context.Context) (string, error) {
 	base, _ := ctx.Value(baseKey{}).(string)
 	if base == "" {
-		return "", problem.New(problem.Internal, "no request has the function's URL")
+		return "", problem.New(problem.Internal, "the context has no request from which to read the function's URL")
 	}
 	return base, nil
 }

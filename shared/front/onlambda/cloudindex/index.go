@@ -106,7 +106,7 @@ func (x *index) open(version snapshot.Version, folder string) (*copied, error) {
 	if folder == "" {
 		var err error
 		if folder, err = os.MkdirTemp(x.dir, "index-"); err != nil {
-			return nil, problem.Wrap(problem.Internal, err, "no place for the search index")
+			return nil, problem.Wrap(problem.Internal, err, "cannot create a directory for the search index")
 		}
 	}
 	opened, err := bleve.Open(folder)

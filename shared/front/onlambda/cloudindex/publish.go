@@ -48,7 +48,7 @@ func (p *publisher) publish(ctx context.Context) (attrs []slog.Attr, err error) 
 			return attrs, err
 		}
 	}
-	return attrs, problem.Wrap(problem.Unavailable, err, "other indexers publish all the time")
+	return attrs, problem.Wrap(problem.Unavailable, err, "other indexers published first at each attempt")
 }
 
 func (p *publisher) once(ctx context.Context) (attrs []slog.Attr, err error) {

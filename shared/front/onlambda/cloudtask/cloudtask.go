@@ -69,7 +69,7 @@ func (w *work) receive(ctx context.Context, m events.SQSMessage) (done bool, err
 	case onlambda.QueueName(w.pushes.URL):
 		done, err = w.pushes.Handle(ctx, got, w.agents.Push.Handle)
 	default:
-		return false, problem.New(problem.Malformed, "a message of none of this stage's queues")
+		return false, problem.New(problem.Malformed, "the message does not come from a queue of this stage")
 	}
 	if errors.Is(err, task.ErrAgain) || errors.Is(err, task.ErrFull) || errors.Is(err, task.ErrWaiting) || errors.Is(err, task.ErrUndecided) {
 		err = nil // redelivery is not a fault

@@ -60,7 +60,7 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f := functions.Route(r.URL.Path).To
 	url, ok := s.urls[f.Name]
 	if !ok || r.Method != http.MethodGet {
-		httpapi.Fail(w, problem.New(problem.NotFound, "no page is made of %s", httpapi.ClipPath(r.URL.Path)))
+		httpapi.Fail(w, problem.New(problem.NotFound, "no page uses %s", httpapi.ClipPath(r.URL.Path)))
 		return
 	}
 	reply, err := s.read(r, url)

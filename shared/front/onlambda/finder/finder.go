@@ -82,7 +82,7 @@ func New(client Lambda, function string, r *registry.Registry) serve.Find {
 			return page, problem.Wrap(problem.Unavailable, errors.New(aws.ToString(reply.FunctionError)+": "+obs.Clip(string(reply.Payload), 200)), "the search failed; send the same request again")
 		}
 		if err := json.Unmarshal(reply.Payload, &f); err != nil {
-			return page, problem.Wrap(problem.Unavailable, err, "the answer of the search is not readable")
+			return page, problem.Wrap(problem.Unavailable, err, "the answer of the search cannot be parsed")
 		}
 		if no := f.Refused; no != nil {
 			return page, &problem.Error{Kind: problem.Malformed, Detail: no.Detail, Field: no.Field, Want: no.Want, Got: no.Got}

@@ -26,7 +26,7 @@ func All() []Function {
 // Handlers.
 var (
 	Agent = Function{
-		Name: "agent", Description: "A2A and MCP: messages, tasks, streams and agent cards, and signed calls beside",
+		Name: "agent", Description: "A2A and MCP: messages, tasks, streams, agent cards and signed calls",
 		Memory: 256, Timeout: TurnSeconds, URL: true, Streams: true,
 		Needs:   sealed + " VACANCY_TASKS VACANCY_PUSHES",
 		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_PAGE_READS VACANCY_THINK VACANCY_SEARCH" + objects,
@@ -93,7 +93,7 @@ var (
 // reader's address, so that their rate limits apply to the reader. It opens no table. It has no
 // share, because CloudFront caches its answers, and readers of pages can wait.
 var Web = Function{
-	Name: "web", Description: "pages for browsers, made of what the public API tells; only behind an edge",
+	Name: "web", Description: "pages for browsers, built from the public API; only behind an edge",
 	Memory: 128, Timeout: HandlerSeconds, URL: true,
 	Needs:     "VACANCY_AGENT_URL VACANCY_MESSAGE_URL VACANCY_REGISTRY_URL VACANCY_SEARCH_URL",
 	Instances: 1, Patient: true,
@@ -126,12 +126,12 @@ var (
 var (
 	// Sweeper reads the offsets and, for each kind of reminder, 16 partitions of two minutes.
 	Sweeper = Function{
-		Name: "sweeper", Description: "decides overdue calls, has overdue bookings followed and destroys expired text keys, every minute, and deletes bytes without a file, every hour",
+		Name: "sweeper", Description: "every minute, decides overdue calls, checks overdue bookings and destroys expired text keys; every hour, deletes bytes without a file",
 		Memory: 128, Timeout: 30, Every: 1, Jobs: "calls keys bookings texts files",
 		Needs:   tables + " VACANCY_TASKS VACANCY_BLOBS",
 		Charges: true, Instances: 1, Idle: Idle{ReadUnits: 68, Milliseconds: 500, Listings: 24},
-		Alarm: Alarm{"sweeper-fails", "Overdue calls are not decided, bookings not followed, or expired text keys not destroyed. Run vacancy tail --host aws --function sweeper.", 10, 60, true},
-		Check: Check{"sweeps", "overdue calls are not decided, and bookings not followed (alarm sweeper-fails)"},
+		Alarm: Alarm{"sweeper-fails", "Overdue calls are not decided, overdue bookings are not checked, or expired text keys are not destroyed. Run vacancy tail --host aws --function sweeper.", 10, 60, true},
+		Check: Check{"sweeps", "overdue calls are not decided, and overdue bookings are not checked (alarm sweeper-fails)"},
 	}
 	// Meter reads the stream of the rows itself; it is not started by the stream. The stream has
 	// one or two open shards.
@@ -144,7 +144,7 @@ var (
 		Check: Check{"usage", "calls are not in usage; after 24 hours their rows are gone from the stream (alarms usage-late, usage-lost)"},
 	}
 	Prober = Function{
-		Name: "prober", Description: "probes endpoints elsewhere and lists those that answer, every minute",
+		Name: "prober", Description: "probes endpoints on other hosts every minute, and lists those that answer",
 		Memory: 128, Timeout: 6, Every: 1, Jobs: "endpoints",
 		Needs:     "VACANCY_DOCS",
 		Instances: 1,
@@ -160,8 +160,8 @@ var (
 		Memory: 512, Timeout: 300, Disk: 4096, Stream: Docs,
 		Needs:     "VACANCY_DOCS VACANCY_BLOBS",
 		Instances: 1,
-		Alarm:     Alarm{"indexer-fails", "No new search index is published: searches read ever more changes. Run vacancy tail --host aws.", 3, 60, false},
-		Check:     Check{"search index", "no new index is published, and searches read ever more changes"},
+		Alarm:     Alarm{"indexer-fails", "No new search index is published: each search must read more and more changes. Run vacancy tail --host aws.", 3, 60, false},
+		Check:     Check{"search index", "no new index is published, and each search must read more and more changes"},
 	}
 	Checkpointer = Function{
 		Name: "checkpointer", Description: "seals the transparency log and certifies the keys that sign receipts, every five minutes",

@@ -29,7 +29,7 @@ async function request(key, path, body) {
   const detail = String(answer.detail ?? `the host answered ${response.status}`).replace(/^Authorization: /, "");
   if (answer.code === "test_key") throw new Error("This is a test key, which cannot pay here. Type a live key of the account.");
   if (response.status === 401) throw new Error(`${location.host} does not accept this key: ${detail}. A key is valid only at the host that made it, until it is revoked or expires. If another host made this key, revoke it there, because this host has seen it.`);
-  if (path === checkoutPath && response.status === 404) throw new Error("This host takes no payments by card. Ask its operator for credit.");
+  if (path === checkoutPath && response.status === 404) throw new Error("This host does not accept card payments. Ask its operator for credit.");
   throw new Error(`${location.host} refused: ${detail}.`);
 }
 

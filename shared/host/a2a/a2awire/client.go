@@ -290,7 +290,7 @@ func (r *reader) task() (*task.Task, error) {
 		"metadata": r.raw("metadata", (*[]byte)(&t.Metadata)),
 	})
 	if err = checkState(err, &t.Status); err == nil && t.ID == "" && !t.Status.State.Terminal() {
-		err = problem.Invalid("task.id", "the id of a task that goes on", "none")
+		err = problem.Invalid("task.id", "the id of a task that has not ended", "none")
 	}
 	return t, err
 }

@@ -290,7 +290,7 @@ func DecodeList(d Dialect, params []byte) (q ListRequest, err error) {
 			}
 			since, err := time.Parse(time.RFC3339Nano, text)
 			if err != nil {
-				return problem.Invalid("statusTimestampAfter", "a time as 2026-01-02T03:04:05.678Z", clip(text))
+				return problem.Invalid("statusTimestampAfter", "a time such as 2026-01-02T03:04:05.678Z", clip(text))
 			}
 			q.Since = since
 			return nil

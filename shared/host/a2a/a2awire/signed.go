@@ -34,7 +34,7 @@ func ParseEnvelope(m *task.Message) (*envelope.Envelope, error) {
 	fmt.Fprintf(&b, `{"role":%q,"parts":[`, role)
 	for i, p := range m.Parts {
 		if p.Kind != task.Text {
-			return nil, problem.Invalid(fmt.Sprintf("parts[%d]", i), "text, as all that a signature covers", string(p.Kind))
+			return nil, problem.Invalid(fmt.Sprintf("parts[%d]", i), "a text part, because an envelope signs only text", string(p.Kind))
 		}
 		if i > 0 {
 			b.WriteByte(',')

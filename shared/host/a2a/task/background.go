@@ -17,7 +17,7 @@ import (
 
 // ErrAgain means that the queue should deliver the message again later, because its task does not
 // exist yet or another worker runs its turn.
-var ErrAgain = errors.New("the task is not to be run yet")
+var ErrAgain = errors.New("the task cannot run yet")
 
 // Start stores a task whose turn a worker will run. It sends the message to the queue after the
 // call is verified and before the task is stored, so every stored task has a message. A message
@@ -163,7 +163,7 @@ func (r Ref) message() string { return r.Vacant.String() + "#" + r.Owner.String(
 func ParseMessage(s string) (r Ref, err error) {
 	parts := strings.Split(s, "#")
 	if len(parts) != 3 || !isID(parts[2]) {
-		return r, problem.New(problem.Damaged, "a message of the queue names no task: %.20q", s)
+		return r, problem.New(problem.Damaged, "the queue message does not identify a task: %.20q", s)
 	}
 	r.ID = parts[2]
 	if r.Owner, err = call.ParseOwner(parts[1]); err != nil {

@@ -128,7 +128,7 @@ func (e *Engine) Cancel(ctx context.Context, r Ref) (Task, error) {
 			continue
 		}
 		if errors.Is(err, errMore) {
-			err = problem.New(problem.Unavailable, "the answer comes too fast to be canceled; send the same request again")
+			err = problem.New(problem.Unavailable, "the answer arrives too quickly to cancel it; send the same request again")
 		}
 		if err != nil {
 			return Task{}, err

@@ -30,7 +30,7 @@ func (n Notice) String() string {
 }
 
 func ParseNotice(s string) (n Notice, err error) {
-	wrong := problem.New(problem.Damaged, "no notice of a task: %.20q", s)
+	wrong := problem.New(problem.Damaged, "not a notice of a task: %.20q", s)
 	parts := strings.Split(s, "#")
 	if len(parts) == 6 { // notice of a release without SetAt
 		parts = append(parts, "0")

@@ -28,7 +28,7 @@ type PushConfig struct {
 // MaxPushConfigs limits the push configurations of a task.
 const MaxPushConfigs = 4
 
-var ErrNoPushConfig = problem.New(problem.NotFound, "the task has no push notification configuration of this id")
+var ErrNoPushConfig = problem.New(problem.NotFound, "the task has no push notification configuration with this id")
 
 func (r Ref) pushKey(slot int) store.Key { return PushDocs.Key(r.message(), strconv.Itoa(slot)) }
 
@@ -235,7 +235,7 @@ func (e *Engine) OpenPushes(ctx context.Context, cursor string) (pushes []Push, 
 		}
 		parts, ok := PushDocs.Parts(d.Key)
 		if !ok {
-			return nil, "", problem.New(problem.Damaged, "%s is listed as a push configuration", d.Key)
+			return nil, "", problem.New(problem.Damaged, "%s is listed as a push configuration, but is not one", d.Key)
 		}
 		r, err := ParseMessage(parts[0])
 		if err != nil {
@@ -283,7 +283,7 @@ type Spend struct {
 }
 
 // ErrSpent means that a delivery attempt exceeds a limit.
-var ErrSpent = errors.New("a bound of notifications is reached")
+var ErrSpent = errors.New("a limit of push notifications is reached")
 
 // SaveProgress stores the progress of the deliveries and counts the cost of the next attempt. If
 // the configuration was removed or replaced, or its deliveries have ended, or another process

@@ -96,7 +96,7 @@ func (r *Recent) put(id string, start time.Time, write store.WriteID) (store.Put
 
 // ErrLost is the error of a turn that should not begin, because a client lost the connection on
 // which it sent the same request. TakeLost may then find the earlier turn.
-var ErrLost = problem.New(problem.Conflict, "an earlier answer to the same request was not received")
+var ErrLost = problem.New(problem.Conflict, "the client did not receive an earlier answer to the same request")
 
 // lostPrefix begins the sort keys of turns whose clients did not receive the answers. The documents
 // of these turns sort after the documents of first messages, newest first. Their member At is the

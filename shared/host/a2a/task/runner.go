@@ -88,7 +88,7 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 
 // ErrBusy means that a task does not accept a message, because its turn is running or the task has
 // ended.
-var ErrBusy = problem.New(problem.Conflict, "the task is at work on the message before")
+var ErrBusy = problem.New(problem.Conflict, "the task does not accept a message now, because its turn is running or it has ended")
 
 // continueWrites returns the writes that begin the next turn of a task: the head, at the version that
 // was read, and the message with the new status. It assigns the message to the task's context. r

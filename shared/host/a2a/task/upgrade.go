@@ -109,7 +109,7 @@ func (e *Engine) copyTask(ctx context.Context, from, to Ref, repeated bool) (beg
 		case n == 1:
 			event, err := e.openEvent(ctx, d)
 			if err == nil && (event.Task == nil || len(event.Task.History) == 0) {
-				err = problem.New(problem.Damaged, "event %s begins no task", d.Key)
+				err = problem.New(problem.Damaged, "event %s does not begin a task", d.Key)
 			}
 			if err != nil {
 				return began, err

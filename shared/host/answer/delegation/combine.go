@@ -34,10 +34,10 @@ func (r *run) combine(ctx context.Context, results []result) (text string, err e
 		text, err = r.bySubstrate(ctx, results)
 		repeated = nil
 	default:
-		err = problem.New(problem.Damaged, "the plan combines by %q", a.How)
+		err = problem.New(problem.Damaged, "the plan has an unknown aggregation: %q", a.How)
 	}
 	if err == nil && len(text) > substrate.MaxText {
-		err = &problem.Error{Kind: problem.SubstrateTooLarge, Field: "answer", Want: fmt.Sprintf("at most %d bytes of all children", substrate.MaxText), Got: strconv.Itoa(len(text))}
+		err = &problem.Error{Kind: problem.SubstrateTooLarge, Field: "answer", Want: fmt.Sprintf("at most %d bytes from all children together", substrate.MaxText), Got: strconv.Itoa(len(text))}
 	}
 	for _, res := range repeated {
 		if res.cut != "" {

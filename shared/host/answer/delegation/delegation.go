@@ -141,7 +141,7 @@ func asDeadlineError(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil || problem.Is(err, problem.Deadline) {
 		return err
 	}
-	return problem.Wrap(problem.Deadline, err, "the plan did not come to its end in time")
+	return problem.Wrap(problem.Deadline, err, "the plan did not finish in time")
 }
 
 // walk contains the path of vacants that wait for an answer, and counts the delegations of a call.
@@ -165,7 +165,7 @@ func extendWalk(ctx context.Context, id identity.ID) (context.Context, walk) {
 
 func (w walk) checkDepth() error {
 	if n := len(w.path); n > plan.MaxDepth {
-		return problem.New(problem.SubstrateMisconfigured, "vacant %s is the %dth of vacants that ask each other, expected at most %d", w.path[n-1].Short(), n, plan.MaxDepth)
+		return problem.New(problem.SubstrateMisconfigured, "vacant %s is number %d in a chain of vacants that ask each other, expected at most %d", w.path[n-1].Short(), n, plan.MaxDepth)
 	}
 	return nil
 }

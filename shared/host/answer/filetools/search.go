@@ -42,7 +42,7 @@ func (s *session) read(ctx context.Context, in struct {
 	case err != nil:
 		return "", err
 	case !utf8.Valid(data):
-		return "", problem.Invalid("file_path", "a text file in UTF-8", fmt.Sprintf("%s with %d other bytes", f.Path, f.Size))
+		return "", problem.Invalid("file_path", "a text file in UTF-8", fmt.Sprintf("%s, a file of %d bytes that is not UTF-8", f.Path, f.Size))
 	case in.Limit < 1 || in.Limit > maxLines:
 		in.Limit = maxLines
 	}

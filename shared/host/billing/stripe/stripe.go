@@ -56,7 +56,7 @@ func (p *Payments) keys(ctx context.Context) (key, signs string, err error) {
 		key, err = p.Keys.Use(ctx, "", paykeys.Stripe)
 	}
 	if problem.Is(err, problem.NotFound) {
-		err = problem.New(problem.NotFound, "this host takes no payments by card")
+		err = problem.New(problem.NotFound, "this host does not accept payments by card")
 	}
 	return key, signs, err
 }
@@ -76,7 +76,7 @@ func (p *Payments) Checkout(ctx context.Context, account string, amount money.Am
 	}
 	base, err := p.Base(ctx)
 	if err == nil && base == "" {
-		err = problem.New(problem.Unavailable, "this host has no URL yet, which payers return to")
+		err = problem.New(problem.Unavailable, "this host has no URL yet to which payers can return")
 	}
 	if err != nil {
 		return out, err
@@ -88,7 +88,7 @@ func (p *Payments) Checkout(ctx context.Context, account string, amount money.Am
 		return out, failure(err, key)
 	}
 	if session.ID == "" || session.URL == "" {
-		return out, problem.New(problem.Untrusted, "the provider of payments answered without a page")
+		return out, problem.New(problem.Untrusted, "the payment provider returned no payment page")
 	}
 	return billing.Checkout{ID: session.ID, URL: session.URL, Amount: amount, Expires: time.Unix(session.ExpiresAt, 0).UTC()}, nil
 }
@@ -140,14 +140,14 @@ func failure(err error, key string) error {
 		if answer.Type == api.ErrorTypeIdempotency {
 			return problem.Wrap(problem.Idempotency, cause, "the idempotency key was used for another payment")
 		}
-		return problem.Wrap(problem.Unavailable, cause, "the provider of payments refuses this host now")
+		return problem.Wrap(problem.Unavailable, cause, "the payment provider refuses requests of this host now; try again later")
 	}
 	var problemErr *problem.Error
 	if errors.As(err, &problemErr) {
 		return problemErr
 	}
 	cause := errors.New(strings.ReplaceAll(err.Error(), key, "[key]"))
-	return problem.Wrap(problem.Unavailable, cause, "the provider of payments does not answer as it should")
+	return problem.Wrap(problem.Unavailable, cause, "the payment provider did not answer correctly; try again later")
 }
 
 func (p *Payments) Event(ctx context.Context, signature string, body []byte) (out billing.Event, err error) {
@@ -163,11 +163,11 @@ func (p *Payments) Event(ctx context.Context, signature string, body []byte) (ou
 	e, err := webhook.ConstructEventWithOptions(body, signature, signs, webhook.ConstructEventOptions{IgnoreTolerance: true, IgnoreAPIVersionMismatch: true})
 	switch {
 	case errors.Is(err, webhook.ErrNoValidSignature), errors.Is(err, webhook.ErrInvalidHeader):
-		return out, problem.Invalid(paykeys.SignatureHeader, "a signature of the body by this host's key", "another")
+		return out, problem.Invalid(paykeys.SignatureHeader, "a signature of the body with this host's webhook key", "another")
 	case err != nil:
 		return out, problem.Wrap(problem.Malformed, err, "the body is not an event")
 	case e.Livemode != paykeys.IsLive(key):
-		return out, problem.Invalid("livemode", strconv.FormatBool(paykeys.IsLive(key))+", as the key of the API", strconv.FormatBool(e.Livemode))
+		return out, problem.Invalid("livemode", strconv.FormatBool(paykeys.IsLive(key))+", as for the API key", strconv.FormatBool(e.Livemode))
 	case e.Data == nil:
 		return out, problem.Invalid("data", "an object", "none")
 	}

@@ -297,7 +297,7 @@ func (c *Checker) get(ctx context.Context, as outbound.Actor, rawURL string, int
 		return problem.New(problem.Unavailable, "%s answered %d", rawURL, r.Status)
 	}
 	if err := json.Unmarshal(r.Body, into); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "%s is not the document of JSON that it should be", rawURL)
+		return problem.Wrap(problem.Unavailable, err, "%s: expected a JSON document", rawURL)
 	}
 	return nil
 }

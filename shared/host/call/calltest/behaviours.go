@@ -17,18 +17,18 @@ import (
 
 // behaviours covers the ways in which a behaviour can end.
 var behaviours = []fact{
-	{"a failing behaviour is a void and a 500", failures},
-	{"why an agent failed is for the operator alone", causeKept},
-	{"a behaviour that ends by its deadline is a void and a 504", deadline},
-	{"a behaviour that ignores its deadline is left behind", leftBehind},
-	{"an answer that cannot be signed is a void and a 500", unsignable},
-	{"a signer that fails is a void and a 500", signerFails},
-	{"an answer too large to store is a void and a 500", tooLarge},
-	{"an answer goes out as ROLE_AGENT whatever it says", roleForced},
-	{"a caller who hangs up is answered for the record", hungUp},
-	{"a caller who hung up before the accept is served all the same", hungUpBefore},
-	{"a clock that steps back leaves rows that can be read", clockBack},
-	{"a behaviour sees only what is signed", onlySigned},
+	{"a failing behaviour causes a void and status 500", failures},
+	{"only the operator sees why an agent failed", causeKept},
+	{"a behaviour that exceeds its deadline causes a void and status 504", deadline},
+	{"the host does not wait for a behaviour that ignores its deadline", leftBehind},
+	{"an answer that cannot be signed causes a void and status 500", unsignable},
+	{"a failing signer causes a void and status 500", signerFails},
+	{"an answer that is too large to store causes a void and a refusal", tooLarge},
+	{"an answer has ROLE_AGENT whatever role the behaviour returns", roleForced},
+	{"a call is answered and stored even if its caller disconnects", hungUp},
+	{"a call is answered even if its caller disconnects before the accept", hungUpBefore},
+	{"rows stay readable if the clock steps back", clockBack},
+	{"a behaviour receives only the signed envelope", onlySigned},
 }
 
 func failWithError(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
@@ -43,13 +43,13 @@ func (s *scene) wantUnanswered(text string, kind problem.Kind) {
 	s.wantRefusal(out, kind, call.Unanswered)
 	s.chain(out, e)
 	if strings.Contains(out.Problem.Text(), "own error") {
-		s.t.Fatalf("the refusal tells the behaviour's error: %q", out.Problem.Text())
+		s.t.Fatalf("the refusal contains the behaviour's error: %q", out.Problem.Text())
 	}
 	s.wantRefusal(s.send(s.b, e), problem.Replay, call.Unanswered)
 	s.wantRows("call | void 1")
 	next := s.call(e, "next")
 	if reply := s.wantAnswer(s.send(s.a, next), next); reply.Seq != 1 {
-		s.t.Fatalf("Seq = %d, want 1: a void takes no number", reply.Seq)
+		s.t.Fatalf("Seq = %d, want 1: a void uses no sequence number", reply.Seq)
 	}
 	s.wantRows("call, call | void 1, answer 2")
 	s.wantRuns(e, 1)
@@ -65,7 +65,7 @@ func causeKept(s *scene) {
 	out := s.send(s.a, e)
 	s.wantRefusal(out, problem.SubstrateUnavailable, call.Unanswered)
 	if text := out.Problem.Text(); text != problem.SubstrateUnavailable.Row().Text {
-		s.t.Fatalf("the refusal tells %q", text)
+		s.t.Fatalf("the refusal's text is %q", text)
 	}
 	streams, err := ReadStreams(s.ctx, s.store, s.pair)
 	s.must(err)
@@ -79,7 +79,7 @@ func causeKept(s *scene) {
 	s.must(err)
 	want := call.Cause{Kind: "substrate_unavailable", Text: "status: expected 200, got 503", Status: 503, Body: "own error: out of memory", TookMS: cause.TookMS}
 	if cause != want || out.Cause == nil || *out.Cause != want {
-		s.t.Fatalf("the cause is %+v, of the outcome %+v, want %+v", cause, out.Cause, want)
+		s.t.Fatalf("the stored cause is %+v, the outcome's cause %+v, want %+v", cause, out.Cause, want)
 	}
 	s.wantState(s.ask(s.b, e), call.Unanswered, nil)
 }
@@ -234,7 +234,7 @@ func onlySigned(s *scene) {
 	})
 	s.wantAnswer(s.send(s.a, e), e)
 	if wire(&got) != wire(e) {
-		s.t.Fatalf("the behaviour saw %s, sent was %s", wire(&got), wire(e))
+		s.t.Fatalf("the behaviour received %s, want %s", wire(&got), wire(e))
 	}
 }
 

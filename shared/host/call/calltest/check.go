@@ -79,7 +79,7 @@ func (s *Streams) Check() []error {
 	before := call.RequestRow{}
 	for _, r := range s.Requests {
 		if p := seen[r.Hash]; p > 0 {
-			c.wrong("I1: request %d is the envelope of request %d, accepted twice", r.Position, p)
+			c.wrong("I1: request %d has the same envelope as request %d", r.Position, p)
 		}
 		seen[r.Hash] = r.Position
 		c.request(&before, &r)
@@ -93,7 +93,7 @@ func (s *Streams) Check() []error {
 		}
 		decided[r.Request] = r.Position
 		if r.Request == 0 || r.Request > uint64(len(s.Requests)) {
-			c.wrong("I4: row %d decides request %d, which is not there", r.Position, r.Request)
+			c.wrong("I4: row %d decides request %d, which does not exist", r.Position, r.Request)
 		} else {
 			c.decision(&s.Requests[r.Request-1], &r)
 		}
@@ -131,7 +131,7 @@ func (c *checker) request(before, r *call.RequestRow) {
 	}
 	tip := before.Tip()
 	if r.Seq != tip.Seq+1 || r.Prev != tip.Hash {
-		c.wrong("I3: call %d has seq %d and prev %.8s, the chain stands at %d and %.8s", r.Position, r.Seq, r.Prev, tip.Seq, tip.Hash)
+		c.wrong("I3: call %d has seq %d and prev %.8s, the chain's tip has seq %d and hash %.8s", r.Position, r.Seq, r.Prev, tip.Seq, tip.Hash)
 	}
 	if r.Seq == 1 && r.Epoch > 0 && !r.Time.After(before.Floor) {
 		c.wrong("I1: call %d is the first of epoch %d and signed %v, not later than the floor %v", r.Position, r.Epoch, r.Time, before.Floor)
@@ -143,7 +143,7 @@ func (c *checker) decision(q *call.RequestRow, r *call.ResponseRow) {
 		c.wrong("I4: row %d decides request %d as %.8s of epoch %d, which is a %v, %.8s of epoch %d", r.Position, r.Request, r.RequestHash, r.RequestEpoch, q.Kind, q.Hash, q.Epoch)
 	}
 	if r.Position <= q.ResponseTip {
-		c.wrong("I4: row %d decides request %d, which had seen row %d before it was accepted", r.Position, r.Request, q.ResponseTip)
+		c.wrong("I4: row %d decides request %d, which was accepted when the response tip was row %d", r.Position, r.Request, q.ResponseTip)
 	}
 }
 
@@ -155,7 +155,7 @@ func (c *checker) response(last, r *call.ResponseRow) {
 		return
 	}
 	if r.Epoch != r.RequestEpoch || r.Epoch < last.Epoch {
-		c.wrong("I5: answer %d is of epoch %d, its request of %d, the answer before of %d", r.Position, r.Epoch, r.RequestEpoch, last.Epoch)
+		c.wrong("I5: answer %d is of epoch %d, its request of epoch %d, the previous answer of epoch %d", r.Position, r.Epoch, r.RequestEpoch, last.Epoch)
 	}
 	seq, prev := int64(1), identity.Hash{}
 	if r.Epoch == last.Epoch {

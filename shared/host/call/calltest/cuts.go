@@ -13,19 +13,19 @@ import (
 
 // cuts covers answers that end early.
 var cuts = []fact{
-	{"a cut is the answer, of its executor too", cutWins},
+	{"the caller and the executor get the cut answer", cutWins},
 	{"a cut after the answer changes nothing", cutAfterAnswer},
 	{"a cut after a void changes nothing", cutAfterVoid},
 	{"a cut that loses its position to the answer changes nothing", cutLosesToAnswer},
-	{"an answer that loses its position to a cut is the cut", answerLosesToCut},
-	{"a behaviour that fails after a cut voids nothing", failureAfterCut},
-	{"a text that cannot be signed is void", cutUnsignable},
-	{"a cut whose settlement fails is void", cutUnsettled},
+	{"an answer that loses its position to a cut is replaced by the cut answer", answerLosesToCut},
+	{"a behaviour that fails after a cut does not void the call", failureAfterCut},
+	{"a cut with a text that cannot be signed voids the call", cutUnsignable},
+	{"a cut whose settlement fails voids the call", cutUnsettled},
 	{"a cut that waits for its settlement stays cut", cutWaits},
-	{"a cut does not pass an answer that waits for its settlement", cutMeetsKept},
-	{"an answer that its model could not end is marked", cutByLength},
-	{"such an answer is marked after it waited for its settlement", cutByLengthWaits},
-	{"a reset waits for an answer that is read while it comes", resetOfShown},
+	{"a cut does not replace an answer that waits for its settlement", cutMeetsKept},
+	{"an answer that ends at the model's token limit is marked as cut", cutByLength},
+	{"an answer that ends at the token limit is marked as cut even after a delayed settlement", cutByLengthWaits},
+	{"a reset waits for a call whose answer is streamed", resetOfShown},
 }
 
 // part returns the pieces of an answer that were read before the cut.
@@ -36,7 +36,7 @@ func (s *scene) part() call.Partial {
 func (s *scene) cut(want call.State) {
 	s.t.Helper()
 	if got, err := s.b.CutAnswer(s.ctx, s.pair, 1, call.CutCanceled, s.part(), call.Options{}); got != want || err != nil {
-		s.t.Fatalf("Cut() = %q, %v, want %q", got, err, want)
+		s.t.Fatalf("CutAnswer() = %q, %v, want %q", got, err, want)
 	}
 }
 
@@ -88,11 +88,11 @@ func cutByLength(s *scene) {
 	row, err := ReadStreams(s.ctx, s.store, s.pair)
 	s.must(err)
 	if d := row.Decision(1); out.Cut != call.CutLength || again.Cut != call.CutLength || d.Cut != call.CutLength || d.Charge != costs {
-		s.t.Fatalf("the answer is cut %q, asked for it is %q, the row is %+v", out.Cut, again.Cut, d)
+		s.t.Fatalf("the answer's cut is %q, the ask's cut %q, the row is %+v", out.Cut, again.Cut, d)
 	}
 	next := s.call(e, "next")
 	if out := s.send(s.a, next); s.wantAnswer(out, next).Seq != 2 || out.Cut != "" {
-		s.t.Fatalf("the next answer is %+v, want a whole one", out)
+		s.t.Fatalf("the next answer is %+v, want one that is not cut", out)
 	}
 }
 
@@ -119,7 +119,7 @@ func cutAfterAnswer(s *scene) {
 	out := s.ask(s.b, e)
 	s.wantState(out, call.Answered, reply)
 	if out.Cut != "" {
-		s.t.Fatalf("the whole answer is cut: %q", out.Cut)
+		s.t.Fatalf("the complete answer is marked as cut: %q", out.Cut)
 	}
 	s.wantRows("call | answer 1")
 }

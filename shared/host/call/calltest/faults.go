@@ -63,7 +63,7 @@ var scenarios = []scenario{
 		},
 	},
 	{
-		name:  "a call by an old memory",
+		name:  "a call through a host with an old tip in its cache",
 		calls: []string{"Commit req", "Commit rsp", "Doc revoked", "Doc v", "Tip req", "Tip rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
 			first := s.call(nil, "first")
@@ -74,7 +74,7 @@ var scenarios = []scenario{
 		},
 	},
 	{
-		name: "a call whose copy was quicker", beside: true,
+		name: "a call whose copy was already answered", beside: true,
 		calls: []string{"Commit req", "Doc revoked", "Doc v", "Rows req", "Rows rsp", "Tip req", "Tip rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
 			first := s.call(nil, "first")
@@ -138,7 +138,7 @@ var scenarios = []scenario{
 		kind: problem.BehaviourFailed, state: call.Unanswered,
 	},
 	{
-		name:  "a resend past its due",
+		name:  "a resend after the due time",
 		calls: []string{"Commit rsp", "Doc revoked", "Doc v", "Rows req", "Rows rsp", "Rows rsp", "Tip req", "Tip rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
 			e := s.call(nil, "hi")
@@ -189,14 +189,14 @@ type fault struct {
 
 var faults = []fault{
 	{name: "not applied", steps: onceSteps(NotApplied), heals: true},
-	{name: "applied, but an error", steps: onceSteps(LoseAck), heals: true},
+	{name: "applied but not acknowledged", steps: onceSteps(LoseAck), heals: true},
 	{name: "timed out", steps: onceSteps(TimedOut), heals: true},
 	{name: "throttled twice", steps: times(Throttle, 2), heals: true},
 	{name: "throttled for long", steps: times(Throttle, 6)},
-	{name: "applied, but errors for long", steps: times(LoseAck, 6)},
+	{name: "applied but not acknowledged for long", steps: times(LoseAck, 6)},
 	{name: "hangs until the deadline", steps: onceSteps(hang)},
 	{name: "delivered twice", steps: onceSteps(CallTwice), fine: true},
-	{name: "applied while it is tried again", steps: overtakeSteps, heals: true},
+	{name: "applied just before its retry", steps: overtakeSteps, heals: true},
 	{name: "applied after the error", steps: lateSteps, lands: 1},
 	{name: "applied after the next try", steps: lateSteps, lands: 2},
 }
@@ -251,7 +251,7 @@ func proveFaults(t *testing.T, open func(t *testing.T) store.Store, covers func(
 				got := s.store.Trace()
 				slices.Sort(got)
 				if diff := cmp.Diff(sc.calls, got); diff != "" {
-					t.Errorf("calls to the store (-table +made); each needs its row in the table:\n%s", diff)
+					t.Errorf("store calls (-listed +made); list each call in its scenario:\n%s", diff)
 				}
 			})
 			nth := map[string]int{}
@@ -370,10 +370,10 @@ func (s *scene) resendUntilKnown(e *envelope.Envelope, first call.Outcome, betwe
 	case out.State == call.Answered:
 		s.wantSignedReply(out.Reply, e)
 	case out.State != call.Unanswered:
-		s.t.Fatalf("sent again: %v, state %q; want the answer or a clear unanswered", out.Problem, out.State)
+		s.t.Fatalf("resend: %v, state %q; want the answer or state unanswered", out.Problem, out.State)
 	}
 	if first.Reply != nil && (out.State != call.Answered || wire(out.Reply) != wire(first.Reply)) {
-		s.t.Fatalf("the answer was %s; sent again: %v, state %q, %s", wire(first.Reply), out.Problem, out.State, wire(out.Reply))
+		s.t.Fatalf("the answer was %s; resend: %v, state %q, %s", wire(first.Reply), out.Problem, out.State, wire(out.Reply))
 	}
 	s.wantValidRows()
 	next := s.call(e, "next")

@@ -14,33 +14,33 @@ import (
 // the model calls holes. Each test runs a trace that would violate the contract without the rule in
 // the test's name.
 var modelDefects = []fact{
-	{"Hole01_an unknown answer write is settled at its own position", hole01},
-	{"Hole01_an unknown accept is settled at its own position", hole01Accept},
-	{"Hole01_an answer of unknown outcome is not told, and found by a resend", hole01UnknownOutcome},
-	{"Hole02_a void is met by the late answer", hole02VoidFirst},
-	{"Hole02_a late answer is met by the void", hole02AnswerFirst},
+	{"Hole01_an answer write of unknown outcome is retried at its own position", hole01},
+	{"Hole01_an accept of unknown outcome is retried at its own position", hole01Accept},
+	{"Hole01_an answer of unknown outcome is not sent, and a resend finds it", hole01UnknownOutcome},
+	{"Hole02_a late answer finds the void", hole02VoidFirst},
+	{"Hole02_a void finds the late answer", hole02AnswerFirst},
 	{"Hole02_all rows since the accept are read before a void", hole02Between},
-	{"Hole03_unanswered is told only once a row says so", hole03},
-	{"Hole04_a refund moves with its void row", hole04},
-	{"Hole04_a failed call is refunded once, whoever voids it", hole04Race},
-	{"Hole05_no answer follows one of a newer epoch", hole05},
+	{"Hole03_state unanswered is reported only after its row is written", hole03},
+	{"Hole04_a refund is committed with its void row", hole04},
+	{"Hole04_a failed call is refunded once, whichever host voids it", hole04Race},
+	{"Hole05_no answer is written after an answer of a newer epoch", hole05},
 	{"Hole05_a priced call of a closed epoch is voided and refunded", hole05PricedCall},
-	{"Hole05_a reset alone closes nothing", hole05ResetAlone},
-	{"Hole06_a call from before a reset does not fit after it", hole06Call},
+	{"Hole05_a reset without a later answer does not close the old epoch", hole05ResetAlone},
+	{"Hole06_a call signed before a reset is refused after it", hole06Call},
 	{"Hole06_a reset is accepted once", hole06Reset},
-	{"Hole06_a floor from the year one does not fall", hole06Year1},
-	{"Hole07_no signed time runs ahead of the clock by more than 300 s", hole07},
-	{"Hole08_a charged call is told of before any refusal to pay", hole08Balance},
-	{"Hole08_an accepted call is told of while the vacant sleeps or is closed", hole08State},
-	{"Hole09_the tip names the envelope that took the number", hole09},
+	{"Hole06_a call signed in year 1 does not lower the floor", hole06Year1},
+	{"Hole07_an envelope signed more than 300 s in the future is refused", hole07},
+	{"Hole08_a refusal for payment reports a call that was already charged", hole08Balance},
+	{"Hole08_a refusal because of the vacant's state reports an accepted call", hole08State},
+	{"Hole09_the tip names the accepted envelope with the same number", hole09},
 	{"Hole10_an answer is found across a reset", hole10},
 	{"Hole10_seven epochs back are searched, the eighth is too old", hole10TooOld},
-	{"Hole11_asking never runs anything", hole11},
-	{"Hole12_a fitting reset is refused on the call route", hole12},
-	{"Hole13_an answer is no request", hole13},
-	{"Hole14_a remembered tip refuses nobody", hole14},
-	{"Hole14_a remembered refusal of the state is read again", hole14State},
-	{"Hole15_an answer leaves only after its row", hole15},
+	{"Hole11_an ask never runs a behaviour", hole11},
+	{"Hole12_a valid reset is refused on the call route", hole12},
+	{"Hole13_an answer is refused as a request", hole13},
+	{"Hole14_a call is never refused because of a cached tip", hole14},
+	{"Hole14_a cached state is read again before a refusal", hole14State},
+	{"Hole15_an answer is sent only after its row is written", hole15},
 	{"Hole15_two answers in a race have two numbers", hole15Race},
 }
 
@@ -530,7 +530,7 @@ func hole15(s *scene) {
 	s.wantRows("call | none")
 	next := s.call(e, "next")
 	if reply := s.wantAnswer(s.send(s.b, next), next); reply.Seq != 1 {
-		s.t.Fatalf("Seq = %d, want 1: nobody was shown another", reply.Seq)
+		s.t.Fatalf("Seq = %d, want 1: no other answer was sent", reply.Seq)
 	}
 	s.clock.Advance(due + time.Second)
 	s.wantState(s.ask(s.b, e), call.Unanswered, nil)
@@ -558,7 +558,7 @@ func hole15Race(s *scene) {
 		s.t.Fatalf("answers are numbered %d and %d, want 3 and 4", theirs.Seq, mine.Seq)
 	}
 	if err := late.Land(s.ctx); err == nil {
-		s.t.Fatal("a late write took a position that was gone")
+		s.t.Fatal("a late write was applied at a taken position")
 	}
 	s.wantRows("call, call, call, call | answer 2, answer 1, answer 4, answer 3")
 }

@@ -56,7 +56,7 @@ func (*Texts) Seal(_ context.Context, bound, plain []byte) (textkeys.Sealed, err
 func (*Texts) Open(_ context.Context, bound []byte, s textkeys.Sealed) ([]byte, error) {
 	plain, ok := bytes.CutPrefix(s.Box, bound)
 	if !ok {
-		return nil, fmt.Errorf("%w: bound elsewhere", textkeys.ErrDamaged)
+		return nil, fmt.Errorf("%w: bound to other data", textkeys.ErrDamaged)
 	}
 	return bytes.Clone(plain), nil
 }

@@ -11,10 +11,10 @@ import (
 
 // races covers concurrent requests.
 var races = []fact{
-	{"of 64 calls for one number exactly one is accepted", raceForNumber},
+	{"of 64 calls with one sequence number exactly one is accepted", raceForNumber},
 	{"of 64 copies of one call exactly one runs", raceOfCopies},
 	{"of 64 resets signed at one time exactly one is accepted", raceOfResets},
-	{"64 answers in a race are numbered without gap", raceOfAnswers},
+	{"64 concurrent answers are numbered without gaps", raceOfAnswers},
 }
 
 const racers = 64
@@ -54,7 +54,7 @@ func (s *scene) winner(outs []call.Outcome, kind problem.Kind) (index int) {
 		}
 	}
 	if index < 0 {
-		s.t.Fatal("none is accepted")
+		s.t.Fatal("no request is accepted")
 	}
 	return index
 }

@@ -18,22 +18,22 @@ import (
 
 // resends covers the outcomes of resends, and the refusals of new envelopes.
 var resends = []fact{
-	{"a resend gets its answer back, with the same status and text", resendAnswered},
-	{"a refusal that arrives after an acceptance tells of it", refusalAfter},
-	{"a duplicate in the midst of its first delivery is pending", duplicate},
-	{"a call refused first is told of once a copy is accepted", acceptedLater},
-	{"a pending call of a paused or sunk vacant is told of", statePending},
-	{"a dead executor's call is unanswered after its due, not before", deadExecutor},
-	{"an answer whose text is gone is told by number and hash", textGone},
-	{"an answer far behind in the stream is found", farBehind},
-	{"a hole in a page is read again", holeInPage},
-	{"the sweeper decides what is due and nothing else", sweeper},
-	{"an executor with too little time leaves a due that fits", shortDeadline},
-	{"the chain refuses in the order of the wire", chainRefusals},
-	{"a forged or misdirected envelope learns nothing of the chain", strangers},
+	{"a resend gets its answer, with the same status and text as a replay", resendAnswered},
+	{"a refusal reports that a copy of the call was accepted", refusalAfter},
+	{"a duplicate is pending while the first delivery runs", duplicate},
+	{"a refused call can be accepted later, and a resend reports it", acceptedLater},
+	{"a refusal by a paused or sunk vacant reports a pending call", statePending},
+	{"a dead executor's call is unanswered after its due time, not earlier", deadExecutor},
+	{"an answer whose text is destroyed is reported by number and hash", textGone},
+	{"an answer that is many pages after its request is found", farBehind},
+	{"a page with a gap is read again", holeInPage},
+	{"the sweeper decides only overdue calls", sweeper},
+	{"a call with a shorter time limit has an earlier due time", shortDeadline},
+	{"chain checks are made in the order that the protocol fixes", chainRefusals},
+	{"a refusal of a forged or misdirected envelope does not reveal the chain", strangers},
 	{"a call to oneself is refused", selfCall},
-	{"a refusal never costs", refusalsAreFree},
-	{"nothing signed before a vacant's floor is accepted", vacantFloor},
+	{"a refused call is never charged", refusalsAreFree},
+	{"an envelope signed at or before the vacant's floor is refused", vacantFloor},
 }
 
 func resendAnswered(s *scene) {
@@ -51,7 +51,7 @@ func resendAnswered(s *scene) {
 		s.wantState(out, call.Answered, reply)
 		s.chain(out, second)
 		if out.Problem.Text() != other.Problem.Text() {
-			s.t.Fatalf("a resend reads %q, a replay %q", out.Problem.Text(), other.Problem.Text())
+			s.t.Fatalf("a resend gets the text %q, a replay %q", out.Problem.Text(), other.Problem.Text())
 		}
 	}
 	s.wantRefusal(other, problem.Replay, "")
@@ -151,7 +151,7 @@ func textGone(s *scene) {
 	}
 	for _, out := range []call.Outcome{s.send(s.a, e), s.ask(s.b, e)} {
 		if out.State != call.Answered || out.Reply != nil || out.ReplySeq != 1 || out.ReplyHash != reply.Hash() {
-			s.t.Fatalf("told %q, reply %v, seq %d, hash %.8s; want answered, none, 1, %.8s", out.State, out.Reply, out.ReplySeq, out.ReplyHash, reply.Hash())
+			s.t.Fatalf("state %q, reply %v, seq %d, hash %.8s; want answered, no reply, 1, %.8s", out.State, out.Reply, out.ReplySeq, out.ReplyHash, reply.Hash())
 		}
 		s.chain(out, e)
 	}
@@ -239,7 +239,7 @@ func sweeper(s *scene) {
 	s.balance(20)
 	sweep(0)
 	if _, err := s.b.ResolveOverdue(s.ctx, s.pair, 9); !problem.Is(err, problem.NotFound) {
-		s.t.Fatalf("Settle() of no call = %v, want not found", err)
+		s.t.Fatalf("ResolveOverdue() of a missing call = %v, want not found", err)
 	}
 }
 
@@ -296,7 +296,7 @@ func strangers(s *scene) {
 		s.t.Helper()
 		s.wantRefusal(out, kind, "")
 		if out.HasChain || !out.Floor.IsZero() || !out.Now.IsZero() || out.Position != 0 {
-			s.t.Fatalf("told of the chain: %+v", out)
+			s.t.Fatalf("the refusal reveals the chain: %+v", out)
 		}
 	}
 	forged := *s.call(e, "next")
@@ -308,7 +308,7 @@ func strangers(s *scene) {
 	learnt(s.ask(s.a, &forged), problem.BadSignature)
 	for _, name := range s.store.Trace() {
 		if name != "Doc v" {
-			s.t.Fatalf("a forged envelope costs a %q", name)
+			s.t.Fatalf("a forged envelope causes the store call %q", name)
 		}
 	}
 	learnt(s.a.Send(s.ctx, s.key().ID(), e), problem.Misdirected)

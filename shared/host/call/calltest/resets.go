@@ -12,17 +12,17 @@ import (
 // resets covers resets and races with resets.
 var resets = []fact{
 	{"a reset on an empty stream begins epoch 1", resetEmpty},
-	{"resets follow one another by their times", resetChain},
+	{"a reset must be signed later than the previous reset", resetChain},
 	{"a replayed reset is refused in every later epoch", resetReplayed},
-	{"a reset that loses its position to a call is decided again", resetLosesToCall},
+	{"a reset that loses its position to a call is checked again", resetLosesToCall},
 	{"a call that loses its position to a reset is refused", callLosesToReset},
-	{"a reset of unknown outcome is settled at its own position", resetUnacked},
-	{"of two resets signed alike in time one is accepted", resetTwins},
-	{"an old epoch's continuation does not fit the new one", oldContinuation},
+	{"a reset of unknown outcome is retried at its own position", resetUnacked},
+	{"of two resets signed at the same time one is accepted", resetTwins},
+	{"a call that continues the old epoch is refused in the new epoch", oldContinuation},
 	{"the late answer of a closed epoch is not written", lateOfClosed},
-	{"a call voided in an old epoch moves no chain", voidAcrossEpochs},
-	{"a reset passes a sleeping vacant, not a closed one", resetStates},
-	{"the refusals of a reset come in the order of the wire", resetRefusals},
+	{"a void of the new epoch neither decides an old call nor uses a number", voidAcrossEpochs},
+	{"a reset is accepted for a sleeping vacant, not for a sunk or archived one", resetStates},
+	{"reset checks are made in the order that the protocol fixes", resetRefusals},
 }
 
 func resetEmpty(s *scene) {
@@ -157,7 +157,7 @@ func lateOfClosed(s *scene) {
 	s.store.Next("Commit rsp", late.Step, After(func() { s.wantAnswer(s.send(s.b, next), next) }))
 	s.wantRefusal(x.finish(), problem.Deadline, call.Unanswered)
 	if err := late.Land(s.ctx); err == nil {
-		s.t.Fatal("the late answer took a position that was gone")
+		s.t.Fatal("the late answer was written at a taken position")
 	}
 	s.wantState(s.ask(s.a, old), call.Unanswered, nil)
 	s.wantRows("call, reset, call | answer 3")

@@ -257,7 +257,7 @@ func (s *scene) wantRefusal(out call.Outcome, kind problem.Kind, state call.Stat
 		s.t.Fatalf("Outcome = %v (%v), state %q; want %v, state %q", out.Problem.Kind, out.Problem, out.State, kind, state)
 	}
 	if kind == problem.Unavailable && (out.HasChain || out.Reply != nil) {
-		s.t.Fatalf("a storage fault tells of the chain: %+v", out)
+		s.t.Fatalf("a storage fault reveals the chain: %+v", out)
 	}
 }
 
@@ -291,7 +291,7 @@ func (s *scene) chain(out call.Outcome, tip *envelope.Envelope) {
 		seq, hash = tip.Seq+1, tip.Hash()
 	}
 	if !out.HasChain || out.ExpectedSeq != seq || out.ChainTip != hash {
-		s.t.Fatalf("told (%v) seq %d after %.8s, want %d after %.8s", out.HasChain, out.ExpectedSeq, out.ChainTip, seq, hash)
+		s.t.Fatalf("the outcome has a chain: %v, with seq %d after %.8s; want seq %d after %.8s", out.HasChain, out.ExpectedSeq, out.ChainTip, seq, hash)
 	}
 }
 
@@ -345,14 +345,14 @@ func (s *scene) verify() {
 	}
 	ctx := context.WithoutCancel(s.ctx) // the test's context has ended
 	if n := s.store.Pending(); n > 0 {
-		s.t.Errorf("%d prepared steps were not taken: the test has not met what it is about", n)
+		s.t.Errorf("%d prepared steps were not used: the test did not reach its fault", n)
 	}
 	for _, err := range CheckStreams(ctx, s.store, s.pair, s.opener) {
 		s.t.Error(err)
 	}
 	turned, err := ReadStreams(ctx, s.store, call.Pair{Caller: s.pair.Vacant, Vacant: s.pair.Caller})
 	if err != nil || len(turned.Requests)+len(turned.Responses) > 0 {
-		s.t.Errorf("the pair turned round has %d requests, %d responses, %v", len(turned.Requests), len(turned.Responses), err)
+		s.t.Errorf("the reversed pair has %d requests, %d responses, %v", len(turned.Requests), len(turned.Responses), err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -92,17 +92,17 @@ var errBank = problem.New(problem.PaymentRequired, "the voucher has no value")
 
 // vouchers covers a ledger that settles calls at an external bank.
 var vouchers = []fact{
-	{"a call is answered once its voucher is cashed", voucherPays},
-	{"a call without a voucher is told how to pay", voucherMissing},
-	{"a voucher pays for one call", voucherTwice},
+	{"a call is answered after its voucher is cashed", voucherPays},
+	{"a refusal without a voucher lists the ways to pay", voucherMissing},
+	{"a voucher pays for only one call", voucherTwice},
 	{"a call whose settlement fails is void", voucherFails},
-	{"a resend asks again for a settlement that is uncertain", voucherResend},
-	{"the sweeper asks again for a settlement that is uncertain", voucherSweep},
-	{"nothing voids a call whose answer waits for its settlement", voucherWaits},
-	{"a settlement that fails in the end voids its call", voucherFailsLate},
-	{"a call is void before its answer is kept, or not at all", voucherVoidFirst},
-	{"an answer that is kept while it is voided by a fast clock waits", voucherVoidLost},
-	{"an answer that a resend gave is the executor's answer", voucherRace},
+	{"a resend retries an uncertain settlement", voucherResend},
+	{"the sweeper retries an uncertain settlement", voucherSweep},
+	{"a call whose answer waits for its settlement is not voided", voucherWaits},
+	{"a settlement that fails on a retry voids its call", voucherFailsLate},
+	{"a call that is voided before its answer is stored is not settled", voucherVoidFirst},
+	{"a host with a fast clock does not void a call whose answer was just stored", voucherVoidLost},
+	{"two resends that settle concurrently get the same answer", voucherRace},
 	{"a store fault after the settlement loses no answer", voucherFault},
 }
 
@@ -186,7 +186,7 @@ func voucherResend(s *scene) {
 	s.wantRows("call | none")
 	l.answers(func(again bool) error {
 		if !again {
-			s.t.Error("Settle() is told that nobody asked before")
+			s.t.Error("Settle() of a retry has IsRetry = false")
 		}
 		return nil
 	})
@@ -203,14 +203,14 @@ func voucherSweep(s *scene) {
 	_, again := s.sendWith(s.a, "v1", "hi")
 	s.clock.Advance(due + time.Second)
 	if decided, err := s.b.ResolveOverdue(s.ctx, s.pair, 1); decided || err != nil {
-		s.t.Fatalf("ResolveOverdue() = %t, %v while nobody knows", decided, err)
+		s.t.Fatalf("ResolveOverdue() = %t, %v before the bank responds, want an undecided call", decided, err)
 	}
 	l.answers(nil)
 	if decided, err := s.b.ResolveOverdue(s.ctx, s.pair, 1); !decided || err != nil {
 		s.t.Fatalf("ResolveOverdue() = %t, %v, want an answer", decided, err)
 	}
 	if out := again(s.a); out.State != call.Answered || out.Reply == nil {
-		s.t.Fatalf("a resend is told %q", out.State)
+		s.t.Fatalf("a resend gets state %q", out.State)
 	}
 	l.wantCashed(s, 1)
 	s.wantRows("call | answer 1")

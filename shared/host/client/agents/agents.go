@@ -367,7 +367,7 @@ func (a *Agent) readEvent(data []byte, id string) (answer a2awire.Answer, err er
 	}
 	answer, bad := a2awire.ReadAnswer(a.dialect, result)
 	if bad != nil {
-		return answer, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrSSEStreamMalformed, errors.Join(bad, err)), "an event of the agent's stream is none: %s", problem.AsError(bad).Text())
+		return answer, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrSSEStreamMalformed, errors.Join(bad, err)), "an event of the agent's stream is invalid: %s", problem.AsError(bad).Text())
 	}
 	return answer, nil
 }

@@ -180,7 +180,7 @@ func (c *Card) checkInterface(i Interface) (endpoint string, d a2awire.Dialect, 
 	case "1":
 		d = a2awire.V1
 	default:
-		return "", d, problem.Wrap(problem.Untrusted, ErrNoJSONRPCInterface, "the agent speaks version %.20q of A2A at %.80q: expected 1.0 or 0.3", i.Version, i.URL)
+		return "", d, problem.Wrap(problem.Untrusted, ErrNoJSONRPCInterface, "the agent supports A2A version %.20q at %.80q: expected 1.0 or 0.3", i.Version, i.URL)
 	}
 	from, fromErr := url.Parse(c.url)
 	if u, err := url.Parse(i.URL); err == nil && (fromErr != nil || u.Host != from.Host) {

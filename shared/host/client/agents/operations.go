@@ -47,7 +47,7 @@ func (a *Agent) ListPushes(ctx context.Context, taskID string) ([]task.PushConfi
 	}
 	configs, next, err := a2awire.ReadPushConfigs(a.dialect, result)
 	if err == nil && next != "" {
-		err = problem.New(problem.TooLarge, "the agent has more push configurations of the task than one answer shows")
+		err = problem.New(problem.TooLarge, "the agent has more push configurations for the task than fit on one page")
 	}
 	return configs, answerError(http.StatusOK, result, err)
 }

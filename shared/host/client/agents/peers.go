@@ -154,7 +154,7 @@ func (p *Peers) Find(capability string) ([]RatedPeer, error) {
 		if slices.Sort(skills); len(skills) > 0 {
 			offered = fmt.Sprintf("; they can do: %.200s", strings.Join(slices.Compact(skills), ", "))
 		}
-		return nil, problem.New(problem.NotFound, "no peer can do %.80q%s; vacancy peers add URL admits one", capability, offered)
+		return nil, problem.New(problem.NotFound, "no peer can do %.80q%s; to add one, run: vacancy peers add URL", capability, offered)
 	}
 	slices.SortStableFunc(fit, func(a, b RatedPeer) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.LatencyMS, b.LatencyMS), cmp.Compare(a.URL, b.URL))

@@ -228,7 +228,7 @@ func (c *Client) findOpen(ctx context.Context, question identity.Hash) ([]Choice
 	}
 	kept, err := card.Parse(o.Card)
 	if err != nil {
-		return nil, problem.Wrap(problem.Damaged, err, "the card of a call under way cannot be read")
+		return nil, problem.Wrap(problem.Damaged, err, "the stored card of an open call cannot be read")
 	}
 	urls, err := dispatch.EndpointURLs(kept.Endpoint)
 	if err != nil {
@@ -293,7 +293,7 @@ func (c *Client) callMatch(ctx context.Context, question identity.Hash, m *Match
 	}))
 	if left != nil {
 		// If a decided question stays recorded, repeating it calls the same vacant again.
-		res.Unknown = append(res.Unknown, fmt.Sprintf("the end of the call could not be recorded: %v", left))
+		res.Unknown = append(res.Unknown, fmt.Sprintf("the end of the call could not be saved: %v", left))
 	}
 	return res, err
 }

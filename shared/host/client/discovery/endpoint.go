@@ -35,7 +35,7 @@ func PersonalRoute(timeout time.Duration, roots *x509.CertPool) Route {
 		case r.Scheme == e.Scheme && r.Host == e.Host, outbound.IsThisMachine(r.Hostname()) && outbound.IsThisMachine(e.Hostname()):
 			return near, nil
 		case outbound.IsThisMachine(e.Hostname()):
-			return nil, problem.New(problem.Forbidden, "its endpoint %s is this machine, and the registry is not", e.Host)
+			return nil, problem.New(problem.Forbidden, "its endpoint %s is on this machine, but the registry is not", e.Host)
 		}
 		return far, overTLS(e)
 	}
@@ -55,7 +55,7 @@ func HostRoute(c *outbound.Client, caller identity.ID) Route {
 
 func overTLS(e *url.URL) error {
 	if e.Scheme != "https" {
-		return problem.New(problem.Forbidden, "its endpoint at %.80s takes calls in clear", e.Host)
+		return problem.New(problem.Forbidden, "its endpoint at %.80s does not use https", e.Host)
 	}
 	return nil
 }

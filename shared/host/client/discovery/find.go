@@ -56,7 +56,7 @@ func (c *Client) Search(ctx context.Context, q Query) (SearchResult, error) {
 	}
 	switch {
 	case len(c.Registries) == 0:
-		return SearchResult{}, problem.New(problem.Usage, "there is no registry to ask")
+		return SearchResult{}, problem.New(problem.Usage, "no registry to search: expected at least one")
 	case len(c.Registries) > 1 && q.Cursor != "":
 		return SearchResult{}, problem.New(problem.Usage, "a cursor belongs to one registry: ask only that registry")
 	}
@@ -142,11 +142,11 @@ func (c *Client) page(ctx context.Context, r *registryclient.Client, q Query, lo
 		m := &sent.Matches[i]
 		// Matches beyond the limit are not read, because each costs a verification.
 		if i == maxLimit {
-			drop(m.ID, problem.New(problem.Untrusted, "%d more matches than were asked for", len(sent.Matches)-i))
+			drop(m.ID, problem.New(problem.Untrusted, "%d more matches than requested", len(sent.Matches)-i))
 			break
 		}
 		if seen[m.ID] {
-			drop(m.ID, problem.New(problem.Untrusted, "it was sent twice"))
+			drop(m.ID, problem.New(problem.Untrusted, "the registry returned it twice"))
 			continue
 		}
 		seen[m.ID] = true
@@ -184,7 +184,7 @@ func (f *SearchResult) dropDuplicates() {
 		best := newest[m.ID]
 		switch {
 		case m.CardHash != best.CardHash:
-			f.Dropped = append(f.Dropped, DroppedMatch{m.ID, m.Registry, "another registry has a newer card of it"})
+			f.Dropped = append(f.Dropped, DroppedMatch{m.ID, m.Registry, "another registry has a newer card for it"})
 		case m.Registry == best.Registry:
 			kept = append(kept, m)
 		}
@@ -225,7 +225,7 @@ func (c *Client) ask(ctx context.Context, r *registryclient.Client, q Query, loc
 			return p, route == routeOurs, err
 		}
 	}
-	return p, false, problem.Wrap(problem.NotFound, err, "it has no search: is it a registry?")
+	return p, false, problem.Wrap(problem.NotFound, err, "it has no search route: is it a registry?")
 }
 
 func askBy(ctx context.Context, r *registryclient.Client, route int, q Query, local search.Query) (registryclient.Page, error) {
@@ -234,7 +234,7 @@ func askBy(ctx context.Context, r *registryclient.Client, route int, q Query, lo
 		return r.Search(ctx, q)
 	}
 	if q.Cursor != "" {
-		return registryclient.Page{}, problem.New(problem.Usage, "its search has one page only")
+		return registryclient.Page{}, problem.New(problem.Usage, "its search has only one page")
 	}
 	// If the Client filters the results, it requests more, because the filter may drop most of them.
 	limit := local.Limit

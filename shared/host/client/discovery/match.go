@@ -104,7 +104,7 @@ func readListing(m *registryclient.Match) (*listing.Listing, bool, error) {
 	case err != nil:
 		return nil, false, problem.Wrap(problem.Untrusted, err, "its listing cannot be read: %s", problem.AsError(err).Text())
 	case l.VacantID != m.ID:
-		return nil, false, problem.New(problem.Untrusted, "its listing is of %s", l.VacantID.Short())
+		return nil, false, problem.New(problem.Untrusted, "its listing belongs to %s", l.VacantID.Short())
 	case m.Source != "signed" && len(l.Signature) == 0:
 		return &l, false, nil
 	case !l.Verify():

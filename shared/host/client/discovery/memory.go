@@ -145,7 +145,7 @@ func (m *SavedData) Encode() ([]byte, error) {
 
 func DecodeRemembered(b []byte) (SavedData, error) {
 	bad := func(err error) (SavedData, error) {
-		return SavedData{}, problem.Wrap(problem.Malformed, err, "remembered cards: %s", err)
+		return SavedData{}, problem.Wrap(problem.Malformed, err, "saved cards: %s", err)
 	}
 	d := canon.NewDecoder(b, memoryLimits)
 	if err := d.Skip(); err != nil {

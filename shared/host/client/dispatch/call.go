@@ -71,7 +71,7 @@ func (r *run) prepareMessage(ctx context.Context, msg *envelope.Message) error {
 		}
 	}
 	if r.c.Thread == LastThread && r.st.Thread == "" {
-		return problem.New(problem.Usage, "no call to %s began a thread that could be continued", r.t.Name)
+		return problem.New(problem.Usage, "no call to %s has started a thread that can be continued", r.t.Name)
 	}
 	key, err := r.c.newKey()
 	r.st.CallKey, r.jobKey = key, key
@@ -433,7 +433,7 @@ func (r *run) unresolvedError(cause error) error {
 	case !r.maySent:
 		return problem.Wrap(problem.Unavailable, cause, "%s cannot be reached, nothing was sent; the signed call is stored; run the same command again to send it", r.t.Name)
 	case !r.maybeAccepted && r.c.MaxUnacceptedTries > 0:
-		return problem.Wrap(problem.Unavailable, cause, "%s takes no calls now", r.t.Name)
+		return problem.Wrap(problem.Unavailable, cause, "%s does not accept calls now", r.t.Name)
 	}
 	return problem.Wrap(problem.Pending, cause, "%s has not answered yet; the call is stored; run the same command again to resume it", r.t.Name)
 }

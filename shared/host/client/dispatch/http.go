@@ -128,7 +128,7 @@ func exchangeError(req *http.Request, err error) error {
 	}
 	var cert *tls.CertificateVerificationError
 	if errors.As(err, &cert) { // the certificate is checked before the request
-		return problem.Wrap(problem.Unavailable, err, "there is no safe connection to %s", req.URL.Host)
+		return problem.Wrap(problem.Unavailable, err, "the TLS certificate of %s is not trusted", req.URL.Host)
 	}
 	return problem.Wrap(problem.Deadline, err, "no answer from %s", req.URL.Host)
 }

@@ -221,7 +221,7 @@ func (r *run) setClock(host time.Time) error {
 	now := r.c.now()
 	skew := host.Sub(now)
 	if r.corrected || skew.Abs() > maxSkew {
-		return problem.New(problem.Clock, "the clocks of this machine and of %s differ by %s: set this machine's, then run the same command again",
+		return problem.New(problem.Clock, "the clocks of this machine and of %s differ by %s: set this machine's clock, then run the same command again",
 			r.t.Name, skew.Abs().Round(time.Second))
 	}
 	r.corrected = true

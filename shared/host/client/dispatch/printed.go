@@ -76,7 +76,7 @@ func (c *Caller) AcceptReply(ctx context.Context, t Target, body []byte) (Result
 		case moved:
 			return r.movedProblem(problem.Conflict, a, "")
 		case signAgain:
-			err = problem.New(problem.Conflict, "this envelope was not accepted (%s): the same command again signs a new one", a.safeDetail())
+			err = problem.New(problem.Conflict, "this envelope was not accepted (%s): run the same command again to sign a new one", a.safeDetail())
 		}
 		if v == done {
 			r.st.CallKey = e.IdempotencyKey // the accepted answer is the result, whatever call is in hand

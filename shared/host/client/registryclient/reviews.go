@@ -103,14 +103,14 @@ func (c *Client) Recount(ctx context.Context, id identity.ID) (out Reputation, e
 			}
 		}
 		if cursor = page.Next; recounted.Rows < out.Rows && (cursor == "" || len(page.Reviews) == 0) {
-			return out, erased, bad(problem.New(problem.Damaged, "the host tells %d, and shows %d", out.Rows, recounted.Rows))
+			return out, erased, bad(problem.New(problem.Damaged, "the host reports %d reviews, but returned only %d", out.Rows, recounted.Rows))
 		}
 	}
 	if err := out.CheckEqual(&recounted); err != nil {
 		return out, erased, bad(err)
 	}
 	if want := recounted.State().EarnedScore(); math.Abs(out.Score-want) > 1e-9 {
-		return out, erased, bad(problem.New(problem.Damaged, "the host tells the score %g, and they make %g", out.Score, want))
+		return out, erased, bad(problem.New(problem.Damaged, "the host reports the score %g, but its reviews result in %g", out.Score, want))
 	}
 	return out, erased, nil
 }

@@ -66,7 +66,7 @@ func (c *Client) KeyState(ctx context.Context, id identity.ID) (KeyState, error)
 	var bad error
 	err := c.Events(ctx, id, func(e Event) bool {
 		if e.ActorSeq < 1 || e.ActorSeq >= event.MaxActorSeq {
-			bad = problem.New(problem.Untrusted, "%s: event %d of %s has the count %d", c.URL, e.Seq, id.Short(), e.ActorSeq)
+			bad = problem.New(problem.Untrusted, "%s: event %d of %s has the invalid sequence number %d", c.URL, e.Seq, id.Short(), e.ActorSeq)
 			return false
 		}
 		s.NextSeq = max(s.NextSeq, e.ActorSeq+1)

@@ -65,11 +65,11 @@ func (f Follower) event(ctx context.Context, leaves []identity.Hash, seq uint64)
 	}
 	switch {
 	case prev != before:
-		return 0, inconsistent("event %d does not follow event %d: it names %s as the one before, which is %s", seq, seq-1, prev, before)
+		return 0, inconsistent("event %d does not follow event %d: it names the previous hash %s, expected %s", seq, seq-1, prev, before)
 	case e.Hash(prev) != leaves[seq-1]:
-		return 0, inconsistent("event %d as the host shows it is not the one that is sealed", seq)
+		return 0, inconsistent("event %d, as the host returned it, differs from the event in the log", seq)
 	case !e.Verify():
-		return 0, inconsistent("event %d is sealed, and not signed by its actor %s", seq, e.Actor)
+		return 0, inconsistent("event %d is in the log, but not signed by its actor %s", seq, e.Actor)
 	}
 	return checked, nil
 }

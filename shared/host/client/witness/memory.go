@@ -42,10 +42,10 @@ func (m Checkpoints) Load(base string) ([]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, problem.Wrap(problem.Unavailable, err, "the checkpoint that is remembered cannot be read")
+		return nil, problem.Wrap(problem.Unavailable, err, "the stored checkpoint cannot be read")
 	}
 	if _, _, err := translog.Open(note); err != nil {
-		return nil, problem.Wrap(problem.Damaged, err, "%s is no longer a checkpoint: put it back, or remove it to begin again", m.Path(base))
+		return nil, problem.Wrap(problem.Damaged, err, "%s is not a valid checkpoint: restore the file, or remove it to start again", m.Path(base))
 	}
 	return note, nil
 }
@@ -109,5 +109,5 @@ func writeError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return problem.Wrap(problem.Unavailable, err, "the checkpoint cannot be remembered")
+	return problem.Wrap(problem.Unavailable, err, "the checkpoint cannot be stored")
 }

@@ -78,7 +78,7 @@ func inconsistent(format string, args ...any) error {
 type OtherHostError struct{ Was, Is identity.ID }
 
 func (o *OtherHostError) Error() string {
-	return fmt.Sprintf("the log is signed by host %s now, and was by host %s", o.Is, o.Was)
+	return fmt.Sprintf("the log is now signed by host %s, and was signed by host %s before", o.Is, o.Was)
 }
 
 func (o *OtherHostError) Unwrap() error { return inconsistent("%s", o.Error()) }
@@ -128,7 +128,7 @@ func (f Follower) Verify(ctx context.Context, before []byte, isFull bool) (Repor
 func (f Follower) checkContinues(ctx context.Context, before []byte, r *Report) error {
 	since, _, err := translog.Open(before)
 	if err != nil {
-		return problem.Wrap(problem.Untrusted, err, "the checkpoint before: %s", problem.AsError(err).Text())
+		return problem.Wrap(problem.Untrusted, err, "the earlier checkpoint: %s", problem.AsError(err).Text())
 	}
 	if since.Host != r.Host {
 		return &OtherHostError{since.Host, r.Host}
@@ -144,9 +144,9 @@ func (f Follower) checkContinues(ctx context.Context, before []byte, r *Report) 
 			return err
 		}
 		if older {
-			return problem.New(problem.Unavailable, "the host shows an older checkpoint, of %d events, than the one that is known, of %d: a cache between may keep it; try again", r.Size, since.Size)
+			return problem.New(problem.Unavailable, "the host returned a checkpoint of %d events, older than the known one of %d events; it may come from a cache: try again", r.Size, since.Size)
 		}
-		return forked(inconsistent("the log was taken back: it had %d events and has %d now", since.Size, r.Size))
+		return forked(inconsistent("the log was truncated: it had %d events and has %d now", since.Size, r.Size))
 	case r.Size == since.Size && r.Root != since.Root:
 		return forked(inconsistent("the host signed two different logs of %d events: %s and %s", r.Size, short(since.Root), short(r.Root)))
 	case r.Size == since.Size:
@@ -191,10 +191,10 @@ func (f Follower) readLeaves(ctx context.Context, r *Report) ([]identity.Hash, e
 			return nil, err
 		}
 		if len(got) == 0 {
-			return nil, inconsistent("the host signed for %d events, and shows only %d", r.Size, tree.Size())
+			return nil, inconsistent("the host signed for %d events, but returned only %d", r.Size, tree.Size())
 		}
 		if uint64(len(got)) > want {
-			return nil, inconsistent("the host shows more events than it signed for: %d", r.Size)
+			return nil, inconsistent("the host returned more events than the %d that it signed for", r.Size)
 		}
 		for _, leaf := range got {
 			if err := tree.Add(leaf); err != nil {

@@ -262,7 +262,7 @@ func TestEveryLieOfAHostIsFound(t *testing.T) {
 			p, _ := honest.Consistency(t.Context(), 10, 20)
 			return p
 		}}, before, "does not prove that its log of 20 events begins with the 10", true},
-		{"a log that was taken back", short, before, "was taken back: it had 10 events and has 5", true},
+		{"a log that was taken back", short, before, "was truncated: it had 10 events and has 5", true},
 		{"another key", other, before, "is signed by host " + other.key.ID().String() + " now", false},
 		{"another host than the one that was named", other, nil, "want host " + key.ID().String(), false},
 		{"a checkpoint that nobody signed", liar{Log: honest, checkpoint: func(b []byte) []byte {
@@ -275,16 +275,16 @@ func TestEveryLieOfAHostIsFound(t *testing.T) {
 		}}, nil, "but its checkpoint has the root", false},
 		{"leaves that are kept back", liar{Log: honest, leaves: func(seq uint64, l []identity.Hash) []identity.Hash {
 			return l[:min(len(l), max(0, 15-int(seq)))]
-		}}, nil, "signed for 20 events, and shows only 14", false},
+		}}, nil, "signed for 20 events, but returned only 14", false},
 		{"leaves that are too many", liar{Log: honest, leaves: func(seq uint64, l []identity.Hash) []identity.Hash {
 			return append(l, identity.Hash{1})
-		}}, nil, "shows more events than it signed for", false},
+		}}, nil, "returned more events than the", false},
 		{"an event with another key", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.Key = "x" }}, nil, "event 4 as the host shows it is not the one that is sealed", false},
 		{"an event of another time", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.Time++ }}, nil, "event 4 as the host shows it", false},
 		{"an event of another actor", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.Actor = other.key.ID() }}, nil, "event 4 as the host shows it", false},
 		{"an event with another payload", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.Payload = []byte("{}") }}, nil, "event 4 as the host shows it", false},
 		{"an event after another", liar{Log: honest, event: func(_ *event.Event, prev *identity.Hash) { prev[0]++ }}, nil, "event 4 does not follow event 3", false},
-		{"an event that its actor never signed", unsigned, nil, "event 4 is sealed, and not signed by its actor", false},
+		{"an event that its actor never signed", unsigned, nil, "event 4 is in the log, but not signed by its actor", false},
 		{"a proof of inclusion that is none", liar{Log: honest, inclusion: func() translog.Proof { return nil }}, nil, "does not prove that event 1 is in its log", false},
 		{"a checkpoint before that is none", honest, []byte("hello"), "the checkpoint before", false},
 	}

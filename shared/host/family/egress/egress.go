@@ -67,7 +67,7 @@ func (g Guard) Permit(ctx context.Context, as outbound.Actor, url string) error 
 	case err != nil:
 		return err
 	case !ok:
-		return problem.New(problem.Damaged, "the manifest of %s is not there: it reaches nothing", id.Short())
+		return problem.New(problem.Damaged, "the manifest of %s is missing, so it may not reach any endpoint", id.Short())
 	case callee == nil:
 		return m.CheckEndpoint(url)
 	}
@@ -107,7 +107,7 @@ func atItsEndpoint(callee *card.Card, target string) error {
 	}
 	its, err := base(callee.Endpoint)
 	if err != nil || targetBase != its {
-		return problem.Wrap(problem.Untrusted, err, "%s takes no calls there: its card names another endpoint", callee.VacantID.Short())
+		return problem.Wrap(problem.Untrusted, err, "%s does not accept calls at this URL: its card names another endpoint", callee.VacantID.Short())
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts
 			}
 		}
 		if h.refusal == nil && r.Closed && r.ID == m.ParentID {
-			h.refusal = problem.New(problem.Conflict, "the parent %s is a closed child itself; it graduates first", r.ID.Short())
+			h.refusal = problem.New(problem.Conflict, "the parent %s is a closed child itself; it must graduate first", r.ID.Short())
 		}
 	}
 	if !h.parent && !h.child {
@@ -111,7 +111,7 @@ func (s *Service) asleep(ctx context.Context, r *vacants.Record) (refusal, err e
 	if err != nil || gone {
 		return nil, err
 	}
-	return problem.New(problem.Conflict, "vacant %s is %s; only one that answers calls takes part in a graduation", r.ID.Short(), r.State), nil
+	return problem.New(problem.Conflict, "vacant %s is %s; only vacants that answer calls can take part in a graduation", r.ID.Short(), r.State), nil
 }
 
 func (s *Service) speechless(ctx context.Context, r *vacants.Record) (refusal, err error) {

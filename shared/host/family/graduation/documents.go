@@ -94,15 +94,15 @@ func validStatus(d store.Doc, s storedStatus) error {
 	case err != nil:
 		return err
 	case !slices.Contains([]Phase{Open, Accepted, Refused, Failed}, s.State):
-		return errors.New("its state is none")
+		return errors.New("its state is unknown")
 	case (s.State == Open) != (s.Decided == 0):
-		return errors.New("it is decided and open, or neither")
+		return errors.New("expected a decision time unless it is open")
 	case (s.State == Accepted) != (s.Outcome != nil):
-		return errors.New("it has an outcome and is not accepted, or is and has none")
+		return errors.New("expected an outcome if and only if it is accepted")
 	case (s.State == Refused || s.State == Failed) != (s.Refusal != nil):
-		return errors.New("it has a refusal and is neither refused nor failed, or is and has none")
+		return errors.New("expected a refusal if and only if it is refused or has failed")
 	case s.Accepted >= position:
-		return errors.New("it names one before it that is not")
+		return errors.New("expected an accepted attempt at an earlier position")
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (s *Service) Warnings(ctx context.Context) ([]string, error) {
 		if _, tenant, ok := strings.Cut(d.Key.Sort, tenantMark); ok {
 			whose = "of tenant " + tenant
 		}
-		warnings = append(warnings, "the gate "+whose+" checks for no collusion: its detector is zeros")
+		warnings = append(warnings, "the gate "+whose+" does not check for collusion: its detector is zeros")
 	}
 	return warnings, nil
 }

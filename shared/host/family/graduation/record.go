@@ -131,6 +131,6 @@ func (s *Status) overdue(now time.Time) {
 	s.Phase, s.DecidedAt = Failed, now
 	s.Refusal = &Refusal{
 		Error: gate.ErrorName(problem.Deadline), Kind: problem.Deadline.String(),
-		Detail: "the run came to no end in time; send the same request again", Step: s.Step,
+		Detail: "the run did not end in time; send the same request again", Step: s.Step,
 	}
 }

@@ -70,5 +70,5 @@ func ParseCause(step gate.StepName, name, cause string) *Refusal {
 	if isKnown {
 		return NewRefusal(step, problem.New(kind, "%s", kind.Row().Text))
 	}
-	return NewRefusal(step, problem.New(problem.Internal, "the step came to no end: %.80s", name))
+	return NewRefusal(step, problem.New(problem.Internal, "the step did not end: %.80s", name))
 }

@@ -37,7 +37,7 @@ func (s *State) checkFor(a *Attempt, name gate.StepName) error {
 	for _, step := range gate.Steps() {
 		if step.Name == name {
 			if len(passed) > 0 {
-				return problem.New(problem.Untrusted, "graduation %s: the step %s is behind it", a.ID, name)
+				return problem.New(problem.Untrusted, "graduation %s: the step %s has already passed", a.ID, name)
 			}
 			return nil
 		}

@@ -53,14 +53,14 @@ func (s *Service) step(ctx context.Context, name gate.StepName, st *Status, stat
 }
 
 func decidedError(st *Status) error {
-	return problem.New(problem.Conflict, "graduation %s is over: it was %s", st.ID, st.Phase)
+	return problem.New(problem.Conflict, "graduation %s is already decided: %s", st.ID, st.Phase)
 }
 
 func (s *Service) due(st *Status) error {
 	if s.now().Before(st.DueAt) {
 		return nil
 	}
-	return problem.New(problem.Deadline, "graduation %s: expected its end before %s", st.ID, st.DueAt.Format("15:04:05Z07:00"))
+	return problem.New(problem.Deadline, "graduation %s was not completed before %s", st.ID, st.DueAt.Format("15:04:05Z07:00"))
 }
 
 func (s *Service) consent(ctx context.Context, st *Status) error {
@@ -77,7 +77,7 @@ func (s *Service) consent(ctx context.Context, st *Status) error {
 			return err
 		}
 		if gone {
-			return problem.New(problem.Revoked, "vacant %s: its key was revoked", id.Short())
+			return problem.New(problem.Revoked, "the key of vacant %s was revoked", id.Short())
 		}
 	}
 	return nil

@@ -44,7 +44,7 @@ func Find(ctx context.Context, v store.View, from, to string) (call.Pair, error)
 		for i, p := range pairs {
 			shown[i] = p.Caller.Short() + " > " + p.Vacant.Short()
 		}
-		return call.Pair{}, problem.Invalid("pair", "beginnings that fit one", fmt.Sprintf("%s > %s, which fit %s", from, to, strings.Join(shown, ", ")))
+		return call.Pair{}, problem.Invalid("pair", "prefixes that match one pair", fmt.Sprintf("%s > %s, which match %s", from, to, strings.Join(shown, ", ")))
 	}
 	return pairs[0], nil
 }
@@ -63,7 +63,7 @@ func endOf(ctx context.Context, v store.View, field, word string) (end, error) {
 	if digits := strings.ToLower(word); len(word) >= minPrefix && len(word) < 2*identity.Size && strings.Trim(digits, "0123456789abcdef") == "" {
 		return end{digits}, nil
 	}
-	return end{}, &problem.Error{Kind: problem.NotFound, Field: field, Want: "the name of a vacant hosted here, an id, or the beginning of one", Got: fmt.Sprintf("%.80q", word)}
+	return end{}, &problem.Error{Kind: problem.NotFound, Field: field, Want: "the name of a vacant on this host, an id, or the start of an id", Got: fmt.Sprintf("%.80q", word)}
 }
 
 // ResolveOwn resolves word, a name or id that a user entered. own is the id of the user's own
@@ -100,7 +100,7 @@ func ResolveOwn(ctx context.Context, v store.View, word, own string) (string, er
 	if other == mine {
 		return own, nil
 	}
-	return "", problem.New(problem.Usage, "%q may be your identity %s, or the vacant %s hosted here: give the id", word, mine.Short(), other.Short())
+	return "", problem.New(problem.Usage, "%q may be your identity %s or the vacant %s on this host; use the id", word, mine.Short(), other.Short())
 }
 
 // maxPairs limits the pairs that the error lists if several pairs match.

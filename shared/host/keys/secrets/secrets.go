@@ -328,7 +328,7 @@ func normalHosts(hosts []string) (hostPorts []string, err error) {
 	for i, h := range hosts {
 		u, err := url.Parse("https://" + h)
 		if err != nil || u.Host != h || u.Hostname() == "" || len(h) > maxHost || strings.ContainsFunc(h, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '*' }) {
-			return nil, problem.Invalid(fmt.Sprintf("hosts[%d]", i), "HOST or HOST:PORT, as api.example.com", fmt.Sprintf("%.80q", h))
+			return nil, problem.Invalid(fmt.Sprintf("hosts[%d]", i), "HOST or HOST:PORT, for example api.example.com", fmt.Sprintf("%.80q", h))
 		}
 		hostPorts = append(hostPorts, hostPort(u))
 	}

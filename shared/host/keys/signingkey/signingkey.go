@@ -150,7 +150,7 @@ func (k *Keys) Signer(ctx context.Context, signedAt time.Time) (certificate.Sign
 	}
 	entry, ok := s.keyAt(signedAt)
 	if !ok {
-		return certificate.Signer{}, problem.New(problem.Unavailable, "the host has no key yet that signs receipts and bookings; it makes one within minutes: send the same request again then")
+		return certificate.Signer{}, problem.New(problem.Unavailable, "the host has no key for receipts and bookings yet; it creates one within minutes; send the same request again later")
 	}
 	if err := entry.Certificate.Verify(entry.Certificate.Host, signedAt); err != nil {
 		return certificate.Signer{}, problem.WithPlace(problem.Damaged, "the key that signs receipts", err)

@@ -23,7 +23,7 @@ const (
 
 // errAbsent is returned if the day has no document. It wraps ErrDestroyed, because callers of Open
 // need not distinguish the two.
-var errAbsent = fmt.Errorf("%w: it was never made", ErrDestroyed)
+var errAbsent = fmt.Errorf("%w: it was never created", ErrDestroyed)
 
 func dayOf(t time.Time) (uint32, error) {
 	const seconds = 24 * 60 * 60

@@ -16,7 +16,7 @@ var KeyDocs = store.Kind[sealedKey]{
 	Codec: store.Codec[sealedKey]{
 		Decode: func(d store.Doc) (sealedKey, error) {
 			if len(d.Data) < 2 || d.Data[1] != live && d.Data[1] != destroyed {
-				return sealedKey{}, errors.New("it has neither a key nor says that it is destroyed")
+				return sealedKey{}, errors.New("it contains neither a key nor the mark of a destroyed key")
 			}
 			return sealedKey{destroyed: d.Data[1] == destroyed, box: d.Data[2:]}, store.CheckFormat(format, int(d.Data[0]))
 		},

@@ -136,7 +136,7 @@ func (k *Keys) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error) {
 type ClockLeapError struct{ Newest, Today string } // dates in the form YYYY-MM-DD
 
 func (e *ClockLeapError) Error() string {
-	return "the clock shows " + e.Today + ", and the newest text key is of " + e.Newest + ": no key is destroyed before a call is taken, because the clock may be wrong"
+	return "the clock shows " + e.Today + ", and the newest text key is of " + e.Newest + ": no key is destroyed until the next call, because the clock may be wrong"
 }
 
 // Sweep destroys the keys whose retention has passed and returns their number. Their documents
@@ -243,7 +243,7 @@ func (k *Keys) today(ctx context.Context) (uint32, *dayKey, error) {
 	aead, err := k.key(ctx, day, now, true)
 	if errors.Is(err, ErrDestroyed) {
 		// Another key would revive a day whose texts were promised to be unreadable.
-		return 0, nil, problem.Wrap(problem.Unavailable, err, "the text key of today, %s, is destroyed: a clock is wrong, here or on another host", sortOf(day))
+		return 0, nil, problem.Wrap(problem.Unavailable, err, "today's text key, %s, was destroyed: the clock of this host or of another host is wrong", sortOf(day))
 	}
 	return day, aead, err
 }

@@ -125,13 +125,13 @@ func (p *Price) Check() error {
 	tokens := p.HasTokenPrice()
 	switch {
 	case tokens && p.MaxCharge == 0:
-		return problem.Invalid("most", "the most that a call may cost, because tokens have a price", "none")
+		return problem.Invalid("most", "a maximum charge per call, because tokens have a price", "none")
 	case tokens && p.MaxCharge < p.Flat:
 		return problem.Invalid("most", "at least flat, "+p.Flat.String(), p.MaxCharge.String())
 	case !tokens && p.MaxCharge != 0:
 		return problem.Invalid("most", "none, because tokens have no price", p.MaxCharge.String())
 	case p.FreeAll > 0 && p.Free == 0 && p.FreeAddress == 0:
-		return problem.Invalid("free_all", "free or free_address beside it", "none of them")
+		return problem.Invalid("free_all", "free or free_address together with it", "neither")
 	}
 	return nil
 }

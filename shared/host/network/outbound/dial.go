@@ -53,7 +53,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 			if _, err := netip.ParseAddr(host); err != nil && !IsLocalhost(host) {
 				return nil, noPublicAddress(host, cause)
 			}
-			return nil, problem.Wrap(problem.Forbidden, cause, "%s: expected a public address, got one inside a network or of this machine", host)
+			return nil, problem.Wrap(problem.Forbidden, cause, "%s: expected a public address, got an address of a private network or of this machine", host)
 		}
 	}
 	var last error

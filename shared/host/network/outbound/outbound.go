@@ -247,7 +247,7 @@ func failure(ctx context.Context, host string, err error) error {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return problem.Wrap(problem.Deadline, err, "%s did not answer in time", host)
 	case errors.As(err, &certificate):
-		return problem.Wrap(problem.Untrusted, err, "there is no safe connection to %s", host)
+		return problem.Wrap(problem.Untrusted, err, "the TLS certificate of %s is not trusted", host)
 	}
 	return problem.Wrap(problem.Unavailable, err, "%s cannot be reached", host)
 }

@@ -86,7 +86,7 @@ func (q *Queue) SendAfter(ctx context.Context, message string, sender task.Sende
 		in.MessageGroupId = aws.String(string(sender))
 	}
 	if _, err := q.Client.SendMessage(ctx, in); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "the queue does not take messages now")
+		return problem.Wrap(problem.Unavailable, err, "the queue does not accept messages now")
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (q *Queue) Handle(ctx context.Context, m Message, handle func(context.Conte
 	in := &sqs.ChangeMessageVisibilityInput{QueueUrl: &q.URL, ReceiptHandle: &m.Receipt, VisibilityTimeout: int32(hidden / time.Second)}
 	// If this fails, the message is redelivered after the queue's own visibility timeout.
 	if _, failed := q.Client.ChangeMessageVisibility(ctx, in); failed != nil {
-		q.Log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue comes late", slog.String("cause", failed.Error()))
+		q.Log.LogAttrs(ctx, slog.LevelWarn, "a queue message is redelivered late", slog.String("cause", failed.Error()))
 	}
 	return false, err
 }

@@ -207,7 +207,7 @@ func TestAFaultOfTheStoreLosesAtMostWhatWasNotedAndCountsNothingTwice(t *testing
 		fault func(commit func() error) error
 		want  float64 // one call before, one during and one after
 	}{
-		"nothing was applied":     {func(func() error) error { return store.NotApplied(errors.New("away")) }, 3},
+		"no write was applied":    {func(func() error) error { return store.NotApplied(errors.New("away")) }, 3},
 		"nobody knows: it was":    {func(c func() error) error { return errors.Join(unknown, c()) }, 3},
 		"nobody knows: it wasn't": {func(func() error) error { return unknown }, 2},
 		"too large":               {func(func() error) error { return store.ErrTooLarge }, 2},

@@ -73,11 +73,11 @@ func requests() []request {
 			func(g *registry.Registration) bool { return g.Visibility == lifecycle.Hidden }},
 		{"publish after a manifest", []step{manifest}, hidden, 1, func(g *registry.Registration) bool { return g.Closed && g.ParentProven }},
 		{"revoke", []step{first}, revoke(2), 2, func(g *registry.Registration) bool { return g.Status == registry.StatusRevoked }},
-		{"revoke who never published", nil, revoke(1), 1, nil},
+		{"revocation without a registration", nil, revoke(1), 1, nil},
 		{"manifest first", nil, manifest, 0, nil},
-		{"manifest of who is public", []step{first}, manifest, 1,
+		{"manifest of a public vacant", []step{first}, manifest, 1,
 			func(g *registry.Registration) bool { return g.Closed && g.Visibility == lifecycle.Hidden }},
-		{"closed manifest in place of an open one", []step{first, openHandler}, manifest, 1,
+		{"closed manifest that replaces an open one", []step{first, openHandler}, manifest, 1,
 			func(g *registry.Registration) bool {
 				return g.Closed && g.Visibility == lifecycle.Hidden && *g.Parent == Key(1).ID()
 			}},
@@ -100,7 +100,7 @@ func brokenOff(t *testing.T, inner store.Store) {
 		}
 		ops := play(-1, storetest.NoFault, false, false)
 		if len(ops) < 2 {
-			t.Fatalf("%s makes %d store calls, want some to fail", q.name, len(ops))
+			t.Fatalf("%s makes %d store calls, want at least 2", q.name, len(ops))
 		}
 		n := 0
 		for callIndex, op := range ops {
@@ -128,7 +128,7 @@ func (q *request) play(t *testing.T, inner store.Store, k *identity.Key, callInd
 	clean := Open(inner, NewClock())
 	for _, prepare := range q.prepare {
 		if err := prepare(t, clean, k); err != nil {
-			t.Fatalf("%s: before it: %v", name, err)
+			t.Fatalf("%s: earlier request: %v", name, err)
 		}
 	}
 	commit := false
@@ -148,10 +148,10 @@ func (q *request) play(t *testing.T, inner store.Store, k *identity.Key, callInd
 	}
 	err := q.send(t, Open(lossy, NewClock(), hurried), k)
 	if err != nil && !problem.Is(err, problem.Unavailable) {
-		t.Errorf("%s = %v, want nothing or unavailable", name, err)
+		t.Errorf("%s = %v, want nil or unavailable", name, err)
 	}
 	if err != nil && commit && !crash {
-		t.Errorf("%s: one commit that failed once made it fail: %v", name, err)
+		t.Errorf("%s: the request failed after a single failed commit: %v", name, err)
 	}
 	if !lateLast {
 		lossy.AwaitPending(context.Background())
@@ -168,10 +168,10 @@ func (q *request) check(t *testing.T, name string, r *registry.Registry, id iden
 	t.Helper()
 	tip, err := r.Store.Tip(context.Background(), registry.ActorStream(id))
 	if err != nil || tip.Position != q.events {
-		t.Errorf("%s: %d events in the end, %v, want %d", name, tip.Position, err, q.events)
+		t.Errorf("%s: the vacant has %d events, %v, want %d", name, tip.Position, err, q.events)
 	}
 	g, ok, err := r.Get(context.Background(), id)
 	if err != nil || ok != (q.want != nil) || ok && !q.want(&g) {
-		t.Errorf("%s: in the end %t, %v, %+v", name, ok, err, g)
+		t.Errorf("%s: registered: %t, %v, final registration %+v", name, ok, err, g)
 	}
 }

@@ -49,7 +49,7 @@ func mixture(t *testing.T, inner store.Store) {
 			for n := range deeds {
 				name, err := deed(t, r, dice, fmt.Sprintf("%d-%d", i, n))
 				if err != nil && !isExpected(err) {
-					t.Errorf("worker %d, deed %d, %s = %v", i, n, name, err)
+					t.Errorf("worker %d, operation %d, %s = %v", i, n, name, err)
 				}
 			}
 		})
@@ -61,7 +61,7 @@ func mixture(t *testing.T, inner store.Store) {
 	wantWhole(t, inner)
 	tip, err := inner.Tip(t.Context(), registry.EventStream())
 	if err != nil || tip.Position < workers*deeds/12 {
-		t.Errorf("%d events, %v: too few to say anything", tip.Position, err)
+		t.Errorf("%d events, %v: too few for this test", tip.Position, err)
 	}
 	for n := range vacants {
 		wantRefused(t, inner, Key(firstOne+n).ID())

@@ -16,11 +16,11 @@ import (
 
 // Run runs all tests of this package with stores that open returns.
 func Run(t *testing.T, open func(testing.TB) store.Store) {
-	t.Run("of many publishers for one count one wins", func(t *testing.T) { oneWins(t, open(t)) })
-	t.Run("all who publish at once have their place in the end", func(t *testing.T) { allEnd(t, open(t)) })
-	t.Run("a closed manifest closes whatever comes with it", func(t *testing.T) { closes(t, open(t)) })
-	t.Run("whatever happens at once leaves one chain", func(t *testing.T) { mixture(t, open(t)) })
-	t.Run("whatever is broken off anywhere is whole and can be sent again", func(t *testing.T) { brokenOff(t, open(t)) })
+	t.Run("of many publications with one actor_seq exactly one is accepted", func(t *testing.T) { oneWins(t, open(t)) })
+	t.Run("each of many concurrent publications gets its own position", func(t *testing.T) { allEnd(t, open(t)) })
+	t.Run("a closed manifest hides its child, whatever arrives concurrently", func(t *testing.T) { closes(t, open(t)) })
+	t.Run("random concurrent operations leave one valid chain", func(t *testing.T) { mixture(t, open(t)) })
+	t.Run("an interrupted request leaves valid data and can be sent again", func(t *testing.T) { brokenOff(t, open(t)) })
 }
 
 const (
@@ -75,11 +75,11 @@ func oneWins(t *testing.T, s store.Store) {
 		case err == nil:
 			won++
 		case !problem.Is(err, problem.Sequence) || problem.AsError(err).Text() != "actor_seq must equal last_seq + 1 = 3, got 2":
-			t.Errorf("Publish() = %v, want the next count", err)
+			t.Errorf("Publish() = %v, want a refusal with the expected actor_seq", err)
 		}
 	}
 	if won != 1 {
-		t.Errorf("%d of %d publishers won, want 1", won, crowd)
+		t.Errorf("%d of %d publications were accepted, want 1", won, crowd)
 	}
 	wantWhole(t, s)
 }
@@ -94,7 +94,7 @@ func allEnd(t *testing.T, s store.Store) {
 		seqs[r.Seq] = true
 	}
 	if len(seqs) != crowd {
-		t.Errorf("%d publishers have %d places, want one each", crowd, len(seqs))
+		t.Errorf("%d publishers have %d positions, want one each", crowd, len(seqs))
 	}
 	tip, err := s.Tip(t.Context(), registry.EventStream())
 	if err != nil || tip.Position != crowd {
@@ -143,7 +143,7 @@ func wantClosed(t *testing.T, s store.Store, id identity.ID, parents []*identity
 	t.Helper()
 	for i, kind := range []problem.Kind{problem.Conflict, problem.Conflict, problem.Conflict, problem.Forbidden} {
 		if errs[i] != nil && !problem.Is(errs[i], kind) {
-			t.Errorf("deed %d = %v, want nothing or %q", i, errs[i], kind)
+			t.Errorf("request %d = %v, want nil or %q", i, errs[i], kind)
 		}
 	}
 	won := 0
@@ -151,7 +151,7 @@ func wantClosed(t *testing.T, s store.Store, id identity.ID, parents []*identity
 		won = 1
 	}
 	if (errs[0] == nil) == (errs[1] == nil) {
-		t.Errorf("AddManifest() of two closed ones = %v, %v, want one of them refused", errs[0], errs[1])
+		t.Errorf("AddManifest() of two closed manifests = %v, %v, want exactly one refusal", errs[0], errs[1])
 	}
 	d, err := s.Doc(t.Context(), registry.RegistrationKey(id))
 	if err != nil {
@@ -162,7 +162,7 @@ func wantClosed(t *testing.T, s store.Store, id identity.ID, parents []*identity
 		t.Fatal(err)
 	}
 	if !g.Closed || !g.ParentProven || *g.Parent != parents[won].ID() || (g.FirstSeq > 0) != (errs[3] == nil) || g.FirstSeq > 0 && g.Visibility != lifecycle.Hidden {
-		t.Errorf("in the end %s, closed: %t, of %v, joined at %d; want it closed by %s", g.Visibility, g.Closed, g.Parent, g.FirstSeq, parents[won].ID().Short())
+		t.Errorf("final visibility %s, closed: %t, parent %v, first event %d; want it closed by %s", g.Visibility, g.Closed, g.Parent, g.FirstSeq, parents[won].ID().Short())
 	}
 	wantRefused(t, s, id)
 }

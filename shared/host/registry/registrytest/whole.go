@@ -64,14 +64,14 @@ func (w *walk) event(ctx context.Context, leaf registry.EventLeaf, prev identity
 		return err
 	}
 	if len(own) == 0 {
-		return fmt.Errorf("event %d is not its actor's", leaf.Seq)
+		return fmt.Errorf("event %d is missing in its actor's stream", leaf.Seq)
 	}
 	l, err := registry.DecodeActorRow(leaf.Actor, own[0])
 	if err != nil {
 		return err
 	}
 	if l.Seq != leaf.Seq || l.Hash != leaf.Hash || l.Prev != prev || leaf.Prev != prev || !l.Verify() {
-		w.say("event %d is not the next of the chain", leaf.Seq)
+		w.say("event %d does not continue the chain", leaf.Seq)
 	}
 	if last := w.last[l.Actor]; l.ActorSeq != last.ActorSeq+1 || last.Type == event.Revoke {
 		w.say("event %d of %s follows its event %d of type %s", l.ActorSeq, l.Actor.Short(), last.ActorSeq, last.Type)

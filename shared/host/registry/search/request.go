@@ -136,7 +136,7 @@ func (q *Query) check(place []byte) (c [checkSize]byte) {
 }
 
 func (q *Query) parseCursor(s string) (Place, error) {
-	bad := problem.Invalid("cursor", "one that this query was answered with", strconv.Quote(clip(s)))
+	bad := problem.Invalid("cursor", "the cursor of an earlier page of this query", strconv.Quote(clip(s)))
 	if len(s) > 64 {
 		return Place{}, bad
 	}

@@ -142,7 +142,7 @@ func sizeOf(g *registry.Registration) int64 {
 }
 
 func (s *Service) drop(ctx context.Context, h Hit, why string) {
-	s.Log.DebugContext(ctx, "a hit fell away", "vacant", h.ID, "why", why)
+	s.Log.DebugContext(ctx, "a search hit was dropped", "vacant", h.ID, "why", why)
 }
 
 // keptVerdicts is the number of cards whose verification result is cached. They take about 10 MB.

@@ -183,7 +183,7 @@ func (c *checkRun) checkpoint(size uint64) error {
 	}
 	s, err := CheckpointDocs.Parse(d)
 	if err != nil {
-		c.found(Mismatch{key, "a checkpoint", "what cannot be read"})
+		c.found(Mismatch{key, "a checkpoint", "an unreadable document"})
 		return nil
 	}
 	root, err := c.tree.root()

@@ -55,7 +55,7 @@ func TestEveryDamageToALogIsFoundOnce(t *testing.T) {
 		{"a tile", tile, func(s string) string { return "x" + s[1:] }, tile + ": want the hashes of its events, got 8192 other bytes"},
 		{"a tile cut short", tile, func(s string) string { return s[:100] }, "got 100 other bytes"},
 		{"an upper tile's lower one", "tile#00#00000000000000", none, "got 0 other bytes"},
-		{"a checkpoint", cp, none, cp + ": want a checkpoint, got what cannot be read"},
+		{"a checkpoint", cp, none, cp + ": want a checkpoint, got an unreadable document"},
 		{"a checkpoint's size", cp, swap(`\n600\n`, `\n601\n`), "does not verify"},
 		{"another checkpoint", cp, func(string) string { return "@cp#0000000000000064" }, "want vacancy/"},
 		{"the first checkpoint", "cp#0000000000000000", none, "want a checkpoint"},

@@ -36,10 +36,10 @@ func cosignerOfKey(key string) (verifier, error) {
 	}
 	id := identity.ID(raw[1:])
 	if raw[0] != keyEd25519 && raw[0] != keyCosignature {
-		return verifier{}, errors.New("the key is not of a type for cosignatures")
+		return verifier{}, errors.New("the key type does not support cosignatures")
 	}
 	if hash != fmt.Sprintf("%08x", keyHash(name, raw[0], id)) {
-		return verifier{}, errors.New("the hash is not of this name and key")
+		return verifier{}, errors.New("the hash does not match the name and key")
 	}
 	return cosigner(name, id), id.Check()
 }

@@ -104,7 +104,7 @@ func decodeHead(d store.Doc) (head, error) {
 	// The next signature depends on these hashes, so they are checked.
 	root, err := h.frontier.root()
 	if err == nil && root != h.root {
-		err = errors.New("its hashes do not make its root")
+		err = errors.New("its hashes do not match its root")
 	}
 	return h, err
 }

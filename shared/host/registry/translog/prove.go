@@ -99,7 +99,7 @@ func (l *Log) Consistency(ctx context.Context, from, to uint64) (c Consistency, 
 		return c, beyond("to", h.size, to)
 	}
 	if from > to {
-		return c, problem.Invalid("from", "at most "+strconv.FormatUint(to, 10)+", where it ends", strconv.FormatUint(from, 10))
+		return c, problem.Invalid("from", "at most "+strconv.FormatUint(to, 10)+", the value of to", strconv.FormatUint(from, 10))
 	}
 	nodes, err := proof.Consistency(from, to)
 	if err != nil {
@@ -160,7 +160,7 @@ func (l *Log) rows(ctx context.Context, seq uint64, n int) ([]identity.Hash, err
 		}
 	}
 	if len(leaves) == 0 {
-		return nil, problem.New(problem.Damaged, "event %d is sealed, and gone", seq)
+		return nil, problem.New(problem.Damaged, "event %d is sealed but missing", seq)
 	}
 	return leaves, nil
 }

@@ -44,7 +44,7 @@ func (l *Log) Seal(ctx context.Context) (s SealResult, err error) {
 			return s, err
 		}
 		if before.version > 0 && before.host != signer.ID() {
-			return s, problem.New(problem.Damaged, "the log is host %s's, this host is %s: a log has one key", before.host, signer.ID())
+			return s, problem.New(problem.Damaged, "the log belongs to host %s, but this host is %s; only one host can seal a log", before.host, signer.ID())
 		}
 		s = SealResult{Checkpoint{signer.ID(), before.size, before.root}, s.Added, before.epochs}
 		after, epoch, err := l.grow(ctx, before)

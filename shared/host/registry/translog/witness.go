@@ -128,7 +128,7 @@ func cosignRefusal(err error) error {
 }
 
 func unknownWitnessError() error {
-	return problem.New(problem.Forbidden, "the note has no cosignature of a witness known here: a vacant that is registered, by the name %s<id>, or one that the host is configured with", witnessPrefix)
+	return problem.New(problem.Forbidden, "the note has no cosignature of a known witness: expected a registered vacant with the name %s<id>, or a witness in the host's configuration", witnessPrefix)
 }
 
 func (l *Log) witnesses(ctx context.Context, c Checkpoint, n *note.Note) ([]storedWitness, error) {

@@ -143,7 +143,7 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 		{"too many requests", []string{fails("rate_limit_error")}, problem.SubstrateBusy, false},
 		{"a wrong request", []string{fails("invalid_request_error")}, problem.SubstrateMisconfigured, false},
 		{"a pause", []string{begin, ended("pause_turn")}, problem.SubstrateMisconfigured, true},
-		{"a call of no tool", []string{begin, ended("tool_use")}, problem.SubstrateMisconfigured, true},
+		{"a tool call reason without a call", []string{begin, ended("tool_use")}, problem.SubstrateMisconfigured, true},
 		{"arguments without a call", []string{begin, open, delta(0, "input_json_delta", "partial_json", "{")}, problem.SubstrateMisconfigured, true},
 		{"no JSON", []string{begin, "data: {\n\n"}, problem.SubstrateMisconfigured, false},
 		{"another form", []string{"data: {\"type\":7}\n\n"}, problem.SubstrateMisconfigured, false},

@@ -78,7 +78,7 @@ func ConvertError(ctx context.Context, err error) error {
 		// The AWS account must subscribe to third-party models in AWS Marketplace or describe its use
 		// case. The host's Lambda functions have no permission for either.
 		case strings.Contains(api.ErrorMessage(), "aws-marketplace:"), strings.Contains(api.ErrorMessage(), "use case details"):
-			cause = problem.New(problem.SubstrateMisconfigured, "the AWS account has never called this model: call it once in the console of Bedrock, which accepts its terms")
+			cause = problem.New(problem.SubstrateMisconfigured, "the AWS account has not accepted the model's terms: call the model once in the console of Bedrock to accept them")
 		}
 		return substrate.AnswerError(answer.HTTPStatusCode(), answer.Response.Header, body, cause)
 	case errors.As(err, &api): // error within a stream
@@ -93,7 +93,7 @@ const modelError = "ModelErrorException"
 func withinStream(code string) error {
 	switch code {
 	case "ThrottlingException", "throttlingException":
-		return problem.New(problem.SubstrateBusy, "the model takes no more requests for now")
+		return problem.New(problem.SubstrateBusy, "the model is temporarily throttled")
 	case "ValidationException", "validationException":
 		return problem.New(problem.SubstrateMisconfigured, "the model refuses the request")
 	}

@@ -284,7 +284,7 @@ func TestWhatIsNoAnswer(t *testing.T) {
 		{"a filter", stream(begin, text("I"), ended("content_filtered")), problem.SubstrateRefused, false},
 		{"a guardrail", stream(begin, text("I"), ended("guardrail_intervened")), problem.SubstrateRefused, false},
 		{"a reason of tomorrow", stream(begin, ended("pause")), problem.SubstrateMisconfigured, false},
-		{"a call of no tool", stream(begin, ended("tool_use")), problem.SubstrateMisconfigured, false},
+		{"a tool call reason without a call", stream(begin, ended("tool_use")), problem.SubstrateMisconfigured, false},
 		{"input without a call", stream(begin, text("x"), input(0, "{")), problem.SubstrateMisconfigured, false},
 		{"no end", stream(begin, text("x"), stop), problem.SubstrateUnavailable, false},
 		{"a malformed frame", stream(begin, string(broken)), problem.SubstrateUnavailable, false},
@@ -296,7 +296,7 @@ func TestWhatIsNoAnswer(t *testing.T) {
 		t.Run(tt.what, func(t *testing.T) {
 			_, err := substrate.ReadAnswer(serve(t, tt.answer).Infer(t.Context(), substratetest.Question()))
 			if !problem.Is(err, tt.want) {
-				t.Errorf("Fold() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
+				t.Errorf("ReadAnswer() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
 			}
 			if first := strings.Contains(tt.what, " that the account never") || strings.Contains(tt.what, "use case"); first != strings.Contains(err.Error(), "console of Bedrock") {
 				t.Errorf("Fold() = %v; names the console: %t, want %t", err, !first, first)

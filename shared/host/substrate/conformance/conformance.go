@@ -109,7 +109,7 @@ var behaviours = []behaviour{
 	{prefix: "tck-stream-chunked", says: "done", takes: moment, chunks: chunked},
 	{prefix: "tck-long-running", says: "done", takes: long, chunks: artifact(text("Long running result"))},
 	{prefix: "tck-cancel", says: "done", takes: 4 * long},
-	{prefix: "tck-task-failure", failure: "the task failed as it was told to"},
+	{prefix: "tck-task-failure", failure: "the task failed as requested"},
 	{prefix: "test-resubscribe-message-id", says: "done", takes: long},
 }
 

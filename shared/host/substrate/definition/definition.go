@@ -202,7 +202,7 @@ func (a *Agent) checkMembers() error {
 		}
 		for i, s := range list.is {
 			if canon.IsBlank(s) || len(s) > maxText || slices.Contains(list.is[:i], s) {
-				return problem.Invalid(fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("a text of 1 to %d bytes that is not there yet", maxText), clip(s))
+				return problem.Invalid(fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("a unique text of 1 to %d bytes", maxText), clip(s))
 			}
 		}
 	}
@@ -314,7 +314,7 @@ func (a *Agent) Check() error {
 		case a.Model != "" || a.BaseURL != "":
 			return problem.Invalid("tier", "no tier together with model or base_url", string(a.Tier))
 		case !(substrate.Spec{Kind: a.Provider}).IsPaid():
-			return problem.Invalid("provider", "anthropic, bedrock, gemini, mistral or openai beside a tier", clip(a.Provider))
+			return problem.Invalid("provider", "anthropic, bedrock, gemini, mistral or openai together with a tier", clip(a.Provider))
 		case !a.Tier.IsValid():
 			return problem.Invalid("tier", "HIGH, MEDIUM or LOW", clip(string(a.Tier)))
 		}
@@ -330,7 +330,7 @@ func (a *Agent) Check() error {
 	other, ok := a.Fallback()
 	for _, s := range []substrate.Spec{spec, other} {
 		if (ok || s != other) && !a.allows(s) {
-			return problem.Invalid("allow", "the substrate that answers among them, as "+s.Kind, strings.Join(a.Allow, ", "))
+			return problem.Invalid("allow", "a list that includes the agent's own substrate, for example "+s.Kind, strings.Join(a.Allow, ", "))
 		}
 	}
 	for _, only := range []struct {
@@ -356,7 +356,7 @@ func (a *Agent) Check() error {
 		return problem.Invalid("effort", "none, because mistral has no such setting", string(a.Effort))
 	}
 	if other := providerOfModel(a.FallbackModel); a.Provider == "" && a.BaseURL == "" && ok && other != spec.Kind && other != substrate.KindOllama {
-		return problem.Invalid("fallback_model", "a model of "+spec.Kind+", which has the model", clip(a.FallbackModel))
+		return problem.Invalid("fallback_model", "a model of "+spec.Kind+", the provider of model", clip(a.FallbackModel))
 	}
 	if n := len(a.Blob()); n > MaxBlob {
 		return &problem.Error{Kind: problem.TooLarge, Field: "agent", Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: strconv.Itoa(n)}
@@ -376,7 +376,7 @@ func (a *Agent) checkInput(spec substrate.Spec) error {
 		case !mediaType.MatchString(media):
 			return problem.Invalid(field, "a media type in lower case without parameters, such as image/png", clip(media))
 		case !spec.AcceptsMedia(media):
-			return problem.Invalid(field, "what "+spec.Kind+" can read: "+can, clip(media))
+			return problem.Invalid(field, "a type that "+spec.Kind+" can read: "+can, clip(media))
 		}
 	}
 	return nil
@@ -493,7 +493,7 @@ func (a *Agent) specOf(model string) (s substrate.Spec, err error) {
 	}{{"base_url", a.BaseURL, wanted.url, may.url}, {"model", model, wanted.model, may.model}} {
 		switch {
 		case setting.wanted && setting.value == "":
-			return s, problem.Invalid(setting.field, "one for the provider "+clip(s.Kind), "none")
+			return s, problem.Invalid(setting.field, "a value for the provider "+clip(s.Kind), "none")
 		case !setting.wanted && !setting.may && setting.value != "":
 			return s, problem.Invalid(setting.field, "none for the provider "+clip(s.Kind), clip(setting.value))
 		}

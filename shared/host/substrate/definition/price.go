@@ -51,5 +51,5 @@ func (a *Agent) priceOf(tenant string, t *models.Table, field string, s substrat
 	case tenant == "":
 		return p, problem.Invalid("price", "a price, because the host's table of models has none for "+s.String()+": set price: IN/OUT in the agent, or run vacancy models set FILE", "none")
 	}
-	return p, problem.Invalid(field, "a model in the host's table of models, because the operator pays for it: the operator adds it with vacancy models set FILE", s.String())
+	return p, problem.Invalid(field, "a model in the host's table of models, because the operator pays for it; the operator can add a model with vacancy models set FILE", s.String())
 }

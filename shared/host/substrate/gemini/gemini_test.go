@@ -139,7 +139,7 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			if _, err := substrate.ReadAnswer(serve(t, tt.events...).Infer(t.Context(), substratetest.Question())); !problem.Is(err, tt.want) {
-				t.Errorf("Fold() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
+				t.Errorf("ReadAnswer() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
 			}
 		})
 	}

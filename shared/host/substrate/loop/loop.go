@@ -120,7 +120,7 @@ func (o Offer) AllowedFor(a *definition.Agent) Offer {
 	left.LeftOut.Tools = slices.Clone(o.LeftOut.Tools)
 	for _, t := range o.Tools {
 		if slices.ContainsFunc(left.Tools, func(other Tool) bool { return other.Name == t.Name }) {
-			left.LeftOut.Add(call.OmittedTool{Name: SanitizeName(t.Name), Reason: "another tool has this name", Change: "another name at one of the two"})
+			left.LeftOut.Add(call.OmittedTool{Name: SanitizeName(t.Name), Reason: "another tool has this name", Change: "a different name for one of the two tools"})
 			continue
 		}
 		if no := refuse(a, t.Name, &t, anyFile(t.Name)); no != nil {
@@ -316,7 +316,7 @@ func (r *run) answer(ctx context.Context) (substrate.FinishReason, error) {
 				return a.Reason, r.emit(substrate.Text(document))
 			}
 			if repaired || r.request.MustAnswer {
-				err := &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model", Want: "a JSON document, as its agent's output_format says", Got: "another text"}
+				err := &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model", Want: "a JSON document, because the agent's output_format is json", Got: "another text"}
 				return "", substrate.AnswerError(http.StatusOK, nil, r.Secret.Hide([]byte(a.Text)), err)
 			}
 			repaired = true

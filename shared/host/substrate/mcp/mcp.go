@@ -138,7 +138,7 @@ func tooMany(name string) call.OmittedTool {
 }
 
 func rest(server, reason string) call.OmittedTool {
-	return call.OmittedTool{Name: loop.SanitizeName(wholeName(server, "")) + "*", Reason: "the rest of the server's list is not read: " + reason, Change: "a shorter list at the server"}
+	return call.OmittedTool{Name: loop.SanitizeName(wholeName(server, "")) + "*", Reason: "the remaining tools of the server were not read: " + reason, Change: "a shorter list at the server"}
 }
 
 // session is a session with a server, and the failures of its requests.

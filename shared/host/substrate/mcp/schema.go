@@ -107,7 +107,7 @@ func encodeSchema(r *schemaReader) (json.RawMessage, error) {
 	}
 	for _, name := range []string{"oneOf", "anyOf", "allOf", "enum", "not"} {
 		if object[name] != nil {
-			return nil, problem.Invalid("inputSchema", "no "+name+" beside its type", "one")
+			return nil, problem.Invalid("inputSchema", "no "+name+" next to its type", "one")
 		}
 	}
 	schema, err := json.Marshal(object)
@@ -169,7 +169,7 @@ var (
 )
 
 // errInline means that the references of a schema cannot be replaced with their targets.
-var errInline = errors.New("a reference stays")
+var errInline = errors.New("a reference cannot be replaced with its target")
 
 // schemaReader converts a tool's schema with all schemas in it.
 type schemaReader struct {
@@ -185,7 +185,7 @@ func (r *schemaReader) read(node any, path string, open []string) (any, error) {
 		if r.inlines {
 			return nil, errInline
 		}
-		return nil, problem.Invalid(path, fmt.Sprintf("at most %d schemas in all", maxNodes), "more")
+		return nil, problem.Invalid(path, fmt.Sprintf("at most %d schemas in total", maxNodes), "more")
 	}
 	object, ok := node.(map[string]any)
 	if !ok {

@@ -134,7 +134,7 @@ func (s *scene) event(ctx context.Context, line string) (substrate.Event, error)
 		return nil, nil
 	case "fail":
 		if kind, ok := failures[rest]; ok {
-			return nil, &call.AgentError{Status: statuses[kind], Err: problem.New(kind, "the script fails")}
+			return nil, &call.AgentError{Status: statuses[kind], Err: problem.New(kind, "the script contains a fail line")}
 		}
 	}
 	return nil, wrong(line)

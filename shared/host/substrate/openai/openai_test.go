@@ -185,7 +185,7 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 	}{
 		{"a refusal", []string{chunk(map[string]any{"refusal": "I will not"}, nil), done}, problem.SubstrateRefused},
 		{"a filter", []string{text, chunk(map[string]any{}, "content_filter"), done}, problem.SubstrateRefused},
-		{"a call of no tool", []string{chunk(map[string]any{}, "tool_calls"), done}, problem.SubstrateMisconfigured},
+		{"a tool call reason without a call", []string{chunk(map[string]any{}, "tool_calls"), done}, problem.SubstrateMisconfigured},
 		{"an error in the middle", []string{text, "data: {\"error\":{\"message\":\"out of memory\"}}\n\n"}, problem.SubstrateUnavailable},
 		{"no JSON", []string{text, "data: {\n\n"}, problem.SubstrateMisconfigured},
 		{"another form", []string{"data: {\"choices\":7}\n\n", done}, problem.SubstrateMisconfigured},
@@ -195,7 +195,7 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 		t.Run(tt.what, func(t *testing.T) {
 			_, err := substrate.ReadAnswer(model().Serve(t, substratetest.Stream(tt.lines...)).Infer(t.Context(), substratetest.Question()))
 			if !problem.Is(err, tt.want) {
-				t.Errorf("Fold() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
+				t.Errorf("ReadAnswer() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
 			}
 		})
 	}

@@ -141,7 +141,7 @@ func (d *Delegation) check(prefix string, follows bool) error {
 	for _, name := range placeholders(d.Task) {
 		switch {
 		case name == "previous" && !follows:
-			return problem.Invalid(prefix+"task", "{previous} only where one delegation follows another", "the first, or parallel: true")
+			return problem.Invalid(prefix+"task", "{previous} only in a sequential plan, after the first delegation", "the first delegation, or parallel: true")
 		case name != "previous" && name != "input":
 			return problem.Invalid(prefix+"task", "{input} or {previous}", "{"+name+"}")
 		}
@@ -161,7 +161,7 @@ func (a *Aggregate) check() error {
 			return problem.AtPath("aggregate", err)
 		}
 		if spec.Kind == Kind {
-			return problem.Invalid("aggregate.substrate", "one that reads the answers itself", Kind)
+			return problem.Invalid("aggregate.substrate", "a substrate that reads the answers itself", Kind)
 		}
 		if err := canon.CheckSignedText("aggregate.substrate", a.Substrate); err != nil {
 			return err

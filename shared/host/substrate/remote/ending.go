@@ -43,7 +43,7 @@ func (e *Ending) AddText(text string) []substrate.Event {
 
 func (e *Ending) AddCall(c substrate.ToolCall) error {
 	if len(e.Calls) == maxCalls {
-		return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: calls of tools", Want: fmt.Sprintf("at most %d", maxCalls), Got: "more"}
+		return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "tool calls of the model's answer", Want: fmt.Sprintf("at most %d", maxCalls), Got: "more"}
 	}
 	e.Calls = append(e.Calls, c)
 	return nil
@@ -146,9 +146,9 @@ func (e *Ending) End(closed bool) (events []substrate.Event, err error) {
 	case e.why == substrate.Stop || e.spoke:
 		return []substrate.Event{substrate.Stop}, nil
 	case e.why == substrate.Called:
-		return nil, problem.New(problem.SubstrateMisconfigured, "the model calls a tool and names none")
+		return nil, problem.New(problem.SubstrateMisconfigured, "the model's answer ends with a tool call, but contains none")
 	}
-	return nil, &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the model: reason to end", Want: "a known one, or some text", Got: fmt.Sprintf("%.40q", string(e.reason))}
+	return nil, &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "finish reason of the model's answer", Want: "a known reason, or an answer with text", Got: fmt.Sprintf("%.40q", string(e.reason))}
 }
 
 func IsObject(arguments string) bool {

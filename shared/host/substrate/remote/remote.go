@@ -280,7 +280,7 @@ func ArgumentsObject(arguments string) json.RawMessage {
 }
 
 func UnreadableError() error {
-	return problem.New(problem.SubstrateMisconfigured, "the model's answer is not a stream of its provider's form")
+	return problem.New(problem.SubstrateMisconfigured, "the model's answer does not have the format of its provider")
 }
 
 // findError returns the error that an event contains. It recognizes the forms of all providers,

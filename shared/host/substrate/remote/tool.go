@@ -28,7 +28,7 @@ func NameTool(r *substrate.Request, message string, err error) error {
 		return err
 	}
 	named := *agent
-	named.Err = problem.New(problem.AsError(err).Kind, "%s, which names the tool %s: its schema may be one that this model refuses; disallowed_tools leaves the tool out", problem.AsError(err).Text(), name)
+	named.Err = problem.New(problem.AsError(err).Kind, "%s, which names the tool %s: the model may not accept the schema of the tool; add the tool to disallowed_tools to omit it", problem.AsError(err).Text(), name)
 	return &named
 }
 

@@ -73,7 +73,7 @@ func (r *Resources) CheckAgent(a *definition.Agent) error {
 		return err
 	}
 	if len(a.MCPServers) > 0 && r.Servers == nil && r.Thinker == nil {
-		return problem.Invalid("mcp_servers", "none, as this host reaches no MCP servers", "some")
+		return problem.Invalid("mcp_servers", "none, because this host cannot reach MCP servers", "some")
 	}
 	if other, ok := a.Fallback(); ok {
 		_, err = r.Substrates.Open(other)
@@ -93,7 +93,7 @@ func (r *Resources) CheckPlan(p *plan.Plan) error {
 
 func (r *Resources) Combiner(p *plan.Plan) (substrate.Substrate, error) {
 	if p.Aggregate.How != plan.BySubstrate {
-		return nil, problem.New(problem.NotFound, "it combines by no substrate")
+		return nil, problem.New(problem.NotFound, "the plan does not combine its answers with a substrate")
 	}
 	spec, err := substrate.Parse(p.Aggregate.Substrate)
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *Resources) Combiner(p *plan.Plan) (substrate.Substrate, error) {
 	s, err := r.Substrates.Open(spec)
 	if err == nil && (spec.IsPaid() || spec.Kind == substrate.KindLambda) {
 		// A plan has neither a secret nor a budget, and cannot use a tenant's functions.
-		err = problem.Invalid("substrate", "one that needs no secret and is free, or a child with an agent that has one", clip(spec.Kind))
+		err = problem.Invalid("substrate", "a free substrate without a secret, or a child whose agent has the secret", clip(spec.Kind))
 	}
 	return s, err
 }
@@ -166,7 +166,7 @@ func (r *Resources) CheckFunction(owner string, a *definition.Agent) error {
 	if err != nil || spec.Kind != substrate.KindLambda || slices.Contains(r.Functions[owner], spec.Argument) {
 		return err
 	}
-	return problem.New(problem.Forbidden, "function %.160s is not among the tenant's (context value tenantFunctions)", spec.Argument)
+	return problem.New(problem.Forbidden, "function %.160s is not one of the tenant's functions (context value tenantFunctions)", spec.Argument)
 }
 
 func (r *Resources) checkSecret(ctx context.Context, tenant string, a *definition.Agent) error {

@@ -72,17 +72,17 @@ func Stream(events ...string) http.HandlerFunc {
 func (m Model) Run(t *testing.T) {
 	Run(t, func(t testing.TB, s Script) substrate.Substrate { return m.Serve(t, m.play(s)) })
 	answers := Stream(m.Begin, m.Text("back"), m.Ends(m.Stop))
-	t.Run("a server that is starting again", func(t *testing.T) {
+	t.Run("a server that is restarting", func(t *testing.T) {
 		TestRestart(t, answers, func(url string) (substrate.Substrate, error) { return m.Open(t, url), nil })
 	})
 	t.Run("requests", func(t *testing.T) {
 		TestRequests(t, answers, func(h http.HandlerFunc) substrate.Substrate { return m.Serve(t, h) })
 	})
-	t.Run("when to come again", m.after)
-	t.Run("a server that repeats its secret", m.repeats)
+	t.Run("Retry-After", m.after)
+	t.Run("a server that returns the secret", m.repeats)
 	t.Run("the guard", m.proveGuard)
 	t.Run("wrong arguments", m.arguments)
-	t.Run("oddities", func(t *testing.T) { m.Oddities(t, m.Serve) })
+	t.Run("unusual replies", func(t *testing.T) { m.Oddities(t, m.Serve) })
 	for what, events := range map[string][]string{
 		"a model that never ends": slices.Repeat([]string{m.Text(strings.Repeat("x", 100))}, 60_000),
 		"an event of 50 MB":       {"data: " + strings.Repeat("x", 50<<20)},
@@ -90,7 +90,7 @@ func (m Model) Run(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			_, err := substrate.ReadAnswer(m.Serve(t, Stream(append([]string{m.Begin}, events...)...)).Infer(t.Context(), Question()))
 			if !problem.Is(err, problem.SubstrateTooLarge) {
-				t.Errorf("Fold() = %v, want it too large", err)
+				t.Errorf("ReadAnswer() = %v, want it too large", err)
 			}
 		})
 	}
@@ -197,7 +197,7 @@ func (m Model) after(t *testing.T) {
 	})
 	_, err := substrate.ReadAnswer(s.Infer(t.Context(), Question()))
 	if agent := new(call.AgentError); !errors.As(err, &agent) || agent.After != 3*time.Second {
-		t.Errorf("Fold() = %v, asked to wait %v, want 3s", err, agent.After)
+		t.Errorf("ReadAnswer() = %v, wait %v, want 3s", err, agent.After)
 	}
 }
 
@@ -215,7 +215,7 @@ func (m Model) repeats(t *testing.T) {
 		_, err := substrate.ReadAnswer(s.Infer(t.Context(), Question()))
 		agent := new(call.AgentError)
 		if !errors.As(err, &agent) || !strings.Contains(agent.Body, "no such key") {
-			t.Fatalf("status %d: Fold() = %v and %q, want what the server said", status, err, agent.Body)
+			t.Fatalf("status %d: ReadAnswer() = %v with body %q, want the server's error", status, err, agent.Body)
 		}
 		if output := fmt.Sprintf("%v %+v %s", err, err, agent.Body); strings.Contains(output, secret) {
 			t.Errorf("status %d: the secret is shown: %s", status, output)

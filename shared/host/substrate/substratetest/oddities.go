@@ -85,8 +85,8 @@ func (w Wire) table() []odd {
 		{what: "calls from index 7", body: w.Begin + whole(7, "a") + whole(3, "b") + w.Ends(w.Called), want: answer("", substrate.Called, look("a"), look("b"))},
 		{what: "calls in an answer that stops", body: w.Begin + whole(0, "a") + w.Ends(w.Stop), want: answer("", substrate.Called, look("a"))},
 		{what: "a text that is cut off", body: hm + w.Ends(w.Length), want: answer("hm", substrate.Length)},
-		{what: "nothing that is cut off", body: w.Begin + w.Ends(w.Length), fails: problem.SubstrateMisconfigured},
-		{what: "nothing that stops", body: w.Begin + w.Ends(w.Stop), fails: problem.SubstrateUnavailable},
+		{what: "an empty answer that is cut off", body: w.Begin + w.Ends(w.Length), fails: problem.SubstrateMisconfigured},
+		{what: "an empty answer that stops", body: w.Begin + w.Ends(w.Stop), fails: problem.SubstrateUnavailable},
 		{what: "blanks that stop", body: w.Begin + w.Text("\n\n") + w.Ends(w.Stop), fails: problem.SubstrateUnavailable},
 		{what: "blanks before a text", body: w.Begin + w.Text("\n") + w.Text(" ") + w.Text("hm") + w.Text("\n") + w.Ends(w.Stop), want: answer("\n hm\n", substrate.Stop)},
 		{what: "an unknown end", body: hm + w.Ends("eos"), want: answer("hm", substrate.Unknown)},
@@ -119,7 +119,7 @@ func (w Wire) table() []odd {
 	}
 	oddities = append(oddities, odd{what: "a document among words", body: w.Begin + w.Text(`It is {"a":1}`) + w.Ends(w.Stop), json: true, fails: problem.SubstrateMisconfigured, says: `It is {"a":1}`})
 	if w.Called != w.Stop {
-		oddities = append(oddities, odd{what: "a call of no tool", body: w.Begin + w.Ends(w.Called), fails: problem.SubstrateMisconfigured})
+		oddities = append(oddities, odd{what: "a tool call reason without a call", body: w.Begin + w.Ends(w.Called), fails: problem.SubstrateMisconfigured})
 	}
 	for what, body := range map[string]string{
 		"a text without a reason to end":       hm + w.Ends(""),
@@ -143,8 +143,8 @@ func (w Wire) table() []odd {
 		"an error in a field of the stream":     "error: " + `{"code":500,"message":"out of memory"}` + "\n\n",
 		"an error by its object":                sent(`{"object":"error","message":"out of memory"}`),
 		"an error by its type":                  sent(`{"type":"error","message":"out of memory"}`),
-		"an error of a member":                  sent(`{"error":{"message":"out of memory"}}`),
-		"an error of a text":                    sent(`{"error":"out of memory"}`),
+		"an error in a member":                  sent(`{"error":{"message":"out of memory"}}`),
+		"an error that is a string":             sent(`{"error":"out of memory"}`),
 		"an error by the event's name":          "event: error\n" + sent(`{"message":"out of memory"}`),
 		"an error by the event's name, no JSON": "event: error\n" + sent("out of memory"),
 	} {
@@ -156,8 +156,8 @@ func (w Wire) table() []odd {
 	return append(oddities,
 		odd{what: "an error of vLLM with a status", body: hm + sent(`{"object":"error","message":"too many","code":429}`), fails: problem.SubstrateBusy, says: "too many"},
 		odd{what: "an error after the end", body: hm + strings.TrimSuffix(w.Ends(w.Stop), sent("[DONE]")) + sent(`{"error":"out of memory"}`), want: answer("hm", substrate.Stop)},
-		odd{what: "no JSON in the middle", body: hm + sent("{") + w.Ends(w.Stop), fails: problem.SubstrateMisconfigured, says: "{"},
-		odd{what: "no JSON after the end", body: hm + strings.TrimSuffix(w.Ends(w.Stop), "data: [DONE]\n\n") + sent("{"), want: answer("hm", substrate.Stop)},
+		odd{what: "invalid JSON in the middle", body: hm + sent("{") + w.Ends(w.Stop), fails: problem.SubstrateMisconfigured, says: "{"},
+		odd{what: "invalid JSON after the end", body: hm + strings.TrimSuffix(w.Ends(w.Stop), "data: [DONE]\n\n") + sent("{"), want: answer("hm", substrate.Stop)},
 		odd{what: "an error in the middle", body: hm + sent(`{"type":"error","error":{"message":"out of memory"}}`), fails: problem.SubstrateUnavailable, says: "out of memory"},
 		odd{what: "an error with a status", body: w.Begin + sent(`{"type":"error","error":{"message":"too many","code":"429"}}`), fails: problem.SubstrateBusy, says: "too many"},
 		odd{what: "an error of another form", body: w.Begin + sent(`{"type":"error","error":"out of memory"}`), fails: problem.SubstrateUnavailable, says: "out of memory"},
@@ -220,7 +220,7 @@ func (w Wire) Oddities(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 			}
 			got.Usage = nil
 			if diff := cmp.Diff(o.want, got); err == nil && o.fails != 0 || err != nil && !problem.Is(err, o.fails) || diff != "" {
-				t.Errorf("Fold() = %v, want a failure %s (-want +got):\n%s", err, o.fails, diff)
+				t.Errorf("ReadAnswer() = %v, want failure %s (-want +got):\n%s", err, o.fails, diff)
 			}
 			if agent := new(call.AgentError); o.says != "" && (!errors.As(err, &agent) || !strings.Contains(agent.Body, o.says)) {
 				t.Errorf("the operator sees %q, want %q", agent.Body, o.says)
@@ -245,7 +245,7 @@ func (w Wire) Oddities(t *testing.T, serve func(testing.TB, http.HandlerFunc) su
 				}
 			})
 			if err != nil || a.Text != "x" || !told {
-				t.Errorf("%s tokens: %+v, %v, told: %t; want x and a report of %d", n, a, err, told, in)
+				t.Errorf("%s tokens: %+v, %v, reported: %t; want x and a report of %d", n, a, err, told, in)
 			}
 		}
 	})
@@ -342,8 +342,8 @@ func (w Wire) members(t *testing.T, events []string, want substrate.Answer, read
 	for index, e := range events {
 		w.edit(e, func(v any) any {
 			for _, path := range paths(v) {
-				check(index, path, "taken away", func(o map[string]any, key string) { delete(o, key) })
-				check(index, path, "with another beside it", func(o map[string]any, _ string) { o["of_tomorrow"] = map[string]any{"x": []int{1}} })
+				check(index, path, "removed", func(o map[string]any, key string) { delete(o, key) })
+				check(index, path, "with an additional member", func(o map[string]any, _ string) { o["of_tomorrow"] = map[string]any{"x": []int{1}} })
 				if w.Edit != nil {
 					continue // the library parses the values
 				}

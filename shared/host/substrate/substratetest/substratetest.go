@@ -40,7 +40,7 @@ func Run(t *testing.T, play Play) {
 	t.Run("kinds of failures", func(t *testing.T) { failures(t, play) })
 	t.Run("end of the context", func(t *testing.T) { ends(t, play) })
 	t.Run("a consumer that stops", func(t *testing.T) { stops(t, play) })
-	t.Run("at once", func(t *testing.T) { together(t, play) })
+	t.Run("concurrent use", func(t *testing.T) { together(t, play) })
 }
 
 // events reads all events and checks that they are valid.
@@ -52,7 +52,7 @@ func events(ctx context.Context, t testing.TB, s substrate.Substrate) (eventList
 		case failure != nil || done:
 			t.Errorf("event %v, %v after the last", e, err)
 		case err != nil && e != nil:
-			t.Errorf("event %v beside the error %v", e, err)
+			t.Errorf("event %v together with the error %v", e, err)
 		case err != nil:
 			failure = err
 			continue
@@ -68,7 +68,7 @@ func events(ctx context.Context, t testing.TB, s substrate.Substrate) (eventList
 		eventList = append(eventList, e)
 	}
 	if failure == nil && !done {
-		t.Error("the events end without Done")
+		t.Error("the events end without a FinishReason")
 	}
 	return eventList, failure
 }
@@ -81,11 +81,11 @@ func answers(t *testing.T, play Play) {
 		}
 		got, err := substrate.ReadAnswer(s.Infer(t.Context(), Question()))
 		if err != nil || got.Text != want || got.Reason != substrate.Stop {
-			t.Errorf("Fold() = %d bytes, %q, %v; want the %d bytes", len(got.Text), got.Reason, err, len(want))
+			t.Errorf("ReadAnswer() = %d bytes, %q, %v; want %d bytes", len(got.Text), got.Reason, err, len(want))
 		}
 	}
 	if a, err := substrate.ReadAnswer(play(t, Script{}).Infer(t.Context(), Question())); !problem.Is(err, problem.SubstrateUnavailable) {
-		t.Errorf("Fold() of an empty answer = %+v, %v, want that it returned nothing", a, err)
+		t.Errorf("ReadAnswer() of an empty answer = %+v, %v, want unavailable", a, err)
 	}
 }
 
@@ -111,11 +111,11 @@ func failures(t *testing.T, play Play) {
 		t.Run(tt.what, func(t *testing.T) {
 			_, err := substrate.ReadAnswer(play(t, tt.s).Infer(t.Context(), Question()))
 			if !problem.Is(err, tt.want) {
-				t.Fatalf("Fold() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
+				t.Fatalf("ReadAnswer() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
 			}
 			agent := new(call.AgentError)
 			if told := errors.As(err, &agent); tt.s.Status >= 400 && (!told || agent.Status != tt.s.Status || tt.s.Text != "" && agent.Body == "") {
-				t.Errorf("the operator is told status %d and %q, want %d and what it answered", agent.Status, agent.Body, tt.s.Status)
+				t.Errorf("the operator sees status %d and body %q, want status %d and the server's body", agent.Status, agent.Body, tt.s.Status)
 			}
 			if text := problem.AsError(err).Error() + agent.Body; strings.Contains(text, secret) {
 				t.Errorf("the secret is shown: %s", text)
@@ -154,7 +154,7 @@ func together(t *testing.T, play Play) {
 	for range 16 {
 		wg.Go(func() {
 			if got, err := substrate.ReadAnswer(s.Infer(t.Context(), Question())); err != nil || got.Text != "42" {
-				t.Errorf("Fold() = %q, %v", got.Text, err)
+				t.Errorf("ReadAnswer() = %q, %v", got.Text, err)
 			}
 		})
 	}
@@ -186,7 +186,7 @@ func TestRestart(t *testing.T, agent http.HandlerFunc, open func(url string) (su
 		defer close(started)
 		l, err := net.Listen("tcp", address)
 		if err != nil {
-			t.Errorf("the agent's port was taken meanwhile: %v", err)
+			t.Errorf("another process has taken the agent's port: %v", err)
 			return
 		}
 		go func() { _ = server.Serve(l) }()
@@ -194,6 +194,6 @@ func TestRestart(t *testing.T, agent http.HandlerFunc, open func(url string) (su
 	got, err := substrate.ReadAnswer(s.Infer(t.Context(), Question()))
 	<-started
 	if got.Text != "back" || err != nil || requests.Load() != 1 {
-		t.Errorf("Fold() = %q, %v, after %d requests; want the answer after one", got.Text, err, requests.Load())
+		t.Errorf("ReadAnswer() = %q, %v after %d requests, want the answer after one", got.Text, err, requests.Load())
 	}
 }

@@ -91,7 +91,7 @@ func (c *client) lines(ctx context.Context, r request) iter.Seq2[*line, error] {
 				if err == io.EOF {
 					err = io.ErrUnexpectedEOF
 				}
-				yield(nil, problem.Wrap(problem.SubstrateUnavailable, err, "the function that asks models ended before its answer was complete"))
+				yield(nil, problem.Wrap(problem.SubstrateUnavailable, err, "the function that calls models ended before its answer was complete"))
 				return
 			}
 			switch {

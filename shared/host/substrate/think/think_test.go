@@ -243,7 +243,7 @@ func TestRequestsOfAnotherFormAreRefused(t *testing.T) {
 		{`{"op":"turn"}`, "vacant: expected the id of a vacant"},
 		{`{"op":"turn","vacant":"` + id + `"}`, "turns: expected at least one"},
 		{`{"op":"turn","vacant":"` + id + `","turns":[{"role":"system","text":"x"}]}`, "turns[0].role: expected caller, agent or tools"},
-		{`{"op":"turn","vacant":"` + id + `","turns":[{"role":"agent","text":"x"}]}`, "turns: expected at least one, the last not the agent's"},
+		{`{"op":"turn","vacant":"` + id + `","turns":[{"role":"agent","text":"x"}]}`, "turns: expected at least one turn, of which the last is not the agent's"},
 		{`{"op":"turn","vacant":"` + id + `","id":"x","turns":[{"role":"caller","text":"x"}]}`, "id: expected 64 hex digits"},
 		{`{"op":"turn","vacant":"` + id + `","spent":-1}`, "numbers from 0"},
 		{`{"op":"spend","vacant":"` + id + `"}`, "op: expected turn, tools or use"},

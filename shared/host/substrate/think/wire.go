@@ -169,7 +169,7 @@ func (r *request) turn() (t Turn, err error) {
 		t.Request.Turns = append(t.Request.Turns, w)
 	}
 	if n := len(t.Request.Turns); n == 0 || t.Request.Turns[n-1].Role == substrate.Agent {
-		return t, problem.Invalid("turns", "at least one, the last not the agent's", fmt.Sprintf("%d", n))
+		return t, problem.Invalid("turns", "at least one turn, of which the last is not the agent's", fmt.Sprintf("%d", n))
 	}
 	for _, item := range r.Tools {
 		t.Request.Tools = append(t.Request.Tools, substrate.Tool{Name: item.Name, Description: item.Description, Schema: item.Schema})
@@ -181,13 +181,13 @@ func decode(data []byte) (r request, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&r); err != nil {
-		return r, problem.Wrap(problem.Malformed, err, "event: expected a request of this host's, got something else")
+		return r, problem.Wrap(problem.Malformed, err, "event: expected a request from this host, got something else")
 	}
 	switch {
 	case r.Vacant.IsZero():
 		return r, problem.Invalid("vacant", "the id of a vacant", "none")
 	case r.Version < 0 || r.Spent < 0 || r.Left != nil && *r.Left < 0:
-		return r, problem.Invalid("agent", "numbers from 0", "a negative one")
+		return r, problem.Invalid("agent", "no negative numbers", "a negative number")
 	}
 	return r, nil
 }

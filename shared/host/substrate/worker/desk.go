@@ -89,7 +89,7 @@ func New(c Config) *Desk {
 func (d *Desk) Drain() { d.drain.Do(func() { close(d.closing) }) }
 
 // Format prints only the type, for every verb.
-func (d *Desk) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "worker.Desk") }
+func (d *Desk) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "worker.Broker") }
 
 // Kinds returns the kind worker. Its argument is empty, or redo=1 if another worker may repeat a turn that a lost worker
 // had started.
@@ -129,7 +129,7 @@ func (d *Desk) now() time.Time { return d.Now().UTC() }
 func (d *Desk) newID() (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(d.Rand, b[:]); err != nil {
-		return "", problem.Wrap(problem.Unavailable, err, "no randomness")
+		return "", problem.Wrap(problem.Unavailable, err, "no random data")
 	}
 	binary.BigEndian.PutUint64(b[:], uint64(d.now().UnixMicro())<<8|uint64(b[7]))
 	return hex.EncodeToString(b[:]), nil

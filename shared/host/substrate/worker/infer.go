@@ -47,7 +47,7 @@ func (r *remote) offer(ctx context.Context, q *substrate.Request) (id string, t 
 	case err != nil && problem.AsError(err).Kind.IsFailure():
 		return "", t, err
 	case err != nil:
-		return "", t, problem.WithPlace(problem.SubstrateUnavailable, "its tenant", err)
+		return "", t, problem.WithPlace(problem.SubstrateUnavailable, "the vacant's tenant", err)
 	}
 	left := maxTime
 	if end, ok := ctx.Deadline(); ok {
@@ -66,11 +66,11 @@ func (r *remote) offer(ctx context.Context, q *substrate.Request) (id string, t 
 	})
 	switch {
 	case errors.Is(err, store.ErrTooLarge):
-		err = problem.Wrap(problem.SubstrateMisconfigured, err, "the question with its files and history has %d bytes, and a worker takes at most %d", len(question), store.MaxData)
+		err = problem.Wrap(problem.SubstrateMisconfigured, err, "the question with its files and history has %d bytes, and a worker accepts at most %d", len(question), store.MaxData)
 	case err != nil && ctx.Err() != nil:
 		err = substrate.EndedError(ctx, "the turn of a worker")
 	case err != nil:
-		err = problem.WithPlace(problem.SubstrateUnavailable, "its turn cannot be stored", err)
+		err = problem.WithPlace(problem.SubstrateUnavailable, "the turn of a worker cannot be stored", err)
 	}
 	r.wake(queueOf(t.Tenant, t.Test))
 	return id, t, err
@@ -131,7 +131,7 @@ func (s *supervisor) run(ctx context.Context) {
 		case ctx.Err() != nil:
 			done = s.fail(substrate.EndedError(ctx, "the turn of a worker"))
 		case problem.Is(err, problem.Damaged):
-			done = s.fail(problem.WithPlace(problem.SubstrateUnavailable, "its turn", err))
+			done = s.fail(problem.WithPlace(problem.SubstrateUnavailable, "the turn of a worker", err))
 		case err == nil:
 			done = s.follow(ctx, t, doc.Version)
 		}

@@ -114,7 +114,7 @@ func (d *Desk) Lease(ctx context.Context, w Worker, vacant *identity.ID, wait ti
 		case <-d.closing:
 			return nil, problem.New(problem.Unavailable, "the host is closing")
 		case <-ctx.Done():
-			return nil, problem.Wrap(problem.Canceled, ctx.Err(), "the worker does not wait any more")
+			return nil, problem.Wrap(problem.Canceled, ctx.Err(), "the worker has stopped waiting")
 		}
 	}
 }
@@ -321,9 +321,9 @@ func (e *Event) check(prefix string) error {
 	case !isTool && !hasText && e.Type != TypeStarted && e.Type != TypeAsks:
 		return invalid("type", "started, text, thought, asks or tool", fmt.Sprintf("%.40q", e.Type))
 	case hasText != (e.Text != ""):
-		return invalid("text", "a text beside the types text and thought only", fmt.Sprintf("%d bytes beside the type %s", len(e.Text), e.Type))
+		return invalid("text", "a text for the types text and thought, and no text for other types", fmt.Sprintf("%d bytes for the type %s", len(e.Text), e.Type))
 	case isTool != (e.Tool != nil):
-		return invalid("tool", "an object beside the type tool only", "one beside the type "+e.Type+", or none")
+		return invalid("tool", "an object for the type tool, and no object for other types", "one for the type "+e.Type+", or none")
 	case !isTool:
 		return nil
 	}
@@ -344,11 +344,11 @@ func (r *Result) check() error {
 	_, isKnown := failures[r.Failure]
 	switch {
 	case r.Error != "" && (r.Text != "" || r.State != ""):
-		return problem.Invalid("error", "none beside a text or a state", "one")
+		return problem.Invalid("error", "no error together with a text or a state", "one")
 	case len(r.Error) > maxError || !utf8.ValidString(r.Error):
 		return problem.Invalid("error", fmt.Sprintf("at most %d bytes", maxError), strconv.Itoa(len(r.Error)))
 	case r.Failure != "" && (r.Error == "" || !isKnown):
-		return problem.Invalid("failure", "unavailable, busy, refused or misconfigured, beside an error", fmt.Sprintf("%.40q", r.Failure))
+		return problem.Invalid("failure", "unavailable, busy, refused or misconfigured, together with an error", fmt.Sprintf("%.40q", r.Failure))
 	case r.State != "" && r.State != StateAsks:
 		return problem.Invalid("state", StateAsks+" or nothing", fmt.Sprintf("%.40q", r.State))
 	case len(r.Text) > substrate.MaxText:

@@ -375,9 +375,9 @@ func TestBadReportsAreRefused(t *testing.T) {
 		{0, text("x"), "batch: expected the next batch of the lease, 1, got 0"},
 		{2, text("x"), "batch: expected the next batch of the lease, 1, got 2"},
 		{1, worker.Event{Type: "cry"}, `events[0].type: expected started, text, thought, asks or tool, got "cry"`},
-		{1, text(""), "events[0].text: expected a text beside the types text and thought only, got 0 bytes beside the type text"},
-		{1, worker.Event{Type: worker.TypeStarted, Text: "x"}, "events[0].text: expected a text beside the types text and thought only, got 1 bytes beside the type started"},
-		{1, worker.Event{Type: worker.TypeTool}, "events[0].tool: expected an object beside the type tool only, got one beside the type tool, or none"},
+		{1, text(""), "events[0].text: expected a text for the types text and thought, and no text for other types, got 0 bytes beside the type text"},
+		{1, worker.Event{Type: worker.TypeStarted, Text: "x"}, "events[0].text: expected a text for the types text and thought, and no text for other types, got 1 bytes beside the type started"},
+		{1, worker.Event{Type: worker.TypeTool}, "events[0].tool: expected an object for the type tool, and no object for other types, got one for the type tool, or none"},
 		{1, tool(func(s *call.ToolStep) { s.Name = "" }), `events[0].tool: expected an id and a name of 1 to 128 bytes, got "1" and ""`},
 		{1, tool(func(s *call.ToolStep) { s.Outcome = "odd" }), `events[0].tool.outcome: expected ok, error, refused, timed out or nothing, got "odd"`},
 		{1, text(strings.Repeat("x", worker.MaxEvents)), "events: expected at most 20000 batches and 2097152 bytes for a turn"},
@@ -387,13 +387,13 @@ func TestBadReportsAreRefused(t *testing.T) {
 		}
 	}
 	for want, r := range map[string]worker.Result{
-		"error: expected none beside a text or a state, got one":                                       {Text: "x", Error: "y"},
-		`failure: expected unavailable, busy, refused or misconfigured, beside an error, got "odd"`:    {Error: "y", Failure: "odd"},
-		`failure: expected unavailable, busy, refused or misconfigured, beside an error, got "busy"`:   {Failure: "busy"},
-		`state: expected input-required or nothing, got "completed"`:                                   {State: "completed"},
-		fmt.Sprintf("text: expected at most %d bytes, got %d", substrate.MaxText, substrate.MaxText+1): {Text: strings.Repeat("x", substrate.MaxText+1)},
-		"usage: expected counts of 0 or more tokens, got -1, 0 and 0":                                  {Text: "x", Usage: &worker.Usage{In: -1}},
-		"error: expected at most 1000 bytes, got 1001":                                                 {Error: strings.Repeat("x", 1001)},
+		"error: expected no error together with a text or a state, got one":                                 {Text: "x", Error: "y"},
+		`failure: expected unavailable, busy, refused or misconfigured, together with an error, got "odd"`:  {Error: "y", Failure: "odd"},
+		`failure: expected unavailable, busy, refused or misconfigured, together with an error, got "busy"`: {Failure: "busy"},
+		`state: expected input-required or nothing, got "completed"`:                                        {State: "completed"},
+		fmt.Sprintf("text: expected at most %d bytes, got %d", substrate.MaxText, substrate.MaxText+1):      {Text: strings.Repeat("x", substrate.MaxText+1)},
+		"usage: expected counts of 0 or more tokens, got -1, 0 and 0":                                       {Text: "x", Usage: &worker.Usage{In: -1}},
+		"error: expected at most 1000 bytes, got 1001":                                                      {Error: strings.Repeat("x", 1001)},
 	} {
 		if err := f.Finish(t.Context(), acme, l.Lease, r); err == nil || problem.AsError(err).Text() != want {
 			t.Errorf("result = %v, want %s", err, want)

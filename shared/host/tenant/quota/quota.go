@@ -41,11 +41,11 @@ type row struct {
 }
 
 var table = []row{
-	{Vacants, 1000, "vacants, with children and reserved names", "delete vacants that are not used and use their names again"},
-	{Versions, 10_000, "versions of the agent of a vacant, and of its price", "create another vacant"},
-	{Megabytes, 1024, "megabytes of agents' versions and imported chains", "delete vacants that are not used"},
-	{Keys, 1000, "keys that can be used", "revoke keys that are not used"},
-	{Links, 1000, "links of callers", "end links that are not used"},
+	{Vacants, 1000, "vacants, including children and reserved names", "delete unused vacants and reuse their names"},
+	{Versions, 10_000, "versions of the agent or the price of a vacant", "create another vacant"},
+	{Megabytes, 1024, "megabytes of agent versions and imported chains", "delete unused vacants"},
+	{Keys, 1000, "active keys", "revoke unused keys"},
+	{Links, 1000, "links of callers", "end unused links"},
 }
 
 func rowOf(n Name) row {

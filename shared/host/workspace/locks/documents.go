@@ -18,7 +18,7 @@ var Docs = store.Kind[list]{
 // and when the policy changes. A write to a workspace depends on this number and not on the document
 // in Docs, which may be large because it has an entry for each waiting task.
 var NumberDocs = store.Kind[int64]{
-	Shape: store.Shape{Name: "number of locks of a workspace", Partition: "locknumber#*", Sort: "*", Verify: store.VerifyNot},
+	Shape: store.Shape{Name: "lock number of a workspace", Partition: "locknumber#*", Sort: "*", Verify: store.VerifyNot},
 	Codec: store.Count(),
 }
 

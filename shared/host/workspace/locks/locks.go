@@ -69,7 +69,7 @@ func (l *Locks) Take(ctx context.Context, tx *store.Tx, r task.Ref, d *task.Disp
 		isFirst := other.isHeld() || v.Policy == Queue && i < index
 		if i != index && isFirst && e.overlaps(other.Paths) {
 			others = append(others, other)
-			warnings = append(warnings, fmt.Sprintf("lock: %s, too", &other))
+			warnings = append(warnings, fmt.Sprintf("also locked: %s", &other))
 		}
 	}
 	switch {

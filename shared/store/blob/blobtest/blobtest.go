@@ -21,18 +21,18 @@ type Open func(t *testing.T) blob.Blobs
 
 func Run(t *testing.T, open Open) {
 	for name, test := range map[string]func(*testing.T, blob.Blobs){
-		"what was put is read back, whole and with its tag":   readBack,
-		"absent is told and deleting it succeeds":             proveAbsent,
-		"a condition that does not hold changes nothing":      conditions,
-		"a body is taken from where it stands":                proveMidwayBody,
-		"wrong arguments are refused and change nothing":      proveRefusals,
-		"keys are listed in byte order, page by page":         proveListing,
-		"a key may be the beginning of another":               proveNestedKeys,
-		"an ended context is unavailable and says why":        proveEndedContext,
-		"an open object stays whole while it is replaced":     replacedWhileOpen,
-		"of many that make one object exactly one wins":       oneMaker,
-		"no update on a tag is lost":                          noLostUpdate,
-		"readers see whole versions while writers replace it": wholeVersions,
+		"Get returns the complete object with its tag":                readBack,
+		"an absent object is ErrAbsent, and its deletion succeeds":    proveAbsent,
+		"a violated condition prevents the change":                    conditions,
+		"Put reads the body from its current offset":                  proveMidwayBody,
+		"invalid arguments are errors without a change":               proveRefusals,
+		"keys are listed in byte order, page by page":                 proveListing,
+		"a key may be a prefix of another key":                        proveNestedKeys,
+		"an ended context is ErrUnavailable with the context's error": proveEndedContext,
+		"an open object stays complete while it is replaced":          replacedWhileOpen,
+		"exactly one of many concurrent creators succeeds":            oneMaker,
+		"no conditional update is lost":                               noLostUpdate,
+		"readers see complete versions during replacements":           wholeVersions,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}

@@ -202,7 +202,7 @@ func (f *Files) checkCondition(ctx context.Context, key string, cond blob.Condit
 	case err != nil && !absent:
 		return err
 	case cond.Absent && !absent:
-		return fmt.Errorf("%s is there: %w", key, blob.ErrConflict)
+		return fmt.Errorf("%s exists: %w", key, blob.ErrConflict)
 	case cond.Tag != "" && info.Tag != cond.Tag:
 		return fmt.Errorf("%s: %w", key, blob.ErrConflict)
 	}

@@ -165,7 +165,7 @@ func (f *Feed) seek(ctx context.Context, partition, offset string) (string, erro
 	}
 	out, err := f.client.GetShardIterator(ctx, in)
 	if err != nil {
-		return "", wrapError(ctx, "finding a place in the stream", err)
+		return "", wrapError(ctx, "finding a position in the stream", err)
 	}
 	return aws.ToString(out.ShardIterator), nil
 }
@@ -192,7 +192,7 @@ func wrapError(ctx context.Context, doing string, err error) error {
 		return fmt.Errorf("%w: %s", store.ErrTrimmed, doing)
 	}
 	if _, ok := errors.AsType[*types.ResourceNotFoundException](err); ok {
-		return problem.Wrap(problem.NotFound, err, "%s: there is none of that name", doing)
+		return problem.Wrap(problem.NotFound, err, "%s: the stream or its shard does not exist", doing)
 	}
 	if end := ctx.Err(); end != nil && !errors.Is(err, end) {
 		err = fmt.Errorf("%w: %w", end, err)

@@ -126,7 +126,7 @@ func (s *session) Load() (dispatch.State, error) {
 	}
 	st, err := dispatch.DecodeState(data)
 	if err != nil {
-		return dispatch.State{}, problem.Wrap(problem.Damaged, err, "%s: %s; it is left as it is: mend it, or move it away and reset the chain", s.path, problem.AsError(err).Text())
+		return dispatch.State{}, problem.Wrap(problem.Damaged, err, "%s: %s; the file was not changed: repair it, or move it away and reset the chain", s.path, problem.AsError(err).Text())
 	}
 	if st.Self != s.self || st.Target != s.target {
 		return dispatch.State{}, problem.New(problem.Damaged, "%s is of %s calling %s, not of %s calling %s", s.path,
@@ -174,5 +174,5 @@ func unavailable(err error) error {
 	if err == nil {
 		return nil
 	}
-	return problem.Wrap(problem.Unavailable, err, "the folder of the calls cannot be used: %v", err)
+	return problem.Wrap(problem.Unavailable, err, "the directory with the state of calls cannot be used: %v", err)
 }

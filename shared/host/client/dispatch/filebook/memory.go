@@ -58,7 +58,7 @@ func load(path string) (discovery.SavedData, error) {
 	}
 	m, err := discovery.DecodeRemembered(data)
 	if err != nil {
-		return m, problem.Wrap(problem.Damaged, err, "%s: %s; it is left as it is: mend it, or move it away, and the cards seen are forgotten", path, problem.AsError(err).Text())
+		return m, problem.Wrap(problem.Damaged, err, "%s: %s; the file was not changed: repair it, or move it away, which forgets the cards seen so far", path, problem.AsError(err).Text())
 	}
 	return m, nil
 }

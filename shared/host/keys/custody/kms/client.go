@@ -51,7 +51,7 @@ func reason(code string) string {
 	case "DisabledException":
 		return "its key is disabled"
 	case "KMSInvalidStateException":
-		return "its key is about to be deleted, or not in a state to be used"
+		return "its key is about to be deleted or cannot be used in its present state"
 	case "NotFoundException":
 		return "its key does not exist in this account and Region"
 	case "InvalidKeyUsageException":
@@ -62,7 +62,7 @@ func reason(code string) string {
 		"InvalidSignatureException", "MissingAuthenticationTokenException", "IncompleteSignature":
 		return "the credentials are expired or wrong"
 	}
-	return "the key service does not answer as it should"
+	return "the key service failed"
 }
 
 // denied is the error code for missing permissions. A key policy may let an operator open text keys

@@ -67,7 +67,7 @@ func parsePublicKey(der []byte) (id identity.ID, err error) {
 	}
 	copy(id[:], public)
 	if err := id.Check(); err != nil {
-		return identity.ID{}, problem.Wrap(problem.Damaged, err, "the host's identity key is none to sign with")
+		return identity.ID{}, problem.Wrap(problem.Damaged, err, "the host's identity key cannot be used for signing")
 	}
 	return id, nil
 }

@@ -55,7 +55,7 @@ func (v *Vault) Seal(ctx context.Context, bound string, secret []byte) ([]byte, 
 	case len(secret) > custody.MaxSecret:
 		return nil, problem.New(problem.TooLarge, "a secret has at most %d bytes, got %d", custody.MaxSecret, len(secret))
 	case !bindable(bound):
-		return nil, problem.New(problem.Internal, "a secret is sealed for a context that does not end in %s; got %.80q", emptySuffix, bound)
+		return nil, problem.New(problem.Internal, "context of a secret: expected one that does not end in %s, got %.80q", emptySuffix, bound)
 	}
 	format := byte(formatSecret)
 	if len(secret) == 0 {
@@ -87,7 +87,7 @@ func (v *Vault) Open(ctx context.Context, bound string, box []byte) ([]byte, err
 	out, err := v.client.Decrypt(ctx, &kms.DecryptInput{KeyId: &v.key, CiphertextBlob: box[1:], EncryptionContext: contextOf(box[0], bound)})
 	switch {
 	case isForeignBox(err):
-		return nil, problem.Wrap(problem.Damaged, err, "sealed secret of %s does not open: it is damaged, or sealed elsewhere or under another key", bound)
+		return nil, problem.Wrap(problem.Damaged, err, "sealed secret of %s does not open: it is damaged, or was sealed for another context or under another key", bound)
 	case err != nil:
 		return nil, unavailable(err, "sealed secret of "+bound+" cannot be opened now")
 	}

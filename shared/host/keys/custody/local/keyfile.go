@@ -46,7 +46,7 @@ func load(path string) ([]byte, error) {
 // unlike a rename, never replaces an existing file.
 func install(path string, rand io.Reader) error {
 	failed := func(err error) error {
-		return problem.Wrap(problem.Unavailable, err, "key file %s cannot be made", path)
+		return problem.Wrap(problem.Unavailable, err, "key file %s cannot be created", path)
 	}
 	key := make([]byte, chacha20poly1305.KeySize)
 	defer clear(key)

@@ -92,7 +92,7 @@ func (v *Vault) Open(_ context.Context, bound string, box []byte) ([]byte, error
 	}
 	secret, err := v.aead.Open(nil, box[1:head], box[head:], aad(bound))
 	if err != nil {
-		return nil, problem.New(problem.Damaged, "sealed secret of %s does not open: it is damaged, or sealed elsewhere or under another key", bound)
+		return nil, problem.New(problem.Damaged, "sealed secret of %s does not open: it is damaged, or was sealed for another context or under another key", bound)
 	}
 	return secret, nil
 }

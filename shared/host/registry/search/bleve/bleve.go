@@ -71,7 +71,7 @@ var ErrFormat = errors.New("the search index has another format")
 // the directory contains no index of this format, and otherwise Unavailable.
 func Open(dir string) (*Index, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, problem.Wrap(problem.Unavailable, err, "the search index's folder cannot be made")
+		return nil, problem.Wrap(problem.Unavailable, err, "the search index's directory cannot be created")
 	}
 	return open(filepath.Join(dir, store))
 }

@@ -95,5 +95,5 @@ func (x *Index) bulk(ctx context.Context, lines []byte) error {
 			}
 		}
 	}
-	return unavailable(fmt.Errorf("OpenSearch took some of a batch and says not which"))
+	return unavailable(fmt.Errorf("OpenSearch reported errors in a batch but did not say which items failed"))
 }

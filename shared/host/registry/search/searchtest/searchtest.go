@@ -28,21 +28,21 @@ func Run(t *testing.T, open Open) {
 		test func(*testing.T, search.Index)
 	}{
 		{"an empty index finds nothing and has no mark", testEmpty},
-		{"it answers as a scan of all entries would", testScan},
+		{"an index returns the same hits as a scan of all entries", testScan},
 		{"words match exactly, as prefixes and inside", testKinds},
 		{"words match in their English forms", testForms},
-		{"some words are enough if the query says so", testLeast},
-		{"grams in another order are no match", testGrams},
+		{"a query with MinWords matches entries without some of its words", testLeast},
+		{"grams in another order do not match", testGrams},
 		{"texts of any script are found", testScripts},
-		{"an entry put again replaces itself", testReplace},
-		{"what is removed is not found", testRemove},
-		{"a batch and its mark come together", testMark},
-		{"pages go on where they were while others write", testPages},
-		{"filters leave out what does not pass", testFilters},
+		{"an entry that is put again replaces the old one", testReplace},
+		{"a removed entry is not found", testRemove},
+		{"a batch and its mark are applied together", testMark},
+		{"pages continue correctly during writes", testPages},
+		{"filters exclude entries that do not match", testFilters},
 		{"a query beyond its limits is refused", testLimits},
-		{"a cancelled call says so", testCancelled},
-		{"a closed index says so", testClosed},
-		{"many may use it at once", testTogether},
+		{"a cancelled call returns unavailable", testCancelled},
+		{"a closed index returns unavailable", testClosed},
+		{"an index may be used concurrently", testTogether},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			x := open(t)
@@ -86,7 +86,7 @@ func count(t *testing.T, x search.Index, want int) {
 func like(t *testing.T, x search.Index, entries []search.Entry, q search.Query) {
 	t.Helper()
 	if diff := cmp.Diff(Scan(entries, q), ask(t, x, q), ranks, cmpopts.EquateEmpty()); diff != "" {
-		t.Errorf("Query(%s) is not as a scan says (-scan +index):\n%s", show(q), diff)
+		t.Errorf("Query(%s) differs from a scan (-scan +index):\n%s", show(q), diff)
 	}
 }
 
@@ -134,7 +134,7 @@ func testScan(t *testing.T, x search.Index) {
 		q.After = &hits[len(hits)-1].Place
 	}
 	if diff := cmp.Diff(want, paged, ranks); diff != "" {
-		t.Errorf("pages of 7 are not the whole (-scan +pages):\n%s", diff)
+		t.Errorf("pages of 7 differ from a scan (-scan +pages):\n%s", diff)
 	}
 }
 
@@ -382,10 +382,10 @@ func testPages(t *testing.T, x search.Index) {
 		apply(t, x, search.Batch{Put: entries[60+3*i : 63+3*i]})
 	}
 	if len(got) < len(want) {
-		t.Fatalf("6 pages have %d of 60", len(got))
+		t.Fatalf("6 pages have %d of 60 entries", len(got))
 	}
 	if diff := cmp.Diff(want, got, ranks); diff != "" {
-		t.Errorf("pages lost or repeated something (-want +got):\n%s", diff)
+		t.Errorf("pages lost or repeated an entry (-want +got):\n%s", diff)
 	}
 }
 

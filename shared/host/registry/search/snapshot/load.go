@@ -54,7 +54,7 @@ func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err err
 	}
 	dir, err = os.MkdirTemp(s.cfg.Dir, "index-")
 	if err != nil {
-		return "", problem.Wrap(problem.Internal, err, "no place for the search index")
+		return "", problem.Wrap(problem.Internal, err, "cannot create a directory for the search index")
 	}
 	defer func() {
 		if err != nil {
@@ -98,7 +98,7 @@ func extract(t *tar.Reader, dir string, room int64) error {
 			return damagedError(fmt.Errorf("the archive holds %q of type %q", h.Name, h.Typeflag))
 		}
 		if room -= h.Size; room < 0 {
-			return damagedError(fmt.Errorf("the archive's file %q has %d bytes, more than it has room for", h.Name, h.Size))
+			return damagedError(fmt.Errorf("the archive's file %q has %d bytes, more than the rest of the archive", h.Name, h.Size))
 		}
 		if err := write(t, filepath.Join(dir, filepath.FromSlash(h.Name))); err != nil {
 			return err

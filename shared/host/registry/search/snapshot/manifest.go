@@ -48,7 +48,7 @@ func parseManifest(text []byte) (Manifest, error) {
 		return Manifest{}, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return Manifest{}, errors.New("something follows the object")
+		return Manifest{}, errors.New("unexpected data after the object")
 	}
 	if m.Format != manifestFormat {
 		return m, fmt.Errorf("format is %d, want %d", m.Format, manifestFormat)

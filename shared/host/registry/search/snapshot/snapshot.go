@@ -53,7 +53,7 @@ type Version struct {
 
 // ErrOvertaken is returned if another process published a version after base. The caller should
 // load the new version, update it and publish again.
-var ErrOvertaken = errors.New("another indexer published a snapshot meanwhile")
+var ErrOvertaken = errors.New("another indexer has published a snapshot concurrently")
 
 // Config configures Snapshots. All fields are required.
 type Config struct {
