@@ -49,48 +49,48 @@ func run(ctx context.Context, plan bool) (err error) {
 		}
 	}()
 	app := stacks.NewApp("")
-	given, _ := app.Node().GetAllContext(nil).(map[string]any)
+	contextValues, _ := app.Node().GetAllContext(nil).(map[string]any)
 	// The CDK has the same default Region.
 	region := cmp.Or(os.Getenv("CDK_DEFAULT_REGION"), os.Getenv("AWS_REGION"), "us-east-1")
-	chosen, err := settings.Read(given, region)
+	stageSettings, err := settings.Read(contextValues, region)
 	if err != nil {
 		return err
 	}
-	if err := chosen.InRegion(region); err != nil {
+	if err := stageSettings.CheckRegion(region); err != nil {
 		return err
 	}
-	if err := stored.Check(ctx, chosen, region, os.Getenv("CDK_DEFAULT_ACCOUNT"), awscloud.Open, os.Stderr); err != nil {
+	if err := stored.Check(ctx, stageSettings, region, os.Getenv("CDK_DEFAULT_ACCOUNT"), awscloud.Open, os.Stderr); err != nil {
 		return err
 	}
-	top, err := bundle.Top(".")
+	checkoutDir, err := bundle.FindCheckout(".")
 	if err != nil {
 		return err
 	}
-	zips, err := os.MkdirTemp("", "vacancy-zips-")
+	zipDir, err := os.MkdirTemp("", "vacancy-zips-")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(zips)) }()
-	zip := func(name string) string { return filepath.Join(zips, name+".zip") }
+	defer func() { err = errors.Join(err, os.RemoveAll(zipDir)) }()
+	zipPath := func(name string) string { return filepath.Join(zipDir, name+".zip") }
 	if plan {
-		placeholder := filepath.Join(zips, "plan.zip")
+		placeholder := filepath.Join(zipDir, "plan.zip")
 		if err := os.WriteFile(placeholder, []byte("plan"), 0o600); err != nil {
 			return err
 		}
-		zip = func(string) string { return placeholder }
-	} else if err := bundle.Functions(ctx, top, chosen.Arch, functions.Names(), zips, os.Environ()); err != nil {
+		zipPath = func(string) string { return placeholder }
+	} else if err := bundle.BuildFunctions(ctx, checkoutDir, stageSettings.Arch, functions.Names(), zipDir, os.Environ()); err != nil {
 		return err
 	}
 	stacks.New(app, stacks.Input{
-		Settings: chosen, Region: region, Version: version(ctx, top), Zip: zip,
+		Settings: stageSettings, Region: region, Version: checkoutVersion(ctx, checkoutDir), ZipPath: zipPath,
 	})
 	app.Synth(nil)
 	return nil
 }
 
-func version(ctx context.Context, top string) string {
+func checkoutVersion(ctx context.Context, checkoutDir string) string {
 	cmd := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12")
-	cmd.Dir = top
+	cmd.Dir = checkoutDir
 	out, err := cmd.Output()
 	if err != nil {
 		return "unknown" // a copy without git history

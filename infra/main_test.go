@@ -25,7 +25,7 @@ import (
 // not change while others work on this one.
 func checkout(t *testing.T) string {
 	t.Helper()
-	top, err := bundle.Top(".")
+	top, err := bundle.FindCheckout(".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestAWrongContextValueIsNamedBeforeAnythingIsBuilt(t *testing.T) {
 
 // vacancy deploy --plan runs the app like this: without the CDK's command line, credentials and code.
 func TestAPlanHasTheTemplatesOfADeploy(t *testing.T) {
-	top, err := bundle.Top(".")
+	top, err := bundle.FindCheckout(".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestAPlanHasTheTemplatesOfADeploy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, short := range stage.Stacks() {
+	for i, short := range stage.StackNames() {
 		want, err := os.ReadFile(filepath.Join("testdata", short+".json"))
 		if err != nil {
 			t.Fatal(err)
@@ -154,7 +154,7 @@ func TestAPlanHasTheTemplatesOfADeploy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return parsed.Counts()
+			return parsed.CountTypes()
 		}
 		if diff := cmp.Diff(counts(want), counts(built.Stacks[i].Template)); diff != "" {
 			t.Errorf("the plan of stack %s (-golden +plan):\n%s", short, diff)

@@ -11,5 +11,5 @@ import (
 )
 
 func main() {
-	onlambda.Serve(functions.Admin, cloudgate.AdminHandler, thinkclient.Part, cloudfiles.Part)
+	onlambda.Serve(functions.Admin, cloudgate.AdminHandler, thinkclient.AddThinker, cloudfiles.AddFiles)
 }

@@ -9,4 +9,4 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-func main() { onlambda.ServeStep(functions.Collusion, gate.Collusion) }
+func main() { onlambda.ServeStep(functions.Collusion, gate.StepCollusion) }

@@ -8,4 +8,4 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-func main() { onlambda.ServeStep(functions.Commit, gate.Commit) }
+func main() { onlambda.ServeStep(functions.Commit, gate.StepCommit) }

@@ -9,4 +9,4 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-func main() { onlambda.ServeStep(functions.Consent, gate.Consent) }
+func main() { onlambda.ServeStep(functions.Consent, gate.StepConsent) }

@@ -13,9 +13,9 @@ import (
 )
 
 func main() {
-	onlambda.Serve(functions.Export, func(h *onlambda.Env) http.Handler {
-		return admin.RequireKey(h.Operator, export.Pages(export.Config{
-			Source: h.Store, Vault: h.Vault, Now: time.Now, Retention: h.Retention, Log: h.Log,
+	onlambda.Serve(functions.Export, func(env *onlambda.Env) http.Handler {
+		return admin.RequireKey(env.Operator, export.PagesHandler(export.Config{
+			Source: env.Store, Vault: env.Vault, Now: time.Now, Retention: env.Retention, Log: env.Log,
 		}))
 	})
 }

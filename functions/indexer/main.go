@@ -8,4 +8,4 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
-func main() { onlambda.Run(functions.Indexer, cloudindex.Publish) }
+func main() { onlambda.RunWork(functions.Indexer, cloudindex.PublishWork) }

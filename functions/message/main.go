@@ -14,8 +14,8 @@ import (
 )
 
 func main() {
-	onlambda.Serve(functions.Message, func(h *onlambda.Env) http.Handler {
-		h.Server.HandOff(sqs.New(sqs.Config{Client: sqs.NewClient(h.AWS), URL: h.Tasks, Log: h.Log, Now: time.Now}))
-		return serve.Public(h.Server.MessageHandler())
-	}, thinkclient.Part)
+	onlambda.Serve(functions.Message, func(env *onlambda.Env) http.Handler {
+		env.Server.QueueSlowTurns(sqs.New(sqs.Config{Client: sqs.NewClient(env.AWS), URL: env.TaskQueueURL, Log: env.Log, Now: time.Now}))
+		return serve.Public(env.Server.MessageHandler())
+	}, thinkclient.AddThinker)
 }

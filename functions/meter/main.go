@@ -15,8 +15,10 @@ import (
 )
 
 func main() {
-	onlambda.Jobs(functions.Meter, func(env *onlambda.Env) serve.JobParts {
-		blobs := s3.New(s3.NewClient(env.AWS), env.Blobs, rand.Reader)
+	onlambda.RunJobs(functions.Meter, func(env *onlambda.Env) serve.JobParts {
+		blobs := s3.New(s3.NewClient(env.AWS), env.Bucket, rand.Reader)
 		return serve.JobParts{Exports: func() (blob.Blobs, error) { return blobs, nil }}
-	}, func(env *onlambda.Env, c *serve.Config) { c.Feed = feed.New(feed.NewClient(env.AWS), env.RowsStream) })
+	}, func(env *onlambda.Env, c *serve.Config) {
+		c.Feed = feed.New(feed.NewClient(env.AWS), env.RowsStreamARN)
+	})
 }

@@ -7,4 +7,4 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
-func main() { onlambda.Jobs(functions.Prober, nil) }
+func main() { onlambda.RunJobs(functions.Prober, nil) }

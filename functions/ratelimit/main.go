@@ -9,4 +9,4 @@ import (
 	"github.com/vacancy-host/vacancy/shared/trust/gate"
 )
 
-func main() { onlambda.ServeStep(functions.RateLimit, gate.RateLimit) }
+func main() { onlambda.ServeStep(functions.RateLimit, gate.StepRateLimit) }

@@ -13,8 +13,8 @@ import (
 )
 
 func main() {
-	onlambda.Jobs(functions.Sweeper, func(env *onlambda.Env) serve.JobParts {
-		tasks := sqs.New(sqs.Config{Client: sqs.NewClient(env.AWS), URL: env.Tasks, Log: env.Log, Now: time.Now})
-		return serve.JobParts{Bookings: env.Server.OpenBookings(tasks, nil).SendDue}
-	}, cloudfiles.Part)
+	onlambda.RunJobs(functions.Sweeper, func(env *onlambda.Env) serve.JobParts {
+		tasks := sqs.New(sqs.Config{Client: sqs.NewClient(env.AWS), URL: env.TaskQueueURL, Log: env.Log, Now: time.Now})
+		return serve.JobParts{Bookings: env.Server.OpenBookings(tasks, nil).EnqueueDue}
+	}, cloudfiles.AddFiles)
 }

@@ -4,4 +4,4 @@ package main
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda"
 
-func main() { onlambda.ServeWatch() }
+func main() { onlambda.RunTamperWatch() }

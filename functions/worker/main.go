@@ -4,4 +4,4 @@ package main
 
 import "github.com/vacancy-host/vacancy/shared/front/onlambda/cloudtask"
 
-func main() { cloudtask.Work() }
+func main() { cloudtask.RunWorker() }

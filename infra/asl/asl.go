@@ -24,21 +24,21 @@ const (
 
 // States other than the steps.
 const (
-	recordRefusal = "record refusal"
-	recordFailure = "record failure"
-	refusedState  = "refused"
-	accepted      = "accepted"
-	failed        = "failed"
+	recordRefusalState = "record refusal"
+	recordFailureState = "record failure"
+	refusedState       = "refused"
+	acceptedState      = "accepted"
+	failedState        = "failed"
 )
 
-func Function(s gate.StepName) string { return strings.ReplaceAll(string(s), "_", "") }
+func FunctionName(s gate.StepName) string { return strings.ReplaceAll(string(s), "_", "") }
 
 // Machine is a state machine. Its fields are in the order in which people read the JSON.
 type Machine struct {
 	Comment        string
 	StartAt        string
 	TimeoutSeconds int
-	States         states
+	States         stateList
 }
 
 type State struct {
@@ -69,15 +69,15 @@ type catch struct {
 	Next        string
 }
 
-// states is an ordered list of states.
-type states []named
+// stateList is an ordered list of states.
+type stateList []namedState
 
-type named struct {
+type namedState struct {
 	name  string
 	state State
 }
 
-func (s states) MarshalJSON() ([]byte, error) {
+func (s stateList) MarshalJSON() ([]byte, error) {
 	var b strings.Builder
 	for i, n := range s {
 		name, err := json.Marshal(n.name)
@@ -96,38 +96,38 @@ func (s states) MarshalJSON() ([]byte, error) {
 	return []byte(b.String() + "}"), nil
 }
 
-// Gate returns the state machine of a list of steps, with placeholders for function ARNs.
+// GateMachine returns the state machine of a list of steps, with placeholders for function ARNs.
 //
 // The input of an execution is {"state": …}. Each step gets the state and returns the next one. An
 // error is stored next to the state, for the recorder.
-func Gate(steps []gate.Step) Machine {
+func GateMachine(steps []gate.Step) Machine {
 	m := Machine{
 		Comment:        "The gate: a closed child asks to become public. Made of gate.Steps by infra/asl.",
 		StartAt:        string(steps[0].Name),
 		TimeoutSeconds: MachineSeconds,
 	}
 	for i, s := range steps {
-		next := accepted
+		next := acceptedState
 		if i+1 < len(steps) {
 			next = string(steps[i+1].Name)
 		}
-		m.States = append(m.States, named{string(s.Name), step(s, next)})
+		m.States = append(m.States, namedState{string(s.Name), stepState(s, next)})
 	}
 	m.States = append(m.States,
-		named{accepted, State{Type: "Succeed", Comment: "The child is open."}},
-		named{recordRefusal, recordState("A step said no. Nothing else has changed.", refusedState)},
-		named{refusedState, State{Type: "Succeed", Comment: "A refusal is an answer: no alarm counts it."}},
-		named{recordFailure, recordState("A step could not say. The attempt is over, and holds no slot.", failed)},
-		named{failed, State{Type: "Fail", Error: "GateFailed", Cause: "A step broke: its event above says how."}},
+		namedState{acceptedState, State{Type: "Succeed", Comment: "The child is open."}},
+		namedState{recordRefusalState, recordState("A step said no. Nothing else has changed.", refusedState)},
+		namedState{refusedState, State{Type: "Succeed", Comment: "A refusal is an answer: no alarm counts it."}},
+		namedState{recordFailureState, recordState("A step could not say. The attempt is over, and holds no slot.", failedState)},
+		namedState{failedState, State{Type: "Fail", Error: "GateFailed", Cause: "A step broke: its event above says how."}},
 	)
 	return m
 }
 
-func step(s gate.Step, next string) State {
+func stepState(s gate.Step, next string) State {
 	return State{
-		Type: "Task", Comment: s.Description, Resource: Placeholder(Function(s.Name)),
-		InputPath: "$.state", ResultPath: path("$.state"), TimeoutSeconds: taskSeconds, Retry: retries(),
-		Catch: catches(s.Refuses),
+		Type: "Task", Comment: s.Description, Resource: Placeholder(FunctionName(s.Name)),
+		InputPath: "$.state", ResultPath: strPtr("$.state"), TimeoutSeconds: taskSeconds, Retry: retries(),
+		Catch: catches(s.RefusalKinds),
 		Next:  next,
 	}
 }
@@ -136,22 +136,22 @@ func step(s gate.Step, next string) State {
 // States.ALL must be last.
 func catches(refuses []problem.Kind) (list []catch) {
 	for _, k := range refuses {
-		list = append(list, catch{ErrorEquals: []string{gate.ErrorName(k)}, ResultPath: "$.error", Next: recordRefusal})
+		list = append(list, catch{ErrorEquals: []string{gate.ErrorName(k)}, ResultPath: "$.error", Next: recordRefusalState})
 	}
-	return append(list, catch{ErrorEquals: []string{"States.ALL"}, ResultPath: "$.error", Next: recordFailure})
+	return append(list, catch{ErrorEquals: []string{"States.ALL"}, ResultPath: "$.error", Next: recordFailureState})
 }
 
 // recordState returns the state that records the end of an attempt. If the state fails, the attempt
 // becomes overdue, and the next read of the attempt ends it.
 func recordState(comment, next string) State {
 	return State{
-		Type: "Task", Comment: comment, Resource: Placeholder(functions.Record.Name), ResultPath: path("$.status"), TimeoutSeconds: taskSeconds, Retry: retries(),
-		Catch: []catch{{ErrorEquals: []string{"States.ALL"}, ResultPath: "$.record", Next: failed}},
+		Type: "Task", Comment: comment, Resource: Placeholder(functions.Record.Name), ResultPath: strPtr("$.status"), TimeoutSeconds: taskSeconds, Retry: retries(),
+		Catch: []catch{{ErrorEquals: []string{"States.ALL"}, ResultPath: "$.record", Next: failedState}},
 		Next:  next,
 	}
 }
 
-func path(p string) *string { return &p }
+func strPtr(p string) *string { return &p }
 
 func retries() []retry {
 	// Transient errors are retried with longer and longer pauses. A function that died or timed out
@@ -163,9 +163,9 @@ func retries() []retry {
 	}
 }
 
-func Placeholder(function string) string { return "${" + Substitution(function) + "}" }
+func Placeholder(function string) string { return "${" + SubstitutionName(function) + "}" }
 
-func Substitution(function string) string { return function + "Arn" }
+func SubstitutionName(function string) string { return function + "Arn" }
 
 func (m Machine) JSON() (string, error) {
 	var b strings.Builder

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write the golden file again")
 
 func rendered(t *testing.T) string {
 	t.Helper()
-	text, err := asl.Gate(gate.Steps()).JSON()
+	text, err := asl.GateMachine(gate.Steps()).JSON()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestEachRefusalOfAStepIsCaughtByNameAndEndsWell(t *testing.T) {
 	for _, s := range gate.Steps() {
 		type catch struct{ Errors, Ends []string }
 		var want, all []catch
-		for _, k := range s.Refuses {
+		for _, k := range s.RefusalKinds {
 			want = append(want, catch{[]string{gate.ErrorName(k)}, []string{"Task", "Succeed"}})
 		}
 		want = append(want, catch{[]string{"States.ALL"}, []string{"Task", "Fail"}})
@@ -149,8 +149,8 @@ func TestInnermostTimeoutComesFirst(t *testing.T) {
 			t.Errorf("task %s ends after %d seconds, the machine after %d", name, s.TimeoutSeconds, m.TimeoutSeconds)
 		}
 	}
-	if whole := time.Duration(m.TimeoutSeconds) * time.Second; whole >= graduation.DueAfter {
-		t.Errorf("the machine ends after %v, want it to end before an attempt is due, after %v", whole, graduation.DueAfter)
+	if whole := time.Duration(m.TimeoutSeconds) * time.Second; whole >= graduation.AttemptTimeout {
+		t.Errorf("the machine ends after %v, want it to end before an attempt is due, after %v", whole, graduation.AttemptTimeout)
 	}
 }
 

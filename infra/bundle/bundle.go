@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-func Top(dir string) (string, error) {
+func FindCheckout(dir string) (string, error) {
 	folder, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
@@ -28,67 +28,67 @@ func Top(dir string) (string, error) {
 		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
 			return folder, nil
 		}
-		up := filepath.Dir(folder)
-		if up == folder {
+		parent := filepath.Dir(folder)
+		if parent == folder {
 			return "", fmt.Errorf("%s is in no checkout of the project: expected go.mod in it or above it", dir)
 		}
-		folder = up
+		folder = parent
 	}
 }
 
-func Compile(ctx context.Context, top, arch string, environ []string) error {
+func CompileFunctions(ctx context.Context, checkoutDir, arch string, environ []string) error {
 	// The build cache then has the compiled packages, so Functions only links them.
-	args := append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}}"}, compiling()...)
+	args := append([]string{"list", "-export", "-deps", "-f", "{{.ImportPath}}"}, compileFlags()...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./functions/...")...)
-	cmd.Dir, cmd.Env = top, environment(environ, arch)
+	cmd.Dir, cmd.Env = checkoutDir, buildEnvironment(environ, arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("compiling the functions: %w\n%s", err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }
 
-// Functions builds the named directories of functions/ in a checkout for Linux on arch (arm64 or
+// BuildFunctions builds the named directories of functions/ in a checkout for Linux on arch (arm64 or
 // amd64), and writes NAME.zip for each into zipDir, which must exist. environ is the environment of
 // the go command.
-func Functions(ctx context.Context, top, arch string, names []string, dir string, environ []string) error {
-	binaries, err := os.MkdirTemp("", "vacancy-functions-")
+func BuildFunctions(ctx context.Context, checkoutDir, arch string, names []string, zipDir string, environ []string) error {
+	binaryDir, err := os.MkdirTemp("", "vacancy-functions-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(binaries)
+	defer os.RemoveAll(binaryDir)
 	// One go command builds all functions, because they share most packages and link in parallel.
 	var programs []string
 	for _, name := range names {
 		programs = append(programs, "./functions/"+name)
 	}
-	if err := Programs(ctx, top, arch, binaries+string(filepath.Separator), environ, programs...); err != nil {
+	if err := Programs(ctx, checkoutDir, arch, binaryDir+string(filepath.Separator), environ, programs...); err != nil {
 		return fmt.Errorf("building the functions: %w", err)
 	}
 	for _, name := range names {
-		if err := pack(filepath.Join(binaries, name), filepath.Join(dir, name+".zip")); err != nil {
+		if err := zipBinary(filepath.Join(binaryDir, name), filepath.Join(zipDir, name+".zip")); err != nil {
 			return fmt.Errorf("packing function %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-func Programs(ctx context.Context, top, arch, out string, environ []string, packages ...string) error {
-	args := append([]string{"build"}, compiling()...)
+func Programs(ctx context.Context, checkoutDir, arch, out string, environ []string, packages ...string) error {
+	args := append([]string{"build"}, compileFlags()...)
 	// If out ends with a separator, it is a directory.
 	args = append(args, "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", out)
 	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
-	cmd.Dir, cmd.Env = top, environment(environ, arch)
+	cmd.Dir, cmd.Env = checkoutDir, buildEnvironment(environ, arch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }
 
-// compiling returns the flags of a compilation. Together with the link flags they exclude Lambda's
+// compileFlags returns the flags of a compilation. Together with the link flags they exclude Lambda's
 // old RPC entry point, and paths, repository state and build ids, which differ between machines.
-func compiling() []string { return []string{"-tags", "lambda.norpc", "-trimpath"} }
+func compileFlags() []string { return []string{"-tags", "lambda.norpc", "-trimpath"} }
 
-func environment(environ []string, arch string) []string {
+func buildEnvironment(environ []string, arch string) []string {
 	// These variables could change the binary.
 	fixed := []string{
 		"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOARM64=v8.0", "GOAMD64=v1",
@@ -101,7 +101,7 @@ func environment(environ []string, arch string) []string {
 	return append(out, fixed...)
 }
 
-func pack(binary, path string) (err error) {
+func zipBinary(binary, path string) (err error) {
 	in, err := os.Open(binary)
 	if err != nil {
 		return err
@@ -117,9 +117,9 @@ func pack(binary, path string) (err error) {
 		return flate.NewWriter(w, flate.BestCompression)
 	})
 	// A fixed time and mode give equal zips for equal binaries.
-	h := &zip.FileHeader{Name: "bootstrap", Method: zip.Deflate, Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)}
-	h.SetMode(0o755)
-	file, err := w.CreateHeader(h)
+	header := &zip.FileHeader{Name: "bootstrap", Method: zip.Deflate, Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)}
+	header.SetMode(0o755)
+	file, err := w.CreateHeader(header)
 	if err != nil {
 		return err
 	}

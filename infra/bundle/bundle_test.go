@@ -19,7 +19,7 @@ import (
 func build(t *testing.T, top, arch string, environ []string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := bundle.Functions(t.Context(), top, arch, []string{"message"}, dir, environ); err != nil {
+	if err := bundle.BuildFunctions(t.Context(), top, arch, []string{"message"}, dir, environ); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, "message.zip")
@@ -27,7 +27,7 @@ func build(t *testing.T, top, arch string, environ []string) string {
 
 func top(t *testing.T) string {
 	t.Helper()
-	dir, err := bundle.Top(".")
+	dir, err := bundle.FindCheckout(".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestTheZipHoldsOnlyTheProgramLambdaStarts(t *testing.T) {
 }
 
 func TestABuildThatFailsShowsWhatGoSaid(t *testing.T) {
-	err := bundle.Functions(t.Context(), top(t), "amd64", []string{"nowhere"}, t.TempDir(), os.Environ())
+	err := bundle.BuildFunctions(t.Context(), top(t), "amd64", []string{"nowhere"}, t.TempDir(), os.Environ())
 	if err == nil || !strings.Contains(err.Error(), "functions/nowhere") {
 		t.Errorf("Functions(nowhere) = %v, want the folder that is missing", err)
 	}
@@ -108,7 +108,7 @@ func TestABuildThatFailsShowsWhatGoSaid(t *testing.T) {
 
 func TestAFolderOutsideOfACheckoutIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := bundle.Top(dir); err == nil || !strings.Contains(err.Error(), "expected go.mod") {
+	if _, err := bundle.FindCheckout(dir); err == nil || !strings.Contains(err.Error(), "expected go.mod") {
 		t.Errorf("Top(%s) = %v, want a word on go.mod", dir, err)
 	}
 }

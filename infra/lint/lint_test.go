@@ -55,7 +55,7 @@ func TestCfnLintFindsNothingInTheTemplates(t *testing.T) {
 }
 
 func TestParliamentFindsNothingInThePolicies(t *testing.T) {
-	at := policies.Place{Partition: "aws", Region: "eu-west-1", Account: "123456789012"}
+	at := policies.Location{Partition: "aws", Region: "eu-west-1", Account: "123456789012"}
 	all := map[string]json.RawMessage{}
 	for _, function := range policies.Functions() {
 		doc, err := policies.Document(function)

@@ -28,22 +28,22 @@ func Functions() []string {
 
 func Document(function string) ([]byte, error) { return files.ReadFile(function + ".json") }
 
-// Place is an account and a Region in which the resources of a policy exist.
-type Place struct{ Partition, Region, Account string }
+// Location is an account and a Region in which the resources of a policy exist.
+type Location struct{ Partition, Region, Account string }
 
 // ReplaceNames replaces each name of a resource in a policy or in a [Call] by an ARN. The names in
 // the ARNs are examples, because the tables and keys of a stage have generated names. The label of
 // a stream is only a year, because the policy linter parliament accepts no label with colons.
-func (p Place) ReplaceNames(text string) string {
-	aws, scope := "arn:"+p.Partition+":", p.Region+":"+p.Account
+func (p Location) ReplaceNames(text string) string {
+	arnPrefix, regionAndAccount := "arn:"+p.Partition+":", p.Region+":"+p.Account
 	return strings.NewReplacer(
-		"data.Rows.StreamArn", aws+"dynamodb:"+scope+":table/rows/stream/2026",
-		"data.Docs.StreamArn", aws+"dynamodb:"+scope+":table/docs/stream/2026",
-		"data.Rows.Arn", aws+"dynamodb:"+scope+":table/rows", "data.Docs.Arn", aws+"dynamodb:"+scope+":table/docs",
-		"data.Blobs.Arn", aws+"s3:::vacancy-dev-blobs",
-		"data.SealKey.Arn", aws+"kms:"+scope+":key/11111111-1111-1111-1111-111111111111", "data.HostKey.Arn", aws+"kms:"+scope+":key/22222222-2222-2222-2222-222222222222",
-		"functions.Tasks.Arn", aws+"sqs:"+scope+":vacancy-dev-tasks", "functions.Pushes.Arn", aws+"sqs:"+scope+":vacancy-dev-pushes", "functions.Lost.Arn", aws+"sqs:"+scope+":vacancy-dev-lost",
-		"${AWS::Partition}", p.Partition, ":us-east-1:${AWS::AccountId}", ":"+scope,
+		"data.Rows.StreamArn", arnPrefix+"dynamodb:"+regionAndAccount+":table/rows/stream/2026",
+		"data.Docs.StreamArn", arnPrefix+"dynamodb:"+regionAndAccount+":table/docs/stream/2026",
+		"data.Rows.Arn", arnPrefix+"dynamodb:"+regionAndAccount+":table/rows", "data.Docs.Arn", arnPrefix+"dynamodb:"+regionAndAccount+":table/docs",
+		"data.Blobs.Arn", arnPrefix+"s3:::vacancy-dev-blobs",
+		"data.SealKey.Arn", arnPrefix+"kms:"+regionAndAccount+":key/11111111-1111-1111-1111-111111111111", "data.HostKey.Arn", arnPrefix+"kms:"+regionAndAccount+":key/22222222-2222-2222-2222-222222222222",
+		"functions.Tasks.Arn", arnPrefix+"sqs:"+regionAndAccount+":vacancy-dev-tasks", "functions.Pushes.Arn", arnPrefix+"sqs:"+regionAndAccount+":vacancy-dev-pushes", "functions.Lost.Arn", arnPrefix+"sqs:"+regionAndAccount+":vacancy-dev-lost",
+		"${AWS::Partition}", p.Partition, ":us-east-1:${AWS::AccountId}", ":"+regionAndAccount,
 	).Replace(text)
 }
 
@@ -61,17 +61,17 @@ func (c Call) String() string {
 	for _, key := range slices.Sorted(maps.Keys(c.Keys)) {
 		line += fmt.Sprintf("  %s=%s", key, strings.Join(c.Keys[key], ","))
 	}
-	return strings.ReplaceAll(line, example, "*")
+	return strings.ReplaceAll(line, wildcardExample, "*")
 }
 
-// example replaces * in the resource and the condition keys of a call.
-const example = "example"
+// wildcardExample replaces * in the resource and the condition keys of a call.
+const wildcardExample = "example"
 
-// Calls returns calls that test each statement of a function's policy. For a statement that allows its
+// TestCalls returns calls that test each statement of a function's policy. For a statement that allows its
 // actions, a call with all of its condition keys at once must be allowed, because a transaction may
 // have all of them, and calls with a foreign key or without a key must be denied. For a statement
 // that denies its actions, calls with its keys must be denied.
-func Calls(function string) ([]Call, error) {
+func TestCalls(function string) ([]Call, error) {
 	doc, err := Document(function)
 	if err != nil {
 		return nil, err
@@ -80,56 +80,56 @@ func Calls(function string) ([]Call, error) {
 	if err := json.Unmarshal(doc, &policy); err != nil {
 		return nil, fmt.Errorf("policy of %s: %w", function, err)
 	}
-	var list []Call
+	var calls []Call
 	for _, s := range policy.Statement {
 		for _, resource := range s.Resource {
-			call := Call{Function: function, Actions: s.Action, Resource: strings.ReplaceAll(resource, "*", example), Denied: s.Effect == "Deny"}
+			call := Call{Function: function, Actions: s.Action, Resource: strings.ReplaceAll(resource, "*", wildcardExample), Denied: s.Effect == "Deny"}
 			if resource == "*" {
 				call.Resource = "*"
 			}
-			for _, keys := range s.keys() {
+			for _, keys := range s.matchingKeys() {
 				call.Keys = keys
-				list = append(list, call)
+				calls = append(calls, call)
 			}
 			if s.Effect == "Deny" {
 				continue
 			}
 			call.Denied = true
-			for _, keys := range s.foreign() {
+			for _, keys := range s.violatingKeys() {
 				call.Keys = keys
-				list = append(list, call)
+				calls = append(calls, call)
 			}
 		}
 	}
-	return list, nil
+	return calls, nil
 }
 
 type statement struct {
 	Effect           string
-	Action, Resource list
-	Condition        map[string]map[string]list // keys by operator and name
+	Action, Resource stringList
+	Condition        map[string]map[string]stringList // keys by operator and name
 }
 
-// list is a value or a list of values. The policy language allows both.
-type list []string
+// stringList is a value or a list of values. The policy language allows both.
+type stringList []string
 
-func (l *list) UnmarshalJSON(b []byte) error {
+func (l *stringList) UnmarshalJSON(b []byte) error {
 	if strings.HasPrefix(string(b), "[") {
 		return json.Unmarshal(b, (*[]string)(l))
 	}
-	*l = make(list, 1)
+	*l = make(stringList, 1)
 	return json.Unmarshal(b, &(*l)[0])
 }
 
 func isMulti(operator string) bool { return strings.HasPrefix(operator, "For") }
 
-// keys returns the condition keys of requests that meet the statement's conditions. For a key that has
+// matchingKeys returns the condition keys of requests that meet the statement's conditions. For a key that has
 // only one value per request, it returns a request for each value.
-func (s statement) keys() []map[string][]string {
+func (s statement) matchingKeys() []map[string][]string {
 	required := map[string][]string{}
 	// The policies only have "false", which means that the key must be present.
 	for key := range s.Condition["Null"] {
-		required[key] = []string{example}
+		required[key] = []string{wildcardExample}
 	}
 	combinations := []map[string][]string{required}
 	for _, operator := range slices.Sorted(maps.Keys(s.Condition)) {
@@ -139,7 +139,7 @@ func (s statement) keys() []map[string][]string {
 		for key, patterns := range s.Condition[operator] {
 			values := make([]string, len(patterns))
 			for i, p := range patterns {
-				values[i] = strings.ReplaceAll(p, "*", example)
+				values[i] = strings.ReplaceAll(p, "*", wildcardExample)
 			}
 			var next []map[string][]string
 			for _, keys := range combinations {
@@ -157,22 +157,22 @@ func (s statement) keys() []map[string][]string {
 	return combinations
 }
 
-func (s statement) foreign() (combinations []map[string][]string) {
+func (s statement) violatingKeys() (combinations []map[string][]string) {
 	// Each returned request violates one condition.
-	keys := s.keys()[0]
+	validKeys := s.matchingKeys()[0]
 	for _, operator := range slices.Sorted(maps.Keys(s.Condition)) {
 		for key := range s.Condition[operator] {
 			if operator == "Null" || !isMulti(operator) && !strings.HasSuffix(operator, "IfExists") {
-				combinations = append(combinations, withKey(keys, key, nil))
+				combinations = append(combinations, withKey(validKeys, key, nil))
 			}
 			if operator == "Null" {
 				continue
 			}
-			values := []string{"other#" + example}
+			values := []string{"other#" + wildcardExample}
 			if isMulti(operator) {
-				values = append(values, keys[key]...)
+				values = append(values, validKeys[key]...)
 			}
-			combinations = append(combinations, withKey(keys, key, values))
+			combinations = append(combinations, withKey(validKeys, key, values))
 		}
 	}
 	return combinations

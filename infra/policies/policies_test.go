@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "write calls.txt")
 
 func calls(t *testing.T, function string) []policies.Call {
 	t.Helper()
-	all, err := policies.Calls(function)
+	all, err := policies.TestCalls(function)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestTheCallsAreAsTheListShows(t *testing.T) {
 }
 
 func TestThePoliciesDecideEachCallAsListed(t *testing.T) {
-	at := policies.Place{Partition: "aws", Region: "eu-west-1", Account: "123456789012"}
+	at := policies.Location{Partition: "aws", Region: "eu-west-1", Account: "123456789012"}
 	for _, function := range policies.Functions() {
 		doc, err := policies.Document(function)
 		if err != nil {

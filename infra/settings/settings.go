@@ -20,13 +20,13 @@ import (
 // Settings contains the settings of one stage.
 type Settings struct {
 	setting.Values
-	Limits    cost.Limits       // derived from WorstDay, or set explicitly
-	Stored    map[string]string // context values other than the defaults, which the stage stores
-	Variables map[string]string // environment of functions; a missing variable means zero
+	Limits            cost.Limits       // derived from WorstDay, or set explicitly
+	StoredContext     map[string]string // context values other than the defaults, which the stage stores
+	FunctionVariables map[string]string // environment of functions; a missing variable means zero
 }
 
-func Names() []string {
-	return slices.Sorted(slices.Values(slices.Concat(setting.OperatorContexts(), setting.SetByDeploy())))
+func ContextNames() []string {
+	return slices.Sorted(slices.Values(slices.Concat(setting.OperatorContexts(), setting.DeployContexts())))
 }
 
 // Read parses a context: values from cdk.json or, as strings, from the command line. Other tools
@@ -35,41 +35,41 @@ func Names() []string {
 // the prices of worstDay. The error names every wrong value.
 func Read(context map[string]any, region string) (s Settings, err error) {
 	var errs []error
-	wrong := func(name, want, got string) {
+	addError := func(name, want, got string) {
 		errs = append(errs, fmt.Errorf("context value %s: expected %s, got %s", name, want, got))
 	}
-	texts := map[string]string{}
+	contextTexts := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(context)) {
-		switch text, ok := textOf(context[name]); {
-		case slices.Contains(Names(), name) && ok:
-			texts[name] = text
-		case slices.Contains(Names(), name):
-			texts[name] = ""
-			wrong(name, "a text, a number, true or false", fmt.Sprintf("%.80v", context[name]))
-		case word.MatchString(name):
-			wrong(name, "one of "+strings.Join(Names(), ", "), "an unknown name")
+		switch text, ok := formatValue(context[name]); {
+		case slices.Contains(ContextNames(), name) && ok:
+			contextTexts[name] = text
+		case slices.Contains(ContextNames(), name):
+			contextTexts[name] = ""
+			addError(name, "a text, a number, true or false", fmt.Sprintf("%.80v", context[name]))
+		case lettersOnly.MatchString(name):
+			addError(name, "one of "+strings.Join(ContextNames(), ", "), "an unknown name")
 		}
 	}
-	values, refused := setting.ReadContext(texts)
-	for _, w := range refused {
-		wrong(w.Context, w.Expects(), fmt.Sprintf("%.80q", w.Text))
+	values, invalid := setting.ReadContext(contextTexts)
+	for _, w := range invalid {
+		addError(w.Context, w.ExpectedValue(), fmt.Sprintf("%.80q", w.Text))
 	}
-	choice, err := cost.ChoiceOf(values, region)
+	choice, err := cost.NewLimitOptions(values, region)
 	if err != nil {
 		errs = append(errs, fmt.Errorf("context value %w", err))
 	}
-	s = Settings{Values: values, Stored: setting.OmitDefaults(texts), Variables: variables(texts)}
+	s = Settings{Values: values, StoredContext: setting.OmitDefaults(contextTexts), FunctionVariables: functionVariables(contextTexts)}
 	if errs = append(errs, s.checkCombinations()...); errs == nil {
-		if s.Limits, err = cost.Derive(choice); err != nil {
+		if s.Limits, err = cost.DeriveLimits(choice); err != nil {
 			errs = append(errs, fmt.Errorf("context value %w", err))
 		}
 	}
 	return s, errors.Join(errs...)
 }
 
-var word = regexp.MustCompile(`^[A-Za-z]+$`)
+var lettersOnly = regexp.MustCompile(`^[A-Za-z]+$`)
 
-func textOf(v any) (text string, ok bool) {
+func formatValue(v any) (text string, ok bool) {
 	// The command line passes every value as text. cdk.json has JSON values.
 	switch v := v.(type) {
 	case nil:
@@ -86,46 +86,48 @@ func textOf(v any) (text string, ok bool) {
 	return "", false
 }
 
-// variables returns the environment variables by which functions read settings. A setting with its
+// functionVariables returns the environment variables by which functions read settings. A setting with its
 // zero value has no variable, unless functions require it.
-func variables(texts map[string]string) map[string]string {
-	told := map[string]string{}
+func functionVariables(texts map[string]string) map[string]string {
+	env := map[string]string{}
 	for _, row := range setting.Table() {
-		text, given := texts[row.Context]
-		if !given {
+		text, isSet := texts[row.Context]
+		if !isSet {
 			text = row.Default
 		}
-		zero := text == "" || row.Type != "string" && (text == "0" || text == "false")
-		if row.Context != "" && row.Variable != "" && (row.Needed || !zero) {
-			told[row.Variable] = text
+		isZero := text == "" || row.Type != "string" && (text == "0" || text == "false")
+		if row.Context != "" && row.Variable != "" && (row.Required || !isZero) {
+			env[row.Variable] = text
 		}
 	}
-	return told
+	return env
 }
 
 func (s Settings) checkCombinations() (errs []error) {
-	reportIf := func(bad bool, text string) {
-		if bad {
-			errs = append(errs, errors.New(text))
+	reportIf := func(isInvalid bool, message string) {
+		if isInvalid {
+			errs = append(errs, errors.New(message))
 		}
 	}
 	reportIf(s.Domain != "" && s.Certificate == "", "domain: needs context value certificate, the ARN of its certificate in us-east-1")
 	reportIf(s.Certificate != "" && s.Domain == "", "certificate: needs context value domain, the name that it is for")
-	reportIf(s.Domain != "" && !s.Edge, "domain: needs edge=true, because a Function URL cannot have a custom domain")
-	reportIf(s.WAF && !s.Edge, "waf: needs edge=true, because a Function URL cannot have a web ACL")
-	reportIf(s.EdgeSecretVersion != "" && !s.Edge, "edgeSecretVersion: needs edge=true")
-	reportIf(s.EdgeSecretBefore != "" && s.EdgeSecretVersion == "", "edgeSecretBefore: needs context value edgeSecretVersion, the version that replaces it")
+	reportIf(s.Domain != "" && !s.HasEdge, "domain: needs edge=true, because a Function URL cannot have a custom domain")
+	reportIf(s.WAF && !s.HasEdge, "waf: needs edge=true, because a Function URL cannot have a web ACL")
+	reportIf(s.EdgeSecretVersion != "" && !s.HasEdge, "edgeSecretVersion: needs edge=true")
+	reportIf(s.PreviousEdgeSecretVersion != "" && s.EdgeSecretVersion == "", "edgeSecretBefore: needs context value edgeSecretVersion, the version that replaces it")
 	return errs
 }
 
-func (s Settings) InRegion(region string) error {
-	const edges = "us-east-1"
-	if s.WAF && region != edges {
-		return fmt.Errorf("waf: expected a stage in %s, where CloudFront's web ACLs live, got Region %q", edges, region)
+func (s Settings) CheckRegion(region string) error {
+	const edgeRegion = "us-east-1"
+	if s.WAF && region != edgeRegion {
+		return fmt.Errorf("waf: expected a stage in %s, where CloudFront's web ACLs live, got Region %q", edgeRegion, region)
 	}
 	return nil
 }
 
-func (s Settings) Name(thing string) string { return "vacancy-" + s.Stage + "-" + thing }
+func (s Settings) ResourceName(shortName string) string {
+	return "vacancy-" + s.Stage + "-" + shortName
+}
 
 func (s Settings) LogGroup(function string) string { return "/vacancy/" + s.Stage + "/" + function }

@@ -52,7 +52,7 @@ func TestTheFileOfTheAppShowsTheDefaults(t *testing.T) {
 	if !ok {
 		t.Fatalf("%s has no context", path)
 	}
-	settingtest.Golden(t, path, before+"\"context\": {\n"+strings.TrimPrefix(shown.String(), ",\n")+"\n  }"+after, *update)
+	settingtest.CompareGolden(t, path, before+"\"context\": {\n"+strings.TrimPrefix(shown.String(), ",\n")+"\n  }"+after, *update)
 }
 
 func TestTheREADMEListsTheSettings(t *testing.T) {
@@ -63,12 +63,12 @@ func TestTheREADMEListsTheSettings(t *testing.T) {
 	}
 	table := "| Context | Means | Value | Default |\n|---|---|---|---|\n"
 	for _, row := range setting.Table() {
-		if row.Context != "" && !row.ByDeploy {
+		if row.Context != "" && !row.DeployOnly {
 			value := ""
 			if row.Default != "" {
 				value = "`" + row.Default + "`"
 			}
-			table += fmt.Sprintf("| `%s` | %s | %s | %s |\n", row.Context, row.Help, row.Expects(), value)
+			table += fmt.Sprintf("| `%s` | %s | %s | %s |\n", row.Context, row.Help, row.ExpectedValue(), value)
 		}
 	}
 	const begin, end = "settings -update -->\n", "<!-- end -->"
@@ -77,7 +77,7 @@ func TestTheREADMEListsTheSettings(t *testing.T) {
 	if !ok {
 		t.Fatalf("%s has no table of settings", path)
 	}
-	settingtest.Golden(t, path, before+begin+table+end+after, *update)
+	settingtest.CompareGolden(t, path, before+begin+table+end+after, *update)
 }
 
 func TestValuesOfTheCommandLineAreText(t *testing.T) {
@@ -110,11 +110,11 @@ func TestTextThatLooksLikeZeroReachesFunctions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Variables["VACANCY_KEY_PREFIX"]; got != text {
+		if got := s.FunctionVariables["VACANCY_KEY_PREFIX"]; got != text {
 			t.Errorf("keyPrefix=%s sets VACANCY_KEY_PREFIX=%q, want %q", text, got, text)
 		}
 		for _, name := range []string{"VACANCY_FEE", "VACANCY_MOCK"} {
-			if got, ok := s.Variables[name]; ok {
+			if got, ok := s.FunctionVariables[name]; ok {
 				t.Errorf("%s is %q, want it missing", name, got)
 			}
 		}
@@ -171,7 +171,7 @@ func TestEachWrongValueIsNamed(t *testing.T) {
 		{"secret version", map[string]any{"edgeSecretVersion": "AWSCURRENT"}, `context value edgeSecretVersion: expected a version id`},
 		{"secret version without edge", map[string]any{"edgeSecretVersion": version, "edge": false}, `edgeSecretVersion: needs edge=true`},
 		{"only the secret before", map[string]any{"edgeSecretBefore": version}, `edgeSecretBefore: needs context value edgeSecretVersion`},
-		{"a slip", map[string]any{"edeg": false}, "context value edeg: expected one of " + strings.Join(settings.Names(), ", ")},
+		{"a slip", map[string]any{"edeg": false}, "context value edeg: expected one of " + strings.Join(settings.ContextNames(), ", ")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := settings.Read(test.context, "us-east-1")
@@ -193,19 +193,19 @@ func TestAllWrongValuesAreNamedAtOnce(t *testing.T) {
 
 func TestAWebACLLivesInOneRegion(t *testing.T) {
 	s := settings.Settings{Values: setting.Values{WAF: true}}
-	if err := s.InRegion("eu-west-1"); err == nil || !strings.Contains(err.Error(), "waf: expected a stage in us-east-1") {
+	if err := s.CheckRegion("eu-west-1"); err == nil || !strings.Contains(err.Error(), "waf: expected a stage in us-east-1") {
 		t.Errorf("InRegion(eu-west-1) = %v, want a refusal that names waf", err)
 	}
-	if err := s.InRegion("us-east-1"); err != nil {
+	if err := s.CheckRegion("us-east-1"); err != nil {
 		t.Errorf("InRegion(us-east-1) = %v", err)
 	}
-	if err := (settings.Settings{}).InRegion("eu-west-1"); err != nil {
+	if err := (settings.Settings{}).CheckRegion("eu-west-1"); err != nil {
 		t.Errorf("InRegion(eu-west-1) without a web ACL = %v", err)
 	}
 }
 
 func FuzzRead(f *testing.F) {
-	for _, name := range settings.Names() {
+	for _, name := range settings.ContextNames() {
 		f.Add(name, "1")
 	}
 	f.Add("edeg", "\xff")

@@ -12,7 +12,7 @@ import (
 var update = flag.Bool("update", false, "write the golden file again")
 
 func TestWhatAContextValueMayBe(t *testing.T) {
-	got := settingtest.Table(settings.Names(), func(name, text string) error {
+	got := settingtest.FormatTable(settings.ContextNames(), func(name, text string) error {
 		_, err := settings.Read(map[string]any{name: text}, "us-east-1")
 		return err
 	})
@@ -21,5 +21,5 @@ func TestWhatAContextValueMayBe(t *testing.T) {
 
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	settingtest.Golden(t, filepath.Join("testdata", name), got, *update)
+	settingtest.CompareGolden(t, filepath.Join("testdata", name), got, *update)
 }

@@ -13,50 +13,50 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
-// data contains the resources that must not be lost: tables, bucket and keys.
-type data struct {
+// dataStack contains the resources that must not be lost: tables, bucket and keys.
+type dataStack struct {
 	stack      awscdk.Stack
 	rows, docs ddb.TableV2
 	blobs      awss3.Bucket
-	atRest     awskms.Key // encrypts tables, bucket, logs and alarms
-	seal       awskms.Key // seals the host's secrets
-	host       awskms.Key // signs as the host; nil if the host has a software key, sealed in docs
+	atRestKey  awskms.Key // encrypts tables, bucket, logs and alarms
+	sealKey    awskms.Key // seals the host's secrets
+	hostKey    awskms.Key // signs as the host; nil if the host has a software key, sealed in docs
 }
 
-func newData(app constructs.Construct, in Input) data {
-	d := data{stack: newStack(app, in, "data", "Vacancy "+in.Settings.Stage+": tables, bucket and keys")}
-	d.atRest = atRestKey(d.stack, in)
-	d.seal = sealKey(d.stack, in)
-	d.rows = rowsTable(d.stack, in, d.atRest)
-	d.docs = docsTable(d.stack, in, d.atRest)
-	d.blobs = blobBucket(d.stack, in, d.atRest)
+func newData(app constructs.Construct, in Input) dataStack {
+	d := dataStack{stack: newStack(app, in, "data", "Vacancy "+in.Settings.Stage+": tables, bucket and keys")}
+	d.atRestKey = newAtRestKey(d.stack, in)
+	d.sealKey = newSealKey(d.stack, in)
+	d.rows = newRowsTable(d.stack, in, d.atRestKey)
+	d.docs = newDocsTable(d.stack, in, d.atRestKey)
+	d.blobs = newBlobBucket(d.stack, in, d.atRestKey)
 	output(d.stack, "Rows", d.rows.TableName(), "table of immutable rows")
 	output(d.stack, "Docs", d.docs.TableName(), "table of documents")
 	output(d.stack, "RowsStream", d.rows.TableStreamArn(), "stream of changes to rows")
 	output(d.stack, "DocsStream", d.docs.TableStreamArn(), "stream of changes to documents")
 	output(d.stack, "Blobs", d.blobs.BucketName(), "bucket of large bodies and of the search index")
-	output(d.stack, "SealKey", d.seal.KeyArn(), "KMS key that seals seeds and text keys")
+	output(d.stack, "SealKey", d.sealKey.KeyArn(), "KMS key that seals seeds and text keys")
 	if in.Settings.HostKey == "kms" {
-		d.host = hostKey(d.stack, in)
-		output(d.stack, "HostKey", d.host.KeyArn(), "KMS key that is the host's identity")
+		d.hostKey = newHostKey(d.stack, in)
+		output(d.stack, "HostKey", d.hostKey.KeyArn(), "KMS key that is the host's identity")
 	}
 	// If a first deployment fails, only this stack exists, so it must have the settings. The values
 	// that deploy sets are omitted, so that a rotation of the edge's secret does not change the stack.
-	output(d.stack, setting.StoredOutput, str(setting.FormatStored(setting.OmitSetByDeploy(in.Settings.Stored))), storedDescription)
+	output(d.stack, setting.StoredOutput, str(setting.FormatStored(setting.OmitDeployContexts(in.Settings.StoredContext))), storedOutputDescription)
 	return d
 }
 
-func (d data) stream(table string) *string {
-	if table == functions.Docs {
+func (d dataStack) streamARN(table string) *string {
+	if table == functions.DocsTable {
 		return d.docs.TableStreamArn()
 	}
 	return d.rows.TableStreamArn()
 }
 
-// rowsTable creates the table of rows of shared/store/dynamo, keyed by the stream's name as bytes
+// newRowsTable creates the table of rows of shared/store/dynamo, keyed by the stream's name as bytes
 // and the position. The table has no expiry, because rows are never deleted. Its DynamoDB stream
 // reveals changed rows.
-func rowsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
+func newRowsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	props := tableProps(in, key, cost.RowsReads, cost.RowsWrites)
 	props.PartitionKey = &ddb.Attribute{Name: str("pk"), Type: ddb.AttributeType_BINARY}
 	props.SortKey = &ddb.Attribute{Name: str("sk"), Type: ddb.AttributeType_NUMBER}
@@ -66,18 +66,18 @@ func rowsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	return t
 }
 
-// docsIndex is the name of the sparse index of docs.
-const docsIndex = "listed"
+// docsIndexName is the name of the sparse index of docs.
+const docsIndexName = "listed"
 
-// docsTable creates the table of documents. Its index contains only documents with the attributes
+// newDocsTable creates the table of documents. Its index contains only documents with the attributes
 // xp and xs. Its stream carries keys only, because some documents contain secrets. DynamoDB deletes
 // expired documents.
-func docsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
+func newDocsTable(s awscdk.Stack, in Input, key awskms.IKey) ddb.TableV2 {
 	props := tableProps(in, key, cost.DocsReads, cost.DocsWrites)
 	props.PartitionKey = &ddb.Attribute{Name: str("pk"), Type: ddb.AttributeType_STRING}
 	props.SortKey = &ddb.Attribute{Name: str("sk"), Type: ddb.AttributeType_STRING}
 	props.GlobalSecondaryIndexes = &[]*ddb.GlobalSecondaryIndexPropsV2{{
-		IndexName:            str(docsIndex),
+		IndexName:            str(docsIndexName),
 		PartitionKey:         &ddb.Attribute{Name: str("xp"), Type: ddb.AttributeType_STRING},
 		SortKey:              &ddb.Attribute{Name: str("xs"), Type: ddb.AttributeType_STRING},
 		ProjectionType:       ddb.ProjectionType_ALL,
@@ -104,17 +104,17 @@ func tableProps(in Input, key awskms.IKey, reads, writes string) *ddb.TableProps
 		Encryption:                       ddb.TableEncryptionV2_CustomerManagedKey(key, nil),
 		PointInTimeRecoverySpecification: &ddb.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: yes()},
 		DeletionProtection:               flag(in.Settings.RetainData),
-		RemovalPolicy:                    removal(in.Settings),
+		RemovalPolicy:                    removalPolicy(in.Settings),
 	}
 }
 
-// snapshots is the key prefix of the search index in the bucket.
-const snapshots = "search/"
+// snapshotPrefix is the key prefix of the search index in the bucket.
+const snapshotPrefix = "search/"
 
-// blobBucket creates the bucket of the search index and of other objects. Functions get grants only for the
+// newBlobBucket creates the bucket of the search index and of other objects. Functions get grants only for the
 // objects that they use. A replaced index is deleted a day after its replacement. `vacancy destroy`
 // empties the bucket, because the stack would need a custom resource to empty it.
-func blobBucket(s awscdk.Stack, in Input, key awskms.IKey) awss3.Bucket {
+func newBlobBucket(s awscdk.Stack, in Input, key awskms.IKey) awss3.Bucket {
 	b := awss3.NewBucket(s, str("Blobs"), &awss3.BucketProps{
 		BlockPublicAccess: awss3.BlockPublicAccess_BLOCK_ALL(),
 		ObjectOwnership:   awss3.ObjectOwnership_BUCKET_OWNER_ENFORCED,
@@ -126,9 +126,9 @@ func blobBucket(s awscdk.Stack, in Input, key awskms.IKey) awss3.Bucket {
 			AbortIncompleteMultipartUploadAfter: awscdk.Duration_Days(num(1)),
 			NoncurrentVersionExpiration:         awscdk.Duration_Days(num(30)),
 		}, {
-			Id: str("DropOldIndexes"), Prefix: str(snapshots), NoncurrentVersionExpiration: awscdk.Duration_Days(num(1)), ExpiredObjectDeleteMarker: yes(),
+			Id: str("DropOldIndexes"), Prefix: str(snapshotPrefix), NoncurrentVersionExpiration: awscdk.Duration_Days(num(1)), ExpiredObjectDeleteMarker: yes(),
 		}},
-		RemovalPolicy: removalOfEmpty(in.Settings),
+		RemovalPolicy: emptyRemovalPolicy(in.Settings),
 	})
 	setLogicalID(b, "Blobs")
 	suppressRule(b, "AwsSolutions-S1", "Only the host's own functions may read or write it, and each of their calls is a log line; access logs would need a second bucket, which would need logs in turn.")

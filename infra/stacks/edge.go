@@ -19,27 +19,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/billing/paykeys"
 )
 
-// SecretHeader is the header with the edge's secret, by which functions recognise CloudFront.
-const SecretHeader = "X-Vacancy-Edge"
+// EdgeSecretHeader is the header with the edge's secret, by which functions recognise CloudFront.
+const EdgeSecretHeader = "X-Vacancy-Edge"
 
 // newEdge creates the CloudFront distribution in front of the functions. It gives all handlers one
 // host name, caches public pages and forwards all other requests unchanged.
 func newEdge(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 	s := newStack(app, in, "edge", "Vacancy "+in.Settings.Stage+": CloudFront in front of the functions")
 	e := edge{
-		stack: s, in: in, f: f, headers: securityHeaders(s, in), origins: map[functions.Function]awscloudfront.IOrigin{},
+		stack: s, in: in, functionStack: f, responseHeaders: newSecurityHeaders(s, in), origins: map[functions.Function]awscloudfront.IOrigin{},
 		headerPolicies: map[string]awscloudfront.OriginRequestPolicy{
-			"calls": callRequests(s, in), "admin": adminRequests(s, in), "reads": registryRequests(s, in), "tasks": agentRequests(s, in),
-			"files": someHeaders(s, in, "files", "headers of requests for files", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Sec-Fetch-Site", "If-Match", "If-None-Match"),
+			"calls": newCallHeaderPolicy(s, in), "admin": newAdminHeaderPolicy(s, in), "reads": newRegistryHeaderPolicy(s, in), "tasks": newAgentHeaderPolicy(s, in),
+			"files": newHeaderPolicy(s, in, "files", "headers of requests for files", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Sec-Fetch-Site", "If-Match", "If-None-Match"),
 		},
 		cachePolicies: map[string]awscloudfront.ICachePolicy{
-			functions.Keyed: agentCache(s, in), functions.Public: publicCache(s, in), "cards": cardCache(s, in),
+			functions.CachePerKey: newAgentCachePolicy(s, in), functions.CachePublic: newPublicCachePolicy(s, in), "cards": newCardCachePolicy(s, in),
 		},
 	}
 	props := &awscloudfront.DistributionProps{
 		Comment:                str("Vacancy " + in.Settings.Stage),
-		DefaultBehavior:        e.behaviour(functions.Default),
-		ErrorResponses:         errorCaching(),
+		DefaultBehavior:        e.behaviour(functions.DefaultPath),
+		ErrorResponses:         errorResponses(),
 		MinimumProtocolVersion: awscloudfront.SecurityPolicyProtocol_TLS_V1_2_2021,
 		HttpVersion:            awscloudfront.HttpVersion_HTTP2_AND_3,
 	}
@@ -48,14 +48,14 @@ func newEdge(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 		props.Certificate = awscertificatemanager.Certificate_FromCertificateArn(s, str("Certificate"), str(in.Settings.Certificate))
 	}
 	if in.Settings.WAF {
-		props.WebAclId = webACL(s, in).AttrArn()
+		props.WebAclId = newWebACL(s, in).AttrArn()
 	}
 	d := awscloudfront.NewDistribution(s, str("Distribution"), props)
 	setLogicalID(d, "Distribution")
 	for _, p := range functions.Paths() {
-		e.add(d, p.Pattern, e.behaviour(p))
+		e.addBehavior(d, p.Pattern, e.behaviour(p))
 	}
-	e.acceptFor(d)
+	e.suppressRules(d)
 	if in.Settings.Domain != "" {
 		output(s, "Url", str("https://"+in.Settings.Domain), "public URL of the host")
 	} else {
@@ -65,20 +65,20 @@ func newEdge(app constructs.Construct, in Input, f functionStack) awscdk.Stack {
 }
 
 type edge struct {
-	stack          awscdk.Stack
-	in             Input
-	f              functionStack
-	headerPolicies map[string]awscloudfront.OriginRequestPolicy
-	cachePolicies  map[string]awscloudfront.ICachePolicy
-	headers        awscloudfront.ResponseHeadersPolicy
-	origins        map[functions.Function]awscloudfront.IOrigin
+	stack           awscdk.Stack
+	in              Input
+	functionStack   functionStack
+	headerPolicies  map[string]awscloudfront.OriginRequestPolicy
+	cachePolicies   map[string]awscloudfront.ICachePolicy
+	responseHeaders awscloudfront.ResponseHeadersPolicy
+	origins         map[functions.Function]awscloudfront.IOrigin
 }
 
-func (e edge) origin(f functions.Function) awscloudfront.IOrigin {
+func (e edge) originOf(f functions.Function) awscloudfront.IOrigin {
 	if e.origins[f] == nil {
-		e.origins[f] = awscloudfrontorigins.NewFunctionUrlOrigin(e.f.urls[f], &awscloudfrontorigins.FunctionUrlOriginProps{
+		e.origins[f] = awscloudfrontorigins.NewFunctionUrlOrigin(e.functionStack.functionURLs[f], &awscloudfrontorigins.FunctionUrlOriginProps{
 			OriginId:      str(f.Name),
-			CustomHeaders: &map[string]*string{SecretHeader: secretText(e.f.secret, e.in.Settings.EdgeSecretVersion)},
+			CustomHeaders: &map[string]*string{EdgeSecretHeader: secretReference(e.functionStack.edgeSecret, e.in.Settings.EdgeSecretVersion)},
 			ReadTimeout:   awscdk.Duration_Seconds(num(30)),
 		})
 	}
@@ -89,17 +89,17 @@ func (e edge) origin(f functions.Function) awscloudfront.IOrigin {
 // that read, unless the caller's key is part of the cache key.
 func (e edge) behaviour(p functions.Path) *awscloudfront.BehaviorOptions {
 	b := &awscloudfront.BehaviorOptions{
-		Origin:                e.origin(p.To),
+		Origin:                e.originOf(p.Function),
 		AllowedMethods:        awscloudfront.AllowedMethods_ALLOW_ALL(),
 		ViewerProtocolPolicy:  awscloudfront.ViewerProtocolPolicy_HTTPS_ONLY,
 		CachePolicy:           awscloudfront.CachePolicy_CACHING_DISABLED(),
 		OriginRequestPolicy:   e.headerPolicies[p.HeaderPolicy],
-		ResponseHeadersPolicy: e.headers,
+		ResponseHeadersPolicy: e.responseHeaders,
 	}
 	if p.CachePolicy != "" {
 		b.CachePolicy = e.cachePolicies[p.CachePolicy]
 	}
-	if p.CachePolicy != "" && p.CachePolicy != functions.Keyed {
+	if p.CachePolicy != "" && p.CachePolicy != functions.CachePerKey {
 		b.AllowedMethods = awscloudfront.AllowedMethods_ALLOW_GET_HEAD_OPTIONS()
 	}
 	if b.OriginRequestPolicy == nil || b.CachePolicy == nil {
@@ -108,7 +108,7 @@ func (e edge) behaviour(p functions.Path) *awscloudfront.BehaviorOptions {
 	return b
 }
 
-func (e edge) add(d awscloudfront.Distribution, path string, b *awscloudfront.BehaviorOptions) {
+func (e edge) addBehavior(d awscloudfront.Distribution, path string, b *awscloudfront.BehaviorOptions) {
 	// The distribution tries its behaviours in the order in which they were added.
 	d.AddBehavior(str(path), b.Origin, &awscloudfront.AddBehaviorOptions{
 		AllowedMethods: b.AllowedMethods, CachePolicy: b.CachePolicy, OriginRequestPolicy: b.OriginRequestPolicy,
@@ -119,88 +119,88 @@ func (e edge) add(d awscloudfront.Distribution, path string, b *awscloudfront.Be
 // An AWS account has fixed limits of 20 cache policies and 20 origin request policies, and a policy
 // has at most ten headers. Four stages fit, and each list has room for another header.
 
-// agentCache caches agent cards for a second. The other answers of A2A forbid caching. CloudFront
+// newAgentCachePolicy caches agent cards for a second. The other answers of A2A forbid caching. CloudFront
 // forwards Authorization of a GET only if a caching policy has it in its cache key. The card also
 // depends on Accept, because browsers are redirected to a page, and on the headers that protocols
 // vary by. No cached answer depends on KeyHeaders. They are in the cache key only because
-// CloudFront forwards all headers of the key, and agentRequests has no room for them.
-func agentCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
-	return cachePolicy(s, in, functions.Keyed, "A2A: agent cards at a vacant's own URL, for a second", 1,
-		slices.Concat([]string{"Authorization", "Accept"}, ofProtocols(varies), ofProtocols(func(p *protocol.Protocol) []string { return p.KeyHeaders }))...)
+// CloudFront forwards all headers of the key, and newAgentHeaderPolicy has no room for them.
+func newAgentCachePolicy(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
+	return newCachePolicy(s, in, functions.CachePerKey, "A2A: agent cards at a vacant's own URL, for a second", 1,
+		slices.Concat([]string{"Authorization", "Accept"}, protocolHeaders(varyHeaders), protocolHeaders(func(p *protocol.Protocol) []string { return p.CacheKeyHeaders }))...)
 }
 
-func cardCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
-	return cachePolicy(s, in, "cards", "agent cards, as long as Cache-Control allows", 60, ofProtocols(varies)...)
+func newCardCachePolicy(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
+	return newCachePolicy(s, in, "cards", "agent cards, as long as Cache-Control allows", 60, protocolHeaders(varyHeaders)...)
 }
 
-func ofProtocols(kind func(*protocol.Protocol) []string) (values []string) {
+func protocolHeaders(headersOf func(*protocol.Protocol) []string) (values []string) {
 	for _, p := range protocol.All {
-		values = append(values, kind(p)...)
+		values = append(values, headersOf(p)...)
 	}
 	return values
 }
 
-func varies(p *protocol.Protocol) []string { return p.Varies }
+func varyHeaders(p *protocol.Protocol) []string { return p.CardVaryHeaders }
 
-// publicCache caches public answers for as long as their Cache-Control allows, and none without
+// newPublicCachePolicy caches public answers for as long as their Cache-Control allows, and none without
 // Cache-Control. The query is part of the cache key, because ?vacant= selects the card. The files
 // of the pages have their hash in the path and never change.
-func publicCache(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
-	return cachePolicy(s, in, functions.Public, "public answers, as long as Cache-Control allows", 365*86400)
+func newPublicCachePolicy(s awscdk.Stack, in Input) awscloudfront.ICachePolicy {
+	return newCachePolicy(s, in, functions.CachePublic, "public answers, as long as Cache-Control allows", 365*86400)
 }
 
-func cachePolicy(s awscdk.Stack, in Input, name, comment string, maxTTL int, headers ...string) awscloudfront.ICachePolicy {
+func newCachePolicy(s awscdk.Stack, in Input, name, comment string, maxTTL int, headers ...string) awscloudfront.ICachePolicy {
 	// The complete query is also part of the cache key. Answers without Cache-Control are not
 	// cached.
-	key := awscloudfront.CacheHeaderBehavior_None()
+	headerBehavior := awscloudfront.CacheHeaderBehavior_None()
 	if len(headers) > 0 {
-		key = awscloudfront.CacheHeaderBehavior_AllowList(*strs(headers...)...)
+		headerBehavior = awscloudfront.CacheHeaderBehavior_AllowList(*strs(headers...)...)
 	}
-	p := awscloudfront.NewCachePolicy(s, str(logical(name)), &awscloudfront.CachePolicyProps{
-		CachePolicyName: str(in.Settings.Name(name)), Comment: str(comment),
+	p := awscloudfront.NewCachePolicy(s, str(logicalID(name)), &awscloudfront.CachePolicyProps{
+		CachePolicyName: str(in.Settings.ResourceName(name)), Comment: str(comment),
 		MinTtl: awscdk.Duration_Seconds(num(0)), DefaultTtl: awscdk.Duration_Seconds(num(0)), MaxTtl: awscdk.Duration_Seconds(num(maxTTL)),
-		CookieBehavior: awscloudfront.CacheCookieBehavior_None(), HeaderBehavior: key,
+		CookieBehavior: awscloudfront.CacheCookieBehavior_None(), HeaderBehavior: headerBehavior,
 		QueryStringBehavior:      awscloudfront.CacheQueryStringBehavior_All(),
 		EnableAcceptEncodingGzip: yes(), EnableAcceptEncodingBrotli: yes(),
 	})
-	setLogicalID(p, logical(name))
+	setLogicalID(p, logicalID(name))
 	return p
 }
 
-// callRequests forwards the headers that message needs, and the caller's address as CloudFront saw
+// newCallHeaderPolicy forwards the headers that message needs, and the caller's address as CloudFront saw
 // it. CloudFront forwards the address together with all headers of the caller only if Host is among
 // them, and a Function URL refuses the caller's Host.
-func callRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
-	return someHeaders(s, in, "calls", "headers of signed calls", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", caller.MaxPriceHeader)
+func newCallHeaderPolicy(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
+	return newHeaderPolicy(s, in, "calls", "headers of signed calls", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", caller.MaxPriceHeader)
 }
 
-func registryRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
-	return someHeaders(s, in, "reads", "headers of requests to the registry, to accounts and of AGP", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
+func newRegistryHeaderPolicy(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
+	return newHeaderPolicy(s, in, "reads", "headers of requests to the registry, to accounts and of AGP", "Accept", "Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
 		openaiwire.IdempotencyHeader, "Prefer", paykeys.SignatureHeader)
 }
 
-func agentRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
-	return someHeaders(s, in, "tasks", "headers of requests to vacants", append([]string{"Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
-		"Last-Event-ID", "Sec-Fetch-Site", caller.MaxPriceHeader}, ofProtocols(func(p *protocol.Protocol) []string { return p.Headers })...)...)
+func newAgentHeaderPolicy(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
+	return newHeaderPolicy(s, in, "tasks", "headers of requests to vacants", append([]string{"Content-Type", "Origin", "CloudFront-Viewer-Address", "Vacancy-Caller",
+		"Last-Event-ID", "Sec-Fetch-Site", caller.MaxPriceHeader}, protocolHeaders(func(p *protocol.Protocol) []string { return p.ForwardedHeaders })...)...)
 }
 
-func someHeaders(s awscdk.Stack, in Input, name, comment string, headers ...string) awscloudfront.OriginRequestPolicy {
-	p := awscloudfront.NewOriginRequestPolicy(s, str(logical(name)), &awscloudfront.OriginRequestPolicyProps{
-		OriginRequestPolicyName: str(in.Settings.Name(name)), Comment: str(comment),
+func newHeaderPolicy(s awscdk.Stack, in Input, name, comment string, headers ...string) awscloudfront.OriginRequestPolicy {
+	p := awscloudfront.NewOriginRequestPolicy(s, str(logicalID(name)), &awscloudfront.OriginRequestPolicyProps{
+		OriginRequestPolicyName: str(in.Settings.ResourceName(name)), Comment: str(comment),
 		HeaderBehavior:      awscloudfront.OriginRequestHeaderBehavior_AllowList(*strs(headers...)...),
 		QueryStringBehavior: awscloudfront.OriginRequestQueryStringBehavior_All(),
 		CookieBehavior:      awscloudfront.OriginRequestCookieBehavior_None(),
 	})
-	setLogicalID(p, logical(name))
+	setLogicalID(p, logicalID(name))
 	return p
 }
 
-// adminRequests forwards all headers except two to the admin API, because CloudFront cannot forward
+// newAdminHeaderPolicy forwards all headers except two to the admin API, because CloudFront cannot forward
 // Authorization otherwise. A Function URL refuses the caller's Host, and the caller could forge
 // CloudFront-Viewer-Address.
-func adminRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
+func newAdminHeaderPolicy(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	p := awscloudfront.NewOriginRequestPolicy(s, str("Admin"), &awscloudfront.OriginRequestPolicyProps{
-		OriginRequestPolicyName: str(in.Settings.Name("admin")), Comment: str("headers of admin requests"),
+		OriginRequestPolicyName: str(in.Settings.ResourceName("admin")), Comment: str("headers of admin requests"),
 		HeaderBehavior:      awscloudfront.OriginRequestHeaderBehavior_DenyList(str("Host"), str("CloudFront-Viewer-Address")),
 		QueryStringBehavior: awscloudfront.OriginRequestQueryStringBehavior_All(),
 		CookieBehavior:      awscloudfront.OriginRequestCookieBehavior_None(),
@@ -209,9 +209,9 @@ func adminRequests(s awscdk.Stack, in Input) awscloudfront.OriginRequestPolicy {
 	return p
 }
 
-func securityHeaders(s awscdk.Stack, in Input) awscloudfront.ResponseHeadersPolicy {
+func newSecurityHeaders(s awscdk.Stack, in Input) awscloudfront.ResponseHeadersPolicy {
 	p := awscloudfront.NewResponseHeadersPolicy(s, str("Headers"), &awscloudfront.ResponseHeadersPolicyProps{
-		ResponseHeadersPolicyName: str(in.Settings.Name("headers")),
+		ResponseHeadersPolicyName: str(in.Settings.ResourceName("headers")),
 		SecurityHeadersBehavior: &awscloudfront.ResponseSecurityHeadersBehavior{
 			ContentTypeOptions: &awscloudfront.ResponseHeadersContentTypeOptions{Override: yes()},
 			FrameOptions:       &awscloudfront.ResponseHeadersFrameOptions{FrameOption: awscloudfront.HeadersFrameOption_DENY, Override: yes()},
@@ -225,7 +225,7 @@ func securityHeaders(s awscdk.Stack, in Input) awscloudfront.ResponseHeadersPoli
 	return p
 }
 
-func errorCaching() *[]*awscloudfront.ErrorResponse {
+func errorResponses() *[]*awscloudfront.ErrorResponse {
 	// By default CloudFront caches an error for ten seconds, so a new host or vacant would seem
 	// absent.
 	var responses []*awscloudfront.ErrorResponse
@@ -235,39 +235,39 @@ func errorCaching() *[]*awscloudfront.ErrorResponse {
 	return &responses
 }
 
-// webACL blocks addresses that send too many requests, and requests that no handler accepts. The rules that
+// newWebACL blocks addresses that send too many requests, and requests that no handler accepts. The rules that
 // inspect bodies only count their matches, because they would block bodies above 8 KiB, although a signed
 // call may have 256 KiB, and prose with HTML tags or file paths. Handlers never execute texts.
-func webACL(s awscdk.Stack, in Input) awswafv2.CfnWebACL {
-	seen := func(name string) *awswafv2.CfnWebACL_VisibilityConfigProperty {
+func newWebACL(s awscdk.Stack, in Input) awswafv2.CfnWebACL {
+	visibility := func(name string) *awswafv2.CfnWebACL_VisibilityConfigProperty {
 		return &awswafv2.CfnWebACL_VisibilityConfigProperty{
-			CloudWatchMetricsEnabled: true, SampledRequestsEnabled: false, MetricName: str(in.Settings.Name(name))}
+			CloudWatchMetricsEnabled: true, SampledRequestsEnabled: false, MetricName: str(in.Settings.ResourceName(name))}
 	}
-	var counted []any
+	var countOnlyRules []any
 	for _, rule := range []string{"SizeRestrictions_BODY", "CrossSiteScripting_BODY", "GenericLFI_BODY", "GenericRFI_BODY", "EC2MetaDataSSRF_BODY"} {
-		counted = append(counted, &awswafv2.CfnWebACL_RuleActionOverrideProperty{
+		countOnlyRules = append(countOnlyRules, &awswafv2.CfnWebACL_RuleActionOverrideProperty{
 			Name: str(rule), ActionToUse: &awswafv2.CfnWebACL_RuleActionProperty{Count: map[string]any{}}})
 	}
 	acl := awswafv2.NewCfnWebACL(s, str("WebACL"), &awswafv2.CfnWebACLProps{
-		Name: str(in.Settings.Name("edge")), Scope: str("CLOUDFRONT"), VisibilityConfig: seen("edge"),
+		Name: str(in.Settings.ResourceName("edge")), Scope: str("CLOUDFRONT"), VisibilityConfig: visibility("edge"),
 		DefaultAction: &awswafv2.CfnWebACL_DefaultActionProperty{Allow: map[string]any{}},
 		Rules: []any{&awswafv2.CfnWebACL_RuleProperty{
-			Name: str("rate"), Priority: num(0), VisibilityConfig: seen("rate"),
+			Name: str("rate"), Priority: num(0), VisibilityConfig: visibility("rate"),
 			Action: &awswafv2.CfnWebACL_RuleActionProperty{Block: map[string]any{"CustomResponse": map[string]any{"ResponseCode": 429}}},
 			Statement: &awswafv2.CfnWebACL_StatementProperty{RateBasedStatement: &awswafv2.CfnWebACL_RateBasedStatementProperty{
 				AggregateKeyType: str("IP"), Limit: num(6000), EvaluationWindowSec: num(300)}},
 		}, &awswafv2.CfnWebACL_RuleProperty{
-			Name: str("common"), Priority: num(1), VisibilityConfig: seen("common"),
+			Name: str("common"), Priority: num(1), VisibilityConfig: visibility("common"),
 			OverrideAction: &awswafv2.CfnWebACL_OverrideActionProperty{None: map[string]any{}},
 			Statement: &awswafv2.CfnWebACL_StatementProperty{ManagedRuleGroupStatement: &awswafv2.CfnWebACL_ManagedRuleGroupStatementProperty{
-				VendorName: str("AWS"), Name: str("AWSManagedRulesCommonRuleSet"), RuleActionOverrides: counted}},
+				VendorName: str("AWS"), Name: str("AWSManagedRulesCommonRuleSet"), RuleActionOverrides: countOnlyRules}},
 		}},
 	})
 	acl.OverrideLogicalId(str("WebACL"))
 	return acl
 }
 
-func (e edge) acceptFor(d awscloudfront.Distribution) {
+func (e edge) suppressRules(d awscloudfront.Distribution) {
 	suppressRule(d, "AwsSolutions-CFR1", "Vacants are public services: they are called from anywhere.")
 	suppressRule(d, "AwsSolutions-CFR3", "Each call is one line in the function's log, with its status and time; a second log of the same calls would keep callers' addresses and cost as much again.")
 	if !e.in.Settings.WAF {
@@ -278,9 +278,9 @@ func (e edge) acceptFor(d awscloudfront.Distribution) {
 	}
 }
 
-func camel(name string) (out string) {
+func camelCase(name string) (out string) {
 	for word := range strings.SplitSeq(name, "-") {
-		out += logical(word)
+		out += logicalID(word)
 	}
 	return out
 }

@@ -11,40 +11,40 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
-func (f functionStack) environment(in Input, d data, row functions.Function) *map[string]*string {
-	turns, _ := cost.SplitInstances(in.Settings.Limits[functions.Worker.Name])
-	has := map[string]*string{
+func (f functionStack) environment(in Input, d dataStack, spec functions.Function) *map[string]*string {
+	turns, _ := cost.SplitWorkerInstances(in.Settings.Limits[functions.Worker.Name])
+	values := map[string]*string{
 		"VACANCY_ROWS": d.rows.TableName(), "VACANCY_DOCS": d.docs.TableName(), "VACANCY_BLOBS": d.blobs.BucketName(),
-		"VACANCY_SEAL_KEY": d.seal.KeyArn(),
-		"VACANCY_READS":    str(readRate(in.Settings)), "VACANCY_PAGE_READS": str(pageReads(in.Settings)), "VACANCY_BYTES": str(largeBodies(in.Settings, row.Name)),
-		"VACANCY_PUTS": str(rate(in.Settings.Limits.ObjectShare(cost.ObjectWrites), savedObjects)), "VACANCY_GETS": str(rate(in.Settings.Limits.ObjectShare(cost.ObjectReads), savedObjects)),
-		"VACANCY_TASKS": f.queues[functions.Tasks].QueueUrl(), "VACANCY_PUSHES": f.queues[functions.Pushes].QueueUrl(), "VACANCY_TURNS": str(strconv.Itoa(turns)),
+		"VACANCY_SEAL_KEY": d.sealKey.KeyArn(),
+		"VACANCY_READS":    str(readRate(in.Settings)), "VACANCY_PAGE_READS": str(pageReadRate(in.Settings)), "VACANCY_BYTES": str(largeBodyRate(in.Settings, spec.Name)),
+		"VACANCY_PUTS": str(formatRate(in.Settings.Limits.ObjectShare(cost.ObjectWrites), objectBurstSeconds)), "VACANCY_GETS": str(formatRate(in.Settings.Limits.ObjectShare(cost.ObjectReads), objectBurstSeconds)),
+		"VACANCY_TASKS": f.queues[functions.TaskQueue].QueueUrl(), "VACANCY_PUSHES": f.queues[functions.PushQueue].QueueUrl(), "VACANCY_TURNS": str(strconv.Itoa(turns)),
 		"VACANCY_URL": f.publicURL(in), "VACANCY_GATEWAY_URL": f.gatewayURL(in), "VACANCY_GATE": gateARN(f.stack, in),
 		"VACANCY_THINK": functionARN(f.stack, in, functions.Think), "VACANCY_SEARCH": functionARN(f.stack, in, functions.Search), "VACANCY_ROWS_STREAM": d.rows.TableStreamArn(),
 	}
-	for f, url := range f.urls {
+	for f, url := range f.functionURLs {
 		// VACANCY_GATEWAY_URL has another meaning.
-		if name := "VACANCY_" + strings.ToUpper(f.Name) + "_URL"; has[name] == nil {
-			has[name] = url.Url()
+		if name := "VACANCY_" + strings.ToUpper(f.Name) + "_URL"; values[name] == nil {
+			values[name] = url.Url()
 		}
 	}
-	for name, text := range in.Settings.Variables {
-		has[name] = str(text)
+	for name, text := range in.Settings.FunctionVariables {
+		values[name] = str(text)
 	}
-	if d.host != nil {
-		has["VACANCY_HOST_KEY"] = d.host.KeyArn()
+	if d.hostKey != nil {
+		values["VACANCY_HOST_KEY"] = d.hostKey.KeyArn()
 	}
-	if f.secret != nil {
-		has["VACANCY_EDGE_SECRET"] = secretText(f.secret, in.Settings.EdgeSecretVersion)
-		if in.Settings.EdgeSecretBefore != "" {
-			has["VACANCY_EDGE_SECRET_BEFORE"] = secretText(f.secret, in.Settings.EdgeSecretBefore)
+	if f.edgeSecret != nil {
+		values["VACANCY_EDGE_SECRET"] = secretReference(f.edgeSecret, in.Settings.EdgeSecretVersion)
+		if in.Settings.PreviousEdgeSecretVersion != "" {
+			values["VACANCY_EDGE_SECRET_BEFORE"] = secretReference(f.edgeSecret, in.Settings.PreviousEdgeSecretVersion)
 		}
 	}
 	// A function gets the variables that its row in the table of functions names, if they have a
 	// value on this stage.
 	env := map[string]*string{}
-	for _, name := range append(setting.Variables(row.Name, row.URL), row.Environment()...) {
-		if v := has[name]; v != nil && *v != "" {
+	for _, name := range append(setting.Variables(spec.Name, spec.URL), spec.Variables()...) {
+		if v := values[name]; v != nil && *v != "" {
 			env[name] = v
 		}
 	}
@@ -55,10 +55,10 @@ func (f functionStack) environment(in Input, d data, row functions.Function) *ma
 // domain, `vacancy deploy` later passes the generated name of the edge to the host. If the stage has no
 // edge, the host's URL is the Function URL of agent, which is unknown until agent has been created.
 func (f functionStack) publicURL(in Input) *string {
-	switch agent := f.urls[functions.Agent]; {
+	switch agent := f.functionURLs[functions.Agent]; {
 	case in.Settings.Domain != "":
 		return str("https://" + in.Settings.Domain)
-	case in.Settings.Edge || agent == nil:
+	case in.Settings.HasEdge || agent == nil:
 		return nil
 	default:
 		return agent.Url()
@@ -68,8 +68,8 @@ func (f functionStack) publicURL(in Input) *string {
 // gatewayURL returns the URL of accounts and AGP. It returns nil if the public URL of the host also
 // serves them, and for the gateway itself, whose URL does not exist before the function.
 func (f functionStack) gatewayURL(in Input) *string {
-	gateway := f.urls[functions.Gateway]
-	if in.Settings.Domain != "" || in.Settings.Edge || gateway == nil {
+	gateway := f.functionURLs[functions.Gateway]
+	if in.Settings.Domain != "" || in.Settings.HasEdge || gateway == nil {
 		return nil
 	}
 	return gateway.Url()
@@ -80,38 +80,38 @@ func (f functionStack) gatewayURL(in Input) *string {
 // instances together get at most half of the read limits of both tables, because calls need the rest.
 // If functions have no reserved concurrency, more instances may run, and together they read more.
 func readRate(s settings.Settings) string {
-	const saved = 4       // burst in seconds of the instance's share
-	const revoking = 1.25 // factor for registry, whose revocations may read a quarter more
-	l := s.Limits
-	ofRows := revoking*float64(l[functions.Registry.Name]) + float64(l[functions.Graduate.Name]) + float64(l[functions.Gateway.Name])
-	share := min(float64(l[cost.DocsReads])/(ofRows+float64(l[functions.Search.Name])), float64(l[cost.RowsReads])/ofRows) / 2
-	return rate(share, saved)
+	const burstSeconds = 4      // burst in seconds of the instance's share
+	const registryFactor = 1.25 // factor for registry, whose revocations may read a quarter more
+	limits := s.Limits
+	rowReaders := registryFactor*float64(limits[functions.Registry.Name]) + float64(limits[functions.Graduate.Name]) + float64(limits[functions.Gateway.Name])
+	share := min(float64(limits[cost.DocsReads])/(rowReaders+float64(limits[functions.Search.Name])), float64(limits[cost.RowsReads])/rowReaders) / 2
+	return formatRate(share, burstSeconds)
 }
 
-func pageReads(s settings.Settings) string {
+func pageReadRate(s settings.Settings) string {
 	// All instances together may use a quarter of the read limit of docs.
-	const saved = 4
-	return rate(float64(s.Limits[cost.DocsReads])/4/float64(s.Limits[functions.Message.Name]), saved)
+	const burstSeconds = 4
+	return formatRate(float64(s.Limits[cost.DocsReads])/4/float64(s.Limits[functions.Message.Name]), burstSeconds)
 }
 
-// largeBodies returns the rate at which an instance accepts large bodies from one address, as
+// largeBodyRate returns the rate at which an instance accepts large bodies from one address, as
 // KB-per-second:burst. All instances together then use at most half of a table's write limit for
 // bodies from that address. The table is docs for registry, and otherwise rows.
-func largeBodies(s settings.Settings, function string) string {
+func largeBodyRate(s settings.Settings, function string) string {
 	// The burst is enough for one body of the largest size at the lowest limits.
-	const saved = 60
-	ceiling := s.Limits[cost.RowsWrites]
+	const burstSeconds = 60
+	writeLimit := s.Limits[cost.RowsWrites]
 	if function == functions.Registry.Name {
-		ceiling = s.Limits[cost.DocsWrites]
+		writeLimit = s.Limits[cost.DocsWrites]
 	}
-	return rate(float64(ceiling)/2/float64(max(1, s.Limits[function])), saved)
+	return formatRate(float64(writeLimit)/2/float64(max(1, s.Limits[function])), burstSeconds)
 }
 
-// savedObjects is the burst of an instance's rate of objects, in seconds at that rate.
-const savedObjects = 120
+// objectBurstSeconds is the burst of an instance's rate of objects, in seconds at that rate.
+const objectBurstSeconds = 120
 
-func rate(perSecond, saved float64) string {
+func formatRate(perSecond, burstSeconds float64) string {
 	// Functions reject a rate below 0.001.
 	perSecond = max(math.Floor(perSecond*1000), 1) / 1000
-	return strconv.FormatFloat(perSecond, 'f', -1, 64) + ":" + strconv.Itoa(max(1, int(saved*perSecond)))
+	return strconv.FormatFloat(perSecond, 'f', -1, 64) + ":" + strconv.Itoa(max(1, int(burstSeconds*perSecond)))
 }

@@ -22,89 +22,89 @@ import (
 
 // functionStack contains the host's functions and their triggers.
 type functionStack struct {
-	stack  awscdk.Stack
-	queues queues
-	urls   map[functions.Function]awslambda.FunctionUrl
-	secret awssecretsmanager.Secret // the edge's secret, or nil if the edge is off
+	stack        awscdk.Stack
+	queues       queuesByName
+	functionURLs map[functions.Function]awslambda.FunctionUrl
+	edgeSecret   awssecretsmanager.Secret // the edge's secret, or nil if the edge is off
 }
 
-func newFunctions(app constructs.Construct, in Input, d data) functionStack {
+func newFunctions(app constructs.Construct, in Input, d dataStack) functionStack {
 	f := functionStack{
-		stack: newStack(app, in, "functions", "Vacancy "+in.Settings.Stage+": the functions and their triggers"),
-		urls:  map[functions.Function]awslambda.FunctionUrl{},
+		stack:        newStack(app, in, "functions", "Vacancy "+in.Settings.Stage+": the functions and their triggers"),
+		functionURLs: map[functions.Function]awslambda.FunctionUrl{},
 	}
-	if in.Settings.Edge {
-		f.secret = edgeSecret(f.stack)
-		output(f.stack, "EdgeSecret", f.secret.SecretArn(), "secret by which the functions recognise the edge")
+	if in.Settings.HasEdge {
+		f.edgeSecret = newEdgeSecret(f.stack)
+		output(f.stack, "EdgeSecret", f.edgeSecret.SecretArn(), "secret by which the functions recognise the edge")
 	}
 	f.queues = newQueues(f.stack, in)
-	lost, allowed, made := deadLetters(f.stack, in), allGrants(in.Settings), map[functions.Function]awslambda.Function{}
-	for _, row := range functions.All() {
-		made[row] = f.add(in, d, row, allowed, lost)
-		for _, queue := range row.Receives() {
-			addQueueTrigger(f.stack, in, f.queues[queue], queue, made[row])
+	lostQueue, grantsByFunction, lambdas := newLostQueue(f.stack, in), allGrants(in.Settings), map[functions.Function]awslambda.Function{}
+	for _, spec := range functions.All() {
+		lambdas[spec] = f.addFunction(in, d, spec, grantsByFunction, lostQueue)
+		for _, queue := range spec.QueueNames() {
+			addQueueTrigger(f.stack, in, f.queues[queue], queue, lambdas[spec])
 		}
-		if row.Every > 0 {
-			schedule(f.stack, in, row, made[row])
+		if spec.EveryMinutes > 0 {
+			addSchedule(f.stack, in, spec, lambdas[spec])
 		}
-		switch row.Stream {
-		case functions.Rows:
-			watchRows(f.stack, d, made[row], lost)
-		case functions.Docs:
-			watchDocs(f.stack, in, d, made[row])
+		switch spec.SourceTable {
+		case functions.RowsTable:
+			addRowsTrigger(f.stack, d, lambdas[spec], lostQueue)
+		case functions.DocsTable:
+			addDocsTrigger(f.stack, in, d, lambdas[spec])
 		}
 	}
-	newGate(f.stack, in, made)
-	output(f.stack, setting.StoredOutput, str(setting.FormatStored(in.Settings.Stored)), storedDescription)
+	newGate(f.stack, in, lambdas)
+	output(f.stack, setting.StoredOutput, str(setting.FormatStored(in.Settings.StoredContext)), storedOutputDescription)
 	return f
 }
 
-func (f functionStack) add(in Input, d data, row functions.Function, allowed map[functions.Function]grants, lost awssqs.IQueue) awslambda.Function {
-	role := newRole(f.stack, in, d, row, allowed[row], lost, f.queues)
+func (f functionStack) addFunction(in Input, d dataStack, spec functions.Function, grantsByFunction map[functions.Function]grants, lostQueue awssqs.IQueue) awslambda.Function {
+	role := newRole(f.stack, in, d, spec, grantsByFunction[spec], lostQueue, f.queues)
 	props := &awslambda.FunctionProps{
-		FunctionName: str(in.Settings.Name(row.Name)),
-		Description:  str(row.Description),
+		FunctionName: str(in.Settings.ResourceName(spec.Name)),
+		Description:  str(spec.Description),
 		Runtime:      awslambda.Runtime_PROVIDED_AL2023(), Handler: str("bootstrap"),
 		Architecture: architecture(in.Settings.Arch),
-		Code:         awslambda.Code_FromAsset(str(in.Zip(row.Name)), nil),
-		MemorySize:   num(row.Memory), Timeout: awscdk.Duration_Seconds(num(row.Timeout)),
-		Environment: f.environment(in, d, row),
+		Code:         awslambda.Code_FromAsset(str(in.ZipPath(spec.Name)), nil),
+		MemorySize:   num(spec.MemoryMB), Timeout: awscdk.Duration_Seconds(num(spec.TimeoutSeconds)),
+		Environment: f.environment(in, d, spec),
 		// The CDK must not extend the role, because allGrants lists all grants.
 		Role: role.WithoutPolicyUpdates(nil),
 		// A log line for each start and end would double the cost of logs.
 		LoggingFormat: awslambda.LoggingFormat_JSON, SystemLogLevelV2: awslambda.SystemLogLevel_WARN,
 		ApplicationLogLevelV2: awslambda.ApplicationLogLevel_INFO,
-		LogGroup:              awslogs.LogGroup_FromLogGroupName(f.stack, str("Log-"+row.Name), str(in.Settings.LogGroup(row.Name))),
+		LogGroup:              awslogs.LogGroup_FromLogGroupName(f.stack, str("Log-"+spec.Name), str(in.Settings.LogGroup(spec.Name))),
 		Tracing:               awslambda.Tracing_PASS_THROUGH,
 	}
-	if row.Disk > 0 {
-		props.EphemeralStorageSize = awscdk.Size_Mebibytes(num(row.Disk))
+	if spec.DiskMB > 0 {
+		props.EphemeralStorageSize = awscdk.Size_Mebibytes(num(spec.DiskMB))
 	}
-	if n := in.Settings.Limits[row.Name]; n > 0 && in.Settings.Reserve {
+	if n := in.Settings.Limits[spec.Name]; n > 0 && in.Settings.ReserveConcurrency {
 		props.ReservedConcurrentExecutions = num(n)
 	}
-	if isRecursive(row, allowed) {
+	if isRecursive(spec, grantsByFunction) {
 		// Lambda would stop the 17th message in a chain of messages that cause each other. Reserved
 		// concurrency, the age of a task and the receive count of a message limit these chains
 		// instead.
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
-	if row.IsScheduled() {
+	if spec.IsScheduled() {
 		props.RetryAttempts = num(0) // the next run does the work
 	}
-	made := awslambda.NewFunction(f.stack, str(row.Name), props)
-	setLogicalID(made, logical(row.Name))
-	if row.URL {
+	fn := awslambda.NewFunction(f.stack, str(spec.Name), props)
+	setLogicalID(fn, logicalID(spec.Name))
+	if spec.URL {
 		// No AWS signature is required, because envelopes are signed and the function checks the
 		// operator's key.
 		mode := awslambda.InvokeMode_BUFFERED
-		if row.Streams {
+		if spec.StreamsAnswers {
 			mode = awslambda.InvokeMode_RESPONSE_STREAM
 		}
-		f.urls[row] = made.AddFunctionUrl(&awslambda.FunctionUrlOptions{AuthType: awslambda.FunctionUrlAuthType_NONE, InvokeMode: mode})
-		output(f.stack, row.URLOutput(), f.urls[row].Url(), "Function URL of "+row.Name)
+		f.functionURLs[spec] = fn.AddFunctionUrl(&awslambda.FunctionUrlOptions{AuthType: awslambda.FunctionUrlAuthType_NONE, InvokeMode: mode})
+		output(f.stack, spec.URLOutput(), f.functionURLs[spec].Url(), "Function URL of "+spec.Name)
 	}
-	return made
+	return fn
 }
 
 func architecture(arch string) awslambda.Architecture {
@@ -114,9 +114,9 @@ func architecture(arch string) awslambda.Architecture {
 	return awslambda.Architecture_ARM_64()
 }
 
-func logical(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
+func logicalID(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
 
-func edgeSecret(s awscdk.Stack) awssecretsmanager.Secret {
+func newEdgeSecret(s awscdk.Stack) awssecretsmanager.Secret {
 	// Secrets Manager generates the secret and CloudFormation reads it, so no template contains it.
 	secret := awssecretsmanager.NewSecret(s, str("EdgeSecret"), &awssecretsmanager.SecretProps{
 		Description:          str("Header value by which the functions recognise CloudFront"),
@@ -128,10 +128,10 @@ func edgeSecret(s awscdk.Stack) awssecretsmanager.Secret {
 	return secret
 }
 
-// secretText returns a reference to a version of the secret. If version is "", it refers to the current
+// secretReference returns a reference to a version of the secret. If version is "", it refers to the current
 // version, as in the first deployment. A rotation passes the id of the new version, because
 // CloudFormation reads the secret again only if the reference changes.
-func secretText(secret awssecretsmanager.ISecret, version string) *string {
+func secretReference(secret awssecretsmanager.ISecret, version string) *string {
 	options := &awscdk.SecretsManagerSecretOptions{}
 	if version != "" {
 		options.VersionId = str(version)
@@ -139,28 +139,28 @@ func secretText(secret awssecretsmanager.ISecret, version string) *string {
 	return awscdk.SecretValue_SecretsManager(secret.SecretArn(), options).UnsafeUnwrap()
 }
 
-// formerRules maps rule names to logical ids that are not derived from the name. The ids must not change,
+// legacyRuleIDs maps rule names to logical ids that are not derived from the name. The ids must not change,
 // because CloudFormation would create a second rule with the same physical name before it deletes the
 // first, and the deployment would fail.
-var formerRules = map[string]string{
+var legacyRuleIDs = map[string]string{
 	"canary": "EverySixHours", "sweeper": "EveryHour", "meter": "EveryMinuteFold", "checkpointer": "EveryFiveMinutes", "prober": "EveryMinute",
 }
 
-func schedule(s awscdk.Stack, in Input, row functions.Function, f awslambda.Function) {
-	id := formerRules[row.RuleName()]
+func addSchedule(s awscdk.Stack, in Input, spec functions.Function, f awslambda.Function) {
+	id := legacyRuleIDs[spec.RuleName()]
 	if id == "" {
-		id = logical(row.RuleName()) + "Rule"
+		id = logicalID(spec.RuleName()) + "Rule"
 	}
 	rule := awsevents.NewRule(s, str(id), &awsevents.RuleProps{
-		RuleName:    str(in.Settings.Name(row.RuleName())),
-		Description: str("starts the " + row.RuleName()),
-		Schedule:    awsevents.Schedule_Rate(awscdk.Duration_Minutes(num(row.Every))),
+		RuleName:    str(in.Settings.ResourceName(spec.RuleName())),
+		Description: str("starts the " + spec.RuleName()),
+		Schedule:    awsevents.Schedule_Rate(awscdk.Duration_Minutes(num(spec.EveryMinutes))),
 	})
 	setLogicalID(rule, id)
 	props := &awseventstargets.LambdaFunctionProps{}
-	if row.Event != "" {
+	if spec.RuleEvent != "" {
 		var event map[string]any
-		if err := json.Unmarshal([]byte(row.Event), &event); err != nil {
+		if err := json.Unmarshal([]byte(spec.RuleEvent), &event); err != nil {
 			panic(err) // the event in the table of functions is not JSON
 		}
 		props.Event = awsevents.RuleTargetInput_FromObject(event)
@@ -168,9 +168,9 @@ func schedule(s awscdk.Stack, in Input, row functions.Function, f awslambda.Func
 	rule.AddTarget(awseventstargets.NewLambdaFunction(f, props))
 }
 
-func deadLetters(s awscdk.Stack, in Input) awssqs.Queue {
+func newLostQueue(s awscdk.Stack, in Input) awssqs.Queue {
 	q := awssqs.NewQueue(s, str("Lost"), &awssqs.QueueProps{
-		QueueName:  str(in.Settings.Name("lost")),
+		QueueName:  str(in.Settings.ResourceName("lost")),
 		Encryption: awssqs.QueueEncryption_SQS_MANAGED, EnforceSSL: yes(),
 		RetentionPeriod: awscdk.Duration_Days(num(14)),
 	})
@@ -179,7 +179,7 @@ func deadLetters(s awscdk.Stack, in Input) awssqs.Queue {
 	return q
 }
 
-func watchRows(s awscdk.Stack, d data, f awslambda.Function, lost awssqs.IQueue) {
+func addRowsTrigger(s awscdk.Stack, d dataStack, f awslambda.Function, lostQueue awssqs.IQueue) {
 	m := awslambda.NewEventSourceMapping(s, str("RowsChanged"), &awslambda.EventSourceMappingProps{
 		Target: f, EventSourceArn: d.rows.TableStreamArn(),
 		StartingPosition: awslambda.StartingPosition_TRIM_HORIZON,
@@ -187,17 +187,17 @@ func watchRows(s awscdk.Stack, d data, f awslambda.Function, lost awssqs.IQueue)
 		Filters: &[]*map[string]any{awslambda.FilterCriteria_Filter(&map[string]any{
 			"eventName": awslambda.FilterRule_Or(str("MODIFY"), str("REMOVE"))}), awslambda.FilterCriteria_Filter(&map[string]any{
 			"eventName": awslambda.FilterRule_IsEqual(str("INSERT")),
-			"dynamodb":  map[string]any{"Keys": map[string]any{"pk": map[string]any{"B": awslambda.FilterRule_IsEqual(str(tamper.Canary))}}}})},
+			"dynamodb":  map[string]any{"Keys": map[string]any{"pk": map[string]any{"B": awslambda.FilterRule_IsEqual(str(tamper.CanaryKey))}}}})},
 		BatchSize: num(100), BisectBatchOnError: yes(), RetryAttempts: num(10),
-		OnFailure: awslambdaeventsources.NewSqsDlq(lost),
+		OnFailure: awslambdaeventsources.NewSqsDlq(lostQueue),
 	})
 	setLogicalID(m, "RowsChanged")
 }
 
-// watchDocs starts the indexer when registrations change: after a thousand changes, or IndexSeconds
+// addDocsTrigger starts the indexer when registrations change: after a thousand changes, or IndexSeconds
 // after the first one. Lambda drops changes of other documents. The indexer itself reads the changes
 // since its last index, so a failed invocation loses no change.
-func watchDocs(s awscdk.Stack, in Input, d data, f awslambda.Function) {
+func addDocsTrigger(s awscdk.Stack, in Input, d dataStack, f awslambda.Function) {
 	m := awslambda.NewEventSourceMapping(s, str("RegistrationsChanged"), &awslambda.EventSourceMappingProps{
 		Target: f, EventSourceArn: d.docs.TableStreamArn(),
 		StartingPosition: awslambda.StartingPosition_TRIM_HORIZON,

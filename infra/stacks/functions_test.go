@@ -349,7 +349,7 @@ func TestTheEdgesSecretIsAReferenceEverywhere(t *testing.T) {
 		}
 		for _, o := range at(a.template(t, "edge").Resources["Distribution"].Properties, "DistributionConfig", "Origins").([]any) {
 			header := at(o, "OriginCustomHeaders", 0)
-			if got := text(at(header, "HeaderValue"), "functions.EdgeSecretValue"); at(header, "HeaderName") != stacks.SecretHeader || got != test.now {
+			if got := text(at(header, "HeaderValue"), "functions.EdgeSecretValue"); at(header, "HeaderName") != stacks.EdgeSecretHeader || got != test.now {
 				t.Errorf("origin %v sends %v: %s, want %s", at(o, "Id"), at(header, "HeaderName"), got, test.now)
 			}
 		}
@@ -422,9 +422,9 @@ func TestConcurrencyIsReservedUnlessToldOtherwise(t *testing.T) {
 	}
 	want := map[string]any{"Agent": 2.0, "Message": 4.0, "Gateway": 1.0, "Worker": 4.0, "Admin": 1.0, "Registry": 1.0, "Search": 1.0, "Think": 2.0}
 	for _, f := range table.All() {
-		if id := strings.ToUpper(f.Name[:1]) + f.Name[1:]; f.Step {
+		if id := strings.ToUpper(f.Name[:1]) + f.Name[1:]; f.IsGateStep {
 			want[id] = nil // the gate bounds these
-		} else if f.Share == 0 {
+		} else if f.CostShare == 0 {
 			want[id] = 1.0
 		}
 	}
@@ -487,7 +487,7 @@ func TestPublicReadsLeaveHalfTheCapacityToCalls(t *testing.T) {
 
 func TestTheTamperIsFedChangesRemovalsAndCanariesOnly(t *testing.T) {
 	m := synth(t, standard).template(t, "functions").Resources["RowsChanged"].Properties
-	canary := map[string]any{"Keys": map[string]any{"pk": map[string]any{"B": []any{tamper.Canary}}}}
+	canary := map[string]any{"Keys": map[string]any{"pk": map[string]any{"B": []any{tamper.CanaryKey}}}}
 	for i, want := range []map[string]any{{"eventName": []any{"MODIFY", "REMOVE"}}, {"eventName": []any{"INSERT"}, "dynamodb": canary}} {
 		var filter any
 		if err := json.Unmarshal([]byte(at(m, "FilterCriteria", "Filters", i, "Pattern").(string)), &filter); err != nil {

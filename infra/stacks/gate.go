@@ -18,25 +18,27 @@ func gateARN(s awscdk.Stack, in Input) *string {
 	// The functions that start and watch the machine are created before it, so the ARN is built
 	// from its name.
 	return s.FormatArn(&awscdk.ArnComponents{
-		Service: str("states"), Resource: str("stateMachine"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name(gateName))})
+		Service: str("states"), Resource: str("stateMachine"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.ResourceName(gateName))})
 }
 
 // gateLogGroup returns the name of the gate's log group. Step Functions adds groups with other
 // names to the account's only resource policy of CloudWatch Logs, which has room for a few stages.
-func gateLogGroup(in Input) string { return "/aws/vendedlogs/states/" + in.Settings.Name(gateName) }
+func gateLogGroup(in Input) string {
+	return "/aws/vendedlogs/states/" + in.Settings.ResourceName(gateName)
+}
 
-func executions(s awscdk.Stack, in Input) *string {
+func executionsARN(s awscdk.Stack, in Input) *string {
 	return s.FormatArn(&awscdk.ArnComponents{
-		Service: str("states"), Resource: str("execution"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.Name(gateName) + ":*")})
+		Service: str("states"), Resource: str("execution"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME, ResourceName: str(in.Settings.ResourceName(gateName) + ":*")})
 }
 
 func gateStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicyStatement) {
-	for _, operation := range g.gate {
-		on := executions
+	for _, operation := range g.gateOperations {
+		resourceARN := executionsARN
 		if operation == "StartExecution" {
-			on = gateARN
+			resourceARN = gateARN
 		}
-		out = append(out, statement("Gate"+operation, awsiam.Effect_ALLOW, "states", []string{operation}, on(s, in), nil))
+		out = append(out, newStatement("Gate"+operation, awsiam.Effect_ALLOW, "states", []string{operation}, resourceARN(s, in), nil))
 	}
 	return out
 }
@@ -44,23 +46,23 @@ func gateStatements(s awscdk.Stack, in Input, g grants) (out []awsiam.PolicyStat
 // newGate creates the state machine from the steps of the gate, which decides whether a child may become
 // public. A machine of the type Standard keeps its history for 90 days and runs each step at least
 // once, so steps must be idempotent. Its log contains only the order of events, no data.
-func newGate(s awscdk.Stack, in Input, made map[functions.Function]awslambda.Function) {
-	machine := asl.Gate(gate.Steps())
+func newGate(s awscdk.Stack, in Input, lambdas map[functions.Function]awslambda.Function) {
+	machine := asl.GateMachine(gate.Steps())
 	text, err := machine.JSON()
 	if err != nil {
 		panic(err) // texts and numbers always marshal
 	}
 	substitutions, arns := map[string]*string{}, []*string{}
 	for _, f := range functions.All() {
-		if f.Step {
-			substitutions[asl.Substitution(f.Name)] = made[f].FunctionArn()
-			arns = append(arns, made[f].FunctionArn())
+		if f.IsGateStep {
+			substitutions[asl.SubstitutionName(f.Name)] = lambdas[f].FunctionArn()
+			arns = append(arns, lambdas[f].FunctionArn())
 		}
 	}
 	m := awsstepfunctions.NewCfnStateMachine(s, str("Gate"), &awsstepfunctions.CfnStateMachineProps{
-		StateMachineName: str(in.Settings.Name(gateName)), StateMachineType: str("STANDARD"),
+		StateMachineName: str(in.Settings.ResourceName(gateName)), StateMachineType: str("STANDARD"),
 		DefinitionString: &text, DefinitionSubstitutions: &substitutions,
-		RoleArn: gateRole(s, in, &arns).RoleArn(),
+		RoleArn: newGateRole(s, in, &arns).RoleArn(),
 		LoggingConfiguration: &awsstepfunctions.CfnStateMachine_LoggingConfigurationProperty{
 			Level: str("ALL"), IncludeExecutionData: flag(false),
 			Destinations: []any{&awsstepfunctions.CfnStateMachine_LogDestinationProperty{
@@ -75,8 +77,8 @@ func newGate(s awscdk.Stack, in Input, made map[functions.Function]awslambda.Fun
 	output(s, "Gate", m.AttrArn(), "state machine of the gate")
 }
 
-func gateRole(s awscdk.Stack, in Input, steps *[]*string) awsiam.Role {
-	source := map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": s.Account()}, "ArnLike": map[string]any{"aws:SourceArn": gateARN(s, in)}}
+func newGateRole(s awscdk.Stack, in Input, steps *[]*string) awsiam.Role {
+	sourceConditions := map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": s.Account()}, "ArnLike": map[string]any{"aws:SourceArn": gateARN(s, in)}}
 	statements := []awsiam.PolicyStatement{
 		awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Sid: str("Steps"), Actions: strs("lambda:InvokeFunction"), Resources: steps}),
 		// IAM has no resource for log delivery.
@@ -87,7 +89,7 @@ func gateRole(s awscdk.Stack, in Input, steps *[]*string) awsiam.Role {
 	r := awsiam.NewRole(s, str("Role-"+gateName), &awsiam.RoleProps{
 		RoleName:    str(roleName(s, in, gateName)),
 		Description: str("Vacancy " + in.Settings.Stage + ": the gate's state machine"),
-		AssumedBy:   awsiam.NewServicePrincipal(str("states.amazonaws.com"), &awsiam.ServicePrincipalOpts{Conditions: &source}),
+		AssumedBy:   awsiam.NewServicePrincipal(str("states.amazonaws.com"), &awsiam.ServicePrincipalOpts{Conditions: &sourceConditions}),
 		InlinePolicies: &map[string]awsiam.PolicyDocument{
 			"machine": awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &statements})},
 	})

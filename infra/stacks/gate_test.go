@@ -18,7 +18,7 @@ import (
 // a function of the stage.
 func TestTheGateIsDeployedAsItIsRendered(t *testing.T) {
 	machine := synth(t, standard).template(t, "functions").Resources["Gate"].Properties
-	text, err := asl.Gate(gate.Steps()).JSON()
+	text, err := asl.GateMachine(gate.Steps()).JSON()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestTheGateIsDeployedAsItIsRendered(t *testing.T) {
 	}
 	want := map[string]any{"recordArn": "functions.Record.Arn"}
 	for _, s := range gate.Steps() {
-		f := asl.Function(s.Name)
+		f := asl.FunctionName(s.Name)
 		want[f+"Arn"] = "functions." + strings.ToUpper(f[:1]) + f[1:] + ".Arn"
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/queue"
 )
 
-// deadQueue names the queue of messages that the worker could not handle.
-const deadQueue = "dead"
+// deadQueueName names the queue of messages that the worker could not handle.
+const deadQueueName = "dead"
 
 // maxReceives is the number of failed receives after which a message becomes a dead letter. The pauses
 // of queue/sqs between them add up to eight minutes. Messages that only wait for their task are
@@ -20,26 +20,26 @@ const deadQueue = "dead"
 // even longer: after queue.MaxFullRetries receives, a new message replaces its message.
 const maxReceives = 20
 
-// queues contains the queues of tasks by name.
-type queues map[string]awssqs.Queue
+// queuesByName contains the queues of tasks by name.
+type queuesByName map[string]awssqs.Queue
 
-// pollerTime is the time, in seconds, for which Lambda may hold a received message before it starts the
+// pollerSeconds is the time, in seconds, for which Lambda may hold a received message before it starts the
 // worker.
-const pollerTime = 5 * 60
+const pollerSeconds = 5 * 60
 
-func newQueues(s awscdk.Stack, in Input) queues {
-	dead := newQueue(s, in, deadQueue, &awssqs.QueueProps{RetentionPeriod: awscdk.Duration_Days(num(14))})
+func newQueues(s awscdk.Stack, in Input) queuesByName {
+	dead := newQueue(s, in, deadQueueName, &awssqs.QueueProps{RetentionPeriod: awscdk.Duration_Days(num(14))})
 	suppressRule(dead, "AwsSolutions-SQS3", "It receives the failures of both queues: a person reads it, no function does.")
-	byName := queues{}
+	byName := queuesByName{}
 	// The order of the names determines the order in the template.
-	for _, name := range []string{functions.Tasks, functions.Pushes} {
+	for _, name := range []string{functions.TaskQueue, functions.PushQueue} {
 		receives := maxReceives
-		if name == functions.Tasks {
+		if name == functions.TaskQueue {
 			receives += queue.MaxFullRetries
 		}
 		byName[name] = newQueue(s, in, name, &awssqs.QueueProps{
 			// A queue hides a message for as long as Lambda and its worker may take.
-			VisibilityTimeout: awscdk.Duration_Seconds(num(pollerTime + functions.Worker.Timeout)),
+			VisibilityTimeout: awscdk.Duration_Seconds(num(pollerSeconds + functions.Worker.TimeoutSeconds)),
 			RetentionPeriod:   awscdk.Duration_Hours(num(int(queue.Retention.Hours()))),
 			DeadLetterQueue:   &awssqs.DeadLetterQueue{Queue: dead, MaxReceiveCount: num(receives)},
 		})
@@ -48,24 +48,24 @@ func newQueues(s awscdk.Stack, in Input) queues {
 }
 
 func newQueue(s awscdk.Stack, in Input, name string, props *awssqs.QueueProps) awssqs.Queue {
-	props.QueueName = str(in.Settings.Name(name))
+	props.QueueName = str(in.Settings.ResourceName(name))
 	props.Encryption, props.EnforceSSL = awssqs.QueueEncryption_SQS_MANAGED, yes()
 	q := awssqs.NewQueue(s, str("Queue-"+name), props)
-	setLogicalID(q, logical(name))
+	setLogicalID(q, logicalID(name))
 	return q
 }
 
 func addQueueTrigger(s awscdk.Stack, in Input, q awssqs.Queue, name string, f awslambda.Function) {
 	// Each queue gets only a part of the instances, so slow receivers of notifications do not delay
 	// turns.
-	tasks, pushes := cost.SplitInstances(in.Settings.Limits[functions.Worker.Name])
-	batch, concurrency := 1, tasks
-	if name == functions.Pushes {
-		batch, concurrency = 10, pushes
+	tasks, pushes := cost.SplitWorkerInstances(in.Settings.Limits[functions.Worker.Name])
+	batchSize, concurrency := 1, tasks
+	if name == functions.PushQueue {
+		batchSize, concurrency = 10, pushes
 	}
-	id := logical(name) + "Sent"
+	id := logicalID(name) + "Sent"
 	m := awslambda.NewEventSourceMapping(s, str(id), &awslambda.EventSourceMappingProps{
-		Target: f, EventSourceArn: q.QueueArn(), BatchSize: num(batch), MaxConcurrency: num(concurrency), ReportBatchItemFailures: yes(),
+		Target: f, EventSourceArn: q.QueueArn(), BatchSize: num(batchSize), MaxConcurrency: num(concurrency), ReportBatchItemFailures: yes(),
 	})
 	setLogicalID(m, id)
 }

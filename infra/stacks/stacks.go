@@ -21,7 +21,7 @@ type Input struct {
 	Settings settings.Settings
 	Region   string              // Region of the stacks
 	Version  string              // version of the checkout, an output of every stack
-	Zip      func(string) string // path of a function's zip
+	ZipPath  func(string) string // path of a function's zip
 }
 
 // Stacks contains the stacks of a stage. Edge may be nil.
@@ -50,14 +50,14 @@ func New(app constructs.Construct, in Input) Stacks {
 	functions := newFunctions(app, in, data)
 	functions.stack.AddDependency(watch, str("its functions write into the log groups of watch"))
 	out := Stacks{Data: data.stack, Watch: watch, Functions: functions.stack}
-	if in.Settings.Edge {
+	if in.Settings.HasEdge {
 		out.Edge = newEdge(app, in, functions)
 	}
 	return out
 }
 
 func newStack(app constructs.Construct, in Input, name, description string) awscdk.Stack {
-	s := awscdk.NewStack(app, str(in.Settings.Name(name)), &awscdk.StackProps{
+	s := awscdk.NewStack(app, str(in.Settings.ResourceName(name)), &awscdk.StackProps{
 		Description: str(description),
 		// Table encryption must know the Region.
 		Env: &awscdk.Environment{Region: str(in.Region)},
@@ -75,24 +75,24 @@ func output(s awscdk.Stack, name string, value *string, description string) {
 	o.OverrideLogicalId(str(name))
 }
 
-// storedDescription describes the output setting.StoredOutput.
-const storedDescription = "settings other than the defaults, with which the next deployment begins"
+// storedOutputDescription describes the output setting.StoredOutput.
+const storedOutputDescription = "settings other than the defaults, with which the next deployment begins"
 
 func setLogicalID(c constructs.Construct, id string) {
 	c.Node().DefaultChild().(awscdk.CfnElement).OverrideLogicalId(str(id))
 }
 
-func removal(s settings.Settings) awscdk.RemovalPolicy {
+func removalPolicy(s settings.Settings) awscdk.RemovalPolicy {
 	if s.RetainData {
 		return awscdk.RemovalPolicy_RETAIN
 	}
 	return awscdk.RemovalPolicy_DESTROY
 }
 
-// removalOfEmpty returns the removal policy of a key or bucket. If a first deployment fails, keys and
+// emptyRemovalPolicy returns the removal policy of a key or bucket. If a first deployment fails, keys and
 // bucket are deleted, because they contain no data yet and a key costs a dollar a month. A failed
 // first deployment keeps its tables, because they are protected from deletion.
-func removalOfEmpty(s settings.Settings) awscdk.RemovalPolicy {
+func emptyRemovalPolicy(s settings.Settings) awscdk.RemovalPolicy {
 	if s.RetainData {
 		return awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE
 	}

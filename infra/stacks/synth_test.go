@@ -63,7 +63,7 @@ func freshly(t *testing.T, context map[string]any) assembly {
 	zips, out := t.TempDir(), t.TempDir()
 	app := stacks.NewApp(out)
 	awscdk.Aspects_Of(app).Add(cdknag.NewAwsSolutionsChecks(&cdknag.NagPackProps{Reports: jsii.Bool(false), Verbose: jsii.Bool(true)}), nil)
-	stacks.New(app, stacks.Input{Settings: chosen, Region: "us-east-1", Version: "v0.0.0-test", Zip: func(name string) string {
+	stacks.New(app, stacks.Input{Settings: chosen, Region: "us-east-1", Version: "v0.0.0-test", ZipPath: func(name string) string {
 		path := filepath.Join(zips, name+".zip") // replaces the build, and differs by arch like a build
 		if err := os.WriteFile(path, []byte(name+" for "+chosen.Arch), 0o644); err != nil {
 			t.Fatal(err)

@@ -20,41 +20,41 @@ import (
 
 // newWatch creates the stack that is deployed before the functions, so that they find log groups
 // with our retention. It refers by name to the resources that it watches.
-func newWatch(app constructs.Construct, in Input, d data) awscdk.Stack {
+func newWatch(app constructs.Construct, in Input, d dataStack) awscdk.Stack {
 	s := newStack(app, in, "watch", "Vacancy "+in.Settings.Stage+": logs, alarms and dashboard")
 	s.AddDependency(d.stack, str("its alarms are about the tables"))
 	for _, f := range functions.All() {
 		newLogGroup(s, in, d, f.Name, in.Settings.LogGroup(f.Name))
 	}
 	newLogGroup(s, in, d, gateName, gateLogGroup(in))
-	topic := alarmTopic(s, in, d)
-	alarms(s, in, d, topic)
+	topic := newAlarmTopic(s, in, d)
+	newAlarms(s, in, d, topic)
 	output(s, "AlarmTopic", topic.TopicArn(), "topic that alarms are sent to")
 	if in.Settings.Dashboard {
-		board := dashboard(s, in, d)
+		board := newDashboard(s, in, d)
 		output(s, "Dashboard", board.DashboardName(), "CloudWatch dashboard of the stage")
 	}
 	if in.Settings.Email != "" && !in.Settings.LacksBudgets {
-		budget(s, in)
+		newBudget(s, in)
 	}
 	return s
 }
 
-func newLogGroup(s awscdk.Stack, in Input, d data, owner, name string) {
+func newLogGroup(s awscdk.Stack, in Input, d dataStack, owner, name string) {
 	g := awslogs.NewLogGroup(s, str("Log-"+owner), &awslogs.LogGroupProps{
-		LogGroupName: str(name), EncryptionKey: d.atRest,
+		LogGroupName: str(name), EncryptionKey: d.atRestKey,
 		// A log group that outlived its stage would block the next stage of that name.
 		RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
 	})
-	setLogicalID(g, logical(owner)+"Log")
+	setLogicalID(g, logicalID(owner)+"Log")
 	// The CDK has constants for retentions, but CloudFormation has numbers of days.
 	g.Node().DefaultChild().(awslogs.CfnLogGroup).SetRetentionInDays(num(in.Settings.RetentionDays))
 }
 
-func alarmTopic(s awscdk.Stack, in Input, d data) awssns.Topic {
+func newAlarmTopic(s awscdk.Stack, in Input, d dataStack) awssns.Topic {
 	t := awssns.NewTopic(s, str("Alarms"), &awssns.TopicProps{
-		TopicName: str(in.Settings.Name("alarms")), DisplayName: str("Vacancy " + in.Settings.Stage),
-		MasterKey: d.atRest, EnforceSSL: yes(),
+		TopicName: str(in.Settings.ResourceName("alarms")), DisplayName: str("Vacancy " + in.Settings.Stage),
+		MasterKey: d.atRestKey, EnforceSSL: yes(),
 	})
 	setLogicalID(t, "Alarms")
 	t.AddToResourcePolicy(awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{
@@ -68,7 +68,7 @@ func alarmTopic(s awscdk.Stack, in Input, d data) awssns.Topic {
 	return t
 }
 
-func metric(namespace, name, statistic string, minutes int, dimensions map[string]*string) awscloudwatch.Metric {
+func newMetric(namespace, name, statistic string, minutes int, dimensions map[string]*string) awscloudwatch.Metric {
 	return awscloudwatch.NewMetric(&awscloudwatch.MetricProps{
 		Namespace: str(namespace), MetricName: str(name), Statistic: str(statistic),
 		Period: awscdk.Duration_Minutes(num(minutes)), DimensionsMap: &dimensions,
@@ -76,26 +76,26 @@ func metric(namespace, name, statistic string, minutes int, dimensions map[strin
 }
 
 func logMetric(in Input, function, name, statistic string, minutes int) awscloudwatch.Metric {
-	return metric("Vacancy", name, statistic, minutes, map[string]*string{"stage": str(in.Settings.Stage), "function": str(function)})
+	return newMetric("Vacancy", name, statistic, minutes, map[string]*string{"stage": str(in.Settings.Stage), "function": str(function)})
 }
 
 func lambdaMetric(in Input, function, name, statistic string, minutes int) awscloudwatch.Metric {
-	return metric("AWS/Lambda", name, statistic, minutes, map[string]*string{"FunctionName": str(in.Settings.Name(function))})
+	return newMetric("AWS/Lambda", name, statistic, minutes, map[string]*string{"FunctionName": str(in.Settings.ResourceName(function))})
 }
 
 func queueMetric(in Input, queue, name string) awscloudwatch.Metric {
-	return metric("AWS/SQS", name, "Maximum", 5, map[string]*string{"QueueName": str(in.Settings.Name(queue))})
+	return newMetric("AWS/SQS", name, "Maximum", 5, map[string]*string{"QueueName": str(in.Settings.ResourceName(queue))})
 }
 
-func sum(minutes int, metrics ...awscloudwatch.IMetric) awscloudwatch.IMetric {
-	using, expression := map[string]awscloudwatch.IMetric{}, ""
+func sumMetrics(minutes int, metrics ...awscloudwatch.IMetric) awscloudwatch.IMetric {
+	metricsByID, expression := map[string]awscloudwatch.IMetric{}, ""
 	for i, m := range metrics {
 		id := "m" + strconv.Itoa(i+1)
-		using[id] = m
+		metricsByID[id] = m
 		expression += fmt.Sprintf("+FILL(%s,0)", id)
 	}
 	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
-		Expression: str(expression[1:]), UsingMetrics: &using, Period: awscdk.Duration_Minutes(num(minutes)), Label: str("sum"),
+		Expression: str(expression[1:]), UsingMetrics: &metricsByID, Period: awscdk.Duration_Minutes(num(minutes)), Label: str("sum"),
 	})
 }
 
@@ -103,33 +103,33 @@ func sum(minutes int, metrics ...awscloudwatch.IMetric) awscloudwatch.IMetric {
 // canaries that were due.
 func missingCanaries(in Input) awscloudwatch.IMetric {
 	const day = 24 * 60
-	rule := map[string]*string{"RuleName": str(in.Settings.Name(functions.Admin.RuleName()))}
+	rule := map[string]*string{"RuleName": str(in.Settings.ResourceName(functions.Admin.RuleName()))}
 	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
 		Expression: str("IF(FILL(m2,0)<1,m1,0)"), Period: awscdk.Duration_Minutes(num(day)), Label: str("unseen"),
 		UsingMetrics: &map[string]awscloudwatch.IMetric{
-			"m1": metric("AWS/Events", "Invocations", "Sum", day, rule),
-			"m2": logMetric(in, "tamper", tamper.SeenMetric, "Sum", day),
+			"m1": newMetric("AWS/Events", "Invocations", "Sum", day, rule),
+			"m2": logMetric(in, "tamper", tamper.CanaryMetric, "Sum", day),
 		},
 	})
 }
 
-// alarms creates the stage's alarms. They are few, and each requires action by the operator. A metric
+// newAlarms creates the stage's alarms. They are few, and each requires action by the operator. A metric
 // without data does not raise an alarm, because it means that no call came or that no call failed.
-func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
-	throttled := func(table *string) awscloudwatch.IMetric {
+func newAlarms(s awscdk.Stack, in Input, d dataStack, topic awssns.ITopic) {
+	tableThrottles := func(table *string) awscloudwatch.IMetric {
 		dimensions := map[string]*string{"TableName": table}
-		return sum(5, metric("AWS/DynamoDB", "ReadThrottleEvents", "Sum", 5, dimensions), metric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", 5, dimensions))
+		return sumMetrics(5, newMetric("AWS/DynamoDB", "ReadThrottleEvents", "Sum", 5, dimensions), newMetric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", 5, dimensions))
 	}
-	var refused, stopped []awscloudwatch.IMetric
+	var lambdaThrottles, droppedInvocations []awscloudwatch.IMetric
 	for _, f := range functions.All() {
 		if f.Queues != "" || f.IsInvoked() { // other functions start f
-			stopped = append(stopped, lambdaMetric(in, f.Name, "RecursiveInvocationsDropped", "Sum", 5))
+			droppedInvocations = append(droppedInvocations, lambdaMetric(in, f.Name, "RecursiveInvocationsDropped", "Sum", 5))
 		}
 		if f.AlarmsOnThrottle() {
-			refused = append(refused, lambdaMetric(in, f.Name, "Throttles", "Sum", 5))
+			lambdaThrottles = append(lambdaThrottles, lambdaMetric(in, f.Name, "Throttles", "Sum", 5))
 		}
 	}
-	machine := map[string]*string{"StateMachineArn": gateARN(s, in)}
+	gateDimensions := map[string]*string{"StateMachineArn": gateARN(s, in)}
 	type alarm struct {
 		id, says string
 		metric   awscloudwatch.IMetric
@@ -137,21 +137,21 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 		times    int     // number of consecutive periods with such a value
 	}
 	definitions := []alarm{
-		{"tampered", "A row was changed or removed, which the host never does. Run vacancy verify.", logMetric(in, "tamper", tamper.Metric, "Sum", 1), 1, 1},
+		{"tampered", "A row was changed or removed, which the host never does. Run vacancy verify.", logMetric(in, "tamper", tamper.TamperedMetric, "Sum", 1), 1, 1},
 		// The age of the oldest message is not used, because a slow turn holds its message for
 		// minutes.
 		{"tasks-late", "Tasks have waited for their turns for five minutes: all instances of worker are busy. Raise worstDay, or limits=worker:N.",
-			metric("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Minimum", 5, map[string]*string{"QueueName": str(in.Settings.Name(functions.Tasks))}), 1, 1},
+			newMetric("AWS/SQS", "ApproximateNumberOfMessagesVisible", "Minimum", 5, map[string]*string{"QueueName": str(in.Settings.ResourceName(functions.TaskQueue))}), 1, 1},
 		{"tasks-lost", "Some messages of tasks or notifications could not be handled. Run vacancy tail --host aws --function worker, then empty the queue.",
-			queueMetric(in, deadQueue, "ApproximateNumberOfMessagesVisible"), 1, 1},
+			queueMetric(in, deadQueueName, "ApproximateNumberOfMessagesVisible"), 1, 1},
 		{"message-slow", "One call of a hundred takes three seconds or more.", logMetric(in, "message", "ms", "p99", 5), 3000, 3},
-		{"functions-throttled", "Lambda refuses requests: reserved concurrency is used up.", sum(5, refused...), 1, 3},
-		{"rows-throttled", "The table of rows refuses requests: its ceilings are reached.", throttled(d.rows.TableName()), 1, 3},
-		{"docs-throttled", "The table of documents refuses requests: its ceilings are reached.", throttled(d.docs.TableName()), 1, 3},
-		{"recursion-stopped", "Lambda takes a chain of messages for an endless loop, and stops turns or notifications. Deploy the stage again, which allows it.", sum(5, stopped...), 1, 1},
+		{"functions-throttled", "Lambda refuses requests: reserved concurrency is used up.", sumMetrics(5, lambdaThrottles...), 1, 3},
+		{"rows-throttled", "The table of rows refuses requests: its ceilings are reached.", tableThrottles(d.rows.TableName()), 1, 3},
+		{"docs-throttled", "The table of documents refuses requests: its ceilings are reached.", tableThrottles(d.docs.TableName()), 1, 3},
+		{"recursion-stopped", "Lambda takes a chain of messages for an endless loop, and stops turns or notifications. Deploy the stage again, which allows it.", sumMetrics(5, droppedInvocations...), 1, 1},
 		{"think-throttled", "Models are not asked: all instances of think are busy. Raise worstDay, or limits=message:N,think:N.", lambdaMetric(in, "think", "Throttles", "Sum", 5), 10, 3},
 		{"gate-fails", "An attempt to graduate ended without a verdict: neither accepted nor refused. Run vacancy doctor --host aws.",
-			sum(5, metric("AWS/States", "ExecutionsFailed", "Sum", 5, machine), metric("AWS/States", "ExecutionsTimedOut", "Sum", 5, machine)), 1, 1},
+			sumMetrics(5, newMetric("AWS/States", "ExecutionsFailed", "Sum", 5, gateDimensions), newMetric("AWS/States", "ExecutionsTimedOut", "Sum", 5, gateDimensions)), 1, 1},
 		{"usage-lost", "The stream dropped rows before they were folded into usage. Run vacancy verify, which names the hours that lack them, and vacancy usage --recount, which corrects them.",
 			logMetric(in, "meter", "trimmed", "Sum", 5), 1, 1},
 		{"tamper-blind", "The tamper detector has seen none of the day's canaries: nobody watches the rows. Run vacancy doctor --host aws.",
@@ -163,58 +163,58 @@ func alarms(s awscdk.Stack, in Input, d data, topic awssns.ITopic) {
 	}
 	for _, f := range functions.All() {
 		if f.Alarm.Name != "" {
-			definitions = append(definitions, alarm{f.Alarm.Name, f.Alarm.Says, failures(in, f), float64(f.Alarm.Least), 1})
+			definitions = append(definitions, alarm{f.Alarm.Name, f.Alarm.Description, failureMetric(in, f), float64(f.Alarm.MinFailures), 1})
 		}
 	}
 	for _, a := range definitions {
-		made := awscloudwatch.NewAlarm(s, str(a.id), &awscloudwatch.AlarmProps{
-			AlarmName: str(in.Settings.Name(a.id)), AlarmDescription: str(a.says), Metric: a.metric,
+		resource := awscloudwatch.NewAlarm(s, str(a.id), &awscloudwatch.AlarmProps{
+			AlarmName: str(in.Settings.ResourceName(a.id)), AlarmDescription: str(a.says), Metric: a.metric,
 			Threshold: &a.least, ComparisonOperator: awscloudwatch.ComparisonOperator_GREATER_THAN_OR_EQUAL_TO_THRESHOLD,
 			EvaluationPeriods: num(a.times), TreatMissingData: awscloudwatch.TreatMissingData_NOT_BREACHING,
 		})
-		setLogicalID(made, "Alarm"+camel(a.id))
-		made.AddAlarmAction(awscloudwatchactions.NewSnsAction(topic))
+		setLogicalID(resource, "Alarm"+camelCase(a.id))
+		resource.AddAlarmAction(awscloudwatchactions.NewSnsAction(topic))
 	}
 }
 
-func failures(in Input, f functions.Function) awscloudwatch.IMetric {
+func failureMetric(in Input, f functions.Function) awscloudwatch.IMetric {
 	name := "Errors"
 	if f.URL {
 		name = "Url5xxCount"
 	}
-	failed := lambdaMetric(in, f.Name, name, "Sum", f.Alarm.Minutes)
-	if !f.Alarm.Missed {
-		return failed
+	errorMetric := lambdaMetric(in, f.Name, name, "Sum", f.Alarm.PeriodMinutes)
+	if !f.Alarm.CountsMissedRuns {
+		return errorMetric
 	}
-	rule := map[string]*string{"RuleName": str(in.Settings.Name(f.RuleName()))}
-	return sum(f.Alarm.Minutes, failed, metric("AWS/Events", "FailedInvocations", "Sum", f.Alarm.Minutes, rule))
+	rule := map[string]*string{"RuleName": str(in.Settings.ResourceName(f.RuleName()))}
+	return sumMetrics(f.Alarm.PeriodMinutes, errorMetric, newMetric("AWS/Events", "FailedInvocations", "Sum", f.Alarm.PeriodMinutes, rule))
 }
 
-func dashboard(s awscdk.Stack, in Input, d data) awscloudwatch.Dashboard {
+func newDashboard(s awscdk.Stack, in Input, d dataStack) awscloudwatch.Dashboard {
 	graph := func(title string, left ...awscloudwatch.IMetric) awscloudwatch.IWidget {
 		return awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{Title: str(title), Width: num(8), Left: &left})
 	}
-	message := func(name, statistic string) awscloudwatch.IMetric {
+	messageMetric := func(name, statistic string) awscloudwatch.IMetric {
 		return logMetric(in, "message", name, statistic, 5)
 	}
-	units := func(name string) []awscloudwatch.IMetric {
+	tableMetrics := func(name string) []awscloudwatch.IMetric {
 		var metrics []awscloudwatch.IMetric
 		for _, t := range []*string{d.rows.TableName(), d.docs.TableName()} {
-			metrics = append(metrics, metric("AWS/DynamoDB", name, "Sum", 5, map[string]*string{"TableName": t}))
+			metrics = append(metrics, newMetric("AWS/DynamoDB", name, "Sum", 5, map[string]*string{"TableName": t}))
 		}
 		return metrics
 	}
-	gate := func(name string) awscloudwatch.IMetric {
-		return metric("AWS/States", name, "Sum", 5, map[string]*string{"StateMachineArn": gateARN(s, in)})
+	gateMetric := func(name string) awscloudwatch.IMetric {
+		return newMetric("AWS/States", name, "Sum", 5, map[string]*string{"StateMachineArn": gateARN(s, in)})
 	}
 	board := awscloudwatch.NewDashboard(s, str("Dashboard"), &awscloudwatch.DashboardProps{
 		DashboardName: str("vacancy-" + in.Settings.Stage),
 		Widgets: &[]*[]awscloudwatch.IWidget{
-			{graph("Calls", message("calls", "Sum"), message("refused", "Sum"), message("failed", "Sum")),
-				graph("Milliseconds", message("ms", "p50"), message("ms", "p99")),
-				graph("Round trips and units of a call", message("trips", "Average"), message("wcu", "Average"), message("rcu", "Average"))},
-			{graph("Write units", units("ConsumedWriteCapacityUnits")...),
-				graph("Read units", units("ConsumedReadCapacityUnits")...),
+			{graph("Calls", messageMetric("calls", "Sum"), messageMetric("refused", "Sum"), messageMetric("failed", "Sum")),
+				graph("Milliseconds", messageMetric("ms", "p50"), messageMetric("ms", "p99")),
+				graph("Round trips and units of a call", messageMetric("trips", "Average"), messageMetric("wcu", "Average"), messageMetric("rcu", "Average"))},
+			{graph("Write units", tableMetrics("ConsumedWriteCapacityUnits")...),
+				graph("Read units", tableMetrics("ConsumedReadCapacityUnits")...),
 				graph("Rows changed or removed", logMetric(in, "tamper", "tampered", "Sum", 5))},
 			{graph("Admin API and export", logMetric(in, "admin", "calls", "Sum", 5), logMetric(in, "export", "calls", "Sum", 5)),
 				graph("Instances", lambdaMetric(in, "message", "ConcurrentExecutions", "Maximum", 5), lambdaMetric(in, "message", "Throttles", "Sum", 5)),
@@ -222,24 +222,24 @@ func dashboard(s awscdk.Stack, in Input, d data) awscloudwatch.Dashboard {
 			{graph("Registry and search", logMetric(in, "registry", "calls", "Sum", 5), logMetric(in, "search", "calls", "Sum", 5)),
 				graph("Milliseconds of a search", logMetric(in, "search", "ms", "p50", 5), logMetric(in, "search", "ms", "p99", 5)),
 				graph("Indexer and checkpointer", lambdaMetric(in, "indexer", "Errors", "Sum", 5), lambdaMetric(in, "indexer", "Duration", "Maximum", 5), lambdaMetric(in, "checkpointer", "Errors", "Sum", 5))},
-			{graph("Attempts to graduate", gate("ExecutionsSucceeded"), gate("ExecutionsFailed"), gate("ExecutionsTimedOut")),
+			{graph("Attempts to graduate", gateMetric("ExecutionsSucceeded"), gateMetric("ExecutionsFailed"), gateMetric("ExecutionsTimedOut")),
 				graph("Turns of models", logMetric(in, "think", "calls", "Sum", 5), logMetric(in, "think", "failed", "Sum", 5), lambdaMetric(in, "think", "Throttles", "Sum", 5)),
 				graph("Milliseconds of a turn", logMetric(in, "think", "ms", "p50", 5), logMetric(in, "think", "ms", "p99", 5))},
 			{graph("A2A", logMetric(in, "agent", "calls", "Sum", 5), logMetric(in, "agent", "refused", "Sum", 5), logMetric(in, "agent", "failed", "Sum", 5)),
-				graph("A2A in the background", logMetric(in, "worker", "calls", "Sum", 5), logMetric(in, "worker", "failed", "Sum", 5), queueMetric(in, deadQueue, "ApproximateNumberOfMessagesVisible")),
-				graph("Seconds in the queue", queueMetric(in, functions.Tasks, "ApproximateAgeOfOldestMessage"), queueMetric(in, functions.Pushes, "ApproximateAgeOfOldestMessage"))},
+				graph("A2A in the background", logMetric(in, "worker", "calls", "Sum", 5), logMetric(in, "worker", "failed", "Sum", 5), queueMetric(in, deadQueueName, "ApproximateNumberOfMessagesVisible")),
+				graph("Seconds in the queue", queueMetric(in, functions.TaskQueue, "ApproximateAgeOfOldestMessage"), queueMetric(in, functions.PushQueue, "ApproximateAgeOfOldestMessage"))},
 		},
 	})
 	setLogicalID(board, "Board")
 	return board
 }
 
-// budget sends mail when a day of the complete account costs more than the limit. A budget by tag
+// newBudget sends mail when a day of the complete account costs more than the limit. A budget by tag
 // would send no mail until a person activates the tag.
-func budget(s awscdk.Stack, in Input) {
+func newBudget(s awscdk.Stack, in Input) {
 	b := awsbudgets.NewCfnBudget(s, str("Budget"), &awsbudgets.CfnBudgetProps{
 		Budget: &awsbudgets.CfnBudget_BudgetDataProperty{
-			BudgetName: str(in.Settings.Name("day")), BudgetType: str("COST"), TimeUnit: str("DAILY"),
+			BudgetName: str(in.Settings.ResourceName("day")), BudgetType: str("COST"), TimeUnit: str("DAILY"),
 			// Credits and refunds would hide the cost of a new account.
 			CostTypes:   &awsbudgets.CfnBudget_CostTypesProperty{IncludeCredit: flag(false), IncludeRefund: flag(false)},
 			BudgetLimit: &awsbudgets.CfnBudget_SpendProperty{Amount: num(in.Settings.Budget), Unit: str("USD")},

@@ -30,7 +30,7 @@ func TestTheWorstDayIsWhatTheTemplatesSumUpTo(t *testing.T) {
 					templates = append(templates, b)
 				}
 			}
-			s, err := cost.ReadTemplates(templates...)
+			s, err := cost.ParseTemplates(templates...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func TestTheShapeOfAStageIsThatOfItsTemplates(t *testing.T) {
 					all.Resources[stack+"."+id] = r // two stacks may use one id
 				}
 			}
-			got, err := cost.ReadTemplates(read...)
+			got, err := cost.ParseTemplates(read...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,13 +122,13 @@ func functionsOf(all template) (found []cost.Function) {
 		p := all.Resources[id].Properties
 		f := cost.Function{
 			Name: strings.TrimPrefix(p["FunctionName"].(string), "vacancy-dev-"), MemoryMB: int(p["MemorySize"].(float64)), Seconds: int(p["Timeout"].(float64)),
-			Arm: at(p, "Architectures", 0) == "arm64", Seeds: at(p, "Environment", "Variables", "VACANCY_SEAL_KEY") != nil,
+			Arm: at(p, "Architectures", 0) == "arm64", OpensSeeds: at(p, "Environment", "Variables", "VACANCY_SEAL_KEY") != nil,
 		}
 		if n, ok := p["ReservedConcurrentExecutions"].(float64); ok {
 			reserved := int(n)
 			f.Reserved = &reserved
 		}
-		f.Puts, f.Gets = perSecond(p, "VACANCY_PUTS"), perSecond(p, "VACANCY_GETS")
+		f.ObjectWrites, f.ObjectReads = perSecond(p, "VACANCY_PUTS"), perSecond(p, "VACANCY_GETS")
 		starts := func(arn any) bool { return at(arn, "Fn::GetAtt", 0) == id || at(arn, "Ref") == id }
 		retries, streams := 2, false // Lambda's default
 		for _, r := range all.Resources {
@@ -137,7 +137,7 @@ func functionsOf(all template) (found []cost.Function) {
 				f.URL = f.URL || starts(r.Properties["TargetFunctionArn"])
 			case "AWS::StepFunctions::StateMachine":
 				for _, arn := range r.Properties["DefinitionSubstitutions"].(map[string]any) {
-					f.Step = f.Step || starts(arn)
+					f.IsGateStep = f.IsGateStep || starts(arn)
 				}
 			case "AWS::Lambda::EventInvokeConfig":
 				if starts(r.Properties["FunctionName"]) {
@@ -158,12 +158,12 @@ func functionsOf(all template) (found []cost.Function) {
 					var n int
 					var unit string
 					fmt.Sscanf(strings.NewReplacer("(", " ", ")", " ").Replace(r.Properties["ScheduleExpression"].(string)), "rate %d %s", &n, &unit)
-					f.Runs = 24 * 60 / (n * map[string]int{"minute": 1, "hour": 60}[strings.TrimSuffix(unit, "s")])
+					f.RunsPerDay = 24 * 60 / (n * map[string]int{"minute": 1, "hour": 60}[strings.TrimSuffix(unit, "s")])
 				}
 			}
 		}
-		f.Runs *= 1 + retries
-		f.Invoked = !f.URL && !f.Step && !f.Queued && !streams && f.Runs == 0
+		f.RunsPerDay *= 1 + retries
+		f.Invoked = !f.URL && !f.IsGateStep && !f.Queued && !streams && f.RunsPerDay == 0
 		found = append(found, f)
 	}
 	return found

@@ -18,72 +18,72 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/setting"
 )
 
-// anyChange is the setting of the context value "changes" that allows every change. `vacancy
+// allowAllChanges is the setting of the context value "changes" that allows every change. `vacancy
 // deploy` sets it, because it compares the settings itself and asks the user.
-const anyChange = "all"
+const allowAllChanges = "all"
 
 // Check returns an error that lists the settings of the deployed stage that s would change, except the
 // settings in s.Changes. account is the account for which the CDK has credentials. If account is "",
 // Check compares no settings, and writes a message to warnings.
-func Check(ctx context.Context, s settings.Settings, region, account string, open cloud.Open, notes io.Writer) error {
-	if slices.Contains(s.Changes, anyChange) {
+func Check(ctx context.Context, s settings.Settings, region, account string, open cloud.OpenFunc, warnings io.Writer) error {
+	if slices.Contains(s.Changes, allowAllChanges) {
 		return nil
 	}
 	if account == "" {
-		_, err := fmt.Fprintf(notes, "without AWS credentials the settings are not compared with the settings of the deployed stage %s\n", s.Stage)
+		_, err := fmt.Fprintf(warnings, "without AWS credentials the settings are not compared with the settings of the deployed stage %s\n", s.Stage)
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	current, isDeployed, err := read(ctx, s.Stage, region, account, open)
+	current, isDeployed, err := readDeployed(ctx, s.Stage, region, account, open)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the settings of the deployed stage %s cannot be read: %w\n"+
-			"To deploy without comparing them, add: --context changes=%s", s.Stage, err, anyChange)
+			"To deploy without comparing them, add: --context changes=%s", s.Stage, err, allowAllChanges)
 	case !isDeployed:
 		return nil
 	case current == nil:
 		return fmt.Errorf("stage %s was deployed by a release that did not store the settings in the stage. "+
 			"This deployment sets everything that its command line does not give to the defaults.\n"+
 			"Deploy once with \"vacancy deploy --stage %s\", which knows the settings on the machine of the last deployment,\n"+
-			"or give every setting with --context NAME=VALUE, and add: --context changes=%s", s.Stage, s.Stage, anyChange)
+			"or give every setting with --context NAME=VALUE, and add: --context changes=%s", s.Stage, s.Stage, allowAllChanges)
 	}
-	return compare(s, current)
+	return checkUnchanged(s, current)
 }
 
-func read(ctx context.Context, stage, region, account string, open cloud.Open) (map[string]string, bool, error) {
-	const profile = "a profile must be named by AWS_PROFILE, because the CDK does not pass --profile to its app"
+func readDeployed(ctx context.Context, stage, region, account string, open cloud.OpenFunc) (map[string]string, bool, error) {
+	const profileHint = "a profile must be named by AWS_PROFILE, because the CDK does not pass --profile to its app"
 	// These credentials may differ from the credentials of the CDK.
-	c, err := open(ctx, region)
+	client, err := open(ctx, region)
 	if err != nil {
-		return nil, false, fmt.Errorf("%w (%s)", err, profile)
+		return nil, false, fmt.Errorf("%w (%s)", err, profileHint)
 	}
-	caller, err := c.Caller(ctx)
+	caller, err := client.CallerIdentity(ctx)
 	if err != nil {
 		return nil, false, err
 	}
 	if caller.Account != account {
-		return nil, false, fmt.Errorf("the credentials of this process are for account %s, expected account %s as in the CDK (%s)", caller.Account, account, profile)
+		return nil, false, fmt.Errorf("the credentials of this process are for account %s, expected account %s as in the CDK (%s)", caller.Account, account, profileHint)
 	}
-	return cloud.ReadSettings(ctx, c, stage)
+	return cloud.ReadSettings(ctx, client, stage)
 }
 
-func compare(s settings.Settings, current map[string]string) error {
-	var lines, keep []string
-	names := slices.Clone(s.Changes)
-	for _, c := range setting.Compare(current, s.Stored) {
+func checkUnchanged(s settings.Settings, current map[string]string) error {
+	var lines, keepFlags []string
+	changedNames := slices.Clone(s.Changes)
+	for _, c := range setting.Compare(current, s.StoredContext) {
 		if slices.Contains(s.Changes, c.Name) {
 			continue
 		}
-		names = append(names, c.Name)
+		changedNames = append(changedNames, c.Name)
 		lines = append(lines, "  "+c.String())
-		if slices.Contains(settings.Names(), c.Name) { // other names belong to a later release
-			keep = append(keep, "--context "+c.Name+"="+c.From)
+		if slices.Contains(settings.ContextNames(), c.Name) { // other names belong to a later release
+			keepFlags = append(keepFlags, "--context "+c.Name+"="+c.From)
 		}
 	}
 	if lines == nil {
 		return nil
 	}
 	return fmt.Errorf("this deployment would change settings of stage %s:\n%s\nTo keep them, add: %s\nTo change them, add: --context changes=%s",
-		s.Stage, strings.Join(lines, "\n"), strings.Join(keep, " "), strings.Join(names, ","))
+		s.Stage, strings.Join(lines, "\n"), strings.Join(keepFlags, " "), strings.Join(changedNames, ","))
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	version = "0a1b2c3d-1111-1111-1111-111111111111"
-	account = "123456789012" // of cloudtest.Here
+	account = "123456789012" // of cloudtest.NewWithEnv
 )
 
 func stack(short, status string, outputs ...string) cloudtest.Stack {
@@ -53,8 +53,8 @@ func TestADeploymentThatWouldResetASettingIsRefused(t *testing.T) {
 		"an output of another form": {[]cloudtest.Stack{stack("functions", done, `[]`)}, nil, []string{"cannot be read", "vacancy-dev-functions", "changes=all"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := cloudtest.Here(t)
-			server.Stacks(tc.stacks...)
+			server := cloudtest.NewWithEnv(t)
+			server.SetStacks(tc.stacks...)
 			s, err := settings.Read(tc.context, "us-east-1")
 			if err != nil {
 				t.Fatal(err)
@@ -92,8 +92,8 @@ func TestASynthesisWithoutCredentialsSaysThatItDidNotLook(t *testing.T) {
 
 // The CDK has credentials, so it could deploy without the comparison.
 func TestASynthesisThatCannotLookIsRefused(t *testing.T) {
-	server := cloudtest.Here(t)
-	server.Fails("DescribeStacks", "AccessDenied", "not authorized to perform cloudformation:DescribeStacks")
+	server := cloudtest.NewWithEnv(t)
+	server.SetError("DescribeStacks", "AccessDenied", "not authorized to perform cloudformation:DescribeStacks")
 	check := func(account string, want ...string) {
 		t.Helper()
 		err := stored.Check(t.Context(), settings.Settings{}, "eu-west-1", account, awscloud.Open, t.Output())

@@ -23,20 +23,20 @@ import (
 
 // deploy deploys a stage to the local server with the command `vacancy deploy`. chosen contains context
 // values, which override the defaults of local stages.
-func (l laptop) deploy(ctx context.Context, name string, chosen []string) error {
+func (l laptop) deploy(ctx context.Context, name string, contextArgs []string) error {
 	// The name is checked before slow steps.
 	if err := stage.CheckName(name); err != nil {
 		return err
 	}
-	s, err := l.running(ctx)
+	s, err := l.runningServer(ctx)
 	if err != nil {
 		return err
 	}
-	began := time.Now()
+	startTime := time.Now()
 	if err := l.bootstrap(ctx, s); err != nil {
 		return err
 	}
-	args := append([]string{"deploy", "--stage", name, "--yes", "--no-edge", "--context", "keep=false", "--context", "arch=" + runtime.GOARCH}, chosen...)
+	args := append([]string{"deploy", "--stage", name, "--yes", "--no-edge", "--context", "keep=false", "--context", "arch=" + runtime.GOARCH}, contextArgs...)
 	if err := l.runVacancy(ctx, s, args...); err != nil {
 		return errors.Join(err, l.restartIfStuck(ctx, s, name))
 	}
@@ -45,7 +45,7 @@ func (l laptop) deploy(ctx context.Context, name string, chosen []string) error 
 		return err
 	}
 	fmt.Fprintf(l.out, "\nstage %s is up after %.0f s. To call it:\n  export VACANCY_HOME=%s VACANCY_HOST=%s\n  go run ./cmd/vacancy help\n",
-		name, time.Since(began).Seconds(), operatorHome(s), strings.TrimSuffix(url, "/"))
+		name, time.Since(startTime).Seconds(), operatorHome(s), strings.TrimSuffix(url, "/"))
 	fmt.Fprintf(l.out, "For commands that read AWS itself (--host aws), besides:\n  export %s\n", strings.Join(s.Env(), " "))
 	return nil
 }
@@ -54,7 +54,7 @@ func (l laptop) deploy(ctx context.Context, name string, chosen []string) error 
 // removes it. Stages on AWS have another directory.
 func operatorHome(s *server.Server) string { return filepath.Join(s.Dir, "operator") }
 
-func environment(s *server.Server) []string {
+func commandEnv(s *server.Server) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "AWS_") || strings.HasPrefix(v, "VACANCY_HOST=") || strings.HasPrefix(v, "VACANCY_STAGE=")
 	})
@@ -64,27 +64,27 @@ func environment(s *server.Server) []string {
 func (l laptop) runVacancy(ctx context.Context, s *server.Server, args ...string) error {
 	program := filepath.Join(s.Dir, "vacancy")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, "./cmd/vacancy-aws")
-	build.Dir = l.top
+	build.Dir = l.checkoutDir
 	if out, err := build.CombinedOutput(); err != nil {
 		return problem.Wrap(problem.Internal, err, "the command was not built: %s", out)
 	}
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = l.top, environment(s), l.out, os.Stderr
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = l.checkoutDir, commandEnv(s), l.out, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 20 * time.Second
 	err := cmd.Run()
-	var ended *exec.ExitError
+	var exitErr *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
 		return problem.Wrap(problem.Canceled, ctx.Err(), "interrupted")
-	case errors.As(err, &ended): // the command has printed the cause
+	case errors.As(err, &exitErr): // the command has printed the cause
 		return problem.New(problem.Internal, "the deployment failed; the cause is above")
 	}
 	return err
 }
 
 func (l laptop) bootstrap(ctx context.Context, s *server.Server) error {
-	stacks, err := stacksOf(ctx, s)
+	stacks, err := listStacks(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -93,11 +93,11 @@ func (l laptop) bootstrap(ctx context.Context, s *server.Server) error {
 		return nil
 	}
 	fmt.Fprintln(l.out, "preparing the account for the CDK, once")
-	cli, err := cdk.Install(ctx, l.cache, l.out)
+	cli, err := cdk.Install(ctx, l.cacheDir, l.out)
 	if err != nil {
 		return err
 	}
-	cmd := cli.Command(ctx, l.top, environment(s), "bootstrap", "aws://"+server.Account+"/"+server.Region)
+	cmd := cli.Command(ctx, l.checkoutDir, commandEnv(s), "bootstrap", "aws://"+server.Account+"/"+server.Region)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cdk bootstrap: %w: %s", err, out)
 	}
@@ -107,20 +107,20 @@ func (l laptop) bootstrap(ctx context.Context, s *server.Server) error {
 // restartIfStuck restarts the server if a stack can no longer be deployed. On LocalStack, a failed
 // update of a stack has no other remedy.
 func (l laptop) restartIfStuck(ctx context.Context, s *server.Server, stageName string) error {
-	stacks, err := stacksOf(ctx, s)
+	stacks, err := listStacks(ctx, s)
 	if err != nil {
 		return err
 	}
-	stuck := slices.ContainsFunc(stacks, func(candidate stack) bool {
+	isStuck := slices.ContainsFunc(stacks, func(candidate stack) bool {
 		return strings.HasPrefix(candidate.name, stage.FullName(stageName, "")) && (strings.Contains(candidate.status, "FAILED") || strings.Contains(candidate.status, "ROLLBACK"))
 	})
-	if !stuck {
+	if !isStuck {
 		return nil
 	}
 	if err := s.Stop(); err != nil {
 		return err
 	}
-	installed, err := server.Install(ctx, l.cache, l.out)
+	installed, err := server.Install(ctx, l.cacheDir, l.out)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (l laptop) restartIfStuck(ctx context.Context, s *server.Server, stageName 
 
 func hostURL(ctx context.Context, s *server.Server, stageName string) (string, error) {
 	name := stage.FullName(stageName, "functions")
-	out, err := cloudformation.NewFromConfig(config(s)).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
+	out, err := cloudformation.NewFromConfig(awsConfig(s)).DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
 	if err != nil {
 		return "", err
 	}

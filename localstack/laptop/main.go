@@ -20,37 +20,37 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := command(ctx, os.Args[1:], os.Stdout); err != nil {
+	if err := runCommand(ctx, os.Args[1:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(problem.AsError(err).Kind.Row().Exit)
+		os.Exit(problem.AsError(err).Kind.Forms().ExitCode)
 	}
 }
 
 // laptop contains the directories and the output of a command.
 type laptop struct {
-	cache string // directory of downloads and runs
-	top   string // top directory of the checkout
-	out   io.Writer
+	cacheDir    string // directory of downloads and runs
+	checkoutDir string // top directory of the checkout
+	out         io.Writer
 }
 
-func command(ctx context.Context, args []string, out io.Writer) error {
+func runCommand(ctx context.Context, args []string, out io.Writer) error {
 	usage := problem.New(problem.Usage, "usage: localstack/up | localstack/down | localstack/deploy [STAGE] [--context NAME=VALUE]... | localstack/status")
 	if len(args) == 0 || len(args) > 1 && args[0] != "deploy" {
 		return usage
 	}
-	name, context, ok := deployArgs(args[1:])
-	if !ok {
+	name, contextArgs, isValid := parseDeployArgs(args[1:])
+	if !isValid {
 		return usage
 	}
-	cache, err := cache.Dir(os.Getenv)
+	cacheDir, err := cache.Dir(os.Getenv)
 	if err != nil {
 		return err
 	}
-	top, err := checkout()
+	checkoutDir, err := findCheckout()
 	if err != nil {
 		return err
 	}
-	l := laptop{cache, top, out}
+	l := laptop{cacheDir, checkoutDir, out}
 	switch args[0] {
 	case "up":
 		_, err = l.up(ctx)
@@ -59,19 +59,19 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	case "status":
 		err = l.status(ctx)
 	case "deploy":
-		err = l.deploy(ctx, name, context)
+		err = l.deploy(ctx, name, contextArgs)
 	default:
 		err = usage
 	}
 	return err
 }
 
-// deployArgs parses [STAGE] [--context NAME=VALUE]..., in any order.
-func deployArgs(args []string) (name string, context []string, ok bool) {
+// parseDeployArgs parses [STAGE] [--context NAME=VALUE]..., in any order.
+func parseDeployArgs(args []string) (name string, contextArgs []string, ok bool) {
 	for len(args) > 0 {
-		value, joined := strings.CutPrefix(args[0], "--context=")
+		value, isJoined := strings.CutPrefix(args[0], "--context=")
 		switch {
-		case joined:
+		case isJoined:
 			args = args[1:]
 		case args[0] == "--context" && len(args) > 1:
 			value, args = args[1], args[2:]
@@ -81,12 +81,12 @@ func deployArgs(args []string) (name string, context []string, ok bool) {
 		default:
 			return "", nil, false
 		}
-		context = append(context, "--context", value)
+		contextArgs = append(contextArgs, "--context", value)
 	}
-	return cmp.Or(name, "dev"), context, true
+	return cmp.Or(name, "dev"), contextArgs, true
 }
 
-func checkout() (string, error) {
+func findCheckout() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err

@@ -11,7 +11,7 @@ import (
 
 func TestCommandRefusesWhatItDoesNotKnow(t *testing.T) {
 	for _, args := range [][]string{nil, {"sideways"}, {"up", "now"}, {"deploy", "dev", "more"}, {"deploy", "--context"}, {"deploy", "--domain=x"}} {
-		if err := command(t.Context(), args, new(bytes.Buffer)); !problem.Is(err, problem.Usage) {
+		if err := runCommand(t.Context(), args, new(bytes.Buffer)); !problem.Is(err, problem.Usage) {
 			t.Errorf("command(%q) = %v, want Usage", args, err)
 		}
 	}
@@ -27,7 +27,7 @@ func TestDeployTakesAStageAndContextValues(t *testing.T) {
 		{[]string{"try"}, "try", nil},
 		{[]string{"--context", "worstDay=50", "try", "--context=rate="}, "try", []string{"--context", "worstDay=50", "--context", "rate="}},
 	} {
-		name, context, ok := deployArgs(tt.args)
+		name, context, ok := parseDeployArgs(tt.args)
 		if !ok || name != tt.name || !slices.Equal(context, tt.want) {
 			t.Errorf("deployArgs(%q) = %q, %q, %t; want %q, %q", tt.args, name, context, ok, tt.name, tt.want)
 		}
@@ -36,7 +36,7 @@ func TestDeployTakesAStageAndContextValues(t *testing.T) {
 
 func TestAStageOfNoSuchNameIsRefusedFirst(t *testing.T) {
 	t.Setenv("VACANCY_CACHE", t.TempDir())
-	if err := command(t.Context(), []string{"deploy", "No_Stage"}, new(bytes.Buffer)); !problem.Is(err, problem.Usage) {
+	if err := runCommand(t.Context(), []string{"deploy", "No_Stage"}, new(bytes.Buffer)); !problem.Is(err, problem.Usage) {
 		t.Errorf("command(deploy No_Stage) = %v, want Usage", err)
 	}
 }
@@ -44,19 +44,19 @@ func TestAStageOfNoSuchNameIsRefusedFirst(t *testing.T) {
 func TestWithoutAServerEachCommandSaysWhatToDo(t *testing.T) {
 	t.Setenv("VACANCY_CACHE", t.TempDir())
 	for _, name := range []string{"status", "deploy"} {
-		if err := command(t.Context(), []string{name}, new(bytes.Buffer)); !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "localstack/up") {
+		if err := runCommand(t.Context(), []string{name}, new(bytes.Buffer)); !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "localstack/up") {
 			t.Errorf("command(%s) = %v, want Unavailable that names localstack/up", name, err)
 		}
 	}
 	var out bytes.Buffer
-	if err := command(t.Context(), []string{"down"}, &out); err != nil || out.String() != "the server was not running\n" {
+	if err := runCommand(t.Context(), []string{"down"}, &out); err != nil || out.String() != "the server was not running\n" {
 		t.Errorf("command(down) = %v, printed %q, want nothing done", err, out.String())
 	}
 }
 
 func TestOutsideACheckoutTheCommandSaysSo(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := command(t.Context(), []string{"status"}, new(bytes.Buffer)); !problem.Is(err, problem.Usage) || !strings.Contains(err.Error(), "checkout") {
+	if err := runCommand(t.Context(), []string{"status"}, new(bytes.Buffer)); !problem.Is(err, problem.Usage) || !strings.Contains(err.Error(), "checkout") {
 		t.Errorf("command(status) = %v, want Usage that names the checkout", err)
 	}
 }

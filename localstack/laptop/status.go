@@ -15,15 +15,15 @@ import (
 )
 
 func (l laptop) status(ctx context.Context) error {
-	s, err := l.running(ctx)
+	s, err := l.runningServer(ctx)
 	if err != nil {
 		return err
 	}
-	stacks, err := stacksOf(ctx, s)
+	stacks, err := listStacks(ctx, s)
 	if err != nil {
 		return err
 	}
-	functions, err := functionsOf(ctx, s)
+	functions, err := listFunctions(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (l laptop) status(ctx context.Context) error {
 	}
 	w := tabwriter.NewWriter(l.out, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(w, "server\t%s\thealthy, process %d\n", s.URL, s.PID)
-	fmt.Fprintf(w, "log\t%s\n", s.Log)
+	fmt.Fprintf(w, "log\t%s\n", s.LogPath)
 	for _, stack := range stacks {
 		fmt.Fprintf(w, "stack\t%s\t%s\n", stack.name, stack.status)
 	}
@@ -60,7 +60,7 @@ func (l laptop) status(ctx context.Context) error {
 	return w.Flush()
 }
 
-func config(s *server.Server) aws.Config {
+func awsConfig(s *server.Server) aws.Config {
 	return aws.Config{
 		Region: server.Region, BaseEndpoint: aws.String(s.URL),
 		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
@@ -69,10 +69,10 @@ func config(s *server.Server) aws.Config {
 
 type stack struct{ name, status string }
 
-func stacksOf(ctx context.Context, s *server.Server) (stacks []stack, err error) {
-	pages := cloudformation.NewDescribeStacksPaginator(cloudformation.NewFromConfig(config(s)), &cloudformation.DescribeStacksInput{})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+func listStacks(ctx context.Context, s *server.Server) (stacks []stack, err error) {
+	paginator := cloudformation.NewDescribeStacksPaginator(cloudformation.NewFromConfig(awsConfig(s)), &cloudformation.DescribeStacksInput{})
+	for paginator.HasMorePages() {
+		page, err := paginator.NextPage(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -86,10 +86,10 @@ func stacksOf(ctx context.Context, s *server.Server) (stacks []stack, err error)
 	return stacks, nil
 }
 
-func functionsOf(ctx context.Context, s *server.Server) (names []string, err error) {
-	pages := lambda.NewListFunctionsPaginator(lambda.NewFromConfig(config(s)), &lambda.ListFunctionsInput{})
-	for pages.HasMorePages() {
-		page, err := pages.NextPage(ctx)
+func listFunctions(ctx context.Context, s *server.Server) (names []string, err error) {
+	paginator := lambda.NewListFunctionsPaginator(lambda.NewFromConfig(awsConfig(s)), &lambda.ListFunctionsInput{})
+	for paginator.HasMorePages() {
+		page, err := paginator.NextPage(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -15,19 +15,19 @@ const (
 	defaultPort = 4566     // port in every guide to LocalStack; if it is taken, a free port is used
 )
 
-// patience limits a start on a loaded machine. On an idle machine a start takes two seconds.
-const patience = 2 * time.Minute
+// startTimeout limits a start on a loaded machine. On an idle machine a start takes two seconds.
+const startTimeout = 2 * time.Minute
 
 // up ensures that the server runs.
 func (l laptop) up(ctx context.Context) (*server.Server, error) {
-	installed, err := server.Install(ctx, l.cache, l.out)
+	installed, err := server.Install(ctx, l.cacheDir, l.out)
 	if err != nil {
 		return nil, err
 	}
-	s, err := server.Find(l.cache, serverName)
-	if err == nil && s.Healthy(ctx) == nil {
+	s, err := server.Find(l.cacheDir, serverName)
+	if err == nil && s.CheckHealth(ctx) == nil {
 		fmt.Fprintf(l.out, "already up: %s\n", s.URL)
-		if s.Plugin != installed.Plugin {
+		if s.PluginDir != installed.PluginDir {
 			fmt.Fprintln(l.out, "it runs with another version of the plugin than this checkout has; localstack/down and localstack/up switch to this one and lose the deployment")
 		}
 		return s, nil
@@ -40,10 +40,10 @@ func (l laptop) up(ctx context.Context) (*server.Server, error) {
 	return l.start(ctx, installed)
 }
 
-func (l laptop) start(ctx context.Context, installed *server.Installed) (*server.Server, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (l laptop) start(ctx context.Context, installed *server.Installation) (*server.Server, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	began := time.Now()
+	startTime := time.Now()
 	o := server.Options{Name: serverName, Port: defaultPort, Detached: true, Freeze: true}
 	s, err := installed.Start(ctx, o)
 	if problem.Is(err, problem.Conflict) {
@@ -53,13 +53,13 @@ func (l laptop) start(ctx context.Context, installed *server.Installed) (*server
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(l.out, "up after %.1f s: %s\nlog: %s\n", time.Since(began).Seconds(), s.URL, s.Log)
+	fmt.Fprintf(l.out, "up after %.1f s: %s\nlog: %s\n", time.Since(startTime).Seconds(), s.URL, s.LogPath)
 	return s, nil
 }
 
 // down ends the server, and removes the processes and directories of runs that were killed.
 func (l laptop) down() error {
-	s, err := server.Find(l.cache, serverName)
+	s, err := server.Find(l.cacheDir, serverName)
 	switch {
 	case problem.Is(err, problem.NotFound):
 		fmt.Fprintln(l.out, "the server was not running")
@@ -71,18 +71,18 @@ func (l laptop) down() error {
 		}
 		fmt.Fprintln(l.out, "down")
 	}
-	return server.Clean(l.cache)
+	return server.Clean(l.cacheDir)
 }
 
-func (l laptop) running(ctx context.Context) (*server.Server, error) {
-	s, err := server.Find(l.cache, serverName)
+func (l laptop) runningServer(ctx context.Context) (*server.Server, error) {
+	s, err := server.Find(l.cacheDir, serverName)
 	if problem.Is(err, problem.NotFound) {
 		return nil, problem.New(problem.Unavailable, "the server is not up; start it with localstack/up")
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Healthy(ctx); err != nil {
+	if err := s.CheckHealth(ctx); err != nil {
 		return nil, errors.Join(problem.New(problem.Unavailable, "the server does not answer; start it again with localstack/up"), err)
 	}
 	return s, nil

@@ -115,63 +115,63 @@ func parseCalls(ctx context.Context, r io.Reader) ([]Call, error) {
 	}
 }
 
-// Kind is a kind of fault.
-type Kind string
+// FaultKind is a kind of fault.
+type FaultKind string
 
 // Kinds of faults. The called service defines the error codes.
 const (
 	// Throttled calls fail with ProvisionedThroughputExceededException or ThrottlingException.
-	Throttled Kind = "throttled" // not carried out
-	Internal  Kind = "internal"  // not carried out; HTTP 500
-	Denied    Kind = "denied"    // not carried out; AccessDeniedException
-	Expired   Kind = "expired"   // not carried out; ExpiredTokenException
-	Slow      Kind = "slow"      // carried out after Seconds
-	Lost      Kind = "lost"      // carried out, but the connection is closed without an answer
-	Refused   Kind = "refused"   // not carried out, and the connection is closed
+	Throttled FaultKind = "throttled" // not carried out
+	Internal  FaultKind = "internal"  // not carried out; HTTP 500
+	Denied    FaultKind = "denied"    // not carried out; AccessDeniedException
+	Expired   FaultKind = "expired"   // not carried out; ExpiredTokenException
+	Slow      FaultKind = "slow"      // carried out after Seconds
+	Lost      FaultKind = "lost"      // carried out, but the connection is closed without an answer
+	Refused   FaultKind = "refused"   // not carried out, and the connection is closed
 )
 
 // Fault is a fault of the next calls that match it. An empty string matches all calls.
 type Fault struct {
-	Kind      Kind   `json:"kind"`
-	Function  string `json:"function,omitempty"`
-	Service   string `json:"service,omitempty"`
-	Operation string `json:"operation,omitempty"`
-	Table     string `json:"table,omitempty"` // name of the table in the call
-	Skip      int    `json:"skip,omitempty"`  // number of matching calls to skip
+	Kind      FaultKind `json:"kind"`
+	Function  string    `json:"function,omitempty"`
+	Service   string    `json:"service,omitempty"`
+	Operation string    `json:"operation,omitempty"`
+	Table     string    `json:"table,omitempty"` // name of the table in the call
+	Skip      int       `json:"skip,omitempty"`  // number of matching calls to skip
 	// Times is the number of calls to fail; 0 means 1. The SDK retries by itself.
 	Times   int     `json:"times,omitempty"`
 	Seconds float64 `json:"seconds,omitempty"` // delay of Slow
 }
 
-// Fault adds f to the server's list of faults. If several faults match a call, the first one that has
+// AddFault adds f to the server's list of faults. If several faults match a call, the first one that has
 // not yet failed its number of calls applies.
-func (s *Server) Fault(ctx context.Context, f Fault) error {
+func (s *Server) AddFault(ctx context.Context, f Fault) error {
 	f.Times = max(f.Times, 1)
-	return s.do(ctx, http.MethodPost, "/_vacancy/faults", f, nil)
+	return s.doJSON(ctx, http.MethodPost, "/_vacancy/faults", f, nil)
 }
 
 func (s *Server) ClearFaults(ctx context.Context) error {
-	return s.do(ctx, http.MethodDelete, "/_vacancy/faults", nil, nil)
+	return s.doJSON(ctx, http.MethodDelete, "/_vacancy/faults", nil, nil)
 }
 
 func (s *Server) CountFaults(ctx context.Context) (int, error) {
 	var faults []json.RawMessage
-	err := s.do(ctx, http.MethodGet, "/_vacancy/faults", nil, &faults)
+	err := s.doJSON(ctx, http.MethodGet, "/_vacancy/faults", nil, &faults)
 	return len(faults), err
 }
 
 // Moment is the call at which a process is killed.
 type Moment struct {
-	when, service, operation, table string
-	call                            int
+	phase, service, operation, table string
+	call                             int
 }
 
-func Now() Moment { return Moment{when: "now"} }
+func Immediately() Moment { return Moment{phase: "now"} }
 
-func Before(n int) Moment { return Moment{when: "before", call: n} }
+func BeforeCall(n int) Moment { return Moment{phase: "before", call: n} }
 
-// After returns the Moment after the n-th AWS call (from 1) of an invocation, before its answer arrives.
-func After(n int) Moment { return Moment{when: "after", call: n} }
+// AfterCall returns the Moment after the n-th AWS call (from 1) of an invocation, before its answer arrives.
+func AfterCall(n int) Moment { return Moment{phase: "after", call: n} }
 
 func (m Moment) ForOperation(service, operation string) Moment {
 	m.service, m.operation = service, operation
@@ -185,16 +185,16 @@ func (m Moment) ForTable(table string) Moment {
 
 // Kill ends the process of a function like kill -9, once, in the first invocation that reaches the
 // moment. If the moment is [Immediately], Kill ends all processes at once and returns their number.
-func (s *Server) Kill(ctx context.Context, function string, when Moment) (int, error) {
-	plan := map[string]any{"function": function, "when": when.when}
-	if when.when != "now" {
-		plan["call"], plan["service"], plan["operation"], plan["table"] = when.call, when.service, when.operation, when.table
+func (s *Server) Kill(ctx context.Context, function string, moment Moment) (int, error) {
+	plan := map[string]any{"function": function, "when": moment.phase}
+	if moment.phase != "now" {
+		plan["call"], plan["service"], plan["operation"], plan["table"] = moment.call, moment.service, moment.operation, moment.table
 	}
-	var done struct {
+	var result struct {
 		PIDs []int `json:"pids"`
 	}
-	err := s.do(ctx, http.MethodPost, "/_vacancy/kills", plan, &done)
-	return len(done.PIDs), err
+	err := s.doJSON(ctx, http.MethodPost, "/_vacancy/kills", plan, &result)
+	return len(result.PIDs), err
 }
 
 // Instance is an execution environment.
@@ -208,29 +208,29 @@ type Instance struct {
 
 func (s *Server) Instances(ctx context.Context) ([]Instance, error) {
 	var instances []Instance
-	err := s.do(ctx, http.MethodGet, "/_vacancy/instances", nil, &instances)
+	err := s.doJSON(ctx, http.MethodGet, "/_vacancy/instances", nil, &instances)
 	return instances, err
 }
 
-// skipped matches the log lines with which LocalStack reports that it did not create or update a
+// skippedPattern matches the log lines with which LocalStack reports that it did not create or update a
 // resource. LocalStack returns no error in these cases.
-var skipped = regexp.MustCompile(`No resource provider found|Unable to update resource type`)
+var skippedPattern = regexp.MustCompile(`No resource provider found|Unable to update resource type`)
 
 func (s *Server) ReadSkipped() ([]string, error) {
-	content, err := os.ReadFile(s.Log)
+	content, err := os.ReadFile(s.LogPath)
 	if err != nil {
 		return nil, err
 	}
 	var lines []string
 	for line := range strings.Lines(string(content)) {
-		if skipped.MatchString(line) {
+		if skippedPattern.MatchString(line) {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
 	return lines, nil
 }
 
-func (s *Server) do(ctx context.Context, method, path string, in, out any) error {
+func (s *Server) doJSON(ctx context.Context, method, path string, in, out any) error {
 	var body bytes.Buffer
 	if in != nil {
 		if err := json.NewEncoder(&body).Encode(in); err != nil {
@@ -247,8 +247,8 @@ func (s *Server) do(ctx context.Context, method, path string, in, out any) error
 		return err
 	}
 	defer response.Body.Close()
-	const most = 8 << 20
-	content, err := io.ReadAll(io.LimitReader(response.Body, most))
+	const maxResponseBytes = 8 << 20
+	content, err := io.ReadAll(io.LimitReader(response.Body, maxResponseBytes))
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func TestSkippedFindsWhatOnlyTheLogTells(t *testing.T) {
 	const made = `WARN --- : No resource provider found for "AWS::X::Y"`
 	const updated = `WARN --- : Unable to update resource type "AWS::X::Z"`
 	must(t, os.WriteFile(log, []byte("INFO fine\n"+made+"\nINFO fine\n"+updated), 0o644))
-	got, err := (&Server{Log: log}).ReadSkipped()
+	got, err := (&Server{LogPath: log}).ReadSkipped()
 	if diff := cmp.Diff([]string{made, updated}, got); diff != "" || err != nil {
 		t.Errorf("Skipped() = %v (-want +got):\n%s", err, diff)
 	}
@@ -87,7 +87,7 @@ func TestRefusalOfTheServerIsToldInItsWords(t *testing.T) {
 	}))
 	defer web.Close()
 	s := &Server{URL: web.URL, client: web.Client()}
-	if err := s.Fault(t.Context(), Fault{Kind: "x"}); err == nil || !strings.Contains(err.Error(), "want one of throttled") {
+	if err := s.AddFault(t.Context(), Fault{Kind: "x"}); err == nil || !strings.Contains(err.Error(), "want one of throttled") {
 		t.Errorf("Fault() = %v, want the server's words", err)
 	}
 }
@@ -96,11 +96,11 @@ func TestAnswerOfAnotherServerIsNoHealth(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"dir":"/runs/other"}`)) }))
 	defer web.Close()
 	s := &Server{URL: web.URL, Dir: "/runs/mine", client: web.Client()}
-	if err := s.Healthy(t.Context()); !problem.Is(err, problem.Conflict) {
+	if err := s.CheckHealth(t.Context()); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Healthy() = %v, want Conflict", err)
 	}
 	s.Dir = "/runs/other"
-	if err := s.Healthy(t.Context()); err != nil {
+	if err := s.CheckHealth(t.Context()); err != nil {
 		t.Errorf("Healthy() = %v, want nil", err)
 	}
 }

@@ -15,24 +15,24 @@ import (
 	"github.com/vacancy-host/vacancy/tests/dynamolocal"
 )
 
-// recipe contains the arguments of pip for the virtual environment. A change of recipe causes a new
+// pipArgs contains the arguments of pip for the virtual environment. A change of recipe causes a new
 // install, because the version of the install is a digest of recipe and the lock file.
-var recipe = []string{"install", "--require-hashes", "--no-deps", "--no-input", "--disable-pip-version-check", "--quiet"}
+var pipArgs = []string{"install", "--require-hashes", "--no-deps", "--no-input", "--disable-pip-version-check", "--quiet"}
 
-// Installed is LocalStack, this project's plugin and DynamoDB Local, installed in a cache directory.
-type Installed struct {
-	Cache    string // cache directory
-	Python   string // Python of the virtual environment
-	Plugin   string // directory of the plugin, a Python path
-	DynamoDB string // directory of the installed DynamoDB Local
-	Java     string // path of the java program
+// Installation is LocalStack, this project's plugin and DynamoDB Local, installed in a cache directory.
+type Installation struct {
+	CacheDir    string // cache directory
+	PythonPath  string // Python of the virtual environment
+	PluginDir   string // directory of the plugin, a Python path
+	DynamoDBDir string // directory of the installed DynamoDB Local
+	JavaPath    string // path of the java program
 }
 
 // Install ensures that the cache directory has all files that a server needs, and reports slow
 // steps on progress. It is idempotent, safe for concurrent use, and repairs an interrupted install.
 // If a tool is missing, the error is of kind NotFound and explains how to get the tool.
-func Install(ctx context.Context, dir string, progress io.Writer) (*Installed, error) {
-	dir, err := filepath.Abs(dir)
+func Install(ctx context.Context, cacheDir string, progress io.Writer) (*Installation, error) {
+	cacheDir, err := filepath.Abs(cacheDir)
 	if err != nil {
 		return nil, err
 	}
@@ -40,28 +40,28 @@ func Install(ctx context.Context, dir string, progress io.Writer) (*Installed, e
 	if err != nil {
 		return nil, err
 	}
-	in := &Installed{Cache: dir, Java: java}
+	installation := &Installation{CacheDir: cacheDir, JavaPath: java}
 	venv, err := cache.Install{
-		Name: "localstack-venv", Version: digest(plugin.Lock, recipe), Proof: filepath.Join("bin", "python"),
+		Name: "localstack-venv", Version: digest(plugin.Lock, pipArgs), MarkerFile: filepath.Join("bin", "python"),
 		Build: func(folder string) error { return makeVenv(ctx, folder, progress) },
-	}.In(ctx, dir)
+	}.EnsureIn(ctx, cacheDir)
 	if err != nil {
 		return nil, fmt.Errorf("installing LocalStack: %w", err)
 	}
-	in.Python = filepath.Join(venv, "bin", "python")
+	installation.PythonPath = filepath.Join(venv, "bin", "python")
 	source, err := sourceDigest()
 	if err != nil {
 		return nil, err
 	}
-	in.Plugin, err = cache.Install{
+	installation.PluginDir, err = cache.Install{
 		Name: "localstack-plugin", Version: source,
 		Build: func(folder string) error { return os.CopyFS(folder, plugin.Source) },
-	}.In(ctx, dir)
+	}.EnsureIn(ctx, cacheDir)
 	if err != nil {
 		return nil, fmt.Errorf("installing the plugin: %w", err)
 	}
-	in.DynamoDB, err = dynamolocal.Fetch(ctx, dir)
-	return in, err
+	installation.DynamoDBDir, err = dynamolocal.Fetch(ctx, cacheDir)
+	return installation, err
 }
 
 func fileExists(path string) bool {
@@ -75,29 +75,29 @@ func makeVenv(ctx context.Context, dir string, progress io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(progress, "installing LocalStack (about 500 MB, once) with %s\n", python)
-	if err := run(ctx, python, "-m", "venv", dir); err != nil {
+	if err := runCommand(ctx, python, "-m", "venv", dir); err != nil {
 		return fmt.Errorf("%w (Debian and Ubuntu keep venv apart: apt-get install python3.13-venv)", err)
 	}
-	list := filepath.Join(dir, "localstack.lock")
-	if err := os.WriteFile(list, plugin.Lock, 0o644); err != nil {
+	lockFile := filepath.Join(dir, "localstack.lock")
+	if err := os.WriteFile(lockFile, plugin.Lock, 0o644); err != nil {
 		return err
 	}
 	// The environment is used only as "bin/python -m", so it survives a rename.
-	args := append([]string{"-m", "pip"}, append(recipe, "-r", list)...)
-	return run(ctx, filepath.Join(dir, "bin", "python"), args...)
+	args := append([]string{"-m", "pip"}, append(pipArgs, "-r", lockFile)...)
+	return runCommand(ctx, filepath.Join(dir, "bin", "python"), args...)
 }
 
-func run(ctx context.Context, name string, args ...string) error {
+func runCommand(ctx context.Context, name string, args ...string) error {
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil {
-		const most = 2 << 10
-		return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, out[max(0, len(out)-most):])
+		const maxOutputBytes = 2 << 10
+		return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, out[max(0, len(out)-maxOutputBytes):])
 	}
 	return nil
 }
 
-func digest(content []byte, words []string) string {
-	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q %s", words, content)))[:12]
+func digest(content []byte, parts []string) string {
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q %s", parts, content)))[:12]
 }
 
 func sourceDigest() (string, error) {

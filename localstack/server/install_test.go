@@ -73,7 +73,7 @@ func TestChangeOfThePluginIsNoChangeOfTheVirtualEnvironment(t *testing.T) {
 	if again, err := sourceDigest(); again != source || err != nil {
 		t.Errorf("sourceDigest() = %s, then %s, %v, want the same", source, again, err)
 	}
-	if digest([]byte("a lock"), recipe) == digest([]byte("another lock"), recipe) {
+	if digest([]byte("a lock"), pipArgs) == digest([]byte("another lock"), pipArgs) {
 		t.Error("two locks have one digest")
 	}
 }

@@ -33,10 +33,10 @@ func (p process) belongsTo(dir string) bool {
 		slices.Contains(p.args, pythonMark+dir) || slices.Contains(p.args, javaMark+dir))
 }
 
-func processes() ([]process, error) {
+func listProcesses() ([]process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil || !fileExists("/proc/self/cmdline") {
-		return fromPS()
+		return listProcessesByPS()
 	}
 	var procs []process
 	for _, entry := range entries {
@@ -53,7 +53,7 @@ func processes() ([]process, error) {
 	return procs, nil
 }
 
-func fromPS() ([]process, error) {
+func listProcessesByPS() ([]process, error) {
 	// Arguments are split at spaces, because the paths of a run contain none.
 	out, err := exec.Command("ps", "-axww", "-o", "pid=,command=").Output()
 	if err != nil {
@@ -75,23 +75,23 @@ func parsePS(out string) (procs []process) {
 	return procs
 }
 
-func running(dir string) ([]process, error) {
-	procs, err := processes()
+func listRunProcesses(dir string) ([]process, error) {
+	procs, err := listProcesses()
 	return slices.DeleteFunc(procs, func(p process) bool { return !p.belongsTo(dir) }), err
 }
 
-// sweep ends every process of the run in dir, including stopped ones, and waits until all have ended.
-func sweep(dir string) error {
+// killRun ends every process of the run in dir, including stopped ones, and waits until all have ended.
+func killRun(dir string) error {
 	// The limit is twice the time that a loaded machine took to end a Java process.
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		left, err := running(dir)
-		if err != nil || len(left) == 0 {
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		procs, err := listRunProcesses(dir)
+		if err != nil || len(procs) == 0 {
 			return err
 		}
-		if time.Now().After(end) {
-			return fmt.Errorf("processes %v of %s do not end", pids(left), dir)
+		if time.Now().After(deadline) {
+			return fmt.Errorf("processes %v of %s do not end", pids(procs), dir)
 		}
-		for _, p := range left {
+		for _, p := range procs {
 			if err := kill(p.pid); err != nil {
 				return err
 			}

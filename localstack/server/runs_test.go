@@ -42,7 +42,7 @@ func stray(t *testing.T, path string, file ...string) *exec.Cmd {
 func awaitListed(t *testing.T, pid int, path string) {
 	t.Helper()
 	await.Until(t, fmt.Sprintf("process %d is listed as %s", pid, path), func() bool {
-		all, err := processes()
+		all, err := listProcesses()
 		must(t, err)
 		return slices.ContainsFunc(all, func(p process) bool { return p.pid == pid && len(p.args) > 0 && p.args[0] == path })
 	})
@@ -65,7 +65,7 @@ func ended(cmd *exec.Cmd) bool {
 
 func TestCleanEndsWhatAKilledRunLeftAlsoStopped(t *testing.T) {
 	cache := t.TempDir()
-	dir := filepath.Join(runs(cache), "killed")
+	dir := filepath.Join(runsDir(cache), "killed")
 	function := stray(t, filepath.Join(dir, "tmp", "lambda", "code", "bootstrap"))
 	must(t, function.Process.Signal(syscall.SIGSTOP))
 	must(t, Clean(cache))
@@ -79,12 +79,12 @@ func TestCleanEndsWhatAKilledRunLeftAlsoStopped(t *testing.T) {
 
 func TestCleanLeavesARunThatLives(t *testing.T) {
 	cache := t.TempDir()
-	dir := filepath.Join(runs(cache), "alive")
+	dir := filepath.Join(runsDir(cache), "alive")
 	server := stray(t, filepath.Join(dir, "python"))
 	content := fmt.Sprintf(`{"pid":%d,"port":4566}`, server.Process.Pid)
 	must(t, os.WriteFile(filepath.Join(dir, "run.json"), []byte(content), 0o644))
 	must(t, Clean(cache))
-	if all, err := processes(); err != nil || !alive(all, server.Process.Pid) || !fileExists(dir) {
+	if all, err := listProcesses(); err != nil || !hasPID(all, server.Process.Pid) || !fileExists(dir) {
 		t.Errorf("the live run was taken for a dead one: %v", err)
 	}
 	s, err := Find(cache, "alive")
@@ -95,7 +95,7 @@ func TestCleanLeavesARunThatLives(t *testing.T) {
 
 func TestProcessOfAForeignPidFileIsNeverEnded(t *testing.T) {
 	cache := t.TempDir()
-	dir := filepath.Join(runs(cache), "stale")
+	dir := filepath.Join(runsDir(cache), "stale")
 	must(t, os.MkdirAll(dir, 0o755))
 	// The kernel has reused the process id, or the process only has a file of
 	// the run open.
@@ -111,10 +111,10 @@ func TestProcessOfAForeignPidFileIsNeverEnded(t *testing.T) {
 	if fileExists(dir) {
 		t.Error("the folder is there")
 	}
-	all, err := processes()
+	all, err := listProcesses()
 	must(t, err)
 	for _, cmd := range []*exec.Cmd{foreign, reader} {
-		if !alive(all, cmd.Process.Pid) {
+		if !hasPID(all, cmd.Process.Pid) {
 			t.Errorf("%s was ended", cmd.Path)
 		}
 	}
@@ -142,12 +142,12 @@ func TestProcessBelongsToARunByItsMarksOnly(t *testing.T) {
 }
 
 func TestThisProcessIsAmongTheListedOnes(t *testing.T) {
-	for name, list := range map[string]func() ([]process, error){"processes": processes, "fromPS": fromPS} {
+	for name, list := range map[string]func() ([]process, error){"processes": listProcesses, "fromPS": listProcessesByPS} {
 		if _, err := exec.LookPath("ps"); err != nil && name == "fromPS" {
 			continue // a minimal system has /proc instead
 		}
 		all, err := list()
-		if err != nil || !alive(all, os.Getpid()) {
+		if err != nil || !hasPID(all, os.Getpid()) {
 			t.Errorf("%s() = %d processes, %v, want this one among them", name, len(all), err)
 		}
 	}
@@ -169,14 +169,14 @@ func TestPortIsFreeOrTheWishIsRefused(t *testing.T) {
 
 func TestTwoRunsOfANameAreAConflict(t *testing.T) {
 	cache := t.TempDir()
-	if _, err := makeRun(cache, "laptop"); err != nil {
+	if _, err := makeRunDir(cache, "laptop"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := makeRun(cache, "laptop"); !problem.Is(err, problem.Conflict) {
+	if _, err := makeRunDir(cache, "laptop"); !problem.Is(err, problem.Conflict) {
 		t.Errorf("makeRun() = %v, want Conflict", err)
 	}
-	a, err := makeRun(cache, "")
-	b, err2 := makeRun(cache, "")
+	a, err := makeRunDir(cache, "")
+	b, err2 := makeRunDir(cache, "")
 	if a == b || err != nil || err2 != nil {
 		t.Errorf("makeRun() = %q, %q, want two folders", a, b)
 	}

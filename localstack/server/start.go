@@ -28,13 +28,13 @@ type Options struct {
 
 // Server is a running LocalStack with its DynamoDB Local and function processes.
 type Server struct {
-	URL  string // http://127.0.0.1:PORT
-	Port int
-	PID  int
-	Dir  string // directory of the run, which Stop removes
-	Log  string // LocalStack's log in Dir
+	URL     string // http://127.0.0.1:PORT
+	Port    int
+	PID     int
+	Dir     string // directory of the run, which Stop removes
+	LogPath string // LocalStack's log in Dir
 
-	Plugin string // directory of the plugin
+	PluginDir string // directory of the plugin
 
 	stdin io.Closer // closing it ends the server, unless the server is detached
 	// exited is closed when the process has ended. It is nil if another process started the server.
@@ -42,8 +42,8 @@ type Server struct {
 	client *http.Client
 }
 
-// record is the content of the file run.json in the directory of a run.
-type record struct {
+// runRecord is the content of the file run.json in the directory of a run.
+type runRecord struct {
 	PID    int    `json:"pid"`
 	Port   int    `json:"port"`
 	Plugin string `json:"plugin"`
@@ -52,10 +52,10 @@ type record struct {
 // Start starts a server in its own directory and returns when it is healthy. It first removes what
 // killed runs left in the cache. ctx limits the start, not the life of the server. If the name is
 // in use, the error is of kind Conflict.
-func (i *Installed) Start(ctx context.Context, o Options) (*Server, error) {
-	const tries = 5 // another process may take a free port before it is used
-	for n := 1; ; n++ {
-		s, err := i.launchRun(ctx, o)
+func (i *Installation) Start(ctx context.Context, o Options) (*Server, error) {
+	const maxTries = 5 // another process may take a free port before it is used
+	for try := 1; ; try++ {
+		s, err := i.createRun(ctx, o)
 		if err != nil {
 			return nil, err
 		}
@@ -63,39 +63,39 @@ func (i *Installed) Start(ctx context.Context, o Options) (*Server, error) {
 			return s, nil
 		}
 		err = errors.Join(err, s.Stop())
-		if !problem.Is(err, problem.Conflict) || o.Port != 0 || n == tries {
+		if !problem.Is(err, problem.Conflict) || o.Port != 0 || try == maxTries {
 			return nil, err
 		}
 	}
 }
 
-// lockPoll is the pause between two attempts to lock.
-const lockPoll = 50 * time.Millisecond
+// lockPollInterval is the pause between two attempts to lock.
+const lockPollInterval = 50 * time.Millisecond
 
-// launchRun creates the directory and starts the process under a lock. Otherwise a concurrent Clean
+// createRun creates the directory and starts the process under a lock. Otherwise a concurrent Clean
 // could take this run for a killed one.
-func (i *Installed) launchRun(ctx context.Context, o Options) (*Server, error) {
-	lock := flock.New(filepath.Join(i.Cache, "localstack-runs.lock"), flock.SetPermissions(0o600))
-	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
+func (i *Installation) createRun(ctx context.Context, o Options) (*Server, error) {
+	lock := flock.New(filepath.Join(i.CacheDir, "localstack-runs.lock"), flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, lockPollInterval); err != nil {
 		return nil, err
 	}
 	defer func() { _ = lock.Unlock() }()
-	if err := Clean(i.Cache); err != nil {
+	if err := Clean(i.CacheDir); err != nil {
 		return nil, err
 	}
-	dir, err := makeRun(i.Cache, o.Name)
+	dir, err := makeRunDir(i.CacheDir, o.Name)
 	if err != nil {
 		return nil, err
 	}
-	s, err := i.launch(dir, o)
+	s, err := i.launchServer(dir, o)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	return s, nil
 }
 
-func makeRun(cache, name string) (string, error) {
-	parent := runs(cache)
+func makeRunDir(cache, name string) (string, error) {
+	parent := runsDir(cache)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return "", err
 	}
@@ -110,7 +110,7 @@ func makeRun(cache, name string) (string, error) {
 	return dir, err
 }
 
-func (i *Installed) launch(dir string, o Options) (*Server, error) {
+func (i *Installation) launchServer(dir string, o Options) (*Server, error) {
 	port, err := pickPort(o.Port)
 	if err != nil {
 		return nil, err
@@ -120,13 +120,13 @@ func (i *Installed) launch(dir string, o Options) (*Server, error) {
 			return nil, err
 		}
 	}
-	s := serverAt(dir, port)
-	log, err := os.Create(s.Log)
+	s := newServer(dir, port)
+	log, err := os.Create(s.LogPath)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close() // the process has its own copy
-	cmd := exec.Command(i.Python, "-X", pythonMark+dir, "-m", "localstack.runtime.main")
+	cmd := exec.Command(i.PythonPath, "-X", pythonMark+dir, "-m", "localstack.runtime.main")
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = dir, i.environment(dir, port, o), log, log
 	if o.Detached {
 		detach(cmd)
@@ -136,30 +136,30 @@ func (i *Installed) launch(dir string, o Options) (*Server, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting LocalStack: %w", err)
 	}
-	s.PID, s.Plugin, s.exited = cmd.Process.Pid, i.Plugin, make(chan struct{})
+	s.PID, s.PluginDir, s.exited = cmd.Process.Pid, i.PluginDir, make(chan struct{})
 	go func() {
 		_ = cmd.Wait() // the log contains the cause
 		close(s.exited)
 	}()
-	content, err := json.Marshal(record{s.PID, port, i.Plugin})
+	content, err := json.Marshal(runRecord{s.PID, port, i.PluginDir})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "run.json"), content, 0o644)
 	}
 	if err != nil {
-		return nil, errors.Join(err, sweep(dir))
+		return nil, errors.Join(err, killRun(dir))
 	}
 	return s, nil
 }
 
 // environment returns the complete environment of LocalStack's process. It contains none of the
 // user's settings, and makes LocalStack write only into dir, except for the index of entry points.
-func (i *Installed) environment(dir string, port int, o Options) []string {
+func (i *Installation) environment(dir string, port int, o Options) []string {
 	flag := func(b bool) string { return map[bool]string{true: "1", false: "0"}[b] }
 	return []string{
-		"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "PYTHONPATH=" + i.Plugin,
+		"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8", "PYTHONPATH=" + i.PluginDir,
 		"HOME=" + filepath.Join(dir, "home"), "TMPDIR=" + filepath.Join(dir, "tmp"), "FILESYSTEM_ROOT=" + filepath.Join(dir, "root"),
 		// The index of entry points is stored by digest of the path.
-		"XDG_CACHE_HOME=" + filepath.Join(i.Cache, "localstack-index"),
+		"XDG_CACHE_HOME=" + filepath.Join(i.CacheDir, "localstack-index"),
 		// Otherwise, if /.dockerenv exists, LocalStack assumes that it is in its image and writes
 		// to system directories.
 		"OVERRIDE_IN_DOCKER=0",
@@ -171,58 +171,58 @@ func (i *Installed) environment(dir string, port int, o Options) []string {
 		// By default an idle stream is polled every ten seconds, and a failed event is retried
 		// after a minute.
 		"LAMBDA_EVENT_SOURCE_MAPPING_POLL_INTERVAL_SEC=0.2", "LAMBDA_EVENT_SOURCE_MAPPING_MAX_BACKOFF_ON_EMPTY_POLL_SEC=1", "LAMBDA_RETRY_BASE_DELAY=1",
-		"VACANCY_RUN=" + dir, "VACANCY_DYNAMODB=" + i.DynamoDB, "VACANCY_JAVA=" + i.Java,
+		"VACANCY_RUN=" + dir, "VACANCY_DYNAMODB=" + i.DynamoDBDir, "VACANCY_JAVA=" + i.JavaPath,
 		"VACANCY_FREEZE=" + flag(o.Freeze), "VACANCY_OWNED=" + flag(!o.Detached),
 	}
 }
 
-func pickPort(want int) (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(want)))
+func pickPort(wantPort int) (int, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(wantPort)))
 	if err != nil {
-		return 0, problem.Wrap(problem.Conflict, err, "port %d of 127.0.0.1 is taken", want)
+		return 0, problem.Wrap(problem.Conflict, err, "port %d of 127.0.0.1 is taken", wantPort)
 	}
 	return l.Addr().(*net.TCPAddr).Port, l.Close()
 }
 
-func serverAt(dir string, port int) *Server {
-	s := &Server{URL: "http://127.0.0.1:" + strconv.Itoa(port), Port: port, Dir: dir, Log: filepath.Join(dir, "server.log")}
+func newServer(dir string, port int) *Server {
+	s := &Server{URL: "http://127.0.0.1:" + strconv.Itoa(port), Port: port, Dir: dir, LogPath: filepath.Join(dir, "server.log")}
 	s.client = &http.Client{Transport: &http.Transport{DialContext: s.Dial}}
 	return s
 }
 
 func (s *Server) awaitHealth(ctx context.Context) error {
 	for {
-		if err := s.Healthy(ctx); err == nil || problem.Is(err, problem.Conflict) {
+		if err := s.CheckHealth(ctx); err == nil || problem.Is(err, problem.Conflict) {
 			return err
 		}
 		select {
 		case <-s.exited:
-			return fmt.Errorf("LocalStack ended before it was healthy: %s", s.lastWords())
+			return fmt.Errorf("LocalStack ended before it was healthy: %s", s.logTail())
 		case <-ctx.Done():
-			return fmt.Errorf("LocalStack was not healthy in time: %w: %s", ctx.Err(), s.lastWords())
+			return fmt.Errorf("LocalStack was not healthy in time: %w: %s", ctx.Err(), s.logTail())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
 
-func (s *Server) lastWords() string {
-	content, err := os.ReadFile(s.Log)
+func (s *Server) logTail() string {
+	content, err := os.ReadFile(s.LogPath)
 	if err != nil {
 		return err.Error()
 	}
-	const most = 3 << 10
-	return string(content[max(0, len(content)-most):])
+	const maxTailBytes = 3 << 10
+	return string(content[max(0, len(content)-maxTailBytes):])
 }
 
-// Healthy returns nil if the server answers. If another server answers, the error is of kind Conflict.
-func (s *Server) Healthy(ctx context.Context) error {
+// CheckHealth returns nil if the server answers. If another server answers, the error is of kind Conflict.
+func (s *Server) CheckHealth(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if err := s.do(ctx, http.MethodGet, "/_localstack/health", nil, nil); err != nil {
+	if err := s.doJSON(ctx, http.MethodGet, "/_localstack/health", nil, nil); err != nil {
 		return err
 	}
 	var run struct{ Dir string }
-	if err := s.do(ctx, http.MethodGet, "/_vacancy/run", nil, &run); err != nil {
+	if err := s.doJSON(ctx, http.MethodGet, "/_vacancy/run", nil, &run); err != nil {
 		return err
 	}
 	if run.Dir != s.Dir {
@@ -235,9 +235,9 @@ func (s *Server) Healthy(ctx context.Context) error {
 // All state is in memory, so no graceful end is needed. A second Stop has no effect.
 func (s *Server) Stop() error {
 	// End the server first, because it starts other processes.
-	if p, err := running(s.Dir); err != nil {
+	if p, err := listRunProcesses(s.Dir); err != nil {
 		return err
-	} else if alive(p, s.PID) {
+	} else if hasPID(p, s.PID) {
 		if err := kill(s.PID); err != nil {
 			return err
 		}
@@ -249,5 +249,5 @@ func (s *Server) Stop() error {
 		_ = s.stdin.Close() // the reader has ended
 	}
 	s.client.CloseIdleConnections()
-	return errors.Join(sweep(s.Dir), os.RemoveAll(s.Dir))
+	return errors.Join(killRun(s.Dir), os.RemoveAll(s.Dir))
 }

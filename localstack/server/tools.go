@@ -14,7 +14,7 @@ import (
 // findPython returns a working Python 3.13, because LocalStack's last free release fails on 3.12
 // and older. It tries python3.13 first, then pyenv's versions, then uv's.
 func findPython(ctx context.Context) (string, error) {
-	for _, path := range pythons() {
+	for _, path := range pythonCandidates() {
 		out, err := exec.CommandContext(ctx, path, "-c", "import sys; print('%d.%d' % sys.version_info[:2])").Output()
 		// pyenv has shims for versions that are not selected. These shims fail.
 		if err == nil && strings.TrimSpace(string(out)) == "3.13" {
@@ -25,10 +25,10 @@ func findPython(ctx context.Context) (string, error) {
 		"get it with pyenv install 3.13, or uv python install 3.13, or your system's package python3.13 with python3.13-venv")
 }
 
-func pythons() []string {
-	var found []string
+func pythonCandidates() []string {
+	var paths []string
 	if path, err := exec.LookPath("python3.13"); err == nil {
-		found = append(found, path)
+		paths = append(paths, path)
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -45,9 +45,9 @@ func pythons() []string {
 			continue // a path with a bracket is an invalid pattern
 		}
 		slices.Reverse(matches)
-		found = append(found, matches...)
+		paths = append(paths, matches...)
 	}
-	return found
+	return paths
 }
 
 func findJava() (string, error) {
@@ -63,9 +63,9 @@ func findJava() (string, error) {
 	return path, nil
 }
 
-func orElse(value, otherwise string) string {
+func orElse(value, fallback string) string {
 	if value == "" {
-		return otherwise
+		return fallback
 	}
 	return value
 }

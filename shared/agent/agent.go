@@ -55,8 +55,8 @@ type Options struct {
 	Ready func(url string)
 }
 
-// kind is the name of the vacant's substrate, which is the part of a host that answers its calls.
-const kind = "agent"
+// substrateKind is the name of the vacant's substrate, which is the part of a host that answers its calls.
+const substrateKind = "agent"
 
 // Serve hosts the agent until ctx ends, with a registry, search and a rate limit for each address.
 // The vacant's key, history and registry entry are in the data directory and survive a restart.
@@ -75,27 +75,27 @@ func Serve(ctx context.Context, a Agent, o Options) error {
 	if o.Listen == "" {
 		o.Listen = "127.0.0.1:8080"
 	}
-	l, err := net.Listen("tcp", o.Listen)
+	listener, err := net.Listen("tcp", o.Listen)
 	if err != nil {
 		return problem.Wrap(problem.Unavailable, err, "it cannot listen at %s: %v", o.Listen, err)
 	}
-	defer l.Close()
-	base, err := baseURL(l.Addr(), o.PublicURL)
+	defer listener.Close()
+	base, err := baseURL(listener.Addr(), o.PublicURL)
 	if err != nil {
 		return err
 	}
 	host, err := standalone.Open(standalone.Config{
 		Dir: o.Data, URL: base.String(), AllowLoopback: outbound.IsThisMachine(base.Hostname()), Log: o.Log, Now: time.Now, Rand: rand.Reader,
-		Substrates: substrate.Kinds{kind: func(string) (substrate.Substrate, error) { return newSubstrate(a.Answer), nil }},
+		Substrates: substrate.Kinds{substrateKind: func(string) (substrate.Substrate, error) { return newSubstrate(a.Answer), nil }},
 	})
 	if err != nil {
 		return err
 	}
 	defer host.Close()
-	guard := func(next http.Handler) http.Handler {
-		return standalone.Guard(base, standalone.Limits(setting.Defaults().Host, time.Now), nil, next)
+	wrapHandler := func(next http.Handler) http.Handler {
+		return standalone.Guard(base, standalone.EdgeLimits(setting.Defaults().Host, time.Now), nil, next)
 	}
-	return host.Run(ctx, standalone.Running{Public: l, Wrap: guard}, func(ctx context.Context) error {
+	return host.Run(ctx, standalone.RunConfig{Public: listener, WrapPublic: wrapHandler}, func(ctx context.Context) error {
 		v, err := ensureVacant(ctx, host.Vacants, a)
 		if err == nil && o.Ready != nil {
 			o.Ready(base.String() + "/v/" + v.Name + "/")
@@ -111,7 +111,7 @@ func baseURL(addr net.Addr, public string) (*url.URL, error) {
 		}
 		public = "http://" + addr.String()
 	}
-	base, ok := standalone.ParseBase(public)
+	base, ok := standalone.ParseBaseURL(public)
 	if !ok {
 		return nil, problem.Invalid("PublicURL", "https://HOST without path", fmt.Sprintf("%.200q", public))
 	}
@@ -120,16 +120,16 @@ func baseURL(addr net.Addr, public string) (*url.URL, error) {
 
 // ensureVacant creates the agent's vacant or updates it.
 func ensureVacant(ctx context.Context, v *vacants.Directory, a Agent) (vacants.Record, error) {
-	r, err := v.ByName(ctx, vacants.Operator(), a.Name)
-	made := problem.Is(err, problem.NotFound) || err == nil && r.IsDeleted()
+	r, err := v.GetByName(ctx, vacants.OperatorAsker(), a.Name)
+	isNew := problem.Is(err, problem.NotFound) || err == nil && r.IsDeleted()
 	switch {
-	case made:
-		r, err = v.Create(ctx, vacants.CreateSpec{Name: a.Name, Capability: a.Capability, Substrate: kind})
+	case isNew:
+		r, err = v.Create(ctx, vacants.CreateSpec{Name: a.Name, Capability: a.Capability, Substrate: substrateKind})
 	case err == nil:
-		substrate := kind
+		substrate := substrateKind
 		r, err = v.Update(ctx, r.ID, vacants.Changes{Capability: &a.Capability, Substrate: &substrate})
 	}
-	if err == nil && made {
+	if err == nil && isNew {
 		r, _, err = v.Publish(ctx, r.ID, vacants.PublishOptions{})
 	}
 	return r, err

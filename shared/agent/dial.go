@@ -25,30 +25,30 @@ type Conn struct {
 // Dial finds the vacant at a URL such as https://host/v/NAME and verifies its card. identityDir is
 // the directory of the identity that signs the calls, in the format of `vacancy init`. If the
 // directory does not exist, Dial creates it with a new identity.
-func Dial(ctx context.Context, as, target string) (*Conn, error) {
-	self, err := openIdentity(ctx, as)
+func Dial(ctx context.Context, identityDir, target string) (*Conn, error) {
+	self, err := openIdentity(ctx, identityDir)
 	if err != nil {
 		return nil, err
 	}
-	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
-	t, err := dispatch.FetchTarget(ctx, web, target)
+	client := dispatch.NewHTTP(dispatch.HTTPOptions{})
+	t, err := dispatch.FetchTarget(ctx, client, target)
 	if err != nil {
 		return nil, err
 	}
-	former := ""
+	formerID := ""
 	addresses := &filebook.Book{Dir: filepath.Join(self.Dir, "addresses")}
 	if id, err := discovery.RecordAddress(ctx, addresses, t, time.Now()); err != nil {
 		return nil, err
 	} else if !id.IsZero() {
-		former = id.String()
+		formerID = id.String()
 	}
-	return &Conn{&dispatch.Caller{Signer: self.Key, Book: self.Book(), Transport: web, Now: time.Now, Rand: rand.Reader}, t, former}, nil
+	return &Conn{&dispatch.Caller{Signer: self.Key, Book: self.Book(), Transport: client, Now: time.Now, Rand: rand.Reader}, t, formerID}, nil
 }
 
-func openIdentity(ctx context.Context, as string) (*datadir.Identity, error) {
-	path, err := filepath.Abs(as)
+func openIdentity(ctx context.Context, identityDir string) (*datadir.Identity, error) {
+	path, err := filepath.Abs(identityDir)
 	if err != nil {
-		return nil, problem.Wrap(problem.Usage, err, "%.200q is not a path", as)
+		return nil, problem.Wrap(problem.Usage, err, "%.200q is not a path", identityDir)
 	}
 	home := &datadir.Dir{Dir: filepath.Dir(path), Now: time.Now, Rand: rand.Reader}
 	self, err := home.Open(filepath.Base(path))

@@ -26,12 +26,12 @@ const (
 
 // Until calls done until it returns true. It fails the test after Limit. event describes what the
 // test waits for.
-func Until(t testing.TB, what string, done func() bool) {
+func Until(t testing.TB, event string, done func() bool) {
 	t.Helper()
 	pause := firstPause
-	for end := time.Now().Add(Limit); !done(); time.Sleep(pause) {
-		if time.Now().After(end) {
-			t.Fatalf("waited %s in vain: %s", Limit, what)
+	for deadline := time.Now().Add(Limit); !done(); time.Sleep(pause) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %s in vain: %s", Limit, event)
 		}
 		pause = min(2*pause, maxPause)
 	}
@@ -39,12 +39,12 @@ func Until(t testing.TB, what string, done func() bool) {
 
 // Receive returns the next value of a channel, or the zero value if the channel is closed. It fails
 // the test after Limit. event describes what the test waits for.
-func Receive[T any](t testing.TB, what string, from <-chan T) (value T) {
+func Receive[T any](t testing.TB, event string, ch <-chan T) (value T) {
 	t.Helper()
 	select {
-	case value = <-from:
+	case value = <-ch:
 	case <-time.After(Limit):
-		t.Fatalf("waited %s in vain: %s", Limit, what)
+		t.Fatalf("waited %s in vain: %s", Limit, event)
 	}
 	return value
 }
@@ -58,13 +58,13 @@ func ReadLine(t testing.TB, program string, lines *bufio.Reader, output *Output)
 		line string
 		err  error
 	}
-	read := make(chan result, 1)
+	results := make(chan result, 1)
 	go func() {
 		line, err := lines.ReadString('\n')
-		read <- result{line, err}
+		results <- result{line, err}
 	}()
 	select {
-	case r := <-read:
+	case r := <-results:
 		if r.err != nil {
 			t.Fatalf("%s ended its output with %q: %v\n%s", program, r.line, r.err, output)
 		}
@@ -78,14 +78,14 @@ func ReadLine(t testing.TB, program string, lines *bufio.Reader, output *Output)
 // Output collects the output of a program. It may be read while the program runs. A nil Output is
 // empty.
 type Output struct {
-	mu      sync.Mutex
-	printed bytes.Buffer
+	mu  sync.Mutex
+	buf bytes.Buffer
 }
 
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.printed.Write(p)
+	return o.buf.Write(p)
 }
 
 func (o *Output) String() string {
@@ -94,5 +94,5 @@ func (o *Output) String() string {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.printed.String()
+	return o.buf.String()
 }

@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// Clip truncates a caller's text so that it takes at most room bytes as JSON in the log. Logs are
+// Truncate truncates a caller's text so that it takes at most room bytes as JSON in the log. Logs are
 // billed by the byte, and a control character takes six bytes.
-func Clip(s string, room int) string {
-	const escaped = 6
+func Truncate(s string, maxBytes int) string {
+	const escapedSize = 6
 	for i, r := range s {
 		size := utf8.RuneLen(r)
 		if r == utf8.RuneError || r == '"' || r == '\\' || !unicode.IsPrint(r) {
-			size = escaped
+			size = escapedSize
 		}
-		if room -= size; room < 0 {
+		if maxBytes -= size; maxBytes < 0 {
 			s = s[:i]
 			break
 		}

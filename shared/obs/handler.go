@@ -18,8 +18,8 @@ const Namespace = "Vacancy"
 // AttrFailure is the attribute with the reason for which an agent failed.
 const AttrFailure = "failure"
 
-// CallLine is the message of the line that is written when a call ends.
-const CallLine = "send"
+// CallMessage is the message of the line that is written when a call ends.
+const CallMessage = "send"
 
 // Attributes of log lines.
 const (
@@ -37,11 +37,11 @@ const (
 type Config struct {
 	Stage, Function string
 	Version         string // omitted on lines of invocations, because they are many
-	// Units publishes the counts trips, wcu and rcu as CloudWatch metrics, which are billed
+	// PublishUnits publishes the counts trips, wcu and rcu as CloudWatch metrics, which are billed
 	// individually. By default, these counts are only in the log lines.
-	Units bool
+	PublishUnits bool
 	// Public marks a process that strangers can call: lines of requests that wrote no data are
-	// limited to QuietPerSecond.
+	// limited to LimitedLinesPerSecond.
 	Public bool
 }
 
@@ -50,21 +50,21 @@ type Config struct {
 func NewHandler(w io.Writer, c Config) slog.Handler {
 	h := &handler{out: slog.NewJSONHandler(w, nil), config: c}
 	if c.Public {
-		h.quiet = &quiet{}
+		h.limiter = &lineLimiter{}
 	}
 	return h
 }
 
 type handler struct {
-	out    slog.Handler
-	config Config
-	quiet  *quiet
-	within []part // attributes and groups of WithAttrs and WithGroup, outermost first
+	out     slog.Handler
+	config  Config
+	limiter *lineLimiter
+	groups  []attrGroup // attributes and groups of WithAttrs and WithGroup, outermost first
 }
 
-// part is the group of one WithGroup call, or the attributes of one WithAttrs call.
-type part struct {
-	group string
+// attrGroup is the group of one WithGroup call, or the attributes of one WithAttrs call.
+type attrGroup struct {
+	name  string
 	attrs []slog.Attr
 }
 
@@ -74,19 +74,19 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	if len(attrs) == 0 {
 		return h
 	}
-	return h.with(part{attrs: attrs})
+	return h.cloneWith(attrGroup{attrs: attrs})
 }
 
 func (h *handler) WithGroup(name string) slog.Handler {
 	if name == "" {
 		return h
 	}
-	return h.with(part{group: name})
+	return h.cloneWith(attrGroup{name: name})
 }
 
-func (h *handler) with(p part) slog.Handler {
-	within := append(h.within[:len(h.within):len(h.within)], p)
-	return &handler{out: h.out, config: h.config, quiet: h.quiet, within: within}
+func (h *handler) cloneWith(p attrGroup) slog.Handler {
+	groups := append(h.groups[:len(h.groups):len(h.groups)], p)
+	return &handler{out: h.out, config: h.config, limiter: h.limiter, groups: groups}
 }
 
 // Handle writes one line. The attributes of package obs are always at the root of the line, even within
@@ -97,33 +97,33 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 		attrs = append(attrs, a)
 		return true
 	})
-	verdict, outcome := outcomeOf(attrs, r.Level)
-	for i := len(h.within) - 1; i >= 0; i-- {
-		p := h.within[i]
+	hasVerdict, outcome := outcomeOf(attrs, r.Level)
+	for i := len(h.groups) - 1; i >= 0; i-- {
+		p := h.groups[i]
 		attrs = append(p.attrs[:len(p.attrs):len(p.attrs)], attrs...)
-		if p.group != "" {
-			attrs = []slog.Attr{{Key: p.group, Value: slog.GroupValue(attrs...)}}
+		if p.name != "" {
+			attrs = []slog.Attr{{Key: p.name, Value: slog.GroupValue(attrs...)}}
 		}
 	}
 	line := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
 	line.AddAttrs(slog.String("stage", h.config.Stage), slog.String("function", h.config.Function))
 	u := UsageOf(ctx)
 	if u != nil {
-		line.AddAttrs(optionalAttr("request", u.call.Request)...)
-		line.AddAttrs(optionalAttr("trace", u.call.Trace)...)
+		line.AddAttrs(optionalAttr("request", u.invocation.RequestID)...)
+		line.AddAttrs(optionalAttr("trace", u.invocation.TraceID)...)
 	} else {
 		line.AddAttrs(optionalAttr("version", h.config.Version)...)
 	}
 	line.AddAttrs(attrs...)
-	if u != nil && verdict {
-		if counts, first := u.takeCounts(); first {
-			held, ok := h.quiet.take(counts, outcome, r.Time)
+	if u != nil && hasVerdict {
+		if counts, isFirst := u.claimCounts(); isFirst {
+			summary, ok := h.limiter.allow(counts, outcome, r.Time)
 			if !ok {
 				return nil
 			}
-			held.add(counts, outcome)
+			summary.add(counts, outcome)
 			line.Time = time.Time{} // the metrics block contains the time
-			line.AddAttrs(metrics(u, held, counts.Writes, hasDuration(attrs), h.config.Units, r.Time)...)
+			line.AddAttrs(metricAttrs(u, summary, counts.Writes, hasDuration(attrs), h.config.PublishUnits, r.Time)...)
 		}
 	}
 	return h.out.Handle(ctx, line)
@@ -163,45 +163,45 @@ func hasDuration(attrs []slog.Attr) bool {
 	return false
 }
 
-func metrics(u *Usage, h suppressed, writes float64, timed, units bool, timestamp time.Time) []slog.Attr {
+func metricAttrs(u *Usage, summary requestSummary, writes float64, hasMS, publishUnits bool, timestamp time.Time) []slog.Attr {
 	names := []string{"calls", "ms"}
-	attrs := []slog.Attr{slog.Int("calls", h.requests)}
-	if !timed {
+	attrs := []slog.Attr{slog.Int("calls", summary.requests)}
+	if !hasMS {
 		attrs = append(attrs, slog.Float64("ms", u.Milliseconds()))
 	}
-	unit := func(name string, v slog.Value) {
+	addUnit := func(name string, v slog.Value) {
 		attrs = append(attrs, slog.Attr{Key: name, Value: v})
-		if units {
+		if publishUnits {
 			names = append(names, name)
 		}
 	}
-	if h.Trips > 0 {
-		unit("trips", slog.IntValue(h.Trips))
+	if summary.Trips > 0 {
+		addUnit("trips", slog.IntValue(summary.Trips))
 	}
 	if writes > 0 {
-		unit("wcu", slog.Float64Value(writes))
+		addUnit("wcu", slog.Float64Value(writes))
 	}
-	if h.Reads > 0 {
-		unit("rcu", slog.Float64Value(h.Reads))
+	if summary.Reads > 0 {
+		addUnit("rcu", slog.Float64Value(summary.Reads))
 	}
-	if h.KMS > 0 {
-		attrs = append(attrs, slog.Int("kms", h.KMS))
+	if summary.KMS > 0 {
+		attrs = append(attrs, slog.Int("kms", summary.KMS))
 	}
-	if u.call.Cold {
+	if u.invocation.Cold {
 		attrs = append(attrs, slog.Bool("cold", true))
 	}
-	if h.failed > 0 {
-		names, attrs = append(names, "failed"), append(attrs, slog.Int("failed", h.failed))
+	if summary.failed > 0 {
+		names, attrs = append(names, "failed"), append(attrs, slog.Int("failed", summary.failed))
 	}
-	if h.refused > 0 {
-		names, attrs = append(names, "refused"), append(attrs, slog.Int("refused", h.refused))
+	if summary.refused > 0 {
+		names, attrs = append(names, "refused"), append(attrs, slog.Int("refused", summary.refused))
 	}
-	return append(attrs, Block(timestamp, names...))
+	return append(attrs, MetricsBlock(timestamp, names...))
 }
 
-// Block returns the embedded metrics block of a line. The named members must be numbers at the root
+// MetricsBlock returns the embedded metrics block of a line. The named members must be numbers at the root
 // of the line. They become metrics by stage and function.
-func Block(timestamp time.Time, names ...string) slog.Attr {
+func MetricsBlock(timestamp time.Time, names ...string) slog.Attr {
 	var b strings.Builder
 	b.WriteString(`{"Timestamp":` + strconv.FormatInt(timestamp.UnixMilli(), 10) +
 		`,"CloudWatchMetrics":[{"Namespace":"` + Namespace + `","Dimensions":[["stage","function"]],"Metrics":[`)

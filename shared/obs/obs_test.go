@@ -33,12 +33,12 @@ func clock() func() time.Time {
 }
 
 func begin(cold bool) (context.Context, *obs.Usage) {
-	return obs.WithUsage(context.Background(), obs.Invocation{Request: request, Trace: trace, Cold: cold, Now: clock()})
+	return obs.WithUsage(context.Background(), obs.Invocation{RequestID: request, TraceID: trace, Cold: cold, Now: clock()})
 }
 
 // logger writes lines like functions/message.
 func logger(b *bytes.Buffer) *slog.Logger {
-	return slog.New(obs.NewHandler(b, obs.Config{Stage: "dev", Function: "message", Version: "v1.2.3", Units: true}))
+	return slog.New(obs.NewHandler(b, obs.Config{Stage: "dev", Function: "message", Version: "v1.2.3", PublishUnits: true}))
 }
 
 // object parses a line and checks that no member occurs twice.
@@ -146,8 +146,8 @@ func TestTheLineOfACallHoldsItsMetrics(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var b bytes.Buffer
 			ctx, u := begin(tt.cold)
-			u.End(u.Begin(), 1.5, 0)
-			u.End(u.Begin(), 0, 2)
+			u.EndRequest(u.BeginRequest(), 1.5, 0)
+			u.EndRequest(u.BeginRequest(), 0, 2)
 			before := time.Now().Truncate(time.Millisecond)
 			logger(&b).LogAttrs(ctx, tt.level, "send", tt.attrs...)
 			at, got := metricsOf(t, b.Bytes())
@@ -170,12 +170,12 @@ func TestOneInvocationIsCountedInOneLine(t *testing.T) {
 	log := logger(&b)
 	ctx, u := begin(false)
 	log.LogAttrs(ctx, slog.LevelWarn, "on the way")
-	if u.IsLogged() {
+	if u.HasLoggedCounts() {
 		t.Error("Logged() after a line without a verdict")
 	}
 	log.LogAttrs(ctx, slog.LevelInfo, "send", slog.String("verdict", "ok"))
 	log.LogAttrs(ctx, slog.LevelInfo, "send", slog.String("verdict", "ok"))
-	if !u.IsLogged() {
+	if !u.HasLoggedCounts() {
 		t.Error("Logged() = false after the line of the call")
 	}
 	log.LogAttrs(context.Background(), slog.LevelInfo, "start", slog.String("verdict", "ok"))
@@ -211,8 +211,8 @@ func TestTheLineOfAWarmCallIsSmall(t *testing.T) {
 	const most = 470
 	var b bytes.Buffer
 	ctx, u := begin(false)
-	u.End(u.Begin(), 0, 1)
-	u.End(u.Begin(), 0, 1)
+	u.EndRequest(u.BeginRequest(), 0, 1)
+	u.EndRequest(u.BeginRequest(), 0, 1)
 	logger(&b).LogAttrs(ctx, slog.LevelInfo, "send", slog.String("pair", "0123456789ab>0123456789ab"), slog.Int64("seq", 12345),
 		slog.String("verdict", "ok"), slog.Int("status", 200), slog.Float64("ms", 12.34))
 	t.Logf("%d bytes: %s", b.Len(), b.Bytes())
@@ -244,12 +244,12 @@ func TestOverlappingRequestsAreOneTrip(t *testing.T) {
 		{"", 0}, {"aA", 1}, {"abAB", 1}, {"abcCBA", 1}, {"aAbB", 2}, {"abABcdDCeE", 3}, {"abAcCB", 2}, {"aAbcBdCD", 3},
 	} {
 		_, u := begin(false)
-		steps := map[rune]obs.Step{}
+		steps := map[rune]obs.StartTick{}
 		for _, r := range tt.order {
 			if lower := r | 0x20; r == lower {
-				steps[r] = u.Begin()
+				steps[r] = u.BeginRequest()
 			} else {
-				u.End(steps[lower], 1, 2)
+				u.EndRequest(steps[lower], 1, 2)
 			}
 		}
 		n := float64(len(steps))
@@ -267,7 +267,7 @@ func TestUsageTakesCountsFromManyAtOnce(t *testing.T) {
 		all.Go(func() {
 			u := obs.UsageOf(ctx)
 			u.CountKMSRequest()
-			u.End(u.Begin(), 1, 1)
+			u.EndRequest(u.BeginRequest(), 1, 1)
 		})
 	}
 	all.Wait()
@@ -279,8 +279,8 @@ func TestUsageTakesCountsFromManyAtOnce(t *testing.T) {
 func TestWithoutAUsageNothingIsCounted(t *testing.T) {
 	u := obs.UsageOf(context.Background())
 	u.CountKMSRequest()
-	u.End(u.Begin(), 1, 1)
-	if got := fmt.Sprint(u.Counts(), u.Trace(), u.Milliseconds(), u.IsLogged()); got != "{0 0 0 0}0 false" {
+	u.EndRequest(u.BeginRequest(), 1, 1)
+	if got := fmt.Sprint(u.Counts(), u.TraceID(), u.Milliseconds(), u.HasLoggedCounts()); got != "{0 0 0 0}0 false" {
 		t.Errorf("a nil Usage says %s", got)
 	}
 }
@@ -316,7 +316,7 @@ func FuzzTraceID(f *testing.F) {
 
 func TestABlockNamesWhatItIsGiven(t *testing.T) {
 	var b bytes.Buffer
-	logger(&b).LogAttrs(context.Background(), slog.LevelError, "a row was changed", slog.Int("tampered", 1), obs.Block(time.Now(), "tampered"))
+	logger(&b).LogAttrs(context.Background(), slog.LevelError, "a row was changed", slog.Int("tampered", 1), obs.MetricsBlock(time.Now(), "tampered"))
 	_, got := metricsOf(t, b.Bytes())
 	if names := slices.Collect(maps.Keys(got)); !slices.Equal(names, []string{"tampered"}) {
 		t.Errorf("metrics = %v, want tampered", names)

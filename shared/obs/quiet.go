@@ -12,34 +12,34 @@ import (
 // of such requests are limited. Lines of failed requests have their own limit, so that a flood cannot hide
 // a failure. The next line of the same kind includes the counts of the suppressed lines.
 const (
-	QuietPerSecond = 0.5 // lines per second of each kind
-	QuietBurst     = 60  // lines at once
+	LimitedLinesPerSecond = 0.5 // lines per second of each kind
+	LimitedLineBurst      = 60  // lines at once
 )
 
-// quiet limits the lines of requests that wrote no data. A nil quiet has no limit.
-type quiet struct {
+// lineLimiter limits the lines of requests that wrote no data. A nil quiet has no limit.
+type lineLimiter struct {
 	mu    sync.Mutex
-	kinds [2]quietKind // other requests, failed requests
+	kinds [2]lineKind // other requests, failed requests
 }
 
-type quietKind struct {
-	bucket ratelimit.Bucket
-	held   suppressed
+type lineKind struct {
+	bucket     ratelimit.Bucket
+	suppressed requestSummary
 }
 
-// suppressed sums up requests whose lines were suppressed.
-type suppressed struct {
+// requestSummary sums up requests whose lines were suppressed.
+type requestSummary struct {
 	Counts
 	requests, refused, failed int
 }
 
-// take reports whether a request's line may be written, and returns the suppressed requests that
+// allow reports whether a request's line may be written, and returns the suppressed requests that
 // the line must summarize. If the line may not be written, take adds the request to the suppressed
 // requests. The line of a request that wrote data is never suppressed, because the write limits of
 // the tables bound the number of such requests.
-func (q *quiet) take(c Counts, o problem.Outcome, timestamp time.Time) (h suppressed, ok bool) {
+func (q *lineLimiter) allow(c Counts, o problem.Outcome, timestamp time.Time) (summary requestSummary, ok bool) {
 	if q == nil || c.Writes > 0 {
-		return suppressed{}, true
+		return requestSummary{}, true
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -47,25 +47,25 @@ func (q *quiet) take(c Counts, o problem.Outcome, timestamp time.Time) (h suppre
 	if o == problem.Failed {
 		k = &q.kinds[1]
 	}
-	k.bucket.Fill(QuietPerSecond, timestamp)
-	if k.bucket.Spent+1 <= QuietBurst {
+	k.bucket.Fill(LimitedLinesPerSecond, timestamp)
+	if k.bucket.Spent+1 <= LimitedLineBurst {
 		k.bucket.Spent++
-		h, k.held = k.held, suppressed{}
-		return h, true
+		summary, k.suppressed = k.suppressed, requestSummary{}
+		return summary, true
 	}
-	k.held.add(c, o)
-	return suppressed{}, false
+	k.suppressed.add(c, o)
+	return requestSummary{}, false
 }
 
-func (h *suppressed) add(c Counts, o problem.Outcome) {
-	h.requests++
-	h.Trips += c.Trips
-	h.Reads += c.Reads
-	h.KMS += c.KMS
+func (s *requestSummary) add(c Counts, o problem.Outcome) {
+	s.requests++
+	s.Trips += c.Trips
+	s.Reads += c.Reads
+	s.KMS += c.KMS
 	switch o {
 	case problem.Failed:
-		h.failed++
+		s.failed++
 	case problem.Refused:
-		h.refused++
+		s.refused++
 	}
 }

@@ -15,18 +15,18 @@ import (
 // hides neither failures nor calls.
 func TestAFloodOfRefusedRequestsIsSummedUp(t *testing.T) {
 	var out bytes.Buffer
-	h := obs.NewHandler(&out, obs.Config{Stage: "dev", Function: "message", Units: true, Public: true})
+	h := obs.NewHandler(&out, obs.Config{Stage: "dev", Function: "message", PublishUnits: true, Public: true})
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	request := func(status int, level slog.Level, reads, writes float64) {
 		t.Helper()
 		ctx, u := obs.WithUsage(context.Background(), obs.Invocation{Now: func() time.Time { return at }})
-		u.End(u.Begin(), reads, writes)
+		u.EndRequest(u.BeginRequest(), reads, writes)
 		r := slog.NewRecord(at, level, "request", 0)
 		r.AddAttrs(slog.String(obs.AttrVerdict, "x"), slog.Int(obs.AttrStatus, status))
 		if err := h.Handle(ctx, r); err != nil {
 			t.Fatal(err)
 		}
-		if !u.IsLogged() {
+		if !u.HasLoggedCounts() {
 			t.Error("a request whose line was held is not told, so another line is written")
 		}
 	}
@@ -49,8 +49,8 @@ func TestAFloodOfRefusedRequestsIsSummedUp(t *testing.T) {
 		request(http.StatusTooManyRequests, slog.LevelInfo, 0.5, 0)
 	}
 	first, sum := written()
-	if first != obs.QuietBurst || sum["calls"] != obs.QuietBurst {
-		t.Errorf("%d lines of %v requests in a moment, want %d of as many", first, sum["calls"], obs.QuietBurst)
+	if first != obs.LimitedLineBurst || sum["calls"] != obs.LimitedLineBurst {
+		t.Errorf("%d lines of %v requests in a moment, want %d of as many", first, sum["calls"], obs.LimitedLineBurst)
 	}
 	request(http.StatusServiceUnavailable, slog.LevelError, 1, 0)
 	if n, sum := written(); n != 1 || sum["failed"] != 1 || sum["calls"] != 1 {
@@ -60,7 +60,7 @@ func TestAFloodOfRefusedRequestsIsSummedUp(t *testing.T) {
 	if n, sum := written(); n != 1 || sum["wcu"] != 2 || sum["calls"] != 1 || sum["refused"] != 0 {
 		t.Errorf("a call within the flood: %d lines with %v, want its own alone", n, sum)
 	}
-	at = at.Add(time.Duration(float64(time.Second) / obs.QuietPerSecond))
+	at = at.Add(time.Duration(float64(time.Second) / obs.LimitedLinesPerSecond))
 	request(http.StatusTooManyRequests, slog.LevelInfo, 0.5, 0)
 	request(http.StatusTooManyRequests, slog.LevelInfo, 0.5, 0)
 	held := float64(flood - first)
@@ -73,12 +73,12 @@ func TestAFloodOfRefusedRequestsIsSummedUp(t *testing.T) {
 func TestLinesOfOthersAreNotLimited(t *testing.T) {
 	var out bytes.Buffer
 	log := logger(&out)
-	for range obs.QuietBurst * 2 {
+	for range obs.LimitedLineBurst * 2 {
 		ctx, _ := begin(false)
 		log.LogAttrs(ctx, slog.LevelInfo, "step", slog.String(obs.AttrVerdict, "ok"))
 	}
-	if n := bytes.Count(out.Bytes(), []byte("\n")); n != obs.QuietBurst*2 {
-		t.Errorf("%d lines of %d runs", n, obs.QuietBurst*2)
+	if n := bytes.Count(out.Bytes(), []byte("\n")); n != obs.LimitedLineBurst*2 {
+		t.Errorf("%d lines of %d runs", n, obs.LimitedLineBurst*2)
 	}
 }
 
@@ -88,8 +88,8 @@ func TestUnitsAreMetricsWhereToldAndInEachLine(t *testing.T) {
 	for _, units := range []bool{false, true} {
 		var out bytes.Buffer
 		ctx, u := begin(false)
-		u.End(u.Begin(), 3, 2)
-		slog.New(obs.NewHandler(&out, obs.Config{Stage: "dev", Function: "search", Units: units})).
+		u.EndRequest(u.BeginRequest(), 3, 2)
+		slog.New(obs.NewHandler(&out, obs.Config{Stage: "dev", Function: "search", PublishUnits: units})).
 			LogAttrs(ctx, slog.LevelInfo, "search", slog.String(obs.AttrVerdict, "ok"))
 		_, values := metricsOf(t, out.Bytes())
 		if _, metric := values["rcu"]; metric != units {

@@ -10,23 +10,23 @@ const TraceHeader = "X-Amzn-Trace-Id"
 func TraceID(header string) string {
 	for part := range strings.SplitSeq(header, ";") {
 		root, ok := strings.CutPrefix(strings.TrimSpace(part), "Root=")
-		if ok && isTrace(root) {
+		if ok && isTraceRoot(root) {
 			return root
 		}
 	}
 	return ""
 }
 
-func isTrace(s string) bool {
-	const form = "1-xxxxxxxx-xxxxxxxxxxxxxxxxxxxxxxxx" // version, hex time, random hex digits
-	if len(s) != len(form) {
+func isTraceRoot(s string) bool {
+	const pattern = "1-xxxxxxxx-xxxxxxxxxxxxxxxxxxxxxxxx" // version, hex time, random hex digits
+	if len(s) != len(pattern) {
 		return false
 	}
-	for i := range len(form) {
+	for i := range len(pattern) {
 		switch c := s[i]; {
-		case form[i] != 'x' && c != form[i]:
+		case pattern[i] != 'x' && c != pattern[i]:
 			return false
-		case form[i] == 'x' && (c < '0' || c > '9') && (c < 'a' || c > 'f'):
+		case pattern[i] == 'x' && (c < '0' || c > '9') && (c < 'a' || c > 'f'):
 			return false
 		}
 	}

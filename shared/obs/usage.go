@@ -7,7 +7,7 @@
 // Within an invocation (see WithUsage), each line has the ids of the request and the trace. The first
 // line with a verdict also has the counts and an embedded metrics block, from which CloudWatch makes
 // the metrics calls, ms, failed and refused by stage and function, and trips, wcu and rcu if
-// Config.Units is set. Zero values except ms are omitted, because log bytes are billed. If calls is
+// Config.PublishUnits is set. Zero values except ms are omitted, because log bytes are billed. If calls is
 // greater than 1, the line also summarizes earlier requests that were not logged, and its ms is the
 // duration of the last request.
 package obs
@@ -21,23 +21,23 @@ import (
 )
 
 type Invocation struct {
-	Request string // Lambda's request id
-	Trace   string // X-Ray's trace id, 1-xxxxxxxx-xxxxxxxxxxxxxxxxxxxxxxxx, or ""
-	Cold    bool   // whether it is the first invocation of its process
-	Now     func() time.Time
+	RequestID string // Lambda's request id
+	TraceID   string // X-Ray's trace id, 1-xxxxxxxx-xxxxxxxxxxxxxxxxxxxxxxxx, or ""
+	Cold      bool   // whether it is the first invocation of its process
+	Now       func() time.Time
 }
 
 // Usage counts the AWS requests of one invocation. It is safe for concurrent use. A nil Usage does
 // not count.
 type Usage struct {
-	call  Invocation
-	began time.Time
+	invocation Invocation
+	startedAt  time.Time
 
-	mu          sync.Mutex
-	tick        int // logical time that orders starts and ends of requests
-	lastTripEnd int // tick at which the last counted trip ended
-	counts      Counts
-	logged      bool // whether the line with the counts was written
+	mu           sync.Mutex
+	tick         int // logical time that orders starts and ends of requests
+	lastTripEnd  int // tick at which the last counted trip ended
+	counts       Counts
+	countsLogged bool // whether the line with the counts was written
 }
 
 // Counts are the counters of a Usage.
@@ -48,34 +48,34 @@ type Counts struct {
 	KMS    int     // requests to KMS
 }
 
-// Step identifies a request between Begin and End.
-type Step int
+// StartTick identifies a request between Begin and End.
+type StartTick int
 
-type key struct{}
+type usageKey struct{}
 
 func WithUsage(ctx context.Context, c Invocation) (context.Context, *Usage) {
-	u := &Usage{call: c, began: c.Now()}
-	return context.WithValue(ctx, key{}, u), u
+	u := &Usage{invocation: c, startedAt: c.Now()}
+	return context.WithValue(ctx, usageKey{}, u), u
 }
 
 func UsageOf(ctx context.Context) *Usage {
-	u, _ := ctx.Value(key{}).(*Usage)
+	u, _ := ctx.Value(usageKey{}).(*Usage)
 	return u
 }
 
-type requestKey struct{}
+type requestIDKey struct{}
 
-func WithRequest(ctx context.Context, id string) context.Context {
-	return context.WithValue(ctx, requestKey{}, id)
+func WithRequestID(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, requestIDKey{}, id)
 }
 
 // RequestID returns the id of the request of ctx, which is Lambda's id within an invocation.
 // Outside of a request, it returns "".
 func RequestID(ctx context.Context) string {
-	if u := UsageOf(ctx); u != nil && u.call.Request != "" {
-		return u.call.Request
+	if u := UsageOf(ctx); u != nil && u.invocation.RequestID != "" {
+		return u.invocation.RequestID
 	}
-	id, _ := ctx.Value(requestKey{}).(string)
+	id, _ := ctx.Value(requestIDKey{}).(string)
 	return id
 }
 
@@ -83,7 +83,7 @@ func RequestID(ctx context.Context) string {
 // about other calls, for example an overdue call that the invocation closes.
 func WithoutCounts(ctx context.Context) context.Context {
 	if u := UsageOf(ctx); u != nil {
-		return context.WithValue(ctx, key{}, &Usage{call: u.call, began: u.began, logged: true})
+		return context.WithValue(ctx, usageKey{}, &Usage{invocation: u.invocation, startedAt: u.startedAt, countsLogged: true})
 	}
 	return ctx
 }
@@ -91,7 +91,7 @@ func WithoutCounts(ctx context.Context) context.Context {
 // QuietLevel returns the level of the line of a request whose call is logged separately: Debug, or
 // Info if no line of the invocation has the counts yet.
 func QuietLevel(ctx context.Context) slog.Level {
-	if u := UsageOf(ctx); u != nil && !u.IsLogged() {
+	if u := UsageOf(ctx); u != nil && !u.HasLoggedCounts() {
 		return slog.LevelInfo
 	}
 	return slog.LevelDebug
@@ -101,27 +101,27 @@ func DurationAttr(d time.Duration) slog.Attr {
 	return slog.Float64("ms", float64(d.Microseconds()/10)/100)
 }
 
-func (u *Usage) Begin() Step {
+func (u *Usage) BeginRequest() StartTick {
 	if u == nil {
 		return 0
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.tick++
-	return Step(u.tick)
+	return StartTick(u.tick)
 }
 
-// End records the end of a request and its cost in read and write units. It counts a trip if the
+// EndRequest records the end of a request and its cost in read and write units. It counts a trip if the
 // request began after the last counted trip had ended. Because End is called in the order of the
 // ends, the number of trips is the longest chain of requests that waited for one another.
-func (u *Usage) End(s Step, reads, writes float64) {
+func (u *Usage) EndRequest(start StartTick, reads, writes float64) {
 	if u == nil {
 		return
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.tick++
-	if int(s) > u.lastTripEnd {
+	if int(start) > u.lastTripEnd {
 		u.counts.Trips, u.lastTripEnd = u.counts.Trips+1, u.tick
 	}
 	u.counts.Reads += reads
@@ -146,32 +146,32 @@ func (u *Usage) Counts() Counts {
 	return u.counts
 }
 
-func (u *Usage) Trace() string {
+func (u *Usage) TraceID() string {
 	if u == nil {
 		return ""
 	}
-	return u.call.Trace
+	return u.invocation.TraceID
 }
 
 func (u *Usage) Milliseconds() float64 {
 	if u == nil {
 		return 0
 	}
-	return math.Round(float64(u.call.Now().Sub(u.began).Microseconds())/10) / 100
+	return math.Round(float64(u.invocation.Now().Sub(u.startedAt).Microseconds())/10) / 100
 }
 
-func (u *Usage) IsLogged() bool {
+func (u *Usage) HasLoggedCounts() bool {
 	if u == nil {
 		return false
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.logged
+	return u.countsLogged
 }
 
-func (u *Usage) takeCounts() (c Counts, first bool) {
+func (u *Usage) claimCounts() (c Counts, isFirst bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	first, u.logged = !u.logged, true
-	return u.counts, first
+	isFirst, u.countsLogged = !u.countsLogged, true
+	return u.counts, isFirst
 }

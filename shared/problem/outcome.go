@@ -24,13 +24,13 @@ func (k Kind) Outcome() Outcome {
 	switch {
 	case k == Pending:
 		return ""
-	case k.Row().Status >= http.StatusInternalServerError:
+	case k.Forms().HTTPStatus >= http.StatusInternalServerError:
 		return Failed
 	}
 	return Refused
 }
 
-var outcomes = func() map[string]Outcome {
+var outcomeByVerdict = func() map[string]Outcome {
 	all := map[string]Outcome{VerdictOK: Answered, VerdictResent: ""}
 	for _, k := range Kinds() {
 		all[k.String()] = k.Outcome()
@@ -42,7 +42,7 @@ var outcomes = func() map[string]Outcome {
 // kind nor one of the constants above, for example a word of another protocol, the HTTP status
 // decides. A status of 0 then means Refused.
 func OutcomeOf(verdict string, status int) Outcome {
-	o, isKnown := outcomes[verdict]
+	o, isKnown := outcomeByVerdict[verdict]
 	switch {
 	case isKnown:
 		return o

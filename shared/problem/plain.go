@@ -20,7 +20,7 @@ import (
 // context deadline exceeded, unexpected EOF. Other messages remain unchanged. PlainMessage omits the URL
 // of a request, because its path and query may contain credentials.
 func PlainMessage(err error) string {
-	if text := plainValue(err); text != "" {
+	if text := knownErrorMessage(err); text != "" {
 		return text
 	}
 	switch e := err.(type) {
@@ -31,7 +31,7 @@ func PlainMessage(err error) string {
 	case *os.SyscallError:
 		return PlainMessage(e.Err)
 	case *net.OpError:
-		return plainOpError(e)
+		return opErrorMessage(e)
 	case *net.DNSError:
 		if e.IsNotFound {
 			return fmt.Sprintf("the name %s has no address", e.Name)
@@ -46,48 +46,48 @@ func PlainMessage(err error) string {
 		return "it does not speak TLS"
 	case interface{ Timeout() bool }:
 		if e.Timeout() {
-			return timeUp
+			return timedOutMessage
 		}
 	case interface{ Unwrap() []error }:
-		var texts []string
+		var messages []string
 		for _, part := range e.Unwrap() {
-			texts = append(texts, PlainMessage(part))
+			messages = append(messages, PlainMessage(part))
 		}
-		return strings.Join(texts, "; ")
+		return strings.Join(messages, "; ")
 	}
-	if text := plainCertificate(err); text != "" {
+	if text := certificateMessage(err); text != "" {
 		return text
 	}
-	return plainText(err)
+	return simplifyMessage(err)
 }
 
 const (
-	timeUp    = "it timed out"
-	brokenOff = "the connection was interrupted"
+	timedOutMessage    = "it timed out"
+	interruptedMessage = "the connection was interrupted"
 )
 
-func plainValue(err error) string {
+func knownErrorMessage(err error) string {
 	switch err {
 	case context.Canceled:
 		return "it was canceled"
 	case io.EOF, io.ErrUnexpectedEOF:
 		return "it ended too early"
 	case net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED:
-		return brokenOff
+		return interruptedMessage
 	case http.ErrSchemeMismatch:
 		return "it speaks http, not https"
 	}
 	return ""
 }
 
-func plainOpError(e *net.OpError) string {
+func opErrorMessage(e *net.OpError) string {
 	address := "it"
 	if e.Addr != nil {
 		address = e.Addr.String()
 	}
-	is := func(numbers ...error) bool {
-		for _, n := range numbers {
-			if errors.Is(e.Err, n) {
+	isAny := func(targets ...error) bool {
+		for _, target := range targets {
+			if errors.Is(e.Err, target) {
 				return true
 			}
 		}
@@ -98,23 +98,23 @@ func plainOpError(e *net.OpError) string {
 		return "the proxy: " + PlainMessage(e.Err)
 	case errors.As(e.Err, new(*net.DNSError)):
 		return PlainMessage(e.Err)
-	case is(syscall.ECONNREFUSED), e.Net == "unix" && is(syscall.ENOENT):
+	case isAny(syscall.ECONNREFUSED), e.Net == "unix" && isAny(syscall.ENOENT):
 		return "no server listens at " + address
 	case e.Op == "dial" && e.Timeout():
 		return "no connection to " + address + " in time"
-	case is(syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EADDRNOTAVAIL):
+	case isAny(syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EADDRNOTAVAIL):
 		return "no network route to " + address
-	case e.Op == "dial" && is(os.ErrPermission):
+	case e.Op == "dial" && isAny(os.ErrPermission):
 		return "this machine allows no connection to " + address
 	case e.Op == "remote error":
 		return "the other side ended TLS: " + PlainMessage(e.Err)
-	case e.Addr == nil || is(net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED) || e.Timeout():
+	case e.Addr == nil || isAny(net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED) || e.Timeout():
 		return PlainMessage(e.Err)
 	}
 	return address + ": " + PlainMessage(e.Err)
 }
 
-func plainCertificate(err error) string {
+func certificateMessage(err error) string {
 	switch e := err.(type) {
 	case x509.UnknownAuthorityError:
 		return "its certificate is signed by an authority that this machine does not know"
@@ -128,18 +128,18 @@ func plainCertificate(err error) string {
 		if len(names) == 0 {
 			names = []string{"no host"}
 		}
-		if len(names) > maxNames {
-			names = append(names[:maxNames], "others")
+		if len(names) > maxCertificateNames {
+			names = append(names[:maxCertificateNames], "others")
 		}
 		return fmt.Sprintf("its certificate is for %s, not for %s", strings.Join(names, ", "), e.Host)
 	case x509.CertificateInvalidError:
 		switch e.Reason {
 		case x509.Expired:
-			now, from := time.Now(), e.Cert.NotBefore
-			if now.Before(from) {
-				return fmt.Sprintf("its certificate is not valid before %s, and this machine's clock says %s", minute(from), minute(now))
+			now, notBefore := time.Now(), e.Cert.NotBefore
+			if now.Before(notBefore) {
+				return fmt.Sprintf("its certificate is not valid before %s, and this machine's clock says %s", formatMinute(notBefore), formatMinute(now))
 			}
-			return fmt.Sprintf("its certificate expired at %s, and this machine's clock says %s", minute(e.Cert.NotAfter), minute(now))
+			return fmt.Sprintf("its certificate expired at %s, and this machine's clock says %s", formatMinute(e.Cert.NotAfter), formatMinute(now))
 		case x509.IncompatibleUsage:
 			return "its certificate is not for a server"
 		}
@@ -148,25 +148,25 @@ func plainCertificate(err error) string {
 	return ""
 }
 
-const maxNames = 3
+const maxCertificateNames = 3
 
-func minute(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
+func formatMinute(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-func plainText(err error) string {
+func simplifyMessage(err error) string {
 	text := err.Error()
 	switch { // untyped errors of net/http
 	case strings.Contains(text, "malformed HTTP response"):
 		return "it does not speak HTTP"
 	case strings.Contains(text, "server closed idle connection"):
-		return brokenOff
+		return interruptedMessage
 	}
 	if inner := errors.Unwrap(err); inner != nil { // replace the wrapped error's message by its plain one
-		if before, ok := strings.CutSuffix(text, inner.Error()); ok {
-			text = before + PlainMessage(inner)
+		if prefix, ok := strings.CutSuffix(text, inner.Error()); ok {
+			text = prefix + PlainMessage(inner)
 		}
 	}
-	for _, name := range []string{"net/http: ", "http: ", "http2: ", "tls: ", "x509: ", "HTTP/1.x transport connection broken: "} {
-		text = strings.TrimPrefix(text, name)
+	for _, prefix := range []string{"net/http: ", "http: ", "http2: ", "tls: ", "x509: ", "HTTP/1.x transport connection broken: "} {
+		text = strings.TrimPrefix(text, prefix)
 	}
 	return text
 }

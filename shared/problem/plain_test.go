@@ -167,7 +167,7 @@ func TestErrorsOfConnectionsAreInPlainWords(t *testing.T) {
 		"no authorities":             {&tls.CertificateVerificationError{Err: x509.SystemRootsError{}}, "^this machine has no list of certificate authorities$"},
 		"two":                        {errors.Join(dial(syscall.ECONNREFUSED), io.ErrUnexpectedEOF), "^no server listens at 192.0.2.1:443; it ended too early$"},
 		"in a problem":               {problem.Wrap(problem.Unavailable, dial(syscall.ECONNREFUSED), "h cannot be reached"), "^h cannot be reached: no server listens at 192.0.2.1:443$"},
-		"a kind that says the same":  {problem.Wrap(problem.Deadline, sent(context.DeadlineExceeded), "h did not answer in time"), "^h did not answer in time$"},
+		"a kind that says the same":  {problem.Wrap(problem.DeadlineExceeded, sent(context.DeadlineExceeded), "h did not answer in time"), "^h did not answer in time$"},
 		"another cause":              {problem.Wrap(problem.Internal, errors.New("the cause"), "a text"), "^a text: the cause$"},
 	} {
 		if tt.err == nil {

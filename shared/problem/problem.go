@@ -35,30 +35,30 @@ const (
 	Replay
 	Gap
 	Fork
-	Floor
+	BelowFloor
 	Gone
 	TooLarge
 	UnsupportedMedia
 	Misdirected
 	NotAccepting
-	Clock
-	TooMany
+	ClockSkew
+	TooManyRequests
 	BehaviourFailed
 	Unavailable
-	Deadline
+	DeadlineExceeded
 	Untrusted
 	Damaged
 	Pending
 	Canceled
-	Schema
-	Sequence
-	Idempotency
+	InvalidMember
+	OutOfSequence
+	IdempotencyConflict
 	Equivocation
 	Revoked
-	Consent
-	GraduationRate
-	Collusion
-	Graduated
+	ConsentRequired
+	GraduationRateExceeded
+	CollusionFound
+	AlreadyGraduated
 	TreeOnly
 	SubstrateUnavailable
 	SubstrateMisconfigured
@@ -68,15 +68,15 @@ const (
 	BudgetExceeded
 	BudgetSpent
 	PriceAboveMax
-	SpendCap
+	SpendCapReached
 	AccountSuspended
-	TestKey
-	Scope
+	TestKeyNotAllowed
+	ScopeRequired
 	QuotaReached
 	NotAcceptable
-	Precondition
-	NoCall
-	Reviewed
+	PreconditionFailed
+	NoMatchingCall
+	AlreadyReviewed
 	Ineligible
 	NoWorker
 )
@@ -84,11 +84,11 @@ const (
 // Forms contains the public representations of a Kind.
 type Forms struct {
 	// Code is the machine-readable `code` member of an error response.
-	Code   string
-	Status int
-	RPC    int // JSON-RPC 2.0 error code
-	Exit   int // exit code of the command line
-	Text   string
+	Code           string
+	HTTPStatus     int
+	RPCCode        int // JSON-RPC 2.0 error code
+	ExitCode       int // exit code of the command line
+	DefaultMessage string
 }
 
 // The exit codes of the command line. `vacancy help exit-codes` prints them.
@@ -105,48 +105,48 @@ const (
 	ExitCanceled    = 130
 )
 
-var rows = map[Kind]Forms{
-	Internal:         {"internal", http.StatusInternalServerError, -32603, ExitFailed, "internal error"},
-	Usage:            {"usage", http.StatusBadRequest, -32602, ExitUsage, "wrong usage"},
-	Malformed:        {"malformed", http.StatusBadRequest, -32600, ExitUsage, "malformed request"},
-	NotJSON:          {"not_json_object", http.StatusUnprocessableEntity, -32700, ExitUsage, "body must be one JSON object"},
-	Unauthorized:     {"unauthorized", http.StatusUnauthorized, -32001, ExitRefused, "a key is required"},
-	BadSignature:     {"bad_signature", http.StatusUnauthorized, -32001, ExitRefused, "signature did not verify"},
-	PaymentRequired:  {"payment_required", http.StatusPaymentRequired, -32002, ExitRefused, "payment required"},
-	Forbidden:        {"forbidden", http.StatusForbidden, -32003, ExitRefused, "not allowed"},
-	NotFound:         {"not_found", http.StatusNotFound, -32004, ExitNotFound, "not found"},
-	MethodNotAllowed: {"method_not_allowed", http.StatusMethodNotAllowed, -32601, ExitUsage, "method not allowed"},
-	SlowBody:         {"slow_body", http.StatusRequestTimeout, -32006, ExitUnavailable, "the body did not arrive in time"},
-	NotAddressed:     {"not_addressed_to_self", http.StatusUnprocessableEntity, -32005, ExitRefused, "not addressed to a vacant of this host"},
-	Conflict:         {"conflict", http.StatusConflict, -32009, ExitConflict, "conflict"},
-	Replay:           {"replay", http.StatusConflict, -32010, ExitConflict, "replay"},
-	Gap:              {"gap", http.StatusConflict, -32011, ExitConflict, "gap"},
-	Fork:             {"fork", http.StatusConflict, -32012, ExitConflict, "fork"},
-	Floor:            {"floor", http.StatusConflict, -32013, ExitConflict, "signed no later than the floor"},
-	Gone:             {"gone", http.StatusGone, -32014, ExitRefused, "closed for good"},
-	TooLarge:         {"too_large", http.StatusRequestEntityTooLarge, -32015, ExitUsage, "too large"},
-	UnsupportedMedia: {"unsupported_media_type", http.StatusUnsupportedMediaType, -32016, ExitUsage, "unsupported media type"},
-	Misdirected:      {"misdirected", http.StatusMisdirectedRequest, -32017, ExitRefused, "not hosted here"},
-	NotAccepting:     {"not_accepting", http.StatusLocked, -32018, ExitRefused, "not accepting calls"},
-	Clock:            {"clock", http.StatusBadRequest, -32019, ExitConflict, "the signed time is too far from the host's clock"},
-	TooMany:          {"too_many", http.StatusTooManyRequests, -32020, ExitRefused, "too many requests"},
-	BehaviourFailed:  {"behaviour_failed", http.StatusInternalServerError, -32021, ExitFailed, "the vacant failed to answer"},
-	Unavailable:      {"unavailable", http.StatusServiceUnavailable, -32022, ExitUnavailable, "storage or network unavailable"},
-	Deadline:         {"deadline", http.StatusGatewayTimeout, -32023, ExitUnavailable, "no answer in time"},
-	Untrusted:        {"untrusted", http.StatusBadGateway, -32024, ExitUntrusted, "did not verify"},
-	Damaged:          {"damaged", http.StatusInternalServerError, -32025, ExitFailed, "stored data is damaged"},
-	Pending:          {"pending", http.StatusConflict, -32026, ExitPending, "not yet answered"},
-	Canceled:         {"canceled", 499, -32027, ExitCanceled, "canceled"},
-	Schema:           {"schema", http.StatusUnprocessableEntity, -32602, ExitUsage, "a member of the request is wrong"},
-	Sequence:         {"sequence", http.StatusConflict, -32028, ExitConflict, "not the next event of this actor"},
-	Idempotency:      {"idempotency_conflict", http.StatusConflict, -32029, ExitConflict, "the idempotency key was used for another request"},
-	Equivocation:     {"equivocation", http.StatusConflict, -32030, ExitConflict, "two cards of one version"},
-	Revoked:          {"revoked", http.StatusForbidden, -32031, ExitRefused, "the key was revoked"},
-	Consent:          {"graduation_consent", http.StatusForbidden, -32032, ExitRefused, "parent and child have not both consented"},
-	GraduationRate:   {"graduation_rate_limit", http.StatusTooManyRequests, -32033, ExitRefused, "the parent has reached its limit of graduations in 24 hours"},
-	Collusion:        {"graduation_collusion", http.StatusForbidden, -32034, ExitRefused, "the evidence shows that parent and child are not independent"},
-	Graduated:        {"graduated", http.StatusConflict, -32035, ExitConflict, "the child has already graduated"},
-	TreeOnly:         {"tree_only", http.StatusForbidden, -32036, ExitRefused, "outside its tree"},
+var formsByKind = map[Kind]Forms{
+	Internal:               {"internal", http.StatusInternalServerError, -32603, ExitFailed, "internal error"},
+	Usage:                  {"usage", http.StatusBadRequest, -32602, ExitUsage, "wrong usage"},
+	Malformed:              {"malformed", http.StatusBadRequest, -32600, ExitUsage, "malformed request"},
+	NotJSON:                {"not_json_object", http.StatusUnprocessableEntity, -32700, ExitUsage, "body must be one JSON object"},
+	Unauthorized:           {"unauthorized", http.StatusUnauthorized, -32001, ExitRefused, "a key is required"},
+	BadSignature:           {"bad_signature", http.StatusUnauthorized, -32001, ExitRefused, "signature did not verify"},
+	PaymentRequired:        {"payment_required", http.StatusPaymentRequired, -32002, ExitRefused, "payment required"},
+	Forbidden:              {"forbidden", http.StatusForbidden, -32003, ExitRefused, "not allowed"},
+	NotFound:               {"not_found", http.StatusNotFound, -32004, ExitNotFound, "not found"},
+	MethodNotAllowed:       {"method_not_allowed", http.StatusMethodNotAllowed, -32601, ExitUsage, "method not allowed"},
+	SlowBody:               {"slow_body", http.StatusRequestTimeout, -32006, ExitUnavailable, "the body did not arrive in time"},
+	NotAddressed:           {"not_addressed_to_self", http.StatusUnprocessableEntity, -32005, ExitRefused, "not addressed to a vacant of this host"},
+	Conflict:               {"conflict", http.StatusConflict, -32009, ExitConflict, "conflict"},
+	Replay:                 {"replay", http.StatusConflict, -32010, ExitConflict, "replay"},
+	Gap:                    {"gap", http.StatusConflict, -32011, ExitConflict, "gap"},
+	Fork:                   {"fork", http.StatusConflict, -32012, ExitConflict, "fork"},
+	BelowFloor:             {"floor", http.StatusConflict, -32013, ExitConflict, "signed no later than the floor"},
+	Gone:                   {"gone", http.StatusGone, -32014, ExitRefused, "closed for good"},
+	TooLarge:               {"too_large", http.StatusRequestEntityTooLarge, -32015, ExitUsage, "too large"},
+	UnsupportedMedia:       {"unsupported_media_type", http.StatusUnsupportedMediaType, -32016, ExitUsage, "unsupported media type"},
+	Misdirected:            {"misdirected", http.StatusMisdirectedRequest, -32017, ExitRefused, "not hosted here"},
+	NotAccepting:           {"not_accepting", http.StatusLocked, -32018, ExitRefused, "not accepting calls"},
+	ClockSkew:              {"clock", http.StatusBadRequest, -32019, ExitConflict, "the signed time is too far from the host's clock"},
+	TooManyRequests:        {"too_many", http.StatusTooManyRequests, -32020, ExitRefused, "too many requests"},
+	BehaviourFailed:        {"behaviour_failed", http.StatusInternalServerError, -32021, ExitFailed, "the vacant failed to answer"},
+	Unavailable:            {"unavailable", http.StatusServiceUnavailable, -32022, ExitUnavailable, "storage or network unavailable"},
+	DeadlineExceeded:       {"deadline", http.StatusGatewayTimeout, -32023, ExitUnavailable, "no answer in time"},
+	Untrusted:              {"untrusted", http.StatusBadGateway, -32024, ExitUntrusted, "did not verify"},
+	Damaged:                {"damaged", http.StatusInternalServerError, -32025, ExitFailed, "stored data is damaged"},
+	Pending:                {"pending", http.StatusConflict, -32026, ExitPending, "not yet answered"},
+	Canceled:               {"canceled", 499, -32027, ExitCanceled, "canceled"},
+	InvalidMember:          {"schema", http.StatusUnprocessableEntity, -32602, ExitUsage, "a member of the request is wrong"},
+	OutOfSequence:          {"sequence", http.StatusConflict, -32028, ExitConflict, "not the next event of this actor"},
+	IdempotencyConflict:    {"idempotency_conflict", http.StatusConflict, -32029, ExitConflict, "the idempotency key was used for another request"},
+	Equivocation:           {"equivocation", http.StatusConflict, -32030, ExitConflict, "two cards of one version"},
+	Revoked:                {"revoked", http.StatusForbidden, -32031, ExitRefused, "the key was revoked"},
+	ConsentRequired:        {"graduation_consent", http.StatusForbidden, -32032, ExitRefused, "parent and child have not both consented"},
+	GraduationRateExceeded: {"graduation_rate_limit", http.StatusTooManyRequests, -32033, ExitRefused, "the parent has reached its limit of graduations in 24 hours"},
+	CollusionFound:         {"graduation_collusion", http.StatusForbidden, -32034, ExitRefused, "the evidence shows that parent and child are not independent"},
+	AlreadyGraduated:       {"graduated", http.StatusConflict, -32035, ExitConflict, "the child has already graduated"},
+	TreeOnly:               {"tree_only", http.StatusForbidden, -32036, ExitRefused, "outside its tree"},
 
 	SubstrateUnavailable:   {"substrate_unavailable", http.StatusInternalServerError, -32037, ExitUnavailable, "the vacant failed to answer: its agent is not available"},
 	SubstrateMisconfigured: {"substrate_misconfigured", http.StatusInternalServerError, -32038, ExitFailed, "the vacant failed to answer: its agent is misconfigured"},
@@ -156,20 +156,20 @@ var rows = map[Kind]Forms{
 	BudgetExceeded:         {"budget_exceeded", http.StatusInternalServerError, -32042, ExitFailed, "the vacant failed to answer: its budget is too small"},
 	BudgetSpent:            {"budget_spent", http.StatusTooManyRequests, -32043, ExitRefused, "the vacant's daily budget is spent; try again after 00:00 UTC"},
 	PriceAboveMax:          {"price_above_max", http.StatusPaymentRequired, -32044, ExitRefused, "a call costs more than the request allows"},
-	SpendCap:               {"spend_cap_reached", http.StatusPaymentRequired, -32045, ExitRefused, "the day's cap is reached; try again after 00:00 UTC"},
+	SpendCapReached:        {"spend_cap_reached", http.StatusPaymentRequired, -32045, ExitRefused, "the day's cap is reached; try again after 00:00 UTC"},
 	AccountSuspended:       {"account_suspended", http.StatusForbidden, -32046, ExitRefused, "the account is suspended"},
-	TestKey:                {"test_key", http.StatusForbidden, -32047, ExitRefused, "a test key can call only vacants of its own tenant, and read only what test keys have created"},
-	Scope:                  {"scope_required", http.StatusForbidden, -32048, ExitRefused, "the key lacks a scope"},
+	TestKeyNotAllowed:      {"test_key", http.StatusForbidden, -32047, ExitRefused, "a test key can call only vacants of its own tenant, and read only what test keys have created"},
+	ScopeRequired:          {"scope_required", http.StatusForbidden, -32048, ExitRefused, "the key lacks a scope"},
 	QuotaReached:           {"quota_reached", http.StatusForbidden, -32049, ExitRefused, "the tenant has reached a quota"},
 	NotAcceptable:          {"not_acceptable", http.StatusNotAcceptable, -32050, ExitUsage, "the client accepts no form of the answer"},
-	Precondition:           {"precondition_failed", http.StatusPreconditionFailed, -32051, ExitConflict, "it was changed since it was read"},
-	NoCall:                 {"no_call", http.StatusConflict, -32052, ExitConflict, "the reviewer has no answered call that matches the review"},
-	Reviewed:               {"reviewed", http.StatusConflict, -32053, ExitConflict, "the call has already been reviewed"},
+	PreconditionFailed:     {"precondition_failed", http.StatusPreconditionFailed, -32051, ExitConflict, "it was changed since it was read"},
+	NoMatchingCall:         {"no_call", http.StatusConflict, -32052, ExitConflict, "the reviewer has no answered call that matches the review"},
+	AlreadyReviewed:        {"reviewed", http.StatusConflict, -32053, ExitConflict, "the call has already been reviewed"},
 	Ineligible:             {"ineligible", http.StatusForbidden, -32054, ExitRefused, "the reviewer may not review this vacant"},
 	NoWorker:               {"no_worker", http.StatusInternalServerError, -32055, ExitUnavailable, "the vacant failed to answer: no worker is connected"},
 }
 
-func (k Kind) Row() Forms { return rows[k] }
+func (k Kind) Forms() Forms { return formsByKind[k] }
 
 // IsFailure reports whether k means that a vacant failed to answer a call after accepting it. It
 // returns false for Deadline, which can also mean that the answer is only late.
@@ -181,14 +181,14 @@ func (k Kind) IsFailure() bool {
 	return false
 }
 
-func (k Kind) String() string { return rows[k].Code }
+func (k Kind) String() string { return formsByKind[k].Code }
 
 func Kinds() []Kind {
-	ks := make([]Kind, 0, len(rows))
-	for k := Internal; int(k) < len(rows); k++ {
-		ks = append(ks, k)
+	kinds := make([]Kind, 0, len(formsByKind))
+	for k := Internal; int(k) < len(formsByKind); k++ {
+		kinds = append(kinds, k)
 	}
-	return ks
+	return kinds
 }
 
 // Error is an error with a Kind. Field, Want and Got name the invalid input, what was expected and
@@ -213,7 +213,7 @@ func (e *Error) Text() string {
 	case e.Field != "":
 		return fmt.Sprintf("%s: expected %s", e.Field, e.Want)
 	}
-	return e.Kind.Row().Text
+	return e.Kind.Forms().DefaultMessage
 }
 
 func (e *Error) Error() string {
@@ -232,7 +232,7 @@ func (e *Error) Cause() string {
 	case e.Kind == Canceled && e.Err == context.Canceled:
 		return ""
 	}
-	if text := PlainMessage(e.Err); e.Kind != Deadline || text != timeUp {
+	if text := PlainMessage(e.Err); e.Kind != DeadlineExceeded || text != timedOutMessage {
 		return text
 	}
 	return ""
@@ -251,9 +251,9 @@ func Wrap(k Kind, err error, format string, args ...any) *Error {
 
 // WithPlace returns err as an error of kind k whose message starts with where, for example a path or
 // the name of a document. The new error has the Field and the cause of err.
-func WithPlace(k Kind, where string, err error) *Error {
+func WithPlace(k Kind, place string, err error) *Error {
 	e := *AsError(err)
-	e.Kind, e.Detail = k, where+": "+e.Text()
+	e.Kind, e.Detail = k, place+": "+e.Text()
 	return &e
 }
 
@@ -268,13 +268,13 @@ func AtPath(path string, err error) *Error {
 	case path != "body":
 		e.Field = path + "." + oldField
 	}
-	lead, rest, led := strings.Cut(e.Detail, ": ")
+	prefix, rest, hasPrefix := strings.Cut(e.Detail, ": ")
 	switch {
 	case e.Detail == "":
-	case led && (lead == "body" || lead == path): // redundant with path
+	case hasPrefix && (prefix == "body" || prefix == path): // redundant with path
 		e.Detail = path + ": " + rest
-	case led && (oldField == lead || strings.HasPrefix(oldField, lead+".")):
-		e.Detail = path + "." + lead + ": " + rest
+	case hasPrefix && (oldField == prefix || strings.HasPrefix(oldField, prefix+".")):
+		e.Detail = path + "." + prefix + ": " + rest
 	default:
 		e.Detail = path + ": " + e.Detail
 	}

@@ -6,8 +6,8 @@ import "time"
 // Bucket is a token bucket. The zero Bucket is full, so a bucket that has become full again can be
 // dropped.
 type Bucket struct {
-	Spent float64 // tokens used and not yet refilled
-	at    int64   // wall clock time of the last Fill, in nanoseconds
+	Spent    float64 // tokens used and not yet refilled
+	lastFill int64   // wall clock time of the last Fill, in nanoseconds
 }
 
 // Fill refills the bucket with perSecond tokens for each second since the last Fill. It uses the wall
@@ -15,8 +15,8 @@ type Bucket struct {
 // back since the last Fill, Fill adds no tokens. If it was set far forward, the bucket becomes full.
 func (b *Bucket) Fill(perSecond float64, now time.Time) {
 	nanos := now.UnixNano()
-	if passed := nanos - b.at; passed > 0 {
-		b.Spent = max(0, b.Spent-float64(passed)/1e9*perSecond)
+	if elapsed := nanos - b.lastFill; elapsed > 0 {
+		b.Spent = max(0, b.Spent-float64(elapsed)/1e9*perSecond)
 	}
-	b.at = nanos
+	b.lastFill = nanos
 }

@@ -11,13 +11,13 @@ import (
 // Cursor is a position in the order of a range. The next page of Docs starts after it, even if the
 // document was deleted in between.
 type Cursor struct {
-	Key  Key    // key of the last document of the page
-	Sort string // index sort, for a range of the sparse index
+	Key       Key    // key of the last document of the page
+	IndexSort string // index sort, for a range of the sparse index
 }
 
 func (c Cursor) String() string {
 	var b []byte
-	for _, part := range []string{c.Sort, c.Key.Partition, c.Key.Sort} {
+	for _, part := range []string{c.IndexSort, c.Key.Partition, c.Key.Sort} {
 		b = binary.AppendUvarint(b, uint64(len(part)))
 		b = append(b, part...)
 	}
@@ -31,12 +31,12 @@ func StreamCursor(s Stream) string { return base64.RawURLEncoding.EncodeToString
 func ParseStreamCursor(s string) (Stream, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
 	if err != nil || len(b) > MaxKey {
-		return "", badCursor(s)
+		return "", cursorError(s)
 	}
 	return Stream(b), nil
 }
 
-func badCursor(s string) error {
+func cursorError(s string) error {
 	return problem.Invalid("cursor", "the cursor of an earlier page", fmt.Sprintf("%.80q", s))
 }
 
@@ -47,21 +47,21 @@ func ParseCursor(s string) (Cursor, error) {
 	if s == "" {
 		return c, nil
 	}
-	bad := badCursor(s)
+	cursorErr := cursorError(s)
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil {
-		return c, bad
+		return c, cursorErr
 	}
-	for _, part := range []*string{&c.Sort, &c.Key.Partition, &c.Key.Sort} {
+	for _, part := range []*string{&c.IndexSort, &c.Key.Partition, &c.Key.Sort} {
 		n, used := binary.Uvarint(b)
 		if used <= 0 || n > MaxKey || n > uint64(len(b)-used) {
-			return Cursor{}, bad
+			return Cursor{}, cursorErr
 		}
 		*part = string(b[used : used+int(n)])
 		b = b[used+int(n):]
 	}
 	if len(b) > 0 || c.Key.Sort == "" {
-		return Cursor{}, bad
+		return Cursor{}, cursorErr
 	}
 	return c, nil
 }

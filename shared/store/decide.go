@@ -3,37 +3,37 @@ package store
 // State is read by Decide while an adapter holds its lock or transaction. Returned bytes may alias
 // the adapter's memory.
 type State interface {
-	// Held returns the row at a position, and reports whether the position is free, which means
+	// RowAt returns the row at a position, and reports whether the position is free, which means
 	// that it is the next one of the stream. For a position beyond the next one, Held returns the
 	// zero Row and false.
-	Held(s Stream, position uint64) (row Row, free bool, err error)
-	// At returns a document. If it is absent, its Version is 0. Decide does not read its Data.
-	At(k Key) (Doc, error)
+	RowAt(s Stream, position uint64) (row Row, free bool, err error)
+	// DocAt returns a document. If it is absent, its Version is 0. Decide does not read its Data.
+	DocAt(k Key) (Doc, error)
 }
 
-// Decide evaluates the conditions of a commit that passed Check, for adapters whose backend cannot
+// CheckConditions evaluates the conditions of a commit that passed Check, for adapters whose backend cannot
 // evaluate them. It returns true if the writes have already been applied. Otherwise err is the
 // first violated condition, or nil if the adapter may apply the writes. Decide returns errors of
 // State unchanged.
-func Decide(writes []Write, state State) (own bool, err error) {
+func CheckConditions(writes []Write, state State) (alreadyApplied bool, err error) {
 	var taken *TakenError
 	var bounds *BoundsError
 	var conflict *ConflictError
 	for _, w := range writes {
 		switch w := w.(type) {
 		case Append:
-			row, free, err := state.Held(w.Stream, w.Position)
+			row, isFree, err := state.RowAt(w.Stream, w.Position)
 			if err != nil {
 				return false, err
 			}
-			if !free && row.WriteID == w.WriteID && row.Position == w.Position {
+			if !isFree && row.WriteID == w.WriteID && row.Position == w.Position {
 				return true, nil
 			}
-			if !free && taken == nil {
+			if !isFree && taken == nil {
 				taken = &TakenError{Stream: w.Stream, Position: w.Position, Occupant: CloneRow(row)}
 			}
 		case Put:
-			doc, err := state.At(w.Key)
+			doc, err := state.DocAt(w.Key)
 			if err != nil {
 				return false, err
 			}
@@ -44,15 +44,15 @@ func Decide(writes []Write, state State) (own bool, err error) {
 				conflict = &ConflictError{Key: w.Key, Version: doc.Version}
 			}
 		case Delete:
-			doc, err := state.At(w.Key)
+			doc, err := state.DocAt(w.Key)
 			if err != nil {
 				return false, err
 			}
-			if conflict == nil && doc.Version != 0 && doc.Version != w.If {
+			if conflict == nil && doc.Version != 0 && doc.Version != w.IfVersion {
 				conflict = &ConflictError{Key: w.Key, Version: doc.Version}
 			}
 		case Add:
-			doc, err := state.At(w.Key)
+			doc, err := state.DocAt(w.Key)
 			if err != nil {
 				return false, err
 			}

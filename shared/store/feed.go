@@ -8,11 +8,11 @@ type Feed interface {
 	// Partitions returns the partitions, parents before their children. A partition that ended long
 	// ago may be missing.
 	Partitions(ctx context.Context) ([]Partition, error)
-	// After returns up to n rows (1 to MaxPage) of a partition after an offset, and the offset
+	// RowsAfter returns up to n rows (1 to MaxPage) of a partition after an offset, and the offset
 	// after the last one. The offset "" is the beginning of the partition. If there are no rows,
 	// next equals offset. If ended is true, no more rows will follow. If rows after the offset were
 	// dropped, the error is ErrTrimmed.
-	After(ctx context.Context, partition, offset string, n int) (rows []FeedRow, next string, ended bool, err error)
+	RowsAfter(ctx context.Context, partition, offset string, n int) (rows []FeedRow, next string, ended bool, err error)
 }
 
 // Partition is a part of a Feed.

@@ -34,9 +34,9 @@ type OwnerKind uint8
 
 const (
 	OwnedByHost OwnerKind = iota // the host, or an owner that is not a vacant, an account or a tenant
-	OfVacant
-	OfAccount
-	OfTenant
+	OwnedByVacant
+	OwnedByAccount
+	OwnedByTenant
 )
 
 // Verification selects how vacancy verify checks a kind of document.
@@ -45,8 +45,8 @@ type Verification uint8
 // The values of Verify. The export contains exactly the documents that verify reads. Verify must be
 // set: its zero value is invalid.
 const (
-	// VerifyNot skips documents that are secret, short-lived or reproducible.
-	VerifyNot Verification = iota + 1
+	// VerifySkip skips documents that are secret, short-lived or reproducible.
+	VerifySkip Verification = iota + 1
 	// VerifyParse parses each document of an owner and reports parse errors.
 	VerifyParse
 	// VerifyWithRows also lets package fsck compare the documents with rows and with other documents.
@@ -56,8 +56,8 @@ const (
 func (s Shape) Describe() Shape { return s }
 
 func (s Shape) Key(parts ...string) Key {
-	partition, parts := fill(s.Partition, parts)
-	sort, parts := fill(s.Sort, parts)
+	partition, parts := fillStars(s.Partition, parts)
+	sort, parts := fillStars(s.Sort, parts)
 	if len(parts) > 0 {
 		panic("store: more parts than stars in " + s.Partition + " and " + s.Sort)
 	}
@@ -65,7 +65,7 @@ func (s Shape) Key(parts ...string) Key {
 }
 
 func (s Shape) IndexKey(sort string, parts ...string) Key {
-	partition, parts := fill(s.Index, parts)
+	partition, parts := fillStars(s.Index, parts)
 	if len(parts) > 0 {
 		panic("store: more parts than stars in " + s.Index)
 	}
@@ -73,15 +73,15 @@ func (s Shape) IndexKey(sort string, parts ...string) Key {
 }
 
 func (s Shape) Range(parts ...string) Range {
-	partition, parts := fill(s.Partition, parts)
+	partition, parts := fillStars(s.Partition, parts)
 	if len(parts) > 0 {
 		panic("store: more parts than stars in " + s.Partition)
 	}
 	r := Range{Partition: partition}
-	if literal, _, more := strings.Cut(s.Sort, "*"); literal != "" {
-		r.First, r.Last = literal, literal+"\x00" // exactly one document
-		if more {
-			r.Last = literal[:len(literal)-1] + string(literal[len(literal)-1]+1)
+	if literal, _, hasStar := strings.Cut(s.Sort, "*"); literal != "" {
+		r.Start, r.End = literal, literal+"\x00" // exactly one document
+		if hasStar {
+			r.End = literal[:len(literal)-1] + string(literal[len(literal)-1]+1)
 		}
 	}
 	return r
@@ -93,17 +93,17 @@ func (s Shape) IndexRange(parts ...string) Range {
 
 // HasRange reports whether Range or IndexRange returns r for some parts.
 func (s Shape) HasRange(r Range) bool {
-	pattern, whole := s.Partition, s.Range
+	pattern, rangeOf := s.Partition, s.Range
 	if r.Index {
-		pattern, whole = s.Index, s.IndexRange
+		pattern, rangeOf = s.Index, s.IndexRange
 	}
-	parts, ok := match(pattern, r.Partition)
-	return ok && pattern != "" && r == whole(parts...)
+	parts, ok := matchStars(pattern, r.Partition)
+	return ok && pattern != "" && r == rangeOf(parts...)
 }
 
-func fill(pattern string, parts []string) (string, []string) {
-	literal, rest, star := strings.Cut(pattern, "*")
-	if !star {
+func fillStars(pattern string, parts []string) (string, []string) {
+	literal, rest, hasStar := strings.Cut(pattern, "*")
+	if !hasStar {
 		return pattern, parts
 	}
 	if n := strings.Count(pattern, "*"); n > len(parts) {
@@ -114,7 +114,7 @@ func fill(pattern string, parts []string) (string, []string) {
 	}
 	var b strings.Builder
 	b.Grow(len(pattern) + 2*identity.Size)
-	for ; star; literal, rest, star = strings.Cut(rest, "*") {
+	for ; hasStar; literal, rest, hasStar = strings.Cut(rest, "*") {
 		b.WriteString(literal)
 		b.WriteString(parts[0])
 		parts = parts[1:]
@@ -125,12 +125,12 @@ func fill(pattern string, parts []string) (string, []string) {
 
 // Parts reverses Key. It returns the part for each star. ok is false if the key has another shape.
 func (s Shape) Parts(k Key) (parts []string, ok bool) {
-	partitionParts, ok := match(s.Partition, k.Partition)
+	partitionParts, ok := matchStars(s.Partition, k.Partition)
 	if !ok {
 		return nil, false
 	}
-	sorted, ok := match(s.Sort, k.Sort)
-	return append(partitionParts, sorted...), ok
+	sortParts, ok := matchStars(s.Sort, k.Sort)
+	return append(partitionParts, sortParts...), ok
 }
 
 func (s Shape) Matches(k Key) bool {
@@ -139,15 +139,15 @@ func (s Shape) Matches(k Key) bool {
 }
 
 func (s Shape) HasPartition(partition string) bool {
-	_, ok := match(s.Partition, partition)
+	_, ok := matchStars(s.Partition, partition)
 	return ok
 }
 
-// match returns the substrings that the stars of a pattern match. A star ends where the literal
+// matchStars returns the substrings that the stars of a pattern match. A star ends where the literal
 // after it first occurs.
-func match(pattern, text string) (parts []string, ok bool) {
-	literal, rest, star := strings.Cut(pattern, "*")
-	if text, ok = strings.CutPrefix(text, literal); !ok || !star {
+func matchStars(pattern, text string) (parts []string, ok bool) {
+	literal, rest, hasStar := strings.Cut(pattern, "*")
+	if text, ok = strings.CutPrefix(text, literal); !ok || !hasStar {
 		return nil, ok && text == ""
 	}
 	if rest == "" {
@@ -158,14 +158,14 @@ func match(pattern, text string) (parts []string, ok bool) {
 	if !found {
 		return nil, false
 	}
-	parts, ok = match(rest, text[len(part):])
+	parts, ok = matchStars(rest, text[len(part):])
 	return append([]string{part}, parts...), ok
 }
 
-// Kind is a kind of document: where its documents are stored and how they are encoded. It is declared once,
+// DocKind is a kind of document: where its documents are stored and how they are encoded. It is declared once,
 // in the package that stores such documents, and listed in package documents. vacancy verify and the export
 // iterate over that list, and the IAM grants in infra name the partitions of its kinds.
-type Kind[T any] struct {
+type DocKind[T any] struct {
 	Shape
 	Codec[T]
 	// KeyParts returns the key parts that v implies, or nil if v does not contain them. Parse rejects a
@@ -183,20 +183,20 @@ type Codec[T any] struct {
 	Number func(T) int64
 }
 
-// AnyKind is a Kind without its type parameter.
-type AnyKind struct {
+// AnyDocKind is a Kind without its type parameter.
+type AnyDocKind struct {
 	Shape
-	Check func(Doc) error // Kind.Check
+	Check func(Doc) error // Kind.CheckValue
 }
 
 // Any returns the kind without its type parameter.
 //
 // Each instantiation of Kind adds its own copy of all methods to the program. Code that does not
 // depend on T is therefore in functions without type parameters.
-func (k *Kind[T]) Any() AnyKind {
-	s, decode, own, valid := k.Shape, k.Decode, k.KeyParts, k.CheckValue
-	return AnyKind{s, func(d Doc) error {
-		_, err := parse(&s, decode, own, valid, d)
+func (k *DocKind[T]) Any() AnyDocKind {
+	s, decode, keyParts, checkValue := k.Shape, k.Decode, k.KeyParts, k.CheckValue
+	return AnyDocKind{s, func(d Doc) error {
+		_, err := parseDoc(&s, decode, keyParts, checkValue, d)
 		return err
 	}}
 }
@@ -207,41 +207,41 @@ type Reader interface {
 }
 
 // Parse decodes and checks a document. Its errors have kind Damaged and name the document.
-func (k *Kind[T]) Parse(d Doc) (T, error) {
-	return parse(&k.Shape, k.Decode, k.KeyParts, k.CheckValue, d)
+func (k *DocKind[T]) Parse(d Doc) (T, error) {
+	return parseDoc(&k.Shape, k.Decode, k.KeyParts, k.CheckValue, d)
 }
 
-func parse[T any](s *Shape, decode func(Doc) (T, error), own func(T) []string, valid func(Doc, T) error, d Doc) (T, error) {
+func parseDoc[T any](s *Shape, decode func(Doc) (T, error), keyParts func(T) []string, checkValue func(Doc, T) error, d Doc) (T, error) {
 	v, err := decode(d)
 	var parts []string
-	if err == nil && own != nil {
-		parts = own(v)
+	if err == nil && keyParts != nil {
+		parts = keyParts(v)
 	}
-	if err == nil && valid != nil {
-		err = valid(d, v)
+	if err == nil && checkValue != nil {
+		err = checkValue(d, v)
 	}
-	if err = s.readError(&d, parts, err); err != nil {
-		var none T
-		return none, err
+	if err = s.parseError(&d, parts, err); err != nil {
+		var zero T
+		return zero, err
 	}
 	return v, nil
 }
 
-// readError returns the error for a document whose decoding failed with err, or that is not stored
+// parseError returns the error for a document whose decoding failed with err, or that is not stored
 // under the key that the parts in own imply. If own is nil, the key is not checked. If err is a
 // problem.Error, its text becomes part of the message for clients. Any other error is only wrapped.
-func (s *Shape) readError(d *Doc, own []string, err error) error {
-	if err == nil && own != nil && s.Key(own...) != d.Key {
+func (s *Shape) parseError(d *Doc, keyParts []string, err error) error {
+	if err == nil && keyParts != nil && s.Key(keyParts...) != d.Key {
 		err = problem.New(problem.Damaged, "it belongs under another key")
 	}
-	var why *problem.Error
+	var cause *problem.Error
 	switch {
 	case err == nil:
 		return nil
 	case d.Version == 0 && len(d.Data) == 0:
 		return s.missingError(d.Key)
-	case errors.As(err, &why):
-		return &problem.Error{Kind: problem.Damaged, Detail: fmt.Sprintf("the %s at %s is not readable: %s", s.Name, d.Key, why.Text()), Err: why.Err}
+	case errors.As(err, &cause):
+		return &problem.Error{Kind: problem.Damaged, Detail: fmt.Sprintf("the %s at %s is not readable: %s", s.Name, d.Key, cause.Text()), Err: cause.Err}
 	}
 	return problem.Wrap(problem.Damaged, err, "the %s at %s is not readable", s.Name, d.Key)
 }
@@ -250,33 +250,33 @@ func (s *Shape) missingError(k Key) error {
 	return problem.New(problem.Damaged, "the %s at %s is missing", s.Name, k)
 }
 
-func (k *Kind[T]) Check(d Doc) error {
-	_, err := parse(&k.Shape, k.Decode, k.KeyParts, k.CheckValue, d)
+func (k *DocKind[T]) Check(d Doc) error {
+	_, err := parseDoc(&k.Shape, k.Decode, k.KeyParts, k.CheckValue, d)
 	return err
 }
 
 // Get reads a document. If it is absent, Get returns the zero T and a Doc with Version 0.
-func (k *Kind[T]) Get(ctx context.Context, from Reader, key Key) (v T, d Doc, err error) {
-	if d, err = from.Doc(ctx, key); err == nil && d.Version > 0 {
-		v, err = parse(&k.Shape, k.Decode, k.KeyParts, k.CheckValue, d)
+func (k *DocKind[T]) Get(ctx context.Context, reader Reader, key Key) (v T, d Doc, err error) {
+	if d, err = reader.Doc(ctx, key); err == nil && d.Version > 0 {
+		v, err = parseDoc(&k.Shape, k.Decode, k.KeyParts, k.CheckValue, d)
 	}
 	return v, d, err
 }
 
 // Require reads a document that must exist. If it is absent, the error has kind Damaged.
-func (k *Kind[T]) Require(ctx context.Context, from Reader, key Key) (v T, d Doc, err error) {
-	if d, err = from.Doc(ctx, key); err == nil && d.Version == 0 {
+func (k *DocKind[T]) Require(ctx context.Context, reader Reader, key Key) (v T, d Doc, err error) {
+	if d, err = reader.Doc(ctx, key); err == nil && d.Version == 0 {
 		err = k.Shape.missingError(key)
 	}
 	if err == nil {
-		v, err = parse(&k.Shape, k.Decode, k.KeyParts, k.CheckValue, d)
+		v, err = parseDoc(&k.Shape, k.Decode, k.KeyParts, k.CheckValue, d)
 	}
 	return v, d, err
 }
 
 // Put writes v as a document through Tx.Put. d is the document without its data. If v cannot be
 // encoded, the Update fails with the error.
-func (k *Kind[T]) Put(tx *Tx, d Doc, v T) {
+func (k *DocKind[T]) Put(tx *Tx, d Doc, v T) {
 	data, err := k.Encode(v)
 	if k.Number != nil {
 		d.Number = k.Number(v)
@@ -294,13 +294,13 @@ func (t *Tx) putEncoded(name string, d Doc, data []byte, err error) {
 }
 
 // Each decodes the documents of a range. It ends after the first error.
-func (k *Kind[T]) Each(ctx context.Context, from Lister, r Range) iter.Seq2[T, error] {
-	s, decode, own, valid := k.Shape, k.Decode, k.KeyParts, k.CheckValue
+func (k *DocKind[T]) Each(ctx context.Context, lister Lister, r Range) iter.Seq2[T, error] {
+	s, decode, keyParts, checkValue := k.Shape, k.Decode, k.KeyParts, k.CheckValue
 	return func(yield func(T, error) bool) {
-		for d, err := range Documents(ctx, from, r) {
+		for d, err := range Documents(ctx, lister, r) {
 			var v T
 			if err == nil {
-				v, err = parse(&s, decode, own, valid, d)
+				v, err = parseDoc(&s, decode, keyParts, checkValue, d)
 			}
 			if !yield(v, err) || err != nil {
 				return
@@ -322,20 +322,20 @@ func JSONCodec[T any](format int) Codec[T] {
 	}
 }
 
-func firstMember(format int) []byte {
+func formatMember(format int) []byte {
 	return strconv.AppendInt([]byte(`{"format":`), int64(format), 10)
 }
 
 func decodeJSON(format int, data []byte, v any) error {
 	// encodeJSON writes the format first, so most documents need no second pass.
-	if rest, ok := bytes.CutPrefix(data, firstMember(format)); !ok || len(rest) == 0 || rest[0] != ',' && rest[0] != '}' {
-		var is struct {
+	if rest, ok := bytes.CutPrefix(data, formatMember(format)); !ok || len(rest) == 0 || rest[0] != ',' && rest[0] != '}' {
+		var header struct {
 			Format int `json:"format"`
 		}
-		if err := json.Unmarshal(data, &is); err != nil {
+		if err := json.Unmarshal(data, &header); err != nil {
 			return err
 		}
-		if err := CheckFormat(format, is.Format); err != nil {
+		if err := CheckFormat(format, header.Format); err != nil {
 			return err
 		}
 	}
@@ -343,21 +343,21 @@ func decodeJSON(format int, data []byte, v any) error {
 }
 
 func encodeJSON(format int, v any) ([]byte, error) {
-	first := firstMember(format)
-	b := bytes.NewBuffer(bytes.Clone(first))
+	prefix := formatMember(format)
+	b := bytes.NewBuffer(bytes.Clone(prefix))
 	e := json.NewEncoder(b)
 	e.SetEscapeHTML(false) // escaping would change the bytes of signed parts
 	if err := e.Encode(v); err != nil {
 		return nil, err
 	}
 	data := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-	switch members := data[len(first):]; {
+	switch members := data[len(prefix):]; {
 	case len(members) < 2 || members[0] != '{':
 		return nil, errors.New("it is not an object")
 	case members[1] == '}':
-		return append(data[:len(first)], '}'), nil
+		return append(data[:len(prefix)], '}'), nil
 	}
-	data[len(first)] = ','
+	data[len(prefix)] = ','
 	return data, nil
 }
 
@@ -373,7 +373,7 @@ func CheckFormat(want, got int) error {
 	return problem.New(problem.Damaged, "expected format %d, got %d", want, got)
 }
 
-func Count() Codec[int64] {
+func CountCodec() Codec[int64] {
 	return Codec[int64]{
 		Decode: func(d Doc) (int64, error) { return d.Number, nil },
 		Encode: func(int64) ([]byte, error) { return nil, nil },
@@ -381,14 +381,14 @@ func Count() Codec[int64] {
 	}
 }
 
-func Bytes() Codec[[]byte] {
+func BytesCodec() Codec[[]byte] {
 	return Codec[[]byte]{
 		Decode: func(d Doc) ([]byte, error) { return d.Data, nil },
 		Encode: func(b []byte) ([]byte, error) { return b, nil },
 	}
 }
 
-func Text() Codec[string] {
+func TextCodec() Codec[string] {
 	return Codec[string]{
 		Decode: func(d Doc) (string, error) { return string(d.Data), nil },
 		Encode: func(s string) ([]byte, error) { return []byte(s), nil },

@@ -18,7 +18,7 @@ type note struct {
 	Text string `json:"text,omitempty"`
 }
 
-var notes = store.Kind[note]{
+var notes = store.DocKind[note]{
 	Shape:    store.Shape{Name: "note", Partition: "note#*", Sort: "n#*", Index: "notes#*"},
 	Codec:    store.JSONCodec[note](3),
 	KeyParts: func(n note) []string { return []string{n.Of, "1"} },
@@ -35,10 +35,10 @@ func TestKeysOfAKindAndTheirParts(t *testing.T) {
 	if k != (store.Key{Partition: "note#a", Sort: "n#1"}) || notes.IndexKey("s", "x") != (store.Key{Partition: "notes#x", Sort: "s"}) {
 		t.Errorf("Key() = %v, Listed() = %v", k, notes.IndexKey("s", "x"))
 	}
-	if r := notes.Range("a"); r != (store.Range{Partition: "note#a", First: "n#", Last: "n$"}) || !notes.HasRange(r) || !notes.HasRange(notes.IndexRange("x")) {
+	if r := notes.Range("a"); r != (store.Range{Partition: "note#a", Start: "n#", End: "n$"}) || !notes.HasRange(r) || !notes.HasRange(notes.IndexRange("x")) {
 		t.Errorf("All() = %+v", r)
 	}
-	for _, r := range []store.Range{{}, {Partition: "note#a"}, {Partition: "note#a", First: "n#"}, {Partition: "notes#x"}, {Partition: "note#a", Index: true}, {Partition: "other"}} {
+	for _, r := range []store.Range{{}, {Partition: "note#a"}, {Partition: "note#a", Start: "n#"}, {Partition: "notes#x"}, {Partition: "note#a", Index: true}, {Partition: "other"}} {
 		if notes.HasRange(r) {
 			t.Errorf("Ranges(%+v) = true", r)
 		}
@@ -114,7 +114,7 @@ func TestADocumentIsWrittenWithItsFormatAndReadBack(t *testing.T) {
 func TestAnUpdateWithWhatCannotBeWrittenWritesNothing(t *testing.T) {
 	s := memory.New()
 	for name, codec := range map[string]store.Codec[any]{"no JSON": store.JSONCodec[any](1), "no object": store.JSONCodec[any](1)} {
-		kind := store.Kind[any]{Shape: store.Shape{Name: name, Partition: "p", Sort: "*"}, Codec: codec}
+		kind := store.DocKind[any]{Shape: store.Shape{Name: name, Partition: "p", Sort: "*"}, Codec: codec}
 		value := map[string]any{"no JSON": func() {}, "no object": []int{1}}[name]
 		err := store.Updater{Store: s, Rand: &counting{}}.Update(t.Context(), func(_ context.Context, tx *store.Tx) error {
 			tx.Put(store.Doc{Key: kind.Key("beside"), Data: []byte("x")})
@@ -173,7 +173,7 @@ func (p *pages) Docs(ctx context.Context, r store.Range, n int, cursor string) (
 
 func TestAllDocumentsOfARangeAreListedUpToTheFirstError(t *testing.T) {
 	s := memory.New()
-	kind := store.Kind[string]{Shape: store.Shape{Name: "word", Partition: "p", Sort: "*"}, Codec: store.Text()}
+	kind := store.DocKind[string]{Shape: store.Shape{Name: "word", Partition: "p", Sort: "*"}, Codec: store.TextCodec()}
 	for i := range 5 {
 		if err := s.Commit(t.Context(), store.Put{Key: kind.Key(fmt.Sprint(i)), WriteID: store.WriteID{byte(i) + 1}, Data: fmt.Append(nil, i)}); err != nil {
 			t.Fatal(err)

@@ -72,7 +72,7 @@ func (s Stream) String() string {
 // distinguishable from a lost race.
 type WriteID [16]byte
 
-func (a WriteID) String() string { return hex.EncodeToString(a[:]) }
+func (id WriteID) String() string { return hex.EncodeToString(id[:]) }
 
 type Row struct {
 	Position uint64 // 1 or greater; the zero Row stands for a missing row
@@ -119,14 +119,14 @@ const (
 // Last means no end. If Index is set, Docs reads the sparse index, which some adapters update with
 // a delay. All other reads are strongly consistent.
 type Range struct {
-	Partition   string
-	First, Last string
-	Index       bool
+	Partition  string
+	Start, End string
+	Index      bool
 }
 
 // CacheClearer is a Store that caches facts about its rows. Forget drops the cache. Call it after
 // the store was restored from a backup, which may lack the cached rows.
-type CacheClearer interface{ Forget() }
+type CacheClearer interface{ ClearTipCache() }
 
 // Store stores rows and documents. All methods are safe for concurrent use. If the context ends, a
 // method returns ErrUnavailable wrapping the context's error; a canceled Commit may or may not have
@@ -227,8 +227,8 @@ type Put struct {
 
 // Delete removes a document if it is at version If.
 type Delete struct {
-	Key Key
-	If  uint64
+	Key       Key
+	IfVersion uint64
 }
 
 // Add adds Delta to the Number of a document if the sum stays within Min and Max. If the document
@@ -262,8 +262,8 @@ var ErrNotApplied = errors.New("no write was applied")
 // ErrClosed, in a chain with ErrUnavailable, means that the store was closed.
 var ErrClosed = errors.New("the store is closed")
 
-// NotApplied wraps the cause of a call that ended before any write was applied.
-func NotApplied(cause error) error {
+// NotAppliedError wraps the cause of a call that ended before any write was applied.
+func NotAppliedError(cause error) error {
 	return fmt.Errorf("%w: %w: %w", ErrUnavailable, ErrNotApplied, cause)
 }
 
@@ -303,22 +303,22 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s is at version %d", e.Key, e.Version)
 }
 
-// Check validates a commit before it reaches an adapter, so that all adapters reject the same
+// CheckWrites validates a commit before it reaches an adapter, so that all adapters reject the same
 // commits. It does not allocate, because it runs on every call.
-func Check(writes []Write) error {
+func CheckWrites(writes []Write) error {
 	if len(writes) == 0 || len(writes) > MaxWrites {
 		return fmt.Errorf("a commit has 1 to %d writes, got %d", MaxWrites, len(writes))
 	}
-	owned, adds := false, false
+	hasWriteID, hasAdd := false, false
 	for i, w := range writes {
 		if err := checkWrite(w); err != nil {
 			return err
 		}
 		switch w.(type) {
 		case Append, Put:
-			owned = true
+			hasWriteID = true
 		case Add:
-			adds = true
+			hasAdd = true
 		}
 		for _, earlier := range writes[:i] {
 			if hasSameTarget(earlier, w) {
@@ -326,7 +326,7 @@ func Check(writes []Write) error {
 			}
 		}
 	}
-	if adds && !owned {
+	if hasAdd && !hasWriteID {
 		return errors.New("a commit with an Add needs an Append or a Put")
 	}
 	return nil
@@ -343,7 +343,7 @@ func checkWrite(w Write) error {
 		if w.WriteID == (WriteID{}) {
 			return fmt.Errorf("put %s: expected a WriteID", w.Key)
 		}
-		if err := checkExpires(w.Expires); err != nil {
+		if err := checkExpiry(w.Expires); err != nil {
 			return fmt.Errorf("put %s: %w", w.Key, err)
 		}
 		if w.Index != (Key{}) {
@@ -353,7 +353,7 @@ func checkWrite(w Write) error {
 		}
 		return errors.Join(checkKey(w.Key), checkData(w.Data))
 	case Delete:
-		if w.If == 0 {
+		if w.IfVersion == 0 {
 			return fmt.Errorf("delete %s: expected a version", w.Key)
 		}
 		return checkKey(w.Key)
@@ -361,7 +361,7 @@ func checkWrite(w Write) error {
 		if w.Min > w.Max {
 			return fmt.Errorf("add to %s: bounds %d to %d", w.Key, w.Min, w.Max)
 		}
-		if err := checkExpires(w.Expires); err != nil {
+		if err := checkExpiry(w.Expires); err != nil {
 			return fmt.Errorf("add to %s: %w", w.Key, err)
 		}
 		return checkKey(w.Key)
@@ -370,7 +370,7 @@ func checkWrite(w Write) error {
 	return fmt.Errorf("a write is an Append, Put, Delete or Add, got %T", w)
 }
 
-func checkExpires(expiry time.Time) error {
+func checkExpiry(expiry time.Time) error {
 	if !expiry.IsZero() && (expiry.Nanosecond() != 0 || expiry.Location() != time.UTC || expiry.Unix() <= 0) {
 		return fmt.Errorf("expires: expected whole seconds in UTC after 1970, got %v", expiry)
 	}
@@ -378,10 +378,10 @@ func checkExpires(expiry time.Time) error {
 }
 
 func hasSameTarget(a, b Write) bool {
-	x, isRow := a.(Append)
-	y, isRowToo := b.(Append)
-	if isRow || isRowToo {
-		return isRow && isRowToo && x.Stream == y.Stream
+	appendA, isAppendA := a.(Append)
+	appendB, isAppendB := b.(Append)
+	if isAppendA || isAppendB {
+		return isAppendA && isAppendB && appendA.Stream == appendB.Stream
 	}
 	return docKey(a) == docKey(b)
 }

@@ -59,8 +59,8 @@ func TestCheckRefusesWhatNoHomeTakes(t *testing.T) {
 		want   string // in the error; "" is none
 	}{
 		{"a row", []store.Write{row}, ""},
-		{"all kinds", []store.Write{row, put, add, store.Delete{Key: store.Key{Partition: "q", Sort: "s"}, If: 1}}, ""},
-		{"deletes", []store.Write{store.Delete{Key: k, If: 1}, store.Delete{Key: other, If: 1}}, ""},
+		{"all kinds", []store.Write{row, put, add, store.Delete{Key: store.Key{Partition: "q", Sort: "s"}, IfVersion: 1}}, ""},
+		{"deletes", []store.Write{store.Delete{Key: k, IfVersion: 1}, store.Delete{Key: other, IfVersion: 1}}, ""},
 		{"as many as fit", many, ""},
 		{"none", nil, "1 to 25"},
 		{"too many", append(slices.Clone(many), put), "1 to 25"},
@@ -79,14 +79,14 @@ func TestCheckRefusesWhatNoHomeTakes(t *testing.T) {
 		{"delete of version 0", []store.Write{store.Delete{Key: k}}, "version"},
 		{"bounds upside down", []store.Write{row, store.Add{Key: k, Min: 2, Max: 1}}, "bounds"},
 		{"add alone", []store.Write{add}, "beside"},
-		{"add with a delete alone", []store.Write{add, store.Delete{Key: k, If: 1}}, "beside"},
+		{"add with a delete alone", []store.Write{add, store.Delete{Key: k, IfVersion: 1}}, "beside"},
 		{"one stream twice", []store.Write{row, put, store.Append{Stream: "s", Position: 2, WriteID: writeID}}, "two writes"},
-		{"one document twice", []store.Write{put, store.Delete{Key: k, If: 1}}, "two writes"},
+		{"one document twice", []store.Write{put, store.Delete{Key: k, IfVersion: 1}}, "two writes"},
 		{"one document added to twice", []store.Write{row, add, add}, "two writes"},
 		{"a pointer", []store.Write{&row}, "got *store.Append"},
 		{"nil", []store.Write{nil}, "got <nil>"},
 	} {
-		err := store.Check(c.writes)
+		err := store.CheckWrites(c.writes)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("Check(%s) = %v, want %q", c.name, err, c.want)
 		}
@@ -102,7 +102,7 @@ func TestCheckAllocatesNothing(t *testing.T) {
 		store.Put{Key: store.Key{Partition: "p", Sort: "s"}, WriteID: store.WriteID{1}},
 		store.Add{Key: store.Key{Partition: "p", Sort: "t"}},
 	}
-	if got := testing.AllocsPerRun(100, func() { _ = store.Check(writes) }); got != 0 {
+	if got := testing.AllocsPerRun(100, func() { _ = store.CheckWrites(writes) }); got != 0 {
 		t.Errorf("Check() allocates %v times, want 0", got)
 	}
 }
@@ -125,7 +125,7 @@ func TestAnAddFitsIfTheTrueSumDoes(t *testing.T) {
 
 func TestCursorsComeBackAndNothingElsePasses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := store.Cursor{Sort: rapid.StringN(0, 20, store.MaxKey).Draw(t, "sort")}
+		c := store.Cursor{IndexSort: rapid.StringN(0, 20, store.MaxKey).Draw(t, "sort")}
 		c.Key.Partition = rapid.StringN(1, 20, store.MaxKey).Draw(t, "partition")
 		c.Key.Sort = rapid.StringN(1, 20, store.MaxKey).Draw(t, "key")
 		if got, err := store.ParseCursor(c.String()); err != nil || got != c {
@@ -144,7 +144,7 @@ func TestCursorsComeBackAndNothingElsePasses(t *testing.T) {
 
 func FuzzParseCursor(f *testing.F) {
 	f.Add("")
-	f.Add(store.Cursor{Sort: "a", Key: store.Key{Partition: "p", Sort: "s"}}.String())
+	f.Add(store.Cursor{IndexSort: "a", Key: store.Key{Partition: "p", Sort: "s"}}.String())
 	f.Fuzz(func(t *testing.T, s string) {
 		c, err := store.ParseCursor(s)
 		if err != nil || s == "" {

@@ -15,11 +15,11 @@ import (
 const (
 	// MaxTries limits how often Updater.Commit sends the same writes.
 	MaxTries = 6
-	// DefaultPatience limits an Update whose context has no deadline.
-	DefaultPatience = 20 * time.Second
+	// DefaultTimeout limits an Update whose context has no deadline.
+	DefaultTimeout = 20 * time.Second
 
-	firstBackoff   = 5 * time.Millisecond
-	longestBackoff = 250 * time.Millisecond
+	firstBackoff = 5 * time.Millisecond
+	maxBackoff   = 250 * time.Millisecond
 )
 
 // Updater changes a store with optimistic concurrency: it retries conflicts with backoff, and
@@ -33,12 +33,12 @@ type Updater struct {
 
 // Update runs decide and commits the writes that decide added to the Tx. If the commit conflicts with
 // another writer, or if decide itself returns a conflict, Update runs decide again on a new Tx after a
-// random backoff, until ctx ends or DefaultPatience has passed. Update never runs decide again while
+// random backoff, until ctx ends or DefaultTimeout has passed. Update never runs decide again while
 // the outcome of a commit is unknown.
 func (u Updater) Update(ctx context.Context, decide func(ctx context.Context, tx *Tx) error) error {
-	ctx, cancel := WithPatience(ctx)
+	ctx, cancel := WithDefaultTimeout(ctx)
 	defer cancel()
-	for try := 1; ; try++ {
+	for attempt := 1; ; attempt++ {
 		id, err := u.NewWriteID()
 		if err != nil {
 			return err
@@ -51,7 +51,7 @@ func (u Updater) Update(ctx context.Context, decide func(ctx context.Context, tx
 		if err == nil && len(tx.writes) > 0 {
 			err = u.Commit(ctx, tx.writes...)
 		}
-		if !IsConflict(err) || u.Backoff(ctx, try) != nil {
+		if !IsConflict(err) || u.Backoff(ctx, attempt) != nil {
 			return err
 		}
 	}
@@ -60,12 +60,12 @@ func (u Updater) Update(ctx context.Context, decide func(ctx context.Context, tx
 // Commit sends writes, and sends the same writes again while their outcome is unknown, at most
 // MaxTries times.
 func (u Updater) Commit(ctx context.Context, writes ...Write) error {
-	for try := 1; ; try++ {
+	for attempt := 1; ; attempt++ {
 		err := u.Store.Commit(ctx, writes...)
-		if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrClosed) || try == MaxTries {
+		if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrClosed) || attempt == MaxTries {
 			return err
 		}
-		if u.wait(ctx, time.Duration(try*try)*firstBackoff) != nil {
+		if u.waitFor(ctx, time.Duration(attempt*attempt)*firstBackoff) != nil {
 			return err
 		}
 	}
@@ -80,29 +80,29 @@ func (u Updater) NewWriteID() (id WriteID, err error) {
 
 // Backoff waits for a random time, so that colliding writers do not collide again. The upper bound
 // doubles with each try, counted from 1.
-func (u Updater) Backoff(ctx context.Context, try int) error {
+func (u Updater) Backoff(ctx context.Context, attempt int) error {
 	var b [8]byte
 	if _, err := io.ReadFull(u.Rand, b[:]); err != nil {
 		return err
 	}
-	maxWait := min(firstBackoff<<min(try, 10), longestBackoff)
-	return errors.Join(ctx.Err(), u.wait(ctx, time.Duration(binary.BigEndian.Uint64(b[:])%uint64(maxWait))))
+	maxWait := min(firstBackoff<<min(attempt, 10), maxBackoff)
+	return errors.Join(ctx.Err(), u.waitFor(ctx, time.Duration(binary.BigEndian.Uint64(b[:])%uint64(maxWait))))
 }
 
-func (u Updater) wait(ctx context.Context, d time.Duration) error {
+func (u Updater) waitFor(ctx context.Context, d time.Duration) error {
 	if u.Wait == nil {
 		return retry.Sleep(ctx, d)
 	}
 	return u.Wait(ctx, d)
 }
 
-// WithPatience returns ctx with a deadline of DefaultPatience if it has no deadline. Callers that
+// WithDefaultTimeout returns ctx with a deadline of DefaultTimeout if it has no deadline. Callers that
 // wait for a lock before an Update use it to bound that wait as well.
-func WithPatience(ctx context.Context) (context.Context, context.CancelFunc) {
+func WithDefaultTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, DefaultPatience)
+	return context.WithTimeout(ctx, DefaultTimeout)
 }
 
 // IsConflict reports whether a commit failed because another writer changed a document or took a position.
@@ -157,7 +157,7 @@ func (t *Tx) Put(d Doc) {
 // is absent, Delete adds no write.
 func (t *Tx) Delete(k Key) {
 	if v := t.versions[k]; v > 0 {
-		t.writes = append(t.writes, Delete{Key: k, If: v})
+		t.writes = append(t.writes, Delete{Key: k, IfVersion: v})
 	}
 }
 
@@ -165,4 +165,4 @@ func (t *Tx) Append(s Stream, position uint64, data []byte) {
 	t.writes = append(t.writes, Append{Stream: s, Position: position, WriteID: t.ID, Data: data})
 }
 
-func (t *Tx) Add(writes ...Write) { t.writes = append(t.writes, writes...) }
+func (t *Tx) AddWrites(writes ...Write) { t.writes = append(t.writes, writes...) }

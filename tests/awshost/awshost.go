@@ -104,7 +104,7 @@ func (h *Host) Store(endpoint string, opts ...func(*dynamodb.Options)) *dynamo.S
 func (h *Host) Open(tb testing.TB, s store.Store, now func() time.Time, kinds substrate.Kinds) *serve.Server {
 	tb.Helper()
 	server, err := serve.Config{
-		Store: s, Vault: h.Vault, Substrates: kinds, URL: URL, Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader, Elsewhere: true, Charges: true, Identity: h.Identity,
+		Store: s, Vault: h.Vault, Substrates: kinds, URL: URL, Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader, AllowRemote: true, HasAccounts: true, Identity: h.Identity,
 	}.Open()
 	if err != nil {
 		tb.Fatal(err)

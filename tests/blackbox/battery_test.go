@@ -262,7 +262,7 @@ func (o *outsiders) writes(id identity.ID) (requests []request) {
 		}
 		requests = append(requests, request{method: method, target: target, body: b})
 	}
-	revoke := event.Event{Type: event.Revoke, Actor: o.stranger.ID(), Key: "k", Time: o.now.UnixMilli(), ActorSeq: 1, Payload: event.RevokePayload(id, "stolen")}
+	revoke := event.Event{Type: event.Revoke, Actor: o.stranger.ID(), IdempotencyKey: "k", Time: o.now.UnixMilli(), ActorSeq: 1, Payload: event.RevokePayload(id, "stolen")}
 	if err := revoke.Sign(o.t.Context(), o.stranger); err != nil {
 		o.t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func (o *outsiders) writes(id identity.ID) (requests []request) {
 		"event_idempotency_key": "k", "event_signature_hex": hex.EncodeToString(revoke.Signature)})
 	post("PUT", "/v1/listing/"+id.String(), map[string]any{"vacant_id": id})
 	post("POST", "/v1/halo", map[string]any{"capability_card_blob_hex": hex.EncodeToString([]byte(id.String())), "runtime_state": "ACTIVE"})
-	rated := review.Record{Members: review.Members{Target: id, Ratings: review.Ratings{"factual": 1, "logical": 1, "relevance": 1}, Call: identity.Sum(id[:]), IssuedAt: canon.FormatTime(o.now)}}
+	rated := review.Record{Members: review.Members{Target: id, Ratings: review.Ratings{"factual": 1, "logical": 1, "relevance": 1}, CallHash: identity.Sum(id[:]), IssuedAt: canon.FormatTime(o.now)}}
 	if err := rated.Sign(o.t.Context(), o.stranger); err != nil {
 		o.t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func (o *outsiders) writes(id identity.ID) (requests []request) {
 	post("POST", "/v1/witness", map[string]any{"note": id.String()})
 	for _, parent := range []identity.ID{o.stranger.ID(), o.firm} {
 		m := composite.Manifest{ParentID: parent, ChildID: id, BirthPath: "D1", ClosedByDefault: false, Reachability: composite.PublicA2A,
-			Outbound: composite.Unrestricted, Schema: composite.V2, SignatureParent: make([]byte, 64), SignatureChild: make([]byte, 64)}
+			OutboundPolicy: composite.Unrestricted, SchemaVersion: composite.SchemaV2, SignatureParent: make([]byte, 64), SignatureChild: make([]byte, 64)}
 		if parent != id {
 			requests = append(requests, request{method: "POST", target: "/v1/manifests", body: m.Blob()})
 		}
@@ -316,7 +316,7 @@ func (o *outsiders) graduation(parent, child *identity.Key) request {
 // child requests a child of a parent, signed by the stranger.
 func (o *outsiders) child(parent identity.ID) request {
 	o.t.Helper()
-	r := composite.SpawnRequest{ParentID: o.stranger.ID(), Path: "D2", Name: "mine", Nonce: strings.Repeat("0", 2*composite.NonceSize), Time: o.now}
+	r := composite.SpawnRequest{ParentID: o.stranger.ID(), BirthPath: "D2", Name: "mine", Nonce: strings.Repeat("0", 2*composite.NonceSize), Time: o.now}
 	if err := r.Sign(o.t.Context(), o.stranger); err != nil {
 		o.t.Fatal(err)
 	}

@@ -210,7 +210,7 @@ func revocation(t *testing.T, e registry.LoggedEvent) request {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := json.Marshal(registryclient.Revocation{ID: e.Actor, Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, Key: e.Key, Signature: hex.EncodeToString(e.Signature)})
+	body, err := json.Marshal(registryclient.Revocation{ID: e.Actor, Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, Key: e.IdempotencyKey, Signature: hex.EncodeToString(e.Signature)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestACompositeFailsLikeAnyVacant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := firm.Vacants.SetPlan(t.Context(), vacants.Operator(), k.firm.ID(), p); err != nil {
+	if _, _, err := firm.Vacants.SetPlan(t.Context(), vacants.OperatorAsker(), k.firm.ID(), p); err != nil {
 		t.Fatal(err)
 	}
 	o := outside(t, k, alone, firm)
@@ -263,7 +263,7 @@ func TestACompositeFailsLikeAnyVacant(t *testing.T) {
 func (h *host) call(t *testing.T, from, to identity.ID) request {
 	t.Helper()
 	e := &envelope.Envelope{From: from, To: to, Seq: 1, Time: h.Clock.NowFunc(0)(), Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
-	if err := h.Vacants.Sign(t.Context(), from, func(s identity.Signer) error {
+	if err := h.Vacants.WithSigner(t.Context(), from, func(s identity.Signer) error {
 		_, err := e.Sign(t.Context(), s)
 		return err
 	}); err != nil {
@@ -277,7 +277,7 @@ func (h *host) graduation(t *testing.T, parent, child identity.ID) request {
 	t.Helper()
 	r := composite.GraduationRequest{ParentID: parent, ChildID: child, CapabilityText: "reviews contracts"}
 	for id, sign := range map[identity.ID]func(context.Context, identity.Signer) error{parent: r.SignParent, child: r.SignChild} {
-		if err := h.Vacants.Sign(t.Context(), id, func(s identity.Signer) error { return sign(t.Context(), s) }); err != nil {
+		if err := h.Vacants.WithSigner(t.Context(), id, func(s identity.Signer) error { return sign(t.Context(), s) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -331,7 +331,7 @@ func TestAskingForANameTellsNothingOfOthers(t *testing.T) {
 // asks is a parent's own request for a child.
 func (h *host) asks(t *testing.T, parent *identity.Key, name string, nonce int) request {
 	t.Helper()
-	r := composite.SpawnRequest{ParentID: parent.ID(), Path: "D2", Name: name, Nonce: fmt.Sprintf("%032x", nonce), Time: h.Clock.NowFunc(0)()}
+	r := composite.SpawnRequest{ParentID: parent.ID(), BirthPath: "D2", Name: name, Nonce: fmt.Sprintf("%032x", nonce), Time: h.Clock.NowFunc(0)()}
 	if err := r.Sign(t.Context(), parent); err != nil {
 		t.Fatal(err)
 	}

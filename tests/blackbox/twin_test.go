@@ -90,7 +90,7 @@ func open(t *testing.T, k keys, extra ...vacants.CreateSpec) *host {
 	})
 	found := h.OpenSearch(index)
 	agents.Find = found.Find
-	parts := serve.Handlers{Message: h.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents), Registry: h.RegistryHandler(h.log), Search: found.Endpoint(),
+	parts := serve.Handlers{Message: h.MessageHandler(), Plain: agents.Plain, Protocols: handlers.NewProtocols(agents), Registry: h.RegistryHandler(h.log), Search: found.Endpoint(),
 		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: h.AccountHandler(stripe.New), Tenants: h.TenantsHandler(),
 		AGP: h.OpenAGP(agents, found.Find, true), Metrics: true}
 	parts.Web = web.Handler(web.Config{API: parts.Public(), Log: slog.New(slog.DiscardHandler), Now: h.Clock.NowFunc(0)})
@@ -193,7 +193,7 @@ func checkKept(t *testing.T, r request, s shown) {
 	t.Helper()
 	path, _, _ := strings.Cut(r.target, "?")
 	p := functions.Route(path)
-	if p.CachePolicy != functions.Public {
+	if p.CachePolicy != functions.CachePublic {
 		return
 	}
 	most, ok := keptSeconds[p.Pattern]

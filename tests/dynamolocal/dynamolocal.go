@@ -48,7 +48,7 @@ func Start(t testing.TB) string {
 
 // Client returns a client of the server, or of a proxy, at endpoint.
 func Client(endpoint string, opts ...func(*dynamodb.Options)) *dynamodb.Client {
-	return dynamo.NewClient(aws.Config{}, append([]func(*dynamodb.Options){dynamo.WithLocal(endpoint)}, opts...)...)
+	return dynamo.NewClient(aws.Config{}, append([]func(*dynamodb.Options){dynamo.WithDynamoDBLocal(endpoint)}, opts...)...)
 }
 
 // Tables creates two tables that are deleted when the test ends.

@@ -81,17 +81,17 @@ func (h *keyedHost) start(ts *testscript.TestScript) {
 		Store: h.file, Vault: vault, AllowLoopback: true, URL: h.server.URL, Operator: h.keys, Stage: "story",
 		Log: log, Now: time.Now, Rand: rand.Reader,
 		// In a story every address is local.
-		Elsewhere: true,
+		AllowRemote: true,
 	}.Open()
 	ts.Check(err)
 	ts.Defer(server.Vacants.Close)
-	_, err = server.Vacants.Rebase(context.Background())
+	_, err = server.Vacants.UpdateCardURLs(context.Background())
 	ts.Check(err)
 	mux.Handle("/", serve.Handlers{Message: server.MessageHandler(), Registry: server.RegistryHandler(nil), Gate: server.GateHandler(nil)}.Public())
 	for _, path := range []string{"/v1/admin/vacants", "/v1/admin/vacants/", "/v1/admin/host", "/v1/admin/root", "/v1/admin/restored", "/v1/admin/gate", "/v1/admin/secrets", "/v1/admin/secrets/key", "/v1/admin/models", "/v1/admin/budgets"} {
 		mux.Handle(path, server.Admin())
 	}
-	export := admin.RequireKey(h.keys, export.Pages(export.Config{Source: h.file, Vault: vault, Now: time.Now, Log: log}))
+	export := admin.RequireKey(h.keys, export.PagesHandler(export.Config{Source: h.file, Vault: vault, Now: time.Now, Log: log}))
 	mux.Handle("/v1/admin/export", export)
 	mux.Handle("/v1/admin/export/", export)
 	ts.Setenv("URL", h.server.URL)

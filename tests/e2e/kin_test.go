@@ -22,7 +22,7 @@ func strangeSpawn(ctx context.Context, out io.Writer, parent *identity.Key, args
 		return err
 	}
 	r := composite.SpawnRequest{
-		ParentID: parent.ID(), Path: composite.BirthPath(*path), Name: *name, Capability: *capability, Substrate: *thinks,
+		ParentID: parent.ID(), BirthPath: composite.BirthPath(*path), Name: *name, Capability: *capability, Substrate: *thinks,
 		Nonce: fmt.Sprintf("%032x", *nonce), Time: time.Now().Add(-*ago),
 	}
 	if *with != "" {
@@ -31,7 +31,7 @@ func strangeSpawn(ctx context.Context, out io.Writer, parent *identity.Key, args
 			return err
 		}
 		id := other.ID()
-		r.SecondaryID = &id
+		r.SecondParentID = &id
 	}
 	if err := r.Sign(ctx, parent); err != nil {
 		return err

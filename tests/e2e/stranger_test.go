@@ -130,8 +130,8 @@ func strangeManifest(ctx context.Context, out io.Writer, parent *identity.Key, a
 		return err
 	}
 	m := composite.Manifest{
-		ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D2", ClosedByDefault: !open, Schema: composite.V2,
-		Reachability: composite.ParentOnly, Outbound: composite.NoExternal,
+		ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D2", ClosedByDefault: !open, SchemaVersion: composite.SchemaV2,
+		Reachability: composite.ParentOnly, OutboundPolicy: composite.NoExternal,
 	}
 	if err := errors.Join(m.SignParent(ctx, parent), m.SignChild(ctx, child)); err != nil {
 		return err

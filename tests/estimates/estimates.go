@@ -18,14 +18,14 @@ import (
 func StandardStage(t testing.TB, top string) cost.Shape {
 	t.Helper()
 	var templates [][]byte
-	for _, stack := range stage.Stacks() {
+	for _, stack := range stage.StackNames() {
 		b, err := os.ReadFile(filepath.Join(top, "infra", "testdata", stack+".json"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		templates = append(templates, b)
 	}
-	s, err := cost.ReadTemplates(templates...)
+	s, err := cost.ParseTemplates(templates...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func All() []Estimate {
 }
 
 // USD returns the cost of all uses on a stage. Only the cost of a page includes transfer out.
-func (e Estimate) USD(s cost.Shape, l cost.List) (float64, error) {
+func (e Estimate) USD(s cost.Shape, l cost.PriceList) (float64, error) {
 	price := func(item cost.Item, units float64) float64 { return units / l.Prices[item].Per * l.Prices[item].USD }
 	usd := price(cost.WriteUnits, e.WriteUnits) + price(cost.ReadUnits, e.ReadUnits) + price(cost.LambdaRequests, e.Requests) + price(cost.LogBytes, e.LogBytes/gib)
 	for name, ms := range e.Milliseconds {

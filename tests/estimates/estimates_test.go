@@ -40,9 +40,9 @@ func TestTheREADMEHasTheEstimates(t *testing.T) {
 		fmt.Fprintf(&table, "| %s %s | %s | %s | $%.2f |\n", uses, e.Feature, units(e.WriteUnits), units(e.ReadUnits), usd)
 	}
 	s.Dashboards = 0
-	fmt.Fprintf(&table, "| rows of a million calls, each month | | | $%.2f |\n", r.Kept.USD)
+	fmt.Fprintf(&table, "| rows of a million calls, each month | | | $%.2f |\n", r.RowStorage.USD)
 	fmt.Fprintf(&table, "| a month without calls | | | $%.2f, or $%.2f without the dashboard |\n", r.Month.USD, cost.Estimate(s, prices, 1e6).Month.USD)
-	fmt.Fprintf(&table, "| the metrics of a month in which every handler is used in every hour | | | $%.2f more |\n", r.EveryHour.USD)
+	fmt.Fprintf(&table, "| the metrics of a month in which every handler is used in every hour | | | $%.2f more |\n", r.MonthlyMetrics.USD)
 
 	const begin, end = "<!-- costs: go test ./tests/estimates -update -->\n", "<!-- end of costs -->"
 	before, rest, _ := strings.Cut(string(b), begin)

@@ -39,7 +39,7 @@ func TestAGPConsumesFewWriteUnits(t *testing.T) {
 	_, key, err := server.Billing.MakeKey(ctx, a.ID, billing.KeyOptions{Tier: billing.Pro})
 	must(t, err)
 	// As the checkpointer does.
-	keys := signingkey.New(signingkey.Config{Store: h.Store(h.Endpoint), Vault: h.Vault, Now: time.Now, Rand: rand.Reader, Identity: server.Vacants.Self})
+	keys := signingkey.New(signingkey.Config{Store: h.Store(h.Endpoint), Vault: h.Vault, Now: time.Now, Rand: rand.Reader, Identity: server.Vacants.HostSigner})
 	must(t, keys.RenewIfDue(ctx))
 	counter := &roundtrips.Counter{}
 	counted := h.money(h.Store(h.Endpoint, counter.Option), func() time.Time { return still })
@@ -78,7 +78,7 @@ func TestAGPConsumesFewWriteUnits(t *testing.T) {
 		}
 	}
 	// An accepted, a completed state and the call between, by the worker.
-	must(t, agents.Work(ctx, "booking#"+booked))
+	must(t, agents.HandleMessage(ctx, "booking#"+booked))
 	counter.Reset()
 	q := httptest.NewRequest("POST", "/a2a/v1", strings.NewReader(`{"from":"a","intent":"booking.confirm","payload":{"venue_slug":"booked"}}`))
 	q.Header.Set("Authorization", "Bearer "+key)
@@ -87,7 +87,7 @@ func TestAGPConsumesFewWriteUnits(t *testing.T) {
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, q)
 	confirm := counter.WriteUnits()
-	must(t, agents.Work(ctx, "booking#"+bookingID.FindStringSubmatch(w.Body.String())[1]))
+	must(t, agents.HandleMessage(ctx, "booking#"+bookingID.FindStringSubmatch(w.Body.String())[1]))
 	model := estimates.Booking
 	t.Logf("with its dispatch: %v write units, %v of the confirm, %v read units", counter.WriteUnits(), confirm, counter.ReadUnits())
 	if counter.WriteUnits() != model.WriteUnits || counter.ReadUnits() > model.ReadUnits {

@@ -31,7 +31,7 @@ func (h *fixture) composed(children int) *fixture {
 	}
 	p, err := plan.Parse([]byte(`{"version":1,"parallel":true,"aggregate":{"how":"first"},"delegate":[` + strings.Join(delegate, ",") + `]}`))
 	must(h.t, err)
-	_, _, err = v.SetPlan(h.t.Context(), vacants.Operator(), parent.ID, p)
+	_, _, err = v.SetPlan(h.t.Context(), vacants.OperatorAsker(), parent.ID, p)
 	must(h.t, err)
 	return &fixture{Host: h.Host, t: h.t, vacant: parent.ID, caller: caller.New(h.t, parent.ID), asked: h.asked}
 }
@@ -39,7 +39,7 @@ func (h *fixture) composed(children int) *fixture {
 // whole requires verify to find nothing.
 func (h *fixture) whole() {
 	h.t.Helper()
-	_, err := fsck.Run(h.t.Context(), fsck.Config{Source: h.Store(h.Endpoint), Vault: h.Vault, Now: time.Now, Found: func(f fsck.Finding) error {
+	_, err := fsck.Run(h.t.Context(), fsck.Config{Source: h.Store(h.Endpoint), Vault: h.Vault, Now: time.Now, ReportFinding: func(f fsck.Finding) error {
 		h.t.Errorf("verify finds: %s", f)
 		return nil
 	}})

@@ -52,7 +52,7 @@ func delegateAll(t *testing.T, server *serve.Server, from, to identity.ID, says 
 	for _, text := range says {
 		e.Payload = envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}
 		e.Seq, e.Time = e.Seq+1, time.Now().UTC().Truncate(time.Microsecond)
-		must(t, server.Vacants.Sign(t.Context(), from, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
+		must(t, server.Vacants.WithSigner(t.Context(), from, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
 		if out := server.Calls.Send(t.Context(), identity.ID{}, &e); out.Problem != nil {
 			t.Fatal(out.Problem)
 		}
@@ -139,7 +139,7 @@ func TestEvidenceCapacityIsBounded(t *testing.T) {
 	if most := float64(collusionevidence.MaxUnits + maxDocumentReads); units > most {
 		t.Errorf("evidence takes %v read units, want at most %v", units, most)
 	}
-	if why := e.Pairs[1].Other.Why[gate.Style]; !strings.Contains(why, "too large to read") {
+	if why := e.Pairs[1].Other.MissingReasons[gate.Style]; !strings.Contains(why, "too large to read") {
 		t.Errorf("the style of a sibling is missing since %q, want it too large", why)
 	}
 }

@@ -169,7 +169,7 @@ func (h *fixture) again(e *envelope.Envelope, first caller.Answer) string {
 	case a.Status == 200:
 		fate = "200"
 	case a.State == string(call.Pending):
-		due := func() time.Time { return time.Now().Add(call.DefaultWork + call.Grace + time.Second) }
+		due := func() time.Time { return time.Now().Add(call.DefaultCallTimeout + call.GracePeriod + time.Second) }
 		a = h.post(h.handler(direct, due), caller.SendPath, e)
 		fate += ", " + a.State
 	}

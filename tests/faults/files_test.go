@@ -55,12 +55,12 @@ func TestAFileWriteConsumesFewWriteUnits(t *testing.T) {
 	s := h.Store(h.Endpoint, counter.Option)
 	w := workspace.New(workspace.Config{
 		Store: store.Updater{Store: s, Rand: rand.Reader}, Blobs: func() (blob.Blobs, error) { return blobs, nil }, Vault: h.Vault, Now: time.Now,
-		MayWrite: func(context.Context, string) error { return nil },
+		CheckWritable: func(context.Context, string) error { return nil },
 	})
-	ref := workspace.Ref{Owner: "acme", Name: workspace.Main}
+	ref := workspace.Ref{Owner: "acme", Name: workspace.MainName}
 	lock := store.Key{Partition: "lock", Sort: "1"}
 	must(t, s.Commit(ctx, store.Put{Key: lock, WriteID: store.WriteID{1}, Number: 7}))
-	_, err = w.Write(ctx, ref, workspace.Write{Path: "docs/first.md"})
+	_, err = w.Write(ctx, ref, workspace.Change{Path: "docs/first.md"})
 	must(t, err)
 	model := estimates.File
 	for _, tt := range []struct {
@@ -72,10 +72,10 @@ func TestAFileWriteConsumesFewWriteUnits(t *testing.T) {
 	} {
 		counter.Reset()
 		blobs.puts, blobs.others = 0, 0
-		q := workspace.Write{Path: tt.path, Data: make([]byte, 4000), Task: "0123456789abcdef0123456789abcdef"}
+		q := workspace.Change{Path: tt.path, Data: make([]byte, 4000), Task: "0123456789abcdef0123456789abcdef"}
 		if tt.locked {
-			q.Also = func(_ context.Context, tx *store.Tx) error {
-				tx.Add(store.Add{Key: lock, Min: 7, Max: 7})
+			q.AddWrites = func(_ context.Context, tx *store.Tx) error {
+				tx.AddWrites(store.Add{Key: lock, Min: 7, Max: 7})
 				return nil
 			}
 		}
@@ -100,7 +100,7 @@ func TestALockAndALogConsumeFewWriteUnits(t *testing.T) {
 	// The clock stands still, so no turn takes a second.
 	server, err := serve.Config{
 		Store: h.Store(h.Endpoint, counter.Option), Blobs: func() (blob.Blobs, error) { return dir, nil }, Vault: h.Vault, Substrates: mock.Kinds(), URL: awshost.URL,
-		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }, Rand: rand.Reader, Elsewhere: true, Charges: true,
+		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }, Rand: rand.Reader, AllowRemote: true, HasAccounts: true,
 	}.Open()
 	must(t, err)
 	agents := server.OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}, Turns: 64})
@@ -121,7 +121,7 @@ func TestALockAndALogConsumeFewWriteUnits(t *testing.T) {
 		must(t, err)
 		dispatch = counter.WriteUnits()
 		counter.Reset()
-		must(t, agents.Tasks.Work(ctx, (*queue)[len(*queue)-1]))
+		must(t, agents.Tasks.RunQueued(ctx, (*queue)[len(*queue)-1]))
 		turn = counter.WriteUnits()
 		t.Logf("%s: %v write units of the dispatch, %v of the turn, %v", agent, dispatch, turn, counter.Operations())
 		got, err := agents.Team.Status(ctx, team.Caller{}, started.TaskID, 0)

@@ -65,8 +65,8 @@ func (f *family) child(tb testing.TB, parent identity.ID, substrate string) iden
 func (f *family) sign(tb testing.TB, r *composite.GraduationRequest) {
 	tb.Helper()
 	v := f.server.Vacants
-	must(tb, v.Sign(tb.Context(), r.ParentID, func(s identity.Signer) error { return r.SignParent(tb.Context(), s) }))
-	must(tb, v.Sign(tb.Context(), r.ChildID, func(s identity.Signer) error { return r.SignChild(tb.Context(), s) }))
+	must(tb, v.WithSigner(tb.Context(), r.ParentID, func(s identity.Signer) error { return r.SignParent(tb.Context(), s) }))
+	must(tb, v.WithSigner(tb.Context(), r.ChildID, func(s identity.Signer) error { return r.SignChild(tb.Context(), s) }))
 }
 
 func (f *family) request(tb testing.TB, parent, child identity.ID) graduation.Submission {
@@ -153,7 +153,7 @@ func (f *family) wantWhole(tb testing.TB, s store.Store, parent identity.ID, wan
 	open := 0
 	for cursor, more := "", true; more; more = cursor != "" {
 		var page []vacants.Record
-		page, cursor, err = f.server.Vacants.Children(tb.Context(), vacants.Operator(), parent, cursor, vacants.MaxPage)
+		page, cursor, err = f.server.Vacants.Children(tb.Context(), vacants.OperatorAsker(), parent, cursor, vacants.MaxPage)
 		must(tb, err)
 		for _, r := range page {
 			m, _, err := f.server.Vacants.Manifest(tb.Context(), r.ID)
@@ -169,8 +169,8 @@ func (f *family) wantWhole(tb testing.TB, s store.Store, parent identity.ID, wan
 			}
 		}
 	}
-	if open != want || len(w.Taken) != want {
-		tb.Errorf("%d children have graduated and %d slots are taken, want %d", open, len(w.Taken), want)
+	if open != want || len(w.SlotTimes) != want {
+		tb.Errorf("%d children have graduated and %d slots are taken, want %d", open, len(w.SlotTimes), want)
 	}
 }
 
@@ -224,7 +224,7 @@ func TestFaultInOneRequestOfAGraduation(t *testing.T) {
 	clean := h.Store(h.Endpoint)
 	f := &family{server: h.Open(t, clean, time.Now, nil)}
 	p := gate.DefaultPolicy()
-	p.Limit = gate.MaxLimit
+	p.DailyLimit = gate.MaxDailyLimit
 	must(t, f.server.Gate.SetPolicy(t.Context(), "", p))
 	parent := f.vacant(t)
 	counter := &roundtrips.Counter{}

@@ -54,7 +54,7 @@ func (h *fixture) priced(name, substrate string, p price.Price, shards int, most
 	_, err = server.Vacants.SetPrice(ctx, r.ID, p)
 	must(h.t, err)
 	c := &priced{fixture: &fixture{Host: h.Host, t: h.t, vacant: r.ID, caller: caller.New(h.t, r.ID), asked: map[string]int{}}}
-	if p.Free > 0 {
+	if p.FreePerSigner > 0 {
 		return c
 	}
 	c.account, err = server.Billing.OpenAccount(ctx, name, shards)
@@ -62,12 +62,12 @@ func (h *fixture) priced(name, substrate string, p price.Price, shards int, most
 	_, _, err = server.Billing.Credit(ctx, c.account.ID, credit, "first", "")
 	must(h.t, err)
 	if most > 0 {
-		_, err = server.Billing.SetCap(ctx, c.account.ID, most)
+		_, err = server.Billing.SetDailyCap(ctx, c.account.ID, most)
 		must(h.t, err)
 	}
 	self, err := server.Vacants.HostID(ctx)
 	must(h.t, err)
-	one := claim.PaymentClaim{Host: self, Account: c.account.ID, Cap: int64(most)}
+	one := claim.PaymentClaim{Host: self, Account: c.account.ID, DailyCap: int64(most)}
 	must(h.t, one.Sign(ctx, c.caller.Key, time.Now()))
 	_, err = server.Billing.Link(ctx, c.account.ID, one.String())
 	must(h.t, err)
@@ -117,9 +117,9 @@ func TestPricedCallsConsumeFewWriteUnits(t *testing.T) {
 		units           float64
 	}{
 		{"flat", "counting", price.Price{Flat: 2000}, 0, 200, estimates.PricedCall.WriteUnits},
-		{"by tokens", "counting", price.Price{Flat: 5, In: money.Dollar, MaxCharge: 2000}, 0, 200, 11},
+		{"by tokens", "counting", price.Price{Flat: 5, InputPrice: money.Dollar, MaxCharge: 2000}, 0, 200, 11},
 		{"a void", "failing", price.Price{Flat: 2000}, 0, 500, 11},
-		{"a free call", "counting", price.Price{Flat: 2000, Free: 5, FreeAddress: 5, FreeAll: 80}, 0, 200, 9},
+		{"a free call", "counting", price.Price{Flat: 2000, FreePerSigner: 5, FreePerAddress: 5, FreeTotal: 80}, 0, 200, 9},
 		{"under two caps", "counting", price.Price{Flat: 2000}, 100_000, 200, 12},
 		{"that is free", "counting", price.Price{}, 0, 200, 2},
 	} {

@@ -38,11 +38,11 @@ func TestAPublishOfOneKilobyteIsOneTransactionOfTwelveUnits(t *testing.T) {
 	r, k := registrytest.Open(s, clock), registrytest.Key(1)
 	here, elsewhere := registrytest.HostURL+k.ID().String(), "https://away.example/v/"+k.ID().String() // of one length
 	kilobyte := func(c string) string {
-		size := len(registrytest.Publication(t, k, registrytest.Draft{Text: "x", Endpoint: here}).Card)
+		size := len(registrytest.NewPublication(t, k, registrytest.Draft{Text: "x", Endpoint: here}).Card)
 		return strings.Repeat(c, 1024-size+1)
 	}
 	// The first of a host makes the count of venues.
-	if _, err := r.Publish(t.Context(), registrytest.Publication(t, registrytest.Key(2), registrytest.Draft{})); err != nil {
+	if _, err := r.Publish(t.Context(), registrytest.NewPublication(t, registrytest.Key(2), registrytest.Draft{})); err != nil {
 		t.Fatal(err)
 	}
 	before := 0
@@ -63,7 +63,7 @@ func TestAPublishOfOneKilobyteIsOneTransactionOfTwelveUnits(t *testing.T) {
 	} {
 		step.d.Seq = int64(i + 1)
 		step.d.Key = event.ReplacesKeyAt(card, step.d.Seq)
-		p := registrytest.Publication(t, k, step.d)
+		p := registrytest.NewPublication(t, k, step.d)
 		if len(p.Card) != 1024 {
 			t.Fatalf("the card has %d bytes, want 1024", len(p.Card))
 		}

@@ -40,7 +40,7 @@ func TestAReviewConsumesFewUnits(t *testing.T) {
 			}
 			c.Accepted(e)
 			rec := review.Record{Members: review.Members{
-				Target: r.ID, Ratings: review.Ratings{"factual": 1, "logical": 1, "relevance": 1, "honesty": 1}, Substrate: "default", Call: e.Hash(),
+				Target: r.ID, Ratings: review.Ratings{"factual": 1, "logical": 1, "relevance": 1, "honesty": 1}, Substrate: "default", CallHash: e.Hash(),
 				Claim: fmt.Sprintf("claim %d", n), IssuedAt: canon.FormatTime(time.Now()),
 			}}
 			must(t, rec.Sign(ctx, c.Key))

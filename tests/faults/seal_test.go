@@ -38,8 +38,8 @@ func TestFaultInOneRequestOfASeal(t *testing.T) {
 	server := h.Open(t, clean, time.Now, h.kinds())
 	now := time.Now()
 	logOver := func(s store.Store) *translog.Log {
-		l, err := translog.OfRegistry(translog.Config{
-			Store: s, Identity: server.Vacants.Self, Now: func() time.Time { return now }, Rand: rand.Reader,
+		l, err := translog.NewForRegistry(translog.Config{
+			Store: s, Identity: server.Vacants.HostSigner, Now: func() time.Time { return now }, Rand: rand.Reader,
 			Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 		}, nil)
 		if err != nil {
@@ -87,7 +87,7 @@ func TestFaultInOneRequestOfASeal(t *testing.T) {
 	if sealed, err := translog.CheckRegistry(t.Context(), clean, func(f translog.Mismatch) { t.Errorf("fault: %+v", f) }); err != nil || sealed != events {
 		t.Errorf("CheckRegistry() = %d, %v, want %d", sealed, err, events)
 	}
-	if s, err := l.Seal(t.Context()); err != nil || s.Epochs != events {
-		t.Errorf("Seal() = %d epochs, %v, want one for each of %d events", s.Epochs, err, events)
+	if s, err := l.Seal(t.Context()); err != nil || s.EpochCount != events {
+		t.Errorf("Seal() = %d epochs, %v, want one for each of %d events", s.EpochCount, err, events)
 	}
 }

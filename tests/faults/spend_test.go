@@ -24,7 +24,7 @@ import (
 // payerOver is a host over a store that pays for models.
 func (h *fixture) payerOver(s store.Store) *serve.Server {
 	server := h.Open(h.t, s, time.Now, substrate.Kinds{substrate.KindMock: mock.Kinds()[substrate.KindMock]})
-	server.Vacants.Resources.Spend, server.Vacants.Resources.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, time.Now, money.Dollar), models.NewTables(s, time.Now, rand.Reader)
+	server.Vacants.Resources.Budgets, server.Vacants.Resources.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, time.Now, money.Dollar), models.NewTables(s, time.Now, rand.Reader)
 	return server
 }
 
@@ -34,7 +34,7 @@ func (h *fixture) paid(name string, turns int) *fixture {
 	h.t.Helper()
 	const turn = "usage: 10 10\n---\n"
 	agent := &definition.Agent{
-		Provider: substrate.KindMock, Price: &models.Price{In: money.Dollar, Out: money.Dollar, Cached: money.Dollar},
+		Provider: substrate.KindMock, Price: &models.Price{InputPrice: money.Dollar, OutputPrice: money.Dollar, CachedPrice: money.Dollar},
 		System: "```mock\n" + strings.Repeat("call: nothing {}\n"+turn, turns-1) + "text: yes\n" + strings.TrimSuffix(turn, "---\n") + "```",
 	}
 	r, err := h.payerOver(h.Store(h.Endpoint)).Vacants.Create(h.t.Context(), vacants.CreateSpec{Name: name, Capability: "answers", Agent: agent})

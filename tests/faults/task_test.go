@@ -30,7 +30,7 @@ func (h *fixture) a2a(s store.Store) http.Handler {
 
 // web returns the public handler of a process that serves only protocols.
 func web(a *serve.A2A) http.Handler {
-	return serve.Handlers{Agents: a.Plain, Protocols: handlers.Open(a)}.Public()
+	return serve.Handlers{Plain: a.Plain, Protocols: handlers.NewProtocols(a)}.Public()
 }
 
 // plain sends a message without a key and returns the answer's body.
@@ -104,7 +104,7 @@ func TestATaskInTheBackgroundConsumesWhatTheEstimateSays(t *testing.T) {
 	if out.Code != http.StatusOK || len(*queue) != 1 {
 		t.Fatalf("%d %s, queued %v", out.Code, out.Body, *queue)
 	}
-	if err := agents.Tasks.Work(t.Context(), (*queue)[0]); err != nil {
+	if err := agents.Tasks.RunQueued(t.Context(), (*queue)[0]); err != nil {
 		t.Fatal(err)
 	}
 	model := estimates.BackgroundTask
@@ -121,11 +121,11 @@ func TestASlowCallConsumesWhatTheEstimateSays(t *testing.T) {
 	counter, queue := &roundtrips.Counter{}, &messages{}
 	here := h.Open(h.t, h.Store(h.Endpoint, counter.Option), time.Now, h.kinds())
 	work := 5 * time.Minute
-	if _, err := here.Vacants.Update(t.Context(), h.vacant, vacants.Changes{Work: &work}); err != nil {
+	if _, err := here.Vacants.Update(t.Context(), h.vacant, vacants.Changes{CallTimeout: &work}); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Second) // the record is cached for a second
-	here.HandOff(queue)
+	here.QueueSlowTurns(queue)
 	from := caller.New(t, h.vacant)
 	body := caller.Body(from.Call("hi", time.Now()))
 	send := func(want string) {
@@ -141,7 +141,7 @@ func TestASlowCallConsumesWhatTheEstimateSays(t *testing.T) {
 	counter.Reset()
 	send("pending")
 	worker := h.Open(h.t, h.Store(h.Endpoint, counter.Option), time.Now, h.kinds()).OpenQueuedA2A(serve.Queues{Tasks: queue, Notices: &messages{}, Turns: 64})
-	if err := worker.Tasks.Work(t.Context(), (*queue)[0]); err != nil {
+	if err := worker.Tasks.RunQueued(t.Context(), (*queue)[0]); err != nil {
 		t.Fatal(err)
 	}
 	if w, r := counter.WriteUnits(), counter.ReadUnits(); w != estimates.SlowWrites || r > estimates.SlowReads || r < estimates.SlowReads/2. {
@@ -170,7 +170,7 @@ func TestATurnWithoutRoomConsumesWhatTheWorstDaySays(t *testing.T) {
 		return r
 	}
 	h.plain(web(agents), "SendMessage", "makes the secret of guests")
-	room := store.Put{Key: task.RunningDocs.Key("vacant "+h.vacant.String(), now.UTC().Format(time.DateOnly)), WriteID: store.WriteID{1}, Number: 1}
+	room := store.Put{Key: task.RunningCountDocs.Key("vacant "+h.vacant.String(), now.UTC().Format(time.DateOnly)), WriteID: store.WriteID{1}, Number: 1}
 	if err := h.Store(h.Endpoint).Commit(t.Context(), room); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestATurnWithoutRoomConsumesWhatTheWorstDaySays(t *testing.T) {
 	web(agents).ServeHTTP(httptest.NewRecorder(), in())
 	received := 0
 	for ; received < 2*waits.MaxFullRetries; received++ {
-		err := agents.Tasks.Work(t.Context(), (*queue)[0])
+		err := agents.Tasks.RunQueued(t.Context(), (*queue)[0])
 		if err == nil {
 			break
 		}
@@ -188,7 +188,7 @@ func TestATurnWithoutRoomConsumesWhatTheWorstDaySays(t *testing.T) {
 		now = now.Add(waits.FullRetryDelay)
 	}
 	const rows = 4 // both rows, each in a transaction
-	if w := counter.WriteUnits() - rows; w != cost.DocsOfTurn || received != waits.MaxFullRetries {
-		t.Errorf("a turn without room writes %v units and comes again %d times, want %d and %d", w, received, cost.DocsOfTurn, waits.MaxFullRetries)
+	if w := counter.WriteUnits() - rows; w != cost.DocsUnitsPerTurn || received != waits.MaxFullRetries {
+		t.Errorf("a turn without room writes %v units and comes again %d times, want %d and %d", w, received, cost.DocsUnitsPerTurn, waits.MaxFullRetries)
 	}
 }

@@ -63,7 +63,7 @@ func TestAWorkerOfAnotherProcessConsumesFewUnits(t *testing.T) {
 	must(t, err)
 	ended := make(chan string, 1)
 	go func() {
-		answer, err := substrate.ReadAnswer(remote.Infer(ctx, substrate.Ask(r.ID, r.ID, "dig")))
+		answer, err := substrate.ReadAnswer(remote.Infer(ctx, substrate.NewTextRequest(r.ID, r.ID, "dig")))
 		if err != nil {
 			answer.Text = err.Error()
 		}

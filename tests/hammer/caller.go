@@ -128,7 +128,7 @@ func (c *caller) judge(status int, answer []byte, took time.Duration, err error)
 		return false
 	case a.state == "unanswered":
 		c.failed(a.word(status), a.detail)
-		c.request = c.request.After(&c.env, c.hash)
+		c.request = c.request.WithEnvelope(&c.env, c.hash)
 		return false
 	case a.state == "pending":
 		return true
@@ -158,8 +158,8 @@ func (c *caller) reply(e *envelope.Envelope, err error, took time.Duration) {
 		c.giveUpPair()
 		return
 	}
-	c.request = c.request.After(&c.env, c.hash)
-	c.response = c.response.After(e, hash)
+	c.request = c.request.WithEnvelope(&c.env, c.hash)
+	c.response = c.response.WithEnvelope(e, hash)
 	c.answered(c.n, took)
 }
 

@@ -40,7 +40,7 @@ func In(t *testing.T, files fs.FS, name, proof string, commands ...[]string) str
 		t.Fatal(err)
 	}
 	var missing string
-	install := cache.Install{Name: "peers-" + name, Version: fmt.Sprintf("%x", sum.Sum(nil)[:6]), Proof: proof, Build: func(folder string) error {
+	install := cache.Install{Name: "peers-" + name, Version: fmt.Sprintf("%x", sum.Sum(nil)[:6]), MarkerFile: proof, Build: func(folder string) error {
 		if err := os.CopyFS(folder, all); err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func In(t *testing.T, files fs.FS, name, proof string, commands ...[]string) str
 		}
 		return nil
 	}}
-	folder, err := install.In(t.Context(), dir)
+	folder, err := install.EnsureIn(t.Context(), dir)
 	if missing != "" {
 		t.Skipf("packages of %s cannot be installed here: %s", name, missing)
 	}

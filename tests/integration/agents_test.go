@@ -123,13 +123,13 @@ func (s *deployed) askedByOthers(t *testing.T) {
 func (s *deployed) askedByTokens(t *testing.T) {
 	t.Helper()
 	api := s.admin(t)
-	if _, err := account.OpenAccount.Call(t.Context(), api, op.Of(account.Opening{Tenant: "logins"})); err != nil {
+	if _, err := account.OpenAccount.Call(t.Context(), api, op.NewBody(account.Opening{Tenant: "logins"})); err != nil {
 		t.Fatal(err)
 	}
 	for n, at := range []string{s.URL + "/v/" + s.vacant(t).String() + "/text", strings.TrimSuffix(s.GatewayURL, "/") + "/v1/account"} {
 		// Each function asks another issuer, because an issuer is asked once in half a minute.
 		issuer := fmt.Sprintf("https://login%d.invalid", n)
-		if _, err := account.AddIssuer.Call(t.Context(), api, op.Of(account.NewIssuer{Tenant: "logins", Issuer: issuer, IssuerOptions: billing.IssuerOptions{Cap: 1, DailyLimit: 1, AllowAll: true}})); err != nil {
+		if _, err := account.AddIssuer.Call(t.Context(), api, op.NewBody(account.NewIssuer{Tenant: "logins", Issuer: issuer, IssuerOptions: billing.IssuerOptions{SubjectDailyCap: 1, TotalDailyCap: 1, AllowAll: true}})); err != nil {
 			t.Fatal(err)
 		}
 		token, err := tokenstest.Sign("ES256", "ES256", map[string]any{"iss": issuer, "sub": "ann", "aud": at, "exp": time.Now().Add(time.Hour).Unix()}, nil)
@@ -291,7 +291,7 @@ func (q queue) receive(ctx context.Context, t *testing.T, to *sqs.Queue, handle 
 			}
 			running.Go(func() {
 				own := context.WithoutCancel(ctx)
-				done, _ := to.Handle(own, sqs.Message{Body: *m.Body, Receipt: *m.ReceiptHandle, First: time.UnixMilli(first), Count: count}, handle)
+				done, _ := to.Handle(own, sqs.Message{Body: *m.Body, ReceiptHandle: *m.ReceiptHandle, FirstDelivery: time.UnixMilli(first), DeliveryCount: count}, handle)
 				if done {
 					if _, err := q.client.DeleteMessage(own, &awssqs.DeleteMessageInput{QueueUrl: &q.url, ReceiptHandle: m.ReceiptHandle}); err != nil {
 						t.Error(err)
@@ -308,7 +308,7 @@ func TestAQueueAtSQSKeepsTheContract(t *testing.T) {
 	client, n := awssqs.NewFromConfig(operator(s)), 0
 	alone := func(t *testing.T, test func(*testing.T)) { t.Parallel(); test(t) }
 	var mu sync.Mutex
-	queuetest.Contract(t, alone, func(t *testing.T) queuetest.Subject {
+	queuetest.RunContract(t, alone, func(t *testing.T) queuetest.Subject {
 		mu.Lock()
 		n++
 		name := fmt.Sprint("contract-", n)
@@ -323,8 +323,8 @@ func TestAQueueAtSQSKeepsTheContract(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		own := sqs.New(sqs.Config{Client: sqs.NewClient(operator(s)), URL: q.url, Log: slog.New(slog.DiscardHandler), Now: time.Now, Patience: patience})
-		return queuetest.Subject{Queue: own, Patience: patience, Late: 10 * patience, Run: func(ctx context.Context, handle func(context.Context, string) error) {
+		own := sqs.New(sqs.Config{Client: sqs.NewClient(operator(s)), URL: q.url, Log: slog.New(slog.DiscardHandler), Now: time.Now, RetryTime: patience})
+		return queuetest.Subject{Queue: own, RetryTime: patience, MaxDelay: 10 * patience, Run: func(ctx context.Context, handle func(context.Context, string) error) {
 			q.receive(ctx, t, own, handle)
 		}}
 	})
@@ -345,7 +345,7 @@ func TestStockClientsAreAnsweredByTheStage(t *testing.T) {
 	for name, script := range map[string]string{"slow": "text: wait\nwait: 500ms\ntext: \" done\"", "slower": "text: wait\nwait: 20s", "failing": "fail: busy"} {
 		s.agent(t, name, "", object{"provider": "mock", "system": "```mock\n" + script + "\n```"})
 	}
-	if _, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.VacantRequest{Vacant: "echo"}); err != nil {
+	if _, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.VacantRef{Vacant: "echo"}); err != nil {
 		s.named(t, "echo")
 	}
 	// Cards name the URL at which the clients reach the host. Only agent reads it there.
@@ -355,7 +355,7 @@ func TestStockClientsAreAnsweredByTheStage(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := docs.Commit(context.Background(), store.Delete{Key: vacants.URLKey(), If: 1}); err != nil {
+		if err := docs.Commit(context.Background(), store.Delete{Key: vacants.URLKey(), IfVersion: 1}); err != nil {
 			t.Error(err)
 		}
 	})

@@ -29,12 +29,12 @@ func TestAFrozenFunctionForgetsWhatIsOld(t *testing.T) {
 	if frozen == 0 {
 		t.Errorf("no process of the function is stopped, of %+v", all)
 	}
-	if _, err := admin.PauseVacant.Call(t.Context(), s.admin(t), admin.VacantRequest{Vacant: p.To.String()}); err != nil {
+	if _, err := admin.PauseVacant.Call(t.Context(), s.admin(t), admin.VacantRef{Vacant: p.To.String()}); err != nil {
 		t.Fatal(err)
 	}
 	s.forget()
 	p.refused("a call after the freeze", p.send(p.Call("is it awake", time.Now())), 423, "not_accepting")
-	if _, err := admin.ResumeVacant.Call(t.Context(), s.admin(t), admin.VacantRequest{Vacant: p.To.String()}); err != nil {
+	if _, err := admin.ResumeVacant.Call(t.Context(), s.admin(t), admin.VacantRef{Vacant: p.To.String()}); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(5 * time.Second) // longer than some keep idle connections

@@ -143,7 +143,7 @@ func (s *deployed) sealed(t *testing.T, text string) {
 		}
 		for _, o := range page.Contents {
 			key := awssdk.ToString(o.Key)
-			if strings.HasPrefix(key, workspace.Prefix) {
+			if strings.HasPrefix(key, workspace.BlobPrefix) {
 				files++
 			}
 			got, err := client.GetObject(t.Context(), &s3.GetObjectInput{Bucket: name, Key: o.Key})
@@ -158,7 +158,7 @@ func (s *deployed) sealed(t *testing.T, text string) {
 		}
 	}
 	if files < 2 {
-		t.Errorf("%d objects below %s, want one of each file", files, workspace.Prefix)
+		t.Errorf("%d objects below %s, want one of each file", files, workspace.BlobPrefix)
 	}
 }
 
@@ -176,9 +176,9 @@ func TestOnlyFewRolesMayUseTheObjectsOfFiles(t *testing.T) {
 	}
 	arn := "arn:aws:s3:::" + s.outputs(t, "data")["Blobs"]
 	object := func(action string) policy.Request {
-		return policy.Request{Action: action, Resource: arn + "/" + workspace.Prefix + "0123/4567"}
+		return policy.Request{Action: action, Resource: arn + "/" + workspace.BlobPrefix + "0123/4567"}
 	}
-	names := policy.Request{Action: "s3:ListBucket", Resource: arn, Context: map[string][]string{"s3:prefix": {workspace.Prefix}}}
+	names := policy.Request{Action: "s3:ListBucket", Resource: arn, Context: map[string][]string{"s3:prefix": {workspace.BlobPrefix}}}
 	writes := []string{"s3:GetObject", "s3:PutObject", "s3:ListBucket"}
 	may := map[string][]string{
 		functions.Agent.Name: writes, functions.Admin.Name: writes, functions.Worker.Name: writes,

@@ -39,7 +39,7 @@ func named(prefix string) string {
 // from theirs, or it would be taken for one of them.
 func (s *deployed) composite(t *testing.T) identity.ID {
 	t.Helper()
-	v, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.Of(admin.Creation{Name: named("p"), Capability: "asks its children", Substrate: "composite"}))
+	v, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.NewBody(admin.Creation{Name: named("p"), Capability: "asks its children", Substrate: "composite"}))
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}
@@ -50,7 +50,7 @@ func (s *deployed) composite(t *testing.T) identity.ID {
 func (s *deployed) children(t *testing.T, parent identity.ID, n int) (ids []identity.ID) {
 	t.Helper()
 	for range n {
-		c, err := admin.SpawnChild.Call(t.Context(), s.admin(t), admin.ForVacant(parent.String(), admin.Spawning{
+		c, err := admin.SpawnChild.Call(t.Context(), s.admin(t), admin.NewVacantRequest(parent.String(), admin.Spawning{
 			Path: "D2", Name: named("c"), Capability: "echoes", Substrate: "echo"}))
 		if err != nil {
 			t.Fatalf("spawn: %v", err)
@@ -63,7 +63,7 @@ func (s *deployed) children(t *testing.T, parent identity.ID, n int) (ids []iden
 // twins are a vacant and its closed child, both with the echo substrate.
 func (s *deployed) twins(t *testing.T) (parent, child identity.ID) {
 	t.Helper()
-	v, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.Of(admin.Creation{Name: named("p"), Capability: "echoes", Substrate: "echo"}))
+	v, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.NewBody(admin.Creation{Name: named("p"), Capability: "echoes", Substrate: "echo"}))
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}
@@ -74,7 +74,7 @@ func (s *deployed) twins(t *testing.T) (parent, child identity.ID) {
 func (s *deployed) consent(t *testing.T, r *composite.GraduationRequest) {
 	t.Helper()
 	for id, signature := range map[identity.ID]*[]byte{r.ParentID: &r.SignatureParent, r.ChildID: &r.SignatureChild} {
-		signed, err := admin.SignGraduation.Call(t.Context(), s.admin(t), admin.ForVacant(id.String(), admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))
+		signed, err := admin.SignGraduation.Call(t.Context(), s.admin(t), admin.NewVacantRequest(id.String(), admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))
 		if err != nil {
 			t.Fatalf("signing a graduation: %v", err)
 		}
@@ -112,8 +112,8 @@ func (s *deployed) begin(t *testing.T, sub graduation.Submission) (view graduati
 func refusal(status int, body []byte) error {
 	var told struct{ Detail, Code string }
 	if json.Unmarshal(body, &told) == nil {
-		for _, kind := range []problem.Kind{problem.Consent, problem.NotFound, problem.TooMany, problem.Conflict} {
-			if kind.String() == told.Code && kind.Row().Status == status {
+		for _, kind := range []problem.Kind{problem.ConsentRequired, problem.NotFound, problem.TooManyRequests, problem.Conflict} {
+			if kind.String() == told.Code && kind.Forms().HTTPStatus == status {
 				return problem.New(kind, "%s", told.Detail)
 			}
 		}
@@ -130,13 +130,13 @@ func (s *deployed) decided(t *testing.T, view graduation.View) (graduation.View,
 	var got graduation.View
 	await.Until(t, "graduation "+view.ID+" is decided", func() bool {
 		var err error
-		if got, err = admin.GetGraduation.Call(t.Context(), api, admin.Attempt{VacantRequest: admin.VacantRequest{Vacant: view.Child.String()}, Position: view.Position}); err != nil {
+		if got, err = admin.GetGraduation.Call(t.Context(), api, admin.AttemptRef{VacantRef: admin.VacantRef{Vacant: view.Child.String()}, Position: view.Position}); err != nil {
 			t.Fatal(err)
 		}
-		if got.State == graduation.Open && !slices.Contains(shown, got.Step) && got.Step != "" {
+		if got.Phase == graduation.Open && !slices.Contains(shown, got.Step) && got.Step != "" {
 			shown = append(shown, got.Step)
 		}
-		return got.State != graduation.Open
+		return got.Phase != graduation.Open
 	})
 	return got, shown
 }
@@ -153,7 +153,7 @@ type history struct {
 func (s *deployed) run(t *testing.T, view *graduation.View) (h history) {
 	t.Helper()
 	client := sfn.NewFromConfig(operator(s.aws))
-	name := view.Request.String()[:32] + view.ID[len(view.Child.String()):]
+	name := view.RequestHash.String()[:32] + view.ID[len(view.Child.String()):]
 	arn := "arn:aws:states:" + s.Region + ":" + s.Account + ":execution:" + s.function("gate") + ":" + name
 	await.Until(t, "execution "+name+" has ended", func() bool {
 		got, err := client.DescribeExecution(t.Context(), &sfn.DescribeExecutionInput{ExecutionArn: &arn})
@@ -187,7 +187,7 @@ func wanted(view *graduation.View) (h history) {
 	h.Status = types.ExecutionStatusSucceeded
 	for _, step := range gate.Steps() {
 		h.Entered = append(h.Entered, string(step.Name))
-		if step.Name == view.Step && view.State == graduation.Refused {
+		if step.Name == view.Step && view.Phase == graduation.Refused {
 			h.Entered = append(h.Entered, "record refusal", "refused")
 			h.Failed = []string{view.Refusal.Error}
 			h.Transitions = len(h.Entered) + 1
@@ -209,13 +209,13 @@ func (s *deployed) gateFixture(t *testing.T) gatetest.Fixture {
 		Vacant: s.composite, Children: s.children, Twins: s.twins, Sign: s.consent,
 		Revoke: func(t *testing.T, id identity.ID) {
 			t.Helper()
-			if _, err := admin.RevokeVacant.Call(t.Context(), s.admin(t), admin.ForVacant(id.String(), admin.Revocation{Reason: "gone"})); err != nil {
+			if _, err := admin.RevokeVacant.Call(t.Context(), s.admin(t), admin.NewVacantRequest(id.String(), admin.Revocation{Reason: "gone"})); err != nil {
 				t.Fatalf("revoke: %v", err)
 			}
 		},
 		SetPolicy: func(t *testing.T, p gate.Policy) {
 			t.Helper()
-			if _, err := admin.SetGate.Call(t.Context(), s.admin(t), admin.ForTenant("", op.Encode(p))); err != nil {
+			if _, err := admin.SetGate.Call(t.Context(), s.admin(t), admin.NewTenantRequest("", op.EncodeRaw(p))); err != nil {
 				t.Fatalf("setting the policy of the gate: %v", err)
 			}
 		},
@@ -228,7 +228,7 @@ func (s *deployed) gateFixture(t *testing.T) gatetest.Fixture {
 			view, _ = s.decided(t, view)
 			if got, want := s.run(t, &view), wanted(&view); !cmp.Equal(want, got) {
 				t.Errorf("execution of %s (-want +got):\n%s", view.ID, cmp.Diff(want, got))
-			} else if view.State == graduation.Accepted && got.Transitions > 7 {
+			} else if view.Phase == graduation.Accepted && got.Transitions > 7 {
 				t.Errorf("execution of %s took %d transitions, want at most 7", view.ID, got.Transitions)
 			}
 			ended[view.ID] = true
@@ -242,7 +242,7 @@ func (s *deployed) gateFixture(t *testing.T) gatetest.Fixture {
 func TestTheStateMachineDecidesAsEveryGateDoes(t *testing.T) {
 	s := shared(t)
 	gatetest.Run(t, s.gateFixture(t))
-	if _, err := admin.SetGate.Call(t.Context(), s.admin(t), admin.ForTenant("", op.Encode(gate.DefaultPolicy()))); err != nil {
+	if _, err := admin.SetGate.Call(t.Context(), s.admin(t), admin.NewTenantRequest("", op.EncodeRaw(gate.DefaultPolicy()))); err != nil {
 		t.Error(err)
 	}
 	s.whole(t)
@@ -258,8 +258,8 @@ func (s *deployed) graduated(t *testing.T, parent, child identity.ID, capability
 		t.Fatal(err)
 	}
 	view, _ = s.decided(t, view)
-	if view.State != graduation.Accepted {
-		t.Fatalf("graduation = %s at %s: %+v, want it accepted", view.State, view.Step, view.Refusal)
+	if view.Phase != graduation.Accepted {
+		t.Fatalf("graduation = %s at %s: %+v, want it accepted", view.Phase, view.Step, view.Refusal)
 	}
 	return view
 }
@@ -277,7 +277,7 @@ func (s *deployed) planned(t *testing.T, parent identity.ID, kids []identity.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.SetPlan.Call(t.Context(), s.admin(t), admin.ForVacant(parent.String(), op.Raw[plan.Document](blob))); err != nil {
+	if _, err := admin.SetPlan.Call(t.Context(), s.admin(t), admin.NewVacantRequest(parent.String(), op.Raw[plan.Document](blob))); err != nil {
 		t.Fatalf("setting a plan: %v", err)
 	}
 }
@@ -305,8 +305,8 @@ func (s *deployed) grown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if view, _ = s.decided(t, view); view.State != graduation.Refused || view.Step != gate.Consent {
-		t.Errorf("a graduation that the parent has not signed = %s at %s, want it refused at consent", view.State, view.Step)
+	if view, _ = s.decided(t, view); view.Phase != graduation.Refused || view.Step != gate.StepConsent {
+		t.Errorf("a graduation that the parent has not signed = %s at %s, want it refused at consent", view.Phase, view.Step)
 	}
 	r.ParentID = parent
 	s.consent(t, &r)
@@ -339,14 +339,14 @@ func TestATableThatIsAwayHoldsAnAttemptUpOrEndsItWhole(t *testing.T) {
 	parent := s.composite(t)
 	kids := s.children(t, parent, 2)
 	throttled := server.Fault{Kind: server.Throttled, Function: s.function("commit"), Service: "dynamodb", Operation: "TransactWriteItems", Times: 3}
-	if err := s.aws.Fault(t.Context(), throttled); err != nil {
+	if err := s.aws.AddFault(t.Context(), throttled); err != nil {
 		t.Fatal(err)
 	}
 	s.graduated(t, parent, kids[0], "speaks "+word(t))
 	s.nothingPlanned(t)
 
 	away := server.Fault{Kind: server.Denied, Function: s.function("ratelimit"), Service: "dynamodb", Times: 1000}
-	if err := s.aws.Fault(t.Context(), away); err != nil {
+	if err := s.aws.AddFault(t.Context(), away); err != nil {
 		t.Fatal(err)
 	}
 	r := composite.GraduationRequest{ParentID: parent, ChildID: kids[1], CapabilityText: "speaks " + word(t)}
@@ -359,17 +359,17 @@ func TestATableThatIsAwayHoldsAnAttemptUpOrEndsItWhole(t *testing.T) {
 	if err := s.aws.ClearFaults(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if view.State != graduation.Failed || view.Step != gate.RateLimit || view.Refusal.Error != gate.ErrorName(problem.Unavailable) {
-		t.Errorf("without its table the attempt is %s at %s: %+v, want it failed at rate_limit", view.State, view.Step, view.Refusal)
+	if view.Phase != graduation.Failed || view.Step != gate.StepRateLimit || view.Refusal.Error != gate.ErrorName(problem.Unavailable) {
+		t.Errorf("without its table the attempt is %s at %s: %+v, want it failed at rate_limit", view.Phase, view.Step, view.Refusal)
 	}
-	if !slices.Contains(shown, gate.RateLimit) {
+	if !slices.Contains(shown, gate.StepRateLimit) {
 		t.Errorf("while it ran it was shown at %v, want rate_limit among them", shown)
 	}
 	h := s.run(t, &view)
 	if want := []string{"consent", "rate_limit", "record failure", "failed"}; h.Status != types.ExecutionStatusFailed || !slices.Equal(h.Entered, want) {
 		t.Errorf("its execution is %s by %v, want it failed by %v", h.Status, h.Entered, want)
 	}
-	if again := s.graduated(t, parent, kids[1], r.CapabilityText); again.Position != view.Position+1 || again.Request != view.Request {
+	if again := s.graduated(t, parent, kids[1], r.CapabilityText); again.Position != view.Position+1 || again.RequestHash != view.RequestHash {
 		t.Errorf("the same request again is attempt %d, want %d", again.Position, view.Position+1)
 	}
 	s.whole(t)
@@ -382,10 +382,10 @@ func TestAStepThatDiesIsGivenToTheNextInstance(t *testing.T) {
 	local(t)
 	s := shared(t)
 	for function, at := range map[string]server.Moment{
-		"consent":   server.Before(1).ForOperation("dynamodb", ""),
-		"ratelimit": server.Before(1).ForOperation("dynamodb", ""),
-		"collusion": server.Before(1).ForOperation("dynamodb", ""),
-		"commit":    server.After(1).ForOperation("dynamodb", "TransactWriteItems"),
+		"consent":   server.BeforeCall(1).ForOperation("dynamodb", ""),
+		"ratelimit": server.BeforeCall(1).ForOperation("dynamodb", ""),
+		"collusion": server.BeforeCall(1).ForOperation("dynamodb", ""),
+		"commit":    server.AfterCall(1).ForOperation("dynamodb", "TransactWriteItems"),
 	} {
 		if testing.Short() && function != "commit" {
 			continue

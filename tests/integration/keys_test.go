@@ -69,7 +69,7 @@ func TestABoxMovedToAnotherVacantIsRefused(t *testing.T) {
 // signature that only KMS can make.
 func TestTheHostProvesItsIdentityByKMS(t *testing.T) {
 	s := shared(t)
-	h, err := admin.GetHost.Call(t.Context(), s.admin(t), admin.Challenged{Challenge: []string{"c2hvdyBtZQ"}})
+	h, err := admin.GetHost.Call(t.Context(), s.admin(t), admin.HostRequest{Challenge: []string{"c2hvdyBtZQ"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestTheHostProvesItsIdentityByKMS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.HasSuffix(out.PublicKey, h.ID[:]) || h.Key != "kms" || !h.Proves("c2hvdyBtZQ") || h.Proves("c2hvdyBtZR") {
+	if !bytes.HasSuffix(out.PublicKey, h.ID[:]) || h.KeyStorage != "kms" || !h.HasValidProof("c2hvdyBtZQ") || h.HasValidProof("c2hvdyBtZR") {
 		t.Errorf("GET /v1/admin/host = %+v, want the id of the KMS key, and its proof of the challenge and of no other", h)
 	}
 	if h.Stage != s.Stage || h.URL != s.URL {

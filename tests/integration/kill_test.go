@@ -14,7 +14,7 @@ import (
 
 // due is the time after which an accepted and undecided call may be voided, by
 // the host's own bounds.
-const due = call.DefaultWork + call.Grace + time.Second
+const due = call.DefaultCallTimeout + call.GracePeriod + time.Second
 
 // undecided is a call that its function left pending.
 type undecided struct {
@@ -104,7 +104,7 @@ func TestAFunctionKilledInMidCallLeavesNoDoubt(t *testing.T) {
 		if at.writes() {
 			written++
 		}
-		for name, moment := range map[string]server.Moment{"before": server.Before(at.nth), "after": server.After(at.nth)} {
+		for name, moment := range map[string]server.Moment{"before": server.BeforeCall(at.nth), "after": server.AfterCall(at.nth)} {
 			if name == "after" && !at.writes() || !at.writes() && !covered(i) {
 				continue // after a read is the same as before the next call
 			}

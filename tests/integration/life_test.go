@@ -126,7 +126,7 @@ func TestTwoStagesDoNotSeeEachOther(t *testing.T) {
 	p.url = two.URL
 	p.refused("a vacant of the one at the other", p.send(p.Call("hello", time.Now())), http.StatusMisdirectedRequest, "misdirected")
 	p.refused("what the one has answered, at the other", p.send(e), http.StatusMisdirectedRequest, "misdirected")
-	if _, err := admin.ShowVacant.Call(t.Context(), two.admin(t), admin.VacantRequest{Vacant: p.To.String()}); err == nil {
+	if _, err := admin.ShowVacant.Call(t.Context(), two.admin(t), admin.VacantRef{Vacant: p.To.String()}); err == nil {
 		t.Errorf("the admin socket of the other shows %s", p.To.Short())
 	}
 	for _, part := range []string{"data", "functions"} {

@@ -126,7 +126,7 @@ func (a *tenant) link(p *pair) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	one := claim.PaymentClaim{Host: self, Account: a.account, Cap: 1_000_000}
+	one := claim.PaymentClaim{Host: self, Account: a.account, DailyCap: 1_000_000}
 	if err := one.Sign(a.t.Context(), p.Key, time.Now()); err != nil {
 		a.t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func (a *tenant) link(p *pair) {
 // after the commit that accepts it. It returns when the call is due.
 func (a *tenant) undecided(p *pair) (due time.Time) {
 	a.t.Helper()
-	if _, err := a.aws.Kill(a.t.Context(), a.function("message"), server.After(1).ForOperation("dynamodb", "TransactWriteItems")); err != nil {
+	if _, err := a.aws.Kill(a.t.Context(), a.function("message"), server.AfterCall(1).ForOperation("dynamodb", "TransactWriteItems")); err != nil {
 		a.t.Fatal(err)
 	}
 	p.post(caller.SendPath, p.Call("is lost", time.Now()))
@@ -226,7 +226,7 @@ func (s *deployed) charged(t *testing.T) {
 	a.paidByCard()
 
 	// AGP.
-	hired, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.Of(admin.Creation{Name: venue, Capability: "echoes", Substrate: "echo", Tenant: a.name}))
+	hired, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.NewBody(admin.Creation{Name: venue, Capability: "echoes", Substrate: "echo", Tenant: a.name}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,7 @@ func (s *deployed) charged(t *testing.T) {
 func (a *tenant) paidByCard() {
 	a.t.Helper()
 	for name, value := range map[string]string{"stripe": stripemock.Key, "stripe-webhook": stripemock.Signing} {
-		if _, err := admin.PaymentKeys.Set.Call(a.t.Context(), a.admin(a.t), admin.NewSecret{OneSecret: admin.OneSecret{Name: name}, Body: admin.SecretSetting{Value: value, Hosts: []string{"nobody.invalid"}}}); err != nil {
+		if _, err := admin.PaymentKeys.Set.Call(a.t.Context(), a.admin(a.t), admin.SetSecretRequest{SecretRef: admin.SecretRef{Name: name}, Body: admin.SecretSetting{Value: value, Hosts: []string{"nobody.invalid"}}}); err != nil {
 			a.t.Fatal(err)
 		}
 	}

@@ -46,13 +46,13 @@ func (s *deployed) everything(t *testing.T) {
 
 	api, id := s.admin(t), p.To.String()
 	shown := s.vacant(t).String()
-	_, published := admin.PublishVacant.Call(t.Context(), api, admin.ForVacant(shown, admin.Publication{}))
-	_, hidden := admin.UnpublishVacant.Call(t.Context(), api, admin.VacantRequest{Vacant: shown})
+	_, published := admin.PublishVacant.Call(t.Context(), api, admin.NewVacantRequest(shown, admin.Publication{}))
+	_, hidden := admin.UnpublishVacant.Call(t.Context(), api, admin.VacantRef{Vacant: shown})
 	if err := errors.Join(published, hidden); err != nil {
 		t.Fatal(err)
 	}
-	for _, to := range []op.Op[admin.VacantRequest, admin.Vacant]{admin.PauseVacant, admin.ResumeVacant, admin.SinkVacant, admin.ArchiveVacant} {
-		if _, err := to.Call(t.Context(), api, admin.VacantRequest{Vacant: id}); err != nil {
+	for _, to := range []op.Op[admin.VacantRef, admin.Vacant]{admin.PauseVacant, admin.ResumeVacant, admin.SinkVacant, admin.ArchiveVacant} {
+		if _, err := to.Call(t.Context(), api, admin.VacantRef{Vacant: id}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -61,11 +61,11 @@ func (s *deployed) everything(t *testing.T) {
 	if err := docs.Commit(t.Context(), store.Put{Key: vacants.ChainDocs.Key(p.To.String(), p.Key.ID().String()), WriteID: store.WriteID{7}, Data: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
-	_, listed := admin.ListVacants.Call(t.Context(), api, admin.VacantList{Cursor: "", All: false})
+	_, listed := admin.ListVacants.Call(t.Context(), api, admin.VacantsRequest{Cursor: "", All: false})
 	_, exported := api.Export(t.Context(), id)
-	_, deleted := admin.DeleteVacant.Call(t.Context(), api, admin.VacantRequest{Vacant: id})
-	_, proved := admin.GetHost.Call(t.Context(), api, admin.Challenged{Challenge: []string{"c2hvdyBtZQ"}})
-	_, set := admin.SetHost.Call(t.Context(), api, op.Of(admin.HostURL{URL: s.URL}))
+	_, deleted := admin.DeleteVacant.Call(t.Context(), api, admin.VacantRef{Vacant: id})
+	_, proved := admin.GetHost.Call(t.Context(), api, admin.HostRequest{Challenge: []string{"c2hvdyBtZQ"}})
+	_, set := admin.SetHost.Call(t.Context(), api, op.NewBody(admin.HostURL{URL: s.URL}))
 	for _, err := range []error{listed, exported, deleted, proved, set} {
 		if err != nil {
 			t.Fatal(err)

@@ -120,7 +120,7 @@ func (s *deployed) key(t *testing.T, id identity.ID) *identity.Key {
 func (p *published) halo(t *testing.T, v lifecycle.Visibility) registryclient.Publication {
 	t.Helper()
 	family := "echo"
-	d := registryclient.Draft{Card: p.card, State: lifecycle.Active, Visibility: v, Family: &family, Declared: []string{p.card.CapabilityText}}
+	d := registryclient.Draft{Card: p.card, State: lifecycle.Active, Visibility: v, Family: &family, DeclaredCapabilities: []string{p.card.CapabilityText}}
 	p.seq++
 	h, err := d.Sign(t.Context(), p.key, p.seq, "register:"+word(t), time.Now())
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *deployed) looked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if receipt, err := r.Publish(ctx, silent.halo(t, lifecycle.Public)); err != nil || !receipt.Unreached {
+	if receipt, err := r.Publish(ctx, silent.halo(t, lifecycle.Public)); err != nil || !receipt.AwaitsProbe {
 		t.Fatalf("publish elsewhere = %+v, %v; want it unreached", receipt, err)
 	}
 	for _, event := range []string{"checkpointer-schedule", "indexer-changed", "indexer-reindex", "prober-schedule", "admin-canary"} {
@@ -197,7 +197,7 @@ func found(t *testing.T, r *registryclient.Client, query string) (ids []identity
 		t.Fatalf("search %q: %v", query, err)
 	}
 	for _, m := range page.Matches {
-		if _, err := m.Verified(); err != nil {
+		if _, err := m.VerifiedCard(); err != nil {
 			t.Errorf("search %q shows %s: %v", query, m.ID.Short(), err)
 		}
 		ids = append(ids, m.ID)
@@ -292,7 +292,7 @@ func TestTheCommandsOfTheRegistryWorkOnADeployedHost(t *testing.T) {
 		want{"create " + name + " --capability " + skill + " --host aws", 0, name},
 		want{"publish " + name + " --tag " + skill + " --host aws", 0, ""},
 	)
-	v, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.VacantRequest{Vacant: name})
+	v, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.VacantRef{Vacant: name})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func TestAnAnswerOfADeployedVacantIsReviewed(t *testing.T) {
 	run("erase-claim "+name+" 1"+as, "is erased")
 	run("erase-claim "+name+" 1 --host aws", "is erased")
 	run("reputation "+name+" --recount --host aws", "the claims of 1 are erased")
-	v, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.VacantRequest{Vacant: name})
+	v, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.VacantRef{Vacant: name})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 func (s *deployed) slow(t *testing.T) {
 	t.Helper()
 	v, work := s.vacant(t), "5m"
-	if _, err := admin.UpdateVacant.Call(t.Context(), s.admin(t), admin.ForVacant(v.String(), admin.Update{Work: &work})); err != nil {
+	if _, err := admin.UpdateVacant.Call(t.Context(), s.admin(t), admin.NewVacantRequest(v.String(), admin.Update{CallTimeout: &work})); err != nil {
 		t.Fatal(err)
 	}
 	p := s.pair(t, v)

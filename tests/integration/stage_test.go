@@ -224,7 +224,7 @@ func (s *deployed) vacant(t *testing.T) identity.ID {
 
 func (s *deployed) named(t *testing.T, name string) identity.ID {
 	t.Helper()
-	v, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.Of(admin.Creation{Name: name, Capability: "echoes", Substrate: "echo"}))
+	v, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.NewBody(admin.Creation{Name: name, Capability: "echoes", Substrate: "echo"}))
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}
@@ -237,7 +237,7 @@ func (s *deployed) forget() { time.Sleep(1100 * time.Millisecond) }
 // kill ends all processes of a function, so that the next call is a cold one.
 func (s *deployed) kill(t *testing.T, function string) {
 	t.Helper()
-	if _, err := local(t).Kill(t.Context(), s.function(function), server.Now()); err != nil {
+	if _, err := local(t).Kill(t.Context(), s.function(function), server.Immediately()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -61,10 +61,10 @@ func (s *deployed) agent(t *testing.T, name, tenant string, agent map[string]any
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.VacantRequest{Vacant: name}); err == nil {
+	if v, err := admin.ShowVacant.Call(t.Context(), s.admin(t), admin.VacantRef{Vacant: name}); err == nil {
 		return v.ID
 	}
-	v, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.Of(admin.Creation{Name: name, Capability: "answers", Tenant: tenant, Agent: raw}))
+	v, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.NewBody(admin.Creation{Name: name, Capability: "answers", Tenant: tenant, Agent: raw}))
 	if err != nil {
 		t.Fatalf("create %s: %v", name, err)
 	}
@@ -90,11 +90,11 @@ func (s *deployed) thought(t *testing.T) {
 		}
 	}
 	// Its secret is opened, and then its server is nowhere.
-	if _, err := admin.AgentSecrets.Set.Call(t.Context(), s.admin(t), admin.NewSecret{OneSecret: admin.OneSecret{Name: "key"}, Body: admin.SecretSetting{Value: "canary-of-the-stage", Hosts: []string{"nobody.invalid"}}}); err != nil {
+	if _, err := admin.AgentSecrets.Set.Call(t.Context(), s.admin(t), admin.SetSecretRequest{SecretRef: admin.SecretRef{Name: "key"}, Body: admin.SecretSetting{Value: "canary-of-the-stage", Hosts: []string{"nobody.invalid"}}}); err != nil {
 		t.Fatal(err)
 	}
 	p = s.pair(t, s.agent(t, "mute", "", map[string]any{"provider": "http", "base_url": "https://nobody.invalid/agent", "secret": "key"}))
-	if check, err := admin.CheckVacant.Call(t.Context(), s.admin(t), admin.VacantRequest{Vacant: "mute"}); err != nil || check.OK {
+	if check, err := admin.CheckVacant.Call(t.Context(), s.admin(t), admin.VacantRef{Vacant: "mute"}); err != nil || check.OK {
 		t.Errorf("a check of an agent that is nowhere = %+v, %v; want a failure", check, err)
 	}
 	p.refused("an agent that is nowhere", p.send(p.Call("hello", time.Now())), http.StatusInternalServerError, "substrate_unavailable")

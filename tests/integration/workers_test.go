@@ -18,7 +18,7 @@ import (
 func (s *deployed) remote(t *testing.T, tenant, work string) (name string, id identity.ID) {
 	t.Helper()
 	name = "mole" + word(t)
-	v, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.Of(admin.Creation{Name: name, Capability: "digs", Tenant: tenant, Substrate: "worker", Work: work}))
+	v, err := admin.CreateVacant.Call(t.Context(), s.admin(t), op.NewBody(admin.Creation{Name: name, Capability: "digs", Tenant: tenant, Substrate: "worker", CallTimeout: work}))
 	if err != nil {
 		t.Fatalf("create: %v", err)
 	}

@@ -27,7 +27,7 @@ func openEditorHost(t *testing.T) (url, key, program string) {
 		must(t, err)
 		caller, key = made, secret
 		for name, kind := range map[string]string{"writer": "echo", "sleeper": "slower"} {
-			must(t, errorOf(host.Vacants.Create(t.Context(), vacants.CreateSpec{By: vacants.Operator(), Name: name, Capability: "works", Substrate: kind, Tenant: "acme"})))
+			must(t, errorOf(host.Vacants.Create(t.Context(), vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: name, Capability: "works", Substrate: kind, Tenant: "acme"})))
 		}
 	})
 	return url, key, mcpProgram(t, url, caller)

@@ -120,7 +120,7 @@ func hostAt(t *testing.T, dir string, now func() time.Time, more map[string]stri
 		return func(string) (substrate.Substrate, error) { return s, nil }
 	}
 	h, err := standalone.Open(standalone.Config{
-		Dir: dir, URL: url, New: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
+		Dir: dir, URL: url, AllowNew: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
 		Substrates: substrate.Kinds{"slow": open(slow{wait: 500 * time.Millisecond}), "slower": open(slow{wait: 20 * time.Second}), "failing": open(failing{})},
 	})
 	must(t, err)
@@ -134,7 +134,7 @@ func hostAt(t *testing.T, dir string, now func() time.Time, more map[string]stri
 	for _, f := range prepare {
 		f(h)
 	}
-	standalonetest.Run(t, h, standalone.Running{Public: listener})
+	standalonetest.Run(t, h, standalone.RunConfig{Public: listener})
 	return url
 }
 
@@ -155,7 +155,7 @@ func openAcme(t *testing.T, h *standalone.Host, credit money.Amount) (a billing.
 // priced gives a vacant a price per call.
 func priced(t *testing.T, h *standalone.Host, name string, flat money.Amount) vacants.Record {
 	t.Helper()
-	r, err := h.Vacants.ByName(t.Context(), vacants.Operator(), name)
+	r, err := h.Vacants.GetByName(t.Context(), vacants.OperatorAsker(), name)
 	must(t, err)
 	r, err = h.Vacants.SetPrice(t.Context(), r.ID, price.Price{Flat: flat})
 	must(t, err)
@@ -253,13 +253,13 @@ func (o ownClient) open(t *testing.T, name string) *agents.Agent {
 	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
 	card, err := agents.FetchCard(t.Context(), web, o.url+"/v/"+name)
 	must(t, err)
-	for _, s := range card.Signatures(agents.FetchKeys(t.Context(), web)) {
-		if !s.Verified || !s.Vacant {
+	for _, s := range card.CheckSignatures(agents.NewKeyFetcher(t.Context(), web)) {
+		if !s.Verified || !s.ByVacant {
 			t.Errorf("a signature of the card of %s: %+v", name, s)
 		}
 	}
 	card.Interfaces = slices.DeleteFunc(card.Interfaces, func(i agents.Interface) bool { return i.Version != o.version || i.Binding != o.binding })
-	agent, err := agents.Open(web, card)
+	agent, err := agents.NewAgent(web, card)
 	must(t, err)
 	return agent
 }

@@ -25,7 +25,7 @@ func TestTemplateOfLangGraph(t *testing.T) {
 		t.Skip("a host on Lambda does not reach this machine")
 	}
 	python := filepath.Join(installed.Python(t, files, "langgraph"), "env", "bin", "python")
-	agent, err := scaffold.Choose("fox", "langgraph", "python", 0)
+	agent, err := scaffold.NewAgent("fox", "langgraph", "python", 0)
 	must(t, err)
 	dir := filepath.Join(t.TempDir(), "fox")
 	must(t, agent.Write(dir))

@@ -39,8 +39,8 @@ func mcpHost(t *testing.T) (url, key string) {
 		return func(string) (substrate.Substrate, error) { return s, nil }
 	}
 	h, err := standalone.Open(standalone.Config{
-		Host: setting.Host{Work: 5 * time.Minute},
-		Dir:  filepath.Join(t.TempDir(), "host"), URL: url, New: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+		Host: setting.Host{CallTimeout: 5 * time.Minute},
+		Dir:  filepath.Join(t.TempDir(), "host"), URL: url, AllowNew: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
 		Substrates: substrate.Kinds{"slow": open(slow{wait: 500 * time.Millisecond, end: 500 * time.Millisecond}), "late": open(slow{wait: 27 * time.Second}), "failing": open(failing{})},
 	})
 	must(t, err)
@@ -50,7 +50,7 @@ func mcpHost(t *testing.T) (url, key string) {
 	_, _, err = h.Vacants.Publish(t.Context(), priced(t, h, "priced", 2000).ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}})
 	must(t, err)
 	_, key = openAcme(t, h, money.Dollar)
-	standalonetest.Run(t, h, standalone.Running{Public: listener})
+	standalonetest.Run(t, h, standalone.RunConfig{Public: listener})
 	return url, key
 }
 

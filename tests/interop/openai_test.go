@@ -171,7 +171,7 @@ func cutting(t *testing.T) *proxy {
 		p.secret = key
 		priced(t, h, "paid", callPrice)
 		priced(t, h, "pausing", callPrice)
-		echo, err := h.Vacants.ByName(ctx, vacants.Operator(), "echo")
+		echo, err := h.Vacants.GetByName(ctx, vacants.OperatorAsker(), "echo")
 		must(t, err)
 		_, _, err = h.Vacants.Publish(ctx, echo.ID, vacants.PublishOptions{})
 		must(t, err)

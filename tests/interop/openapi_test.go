@@ -73,9 +73,9 @@ func TestNoAnswerIsOutsideTheOpenAPIDocument(t *testing.T) {
 	client, base, err := serve.DialAdmin(data)
 	must(t, err)
 	c := admin.Client{HTTP: client, URL: base}
-	must(t, errorOf(account.OpenAccount.Call(t.Context(), c, op.Of(account.Opening{Tenant: "acme", Shards: 1}))))
+	must(t, errorOf(account.OpenAccount.Call(t.Context(), c, op.NewBody(account.Opening{Tenant: "acme", Shards: 1}))))
 	scopes := []billing.Scope{billing.ScopeRead, billing.ScopeManage, billing.ScopeVacants, billing.ScopeCall, billing.ScopeAGP}
-	key, err := account.MakeKey.Call(t.Context(), c, account.About(account.One{Account: "acme"}, billing.KeyOptions{Tier: billing.Enterprise, Scopes: scopes}))
+	key, err := account.MakeKey.Call(t.Context(), c, account.NewRequest(account.Ref{Account: "acme"}, billing.KeyOptions{Tier: billing.Enterprise, Scopes: scopes}))
 	must(t, err)
 	socket, err := url.Parse(base)
 	must(t, err)

@@ -42,7 +42,7 @@ func TestOwnClientCallsEachMethod(t *testing.T) {
 			o.url = url
 			open := func(vacant string) *agents.Agent {
 				agent := o.open(t, vacant)
-				agent.Key = key
+				agent.BearerToken = key
 				return agent
 			}
 			ownMethods(t, open, strings.ReplaceAll(strings.ReplaceAll(name, " ", ""), "+", ""))
@@ -70,7 +70,7 @@ func ownMethods(t *testing.T, open func(vacant string) *agents.Agent, of string)
 		q.Push = &task.PushConfig{URL: receiver.URL + "/sent", Token: "token of " + of, Scheme: "Bearer", Credentials: "secret"}
 	}))
 	must(t, err)
-	got, err := echo.Get(ctx, sent.Task.ID)
+	got, err := echo.GetTask(ctx, sent.Task.ID)
 	if err != nil || got.Status.State != task.Completed || !strings.HasSuffix(ownText(got.Artifacts[0].Parts), "one") {
 		t.Errorf("Get() = %+v, %v", got, err)
 	}
@@ -85,17 +85,17 @@ func ownMethods(t *testing.T, open func(vacant string) *agents.Agent, of string)
 		must(t, err)
 	}
 	var listed []string
-	for q := (a2awire.ListRequest{Context: "room " + of, Size: 2, Artifacts: true}); ; {
+	for q := (a2awire.ListRequest{Context: "room " + of, PageSize: 2, IncludeArtifacts: true}); ; {
 		page, err := echo.ListTasks(ctx, q)
 		must(t, err)
-		if page.Total != 3 || len(page.Tasks) > q.Size {
+		if page.Total != 3 || len(page.Tasks) > q.PageSize {
 			t.Errorf("a page has %d tasks of %d", len(page.Tasks), page.Total)
 		}
 		for _, one := range page.Tasks {
 			_, said, _ := strings.Cut(ownText(one.Artifacts[0].Parts), ": ")
 			listed = append(listed, said)
 		}
-		if q.Token = page.Next; q.Token == "" {
+		if q.PageToken = page.Next; q.PageToken == "" {
 			break
 		}
 	}
@@ -105,7 +105,7 @@ func ownMethods(t *testing.T, open func(vacant string) *agents.Agent, of string)
 	if page, err := echo.ListTasks(ctx, a2awire.ListRequest{Context: "room " + of, State: task.Failed}); err != nil || len(page.Tasks) != 0 {
 		t.Errorf("failed tasks: %v, %v", page.Tasks, err)
 	}
-	if _, err := echo.ListTasks(ctx, a2awire.ListRequest{Token: "%"}); !problem.Is(err, problem.Forbidden) || !strings.Contains(err.Error(), "-32602") {
+	if _, err := echo.ListTasks(ctx, a2awire.ListRequest{PageToken: "%"}); !problem.Is(err, problem.Forbidden) || !strings.Contains(err.Error(), "-32602") {
 		t.Errorf("a token that is none: %v", err)
 	}
 
@@ -132,20 +132,20 @@ func ownMethods(t *testing.T, open func(vacant string) *agents.Agent, of string)
 	must(t, err)
 
 	// The four methods of push configurations.
-	first, err := slower.SetPush(ctx, running.Task.ID, task.PushConfig{URL: receiver.URL + "/first"})
+	first, err := slower.SetPushConfig(ctx, running.Task.ID, task.PushConfig{URL: receiver.URL + "/first"})
 	if err != nil || first.ID == "" {
 		t.Fatalf("SetPush() = %+v, %v", first, err)
 	}
-	second, err := slower.SetPush(ctx, running.Task.ID, task.PushConfig{ID: "a b%c", URL: receiver.URL + "/second", Token: "t", Scheme: "Basic", Credentials: "eDp5"})
+	second, err := slower.SetPushConfig(ctx, running.Task.ID, task.PushConfig{ID: "a b%c", URL: receiver.URL + "/second", Token: "t", Scheme: "Basic", Credentials: "eDp5"})
 	must(t, err)
-	if again, err := slower.GetPush(ctx, running.Task.ID, second.ID); err != nil || cmp.Diff(second, again) != "" || again.ID != "a b%c" || again.Scheme != "Basic" {
+	if again, err := slower.GetPushConfig(ctx, running.Task.ID, second.ID); err != nil || cmp.Diff(second, again) != "" || again.ID != "a b%c" || again.Scheme != "Basic" {
 		t.Errorf("GetPush() = %+v, %v, want %+v", again, err, second)
 	}
-	if _, err := slower.GetPush(ctx, running.Task.ID, "none"); !problem.Is(err, problem.NotFound) {
+	if _, err := slower.GetPushConfig(ctx, running.Task.ID, "none"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("GetPush(none) = %v", err)
 	}
 	ids := func() (ids []string) {
-		all, err := slower.ListPushes(ctx, running.Task.ID)
+		all, err := slower.ListPushConfigs(ctx, running.Task.ID)
 		must(t, err)
 		for _, c := range all {
 			ids = append(ids, c.ID)
@@ -158,29 +158,29 @@ func ownMethods(t *testing.T, open func(vacant string) *agents.Agent, of string)
 	if got := ids(); !slices.Equal(got, both) {
 		t.Errorf("ListPushes() = %q, want %q", got, both)
 	}
-	must(t, slower.DeletePush(ctx, running.Task.ID, first.ID))
+	must(t, slower.DeletePushConfig(ctx, running.Task.ID, first.ID))
 	if got := ids(); !slices.Equal(got, []string{second.ID}) {
 		t.Errorf("ListPushes() after a deletion = %q", got)
 	}
-	canceled, err := slower.Cancel(ctx, running.Task.ID)
+	canceled, err := slower.CancelTask(ctx, running.Task.ID)
 	if err != nil || canceled.Status.State != task.Canceled {
 		t.Errorf("Cancel() = %+v, %v", canceled.Status, err)
 	}
 	await.Until(t, "the second receiver is told", func() bool {
 		return await.Receive(t, "a notification", hooked).URL.Path == "/second"
 	})
-	if _, err := slower.Cancel(ctx, running.Task.ID); err == nil || !strings.Contains(err.Error(), "-32002") {
+	if _, err := slower.CancelTask(ctx, running.Task.ID); err == nil || !strings.Contains(err.Error(), "-32002") {
 		t.Errorf("Cancel() again = %v", err)
 	}
 
 	// The extended card: of a vacant that takes guests it is the public one.
 	for _, vacant := range []string{"echo", "priced"} {
-		if card, err := open(vacant).ExtendedCard(ctx); err != nil || card.Name != vacant || len(card.Signatures(nil)) == 0 {
+		if card, err := open(vacant).ExtendedCard(ctx); err != nil || card.Name != vacant || len(card.CheckSignatures(nil)) == 0 {
 			t.Errorf("the extended card of %s: %+v, %v", vacant, card, err)
 		}
 	}
 	guest := open("priced")
-	guest.Key = ""
+	guest.BearerToken = ""
 	if _, err := guest.ExtendedCard(ctx); err == nil || !strings.Contains(fmt.Sprint(err), "for keys of accounts") {
 		t.Errorf("the extended card for a guest: %v", err)
 	}

@@ -164,7 +164,7 @@ func hostOfAcme(t *testing.T, dir string, now func() time.Time, issuers map[stri
 		_, _, err := h.Vacants.Publish(ctx, priced(t, h, "paid", perCall).ID, vacants.PublishOptions{})
 		must(t, err)
 		for issuer, o := range issuers {
-			o.Cap, o.DailyLimit = money.Dollar, money.Dollar
+			o.SubjectDailyCap, o.TotalDailyCap = money.Dollar, money.Dollar
 			_, err = h.Billing.AddIssuer(ctx, a.ID, issuer, o)
 			must(t, err)
 		}
@@ -205,7 +205,7 @@ func TestTokensOfAProvider(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "host")
 	t.Run("host", func(t *testing.T) {
 		host, balance := hostOfAcme(t, dir, func() time.Time { return start.Add(time.Duration(ahead.Load())) }, map[string]billing.IssuerOptions{
-			p.URL: {Require: map[string]string{"org": "acme"}, Publish: true},
+			p.URL: {RequiredClaims: map[string]string{"org": "acme"}, Publish: true},
 		})
 		charged := 0
 		counts := func(t *testing.T, fetches int) {

@@ -65,14 +65,14 @@ func openTeamHost(t *testing.T) *teamHost {
 		}
 		scopes := []billing.Scope{billing.ScopeCall, billing.ScopeAgents, billing.ScopeRead} // read is for programs, which ask the API
 		h.secrets["key"], h.owner = makeKey(scopes...), makeKey(billing.ScopeVacants)
-		_, err := host.Billing.AddIssuer(ctx, a.ID, p.URL, billing.IssuerOptions{Require: map[string]string{"org": "acme"}, Cap: money.Dollar, DailyLimit: money.Dollar, Scopes: scopes})
+		_, err := host.Billing.AddIssuer(ctx, a.ID, p.URL, billing.IssuerOptions{RequiredClaims: map[string]string{"org": "acme"}, SubjectDailyCap: money.Dollar, TotalDailyCap: money.Dollar, Scopes: scopes})
 		must(t, err)
 		for _, s := range []vacants.CreateSpec{
 			{Name: "writer", Capability: "writes", Substrate: "echo"},
 			{Name: "sleeper", Capability: "sleeps", Substrate: "slower"},
 			{Name: "painter", Capability: "paints", Agent: &definition.Agent{Provider: substrate.KindHTTP, BaseURL: painter(t)}},
 		} {
-			s.By, s.Tenant = vacants.Operator(), "acme"
+			s.Asker, s.Tenant = vacants.OperatorAsker(), "acme"
 			must(t, errorOf(host.Vacants.Create(ctx, s)))
 		}
 	})

@@ -86,7 +86,7 @@ func TestGeminiCLIIsAWorker(t *testing.T) {
 		_, work, err = host.Billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeWork}})
 		must(t, err)
 		key = secret
-		must(t, errorOf(host.Vacants.Create(t.Context(), vacants.CreateSpec{By: vacants.Operator(), Name: "fox", Capability: "works", Substrate: "worker", Tenant: "acme"})))
+		must(t, errorOf(host.Vacants.Create(t.Context(), vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "fox", Capability: "works", Substrate: "worker", Tenant: "acme"})))
 	})
 	model, waiting := scriptedGemini(t)
 	home, root := t.TempDir(), t.TempDir()

@@ -53,7 +53,7 @@ func (r Recipe) Fetch(ctx context.Context, cacheDir string) (string, error) {
 			return nil
 		},
 	}
-	return install.In(ctx, cacheDir)
+	return install.EnsureIn(ctx, cacheDir)
 }
 
 // build puts the jars and the launcher's class into dir.

@@ -174,7 +174,7 @@ func (h *devTarget) aside(t *testing.T, now func() time.Time) (*serve.Server, *c
 		Substrates: mock.Kinds(),
 		Store:      script, Vault: vault, AllowLoopback: true, URL: "http://127.0.0.1:8080",
 		Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
-		Models: func(*outbound.Client) substrate.Kinds { return nil }, Host: setting.Host{ModelBudget: money.Dollar}, Charges: true, HoldsIdentity: true,
+		Models: func(*outbound.Client) substrate.Kinds { return nil }, Host: setting.Host{ModelBudget: money.Dollar}, HasAccounts: true, HoldsIdentity: true,
 	}.Open()
 	if err != nil {
 		t.Fatal(err)

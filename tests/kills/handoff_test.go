@@ -25,7 +25,7 @@ func newHanded(t *testing.T) *handed {
 	h := &handed{queued: newQueued(t)}
 	server := h.Open(t, h.Store(h.Endpoint), time.Now, nil)
 	work := minutes
-	if _, err := server.Vacants.Update(t.Context(), h.caller.To, vacants.Changes{Work: &work}); err != nil {
+	if _, err := server.Vacants.Update(t.Context(), h.caller.To, vacants.Changes{CallTimeout: &work}); err != nil {
 		t.Fatal(err)
 	}
 	return h
@@ -57,7 +57,7 @@ func (h *handed) answers() {
 	if a, err := h.send(message); err != nil || a.State != string(call.Answered) {
 		h.t.Errorf("after the turn = %v, %v\n%s", a, err, worker.f.Log())
 	}
-	_, a, err := h.Open(h.t, h.Store(h.Endpoint), time.Now, nil).Calls.AnsweredCall(h.t.Context(), call.Pair{Caller: h.sent.From, Vacant: h.caller.To}, 1)
+	_, a, err := h.Open(h.t, h.Store(h.Endpoint), time.Now, nil).Calls.LoadCallAndAnswer(h.t.Context(), call.Pair{Caller: h.sent.From, Vacant: h.caller.To}, 1)
 	if err != nil || a == nil || a.Position != 1 {
 		h.t.Errorf("the first decision is %v, %v, want the only one", a, err)
 	}
@@ -106,7 +106,7 @@ func TestALostMessageVoidsTheCall(t *testing.T) {
 	for _, m := range h.Queues.Receive("tasks", 10, time.Minute) {
 		h.Queues.Delete("tasks", m.ID)
 	}
-	later := h.Open(t, h.Store(h.Endpoint), func() time.Time { return time.Now().Add(minutes + call.Grace + 25*time.Second) }, nil)
+	later := h.Open(t, h.Store(h.Endpoint), func() time.Time { return time.Now().Add(minutes + call.GracePeriod + 25*time.Second) }, nil)
 	if out := later.Calls.Ask(t.Context(), identity.ID{}, h.sent); out.State != call.Unanswered {
 		t.Errorf("when it was due the call is %q, want it unanswered", out.State)
 	}

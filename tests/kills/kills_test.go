@@ -237,7 +237,7 @@ func started(s *stage) {
 	s.target.start(s.t, nil).stop()
 }
 
-func changed(to op.Op[admin.VacantRequest, admin.Vacant]) func(*stage, process) {
+func changed(to op.Op[admin.VacantRef, admin.Vacant]) func(*stage, process) {
 	return func(s *stage, p process) {
 		s.t.Helper()
 		if r, err := p.do(change(to)(s)); err != nil || r.status != 200 {
@@ -458,12 +458,12 @@ func ended(s *stage, p process) {
 
 func removeAgain(s *stage, p process, r request, _ *response, then fate) {
 	s.t.Helper()
-	if got := decode[admin.Vacant](s.t, s.get(p, r.path)); (got.Deleted != "") != (then == done) {
-		s.t.Fatalf("the vacant is deleted at %q, want it %s", got.Deleted, then)
+	if got := decode[admin.Vacant](s.t, s.get(p, r.path)); (got.DeletedAt != "") != (then == done) {
+		s.t.Fatalf("the vacant is deleted at %q, want it %s", got.DeletedAt, then)
 	}
 	got, err := p.do(r)
 	s.must(err)
-	if v := decode[admin.Vacant](s.t, got); got.status != 200 || v.Deleted == "" {
+	if v := decode[admin.Vacant](s.t, got); got.status != 200 || v.DeletedAt == "" {
 		s.t.Fatalf("again: %d %s, want 200 and a tombstone", got.status, got.body)
 	}
 }
@@ -511,7 +511,7 @@ func graduateAgain(s *stage, p process, r request, _ *response, then fate) {
 	}
 	got, err = p.do(r)
 	s.must(err)
-	if v := decode[graduation.View](s.t, got); got.status != 200 || v.State != graduation.Accepted || v.Position != 1 {
+	if v := decode[graduation.View](s.t, got); got.status != 200 || v.Phase != graduation.Accepted || v.Position != 1 {
 		s.t.Fatalf("again: %d %s, want 200 and the first attempt accepted", got.status, got.body)
 	}
 }

@@ -90,7 +90,7 @@ func (s *stage) wantBalance(want money.Amount) {
 }
 
 func aCredit(*stage) request {
-	return request{control: true, path: accountPath + "/credit", body: []byte(`{"amount":5,"note":"bank"}`), header: http.Header{account.IdempotencyKey: {"invoice-7"}}}
+	return request{control: true, path: accountPath + "/credit", body: []byte(`{"amount":5,"note":"bank"}`), header: http.Header{account.IdempotencyHeader: {"invoice-7"}}}
 }
 
 // creditAgain makes the credit again: it counts once.
@@ -117,8 +117,8 @@ func linkAgain(s *stage, p process, r request, _ *response, _ fate) {
 	if got, err := p.do(r); err != nil || got.status != http.StatusCreated {
 		s.t.Fatalf("the link again = %d %s, %v", got.status, got.body, err)
 	}
-	if a := decode[account.Account](s.t, s.get(p, accountPath)); len(a.Links) != 1 || a.Links[0].Caller != s.caller.Key.ID() || a.Changes != 3 {
-		s.t.Fatalf("%d links by %d changes, want 1 by 3", len(a.Links), a.Changes)
+	if a := decode[account.Account](s.t, s.get(p, accountPath)); len(a.Links) != 1 || a.Links[0].Caller != s.caller.Key.ID() || a.LastPosition != 3 {
+		s.t.Fatalf("%d links by %d changes, want 1 by 3", len(a.Links), a.LastPosition)
 	}
 }
 
@@ -170,8 +170,8 @@ func revokeKeyAgain(s *stage, p process, r request, _ *response, then fate) {
 		}
 		wantTree(false)
 	}
-	if a := decode[account.Account](s.t, s.get(p, accountPath)); len(a.Ending)+len(a.Links) > 0 {
-		s.t.Fatalf("%d links and the trees of %v are left", len(a.Links), a.Ending)
+	if a := decode[account.Account](s.t, s.get(p, accountPath)); len(a.EndingTrees)+len(a.Links) > 0 {
+		s.t.Fatalf("%d links and the trees of %v are left", len(a.Links), a.EndingTrees)
 	}
 }
 
@@ -207,7 +207,7 @@ func receiptAgain(s *stage, p process, r request, first *response, _ fate) {
 // takesPayments sets the keys of payments.
 func takesPayments(s *stage, p process) {
 	s.t.Helper()
-	for name, value := range map[string]string{paykeys.Stripe: stripemock.Key, paykeys.StripeWebhook: stripemock.Signing} {
+	for name, value := range map[string]string{paykeys.StripeAPIKey: stripemock.Key, paykeys.StripeWebhookKey: stripemock.Signing} {
 		r := request{control: true, method: http.MethodPut, path: "/v1/admin/payments/" + name, body: fmt.Appendf(nil, `{"value":%q}`, value)}
 		if got, err := p.do(r); err != nil || got.status != http.StatusOK {
 			s.t.Fatalf("%s = %d %s, %v", name, got.status, got.body, err)

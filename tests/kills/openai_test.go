@@ -28,7 +28,7 @@ func completing(s *stage) {
 // completion is a chat completion, as a client of OpenAI's API asks for it.
 func completion(s *stage, text string) request {
 	return request{
-		path: "/v/" + s.target.vacant(s.t, "echo").String() + openaiwire.Completions, body: []byte(`{"model":"echo","messages":[{"role":"user","content":"` + text + `"}]}`),
+		path: "/v/" + s.target.vacant(s.t, "echo").String() + openaiwire.CompletionsPath, body: []byte(`{"model":"echo","messages":[{"role":"user","content":"` + text + `"}]}`),
 		header: http.Header{"Authorization": {"Bearer " + s.key}},
 	}
 }

@@ -77,7 +77,7 @@ func deleteSecretAgain(s *stage, p process, r request, _ *response, then fate) {
 
 func setBudgetAgain(s *stage, p process, r request, _ *response, then fate) {
 	s.t.Helper()
-	want := map[fate]money.Amount{fresh: spend.DefaultTenant, done: 7}[then]
+	want := map[fate]money.Amount{fresh: spend.DefaultTenantBudget, done: 7}[then]
 	if b := decode[spend.Budget](s.t, s.get(p, budgetPath)); b.Daily != want {
 		s.t.Fatalf("the budget is %s, want %s: %s", b.Daily, want, then)
 	}

@@ -160,7 +160,7 @@ func traces(t *testing.T) (agent, turn, notice []string) {
 // ref names the task of the message.
 func (q *queued) ref() task.Ref {
 	hash, _ := q.sent.Verify()
-	return task.Ref{Vacant: q.caller.To, Owner: call.KeyOwner(q.sent.From), ID: task.EnvelopeTask(hash)}
+	return task.Ref{Vacant: q.caller.To, Owner: call.KeyOwner(q.sent.From), ID: task.EnvelopeTaskID(hash)}
 }
 
 // recovers requires a new agent and a new worker to bring the task to a state, whatever

@@ -26,7 +26,7 @@ func prepareReview(s *stage) {
 	s.caller.Accepted(e)
 	r := review.Record{Members: review.Members{
 		Target: s.caller.To, Ratings: review.Ratings{"factual": 1, "logical": 1, "relevance": 1}, Substrate: "default",
-		Call: e.Hash(), Position: int64(out.Position), Claim: "good", IssuedAt: canon.FormatTime(s.target.now()),
+		CallHash: e.Hash(), Position: int64(out.Position), Claim: "good", IssuedAt: canon.FormatTime(s.target.now()),
 	}}
 	s.must(r.Sign(s.ctx, s.caller.Key))
 	b, err := json.Marshal(r)

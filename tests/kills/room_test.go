@@ -30,8 +30,8 @@ func newCrowded(t *testing.T) *queued {
 func (q *queued) count(n int64) {
 	q.t.Helper()
 	s := q.Store(q.Endpoint)
-	k := task.RunningDocs.Key("vacant "+q.caller.To.String(), time.Now().UTC().Format(time.DateOnly))
-	_, d, err := task.RunningDocs.Get(q.t.Context(), s, k)
+	k := task.RunningCountDocs.Key("vacant "+q.caller.To.String(), time.Now().UTC().Format(time.DateOnly))
+	_, d, err := task.RunningCountDocs.Get(q.t.Context(), s, k)
 	if err == nil {
 		err = s.Commit(q.t.Context(), store.Put{Key: k, IfVersion: d.Version, WriteID: store.WriteID{byte(n + 1)}, Number: n})
 	}

@@ -20,7 +20,7 @@ func slowly(s *stage) {
 	defer done()
 	s.must(server.Texts.Warm(s.ctx))
 	work := minutes
-	_, err := server.Vacants.Update(s.ctx, s.caller.To, vacants.Changes{Work: &work})
+	_, err := server.Vacants.Update(s.ctx, s.caller.To, vacants.Changes{CallTimeout: &work})
 	s.must(err)
 }
 

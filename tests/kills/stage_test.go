@@ -98,7 +98,7 @@ func message(path string, e *envelope.Envelope) request {
 }
 
 // past is long enough for a call to be due.
-const past = call.DefaultWork + call.Grace + 25*time.Second
+const past = call.DefaultCallTimeout + call.GracePeriod + 25*time.Second
 
 // answered has a call of the caller answered before the process starts.
 func answered(s *stage) {
@@ -119,7 +119,7 @@ func undecided(s *stage) {
 	s.t.Helper()
 	earlier := func() time.Time { return s.target.now().Add(-past) }
 	server, script, done := s.target.aside(s.t, earlier)
-	script.Next("Commit rsp", func(context.Context, func(context.Context) error) error {
+	script.PrepareNext("Commit rsp", func(context.Context, func(context.Context) error) error {
 		return errors.New("the process ends here")
 	})
 	e := s.caller.Call("before", earlier())
@@ -149,7 +149,7 @@ func paying(s *stage) {
 	server, _, done := s.target.aside(s.t, s.target.now)
 	defer done()
 	s.must(server.Texts.Warm(s.ctx))
-	agent := &definition.Agent{Provider: substrate.KindMock, System: "```mock\ntext: yes\nusage: 100 10\n```", Price: &models.Price{In: money.Dollar, Out: money.Dollar}}
+	agent := &definition.Agent{Provider: substrate.KindMock, System: "```mock\ntext: yes\nusage: 100 10\n```", Price: &models.Price{InputPrice: money.Dollar, OutputPrice: money.Dollar}}
 	sage, err := server.Vacants.Create(s.ctx, vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: agent})
 	s.must(err)
 	s.caller.To = sage.ID
@@ -167,7 +167,7 @@ func composed(s *stage) {
 	s.must(err)
 	p, err := plan.Parse([]byte(`{"version":1,"delegate":[{"child":"clerk","kind":"answer"}],"aggregate":{"how":"first"}}`))
 	s.must(err)
-	_, _, err = server.Vacants.SetPlan(s.ctx, vacants.Operator(), parent.ID, p)
+	_, _, err = server.Vacants.SetPlan(s.ctx, vacants.OperatorAsker(), parent.ID, p)
 	s.must(err)
 	s.caller.To = parent.ID
 }
@@ -184,8 +184,8 @@ func consented(s *stage) {
 	child, _, err := v.Spawn(s.ctx, vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "clerk", Substrate: unreachable})
 	s.must(err)
 	sub := graduation.Submission{Request: composite.GraduationRequest{ParentID: parent.ID, ChildID: child.ID, CapabilityText: "drafts contracts"}}
-	s.must(v.Sign(s.ctx, parent.ID, func(k identity.Signer) error { return sub.Request.SignParent(s.ctx, k) }))
-	s.must(v.Sign(s.ctx, child.ID, func(k identity.Signer) error { return sub.Request.SignChild(s.ctx, k) }))
+	s.must(v.WithSigner(s.ctx, parent.ID, func(k identity.Signer) error { return sub.Request.SignParent(s.ctx, k) }))
+	s.must(v.WithSigner(s.ctx, child.ID, func(k identity.Signer) error { return sub.Request.SignChild(s.ctx, k) }))
 	s.body, err = sub.Blob()
 	s.must(err)
 }
@@ -224,7 +224,7 @@ func (s *stage) whole() {
 	case *lambdaTarget:
 		_, err := fsck.Run(s.ctx, fsck.Config{
 			Source: h.Store(h.Endpoint), Vault: h.Vault, Now: time.Now,
-			Found: func(f fsck.Finding) error { found = append(found, f.String()); return nil },
+			ReportFinding: func(f fsck.Finding) error { found = append(found, f.String()); return nil },
 		})
 		s.must(err)
 	}

@@ -451,9 +451,9 @@ func release(*stage) request {
 	return request{control: true, method: http.MethodDelete, path: "/v1/admin/names/echo"}
 }
 
-func change[Out any](to op.Op[admin.VacantRequest, Out]) func(*stage) request {
+func change[Out any](to op.Op[admin.VacantRef, Out]) func(*stage) request {
 	return func(s *stage) request {
-		path, err := to.At(admin.VacantRequest{Vacant: "echo"})
+		path, err := to.PathFor(admin.VacantRef{Vacant: "echo"})
 		if err != nil {
 			s.t.Fatal(err)
 		}

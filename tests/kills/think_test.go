@@ -107,7 +107,7 @@ func newParted(t *testing.T) (*parted, *caller.Caller) {
 	if err := server.Texts.Warm(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	agent := &definition.Agent{Provider: substrate.KindMock, System: "```mock\ntext: yes\nusage: 100 10\n```", Price: &models.Price{In: money.Dollar, Out: money.Dollar}}
+	agent := &definition.Agent{Provider: substrate.KindMock, System: "```mock\ntext: yes\nusage: 100 10\n```", Price: &models.Price{InputPrice: money.Dollar, OutputPrice: money.Dollar}}
 	sage, err := server.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: agent})
 	if err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func (s *stage) addIssuer(url string) {
 	s.t.Helper()
 	server, _, end := s.target.aside(s.t, s.target.now)
 	defer end()
-	i, err := server.Billing.AddIssuer(s.ctx, s.account, url, billing.IssuerOptions{Audiences: []string{"api://kills"}, Cap: money.Dollar, DailyLimit: money.Dollar, AllowAll: true})
+	i, err := server.Billing.AddIssuer(s.ctx, s.account, url, billing.IssuerOptions{Audiences: []string{"api://kills"}, SubjectDailyCap: money.Dollar, TotalDailyCap: money.Dollar, AllowAll: true})
 	s.must(err)
 	s.issuer = i.ID
 }

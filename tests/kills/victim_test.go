@@ -134,7 +134,7 @@ func runVictim(encoded string) int {
 	v.restart(c.Kill)
 	go v.obey(json.NewDecoder(os.Stdin), json.NewEncoder(os.NewFile(3, "confirmations")))
 	return cli.Run(
-		context.Background(), cli.Seams{Store: v.store, Blobs: v.blobs, Handler: v.interceptEndpoint, Now: v.clock}, c.Args, strings.NewReader(""), os.Stdout, os.Stderr, os.Environ())
+		context.Background(), cli.Seams{StoreWrapper: v.store, BlobsWrapper: v.blobs, EndpointWrapper: v.interceptEndpoint, Now: v.clock}, c.Args, strings.NewReader(""), os.Stdout, os.Stderr, os.Environ())
 }
 
 // obey takes orders until the test closes them or ends; then the process ends
@@ -183,7 +183,7 @@ func (v *victim) step(call string, do func() error) error {
 }
 
 func (v *victim) store(inner store.Store) store.Store {
-	return &calltest.Intercept{Store: inner, Around: func(ctx context.Context, op calltest.Op, do func(context.Context) error) error {
+	return &calltest.Intercept{Store: inner, Handle: func(ctx context.Context, op calltest.Op, do func(context.Context) error) error {
 		return v.step(op.Name, func() error { return do(ctx) })
 	}}
 }

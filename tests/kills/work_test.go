@@ -29,7 +29,9 @@ func offering(s *stage) {
 	s.must(err)
 	ctx, die := context.WithCancel(s.ctx)
 	s.t.Cleanup(die)
-	go func() { _, _ = substrate.ReadAnswer(remote.Infer(ctx, substrate.Ask(s.caller.Key.ID(), r.ID, "dig"))) }()
+	go func() {
+		_, _ = substrate.ReadAnswer(remote.Infer(ctx, substrate.NewTextRequest(s.caller.Key.ID(), r.ID, "dig")))
+	}()
 	await.Until(s.t, "the turn waits", func() bool {
 		found, _, err := data.Docs(s.ctx, worker.WaitingDocs.Range("acme", "live"), 1, "")
 		return err == nil && len(found) == 1

@@ -151,7 +151,7 @@ func sampleHalo(at time.Time) registryclient.Publication {
 	}
 	family := "echo"
 	draft := registryclient.Draft{
-		Card: c, State: lifecycle.Active, Visibility: lifecycle.Public, Family: &family, Declared: []string{"echo"},
+		Card: c, State: lifecycle.Active, Visibility: lifecycle.Public, Family: &family, DeclaredCapabilities: []string{"echo"},
 	}
 	halo, err := draft.Sign(ctx, sampleVacant, 1, "register:sample", at)
 	if err != nil {
@@ -200,19 +200,19 @@ func gateEvents() map[string]any {
 		panic(err) // the same every time
 	}
 	attempt := graduation.Attempt{ID: graduation.ID{Child: r.ChildID, Position: 1}, Submission: sub}
-	state, all := attempt.State(), map[string]any{}
+	state, all := attempt.InitialState(), map[string]any{}
 	for _, s := range gate.Steps() {
 		all[strings.ReplaceAll(string(s.Name), "_", "")+"-state.json"] = state
-		state.Passed = append(slices.Clone(state.Passed), graduation.Verdict{Step: s.Name, At: signedAt.UnixMicro()})
+		state.Passed = append(slices.Clone(state.Passed), graduation.Verdict{Step: s.Name, PassedAt: signedAt.UnixMicro()})
 	}
 	forged := r
 	forged.CapabilityText = "echoes everything"
-	refused := graduation.NewRefusal(gate.Consent, forged.Verify())
+	refused := graduation.NewRefusal(gate.StepConsent, forged.Verify())
 	cause, err := json.Marshal(object{"errorType": refused.Error, "errorMessage": refused.Cause()})
 	if err != nil {
 		panic(err) // two texts
 	}
-	all["record-refusal.json"] = object{"state": attempt.State(), "error": object{"Error": refused.Error, "Cause": string(cause)}}
+	all["record-refusal.json"] = object{"state": attempt.InitialState(), "error": object{"Error": refused.Error, "Cause": string(cause)}}
 	all["graduate-submit.json"] = NewEvent("/v1/graduations", body)
 	all["graduate-forged.json"] = NewEvent("/v1/graduations", []byte(strings.Replace(string(body), "echoes", "echoed", 1)))
 	all["graduate-status.json"] = NewEvent("/v1/graduations/"+attempt.ID.String(), nil)
@@ -239,7 +239,7 @@ func jobEvents() map[string]any {
 	removed := record("REMOVE", "2")
 	removed["userIdentity"] = object{"type": "Service", "principalId": "dynamodb.amazonaws.com"}
 	seen := record("INSERT", "1")
-	seen["dynamodb"].(object)["Keys"] = object{"pk": object{"B": tamper.Canary}, "sk": object{"N": "1"}}
+	seen["dynamodb"].(object)["Keys"] = object{"pk": object{"B": tamper.CanaryKey}, "sk": object{"N": "1"}}
 	changed := record("MODIFY", "1")
 	changed["dynamodb"].(object)["Keys"] = object{"pk": object{"S": "reg#" + sampleVacant.ID().String()}, "sk": object{"S": "card"}}
 	changed["eventSourceARN"] = "arn:aws:dynamodb:us-east-1:123456789012:table/vacancy-dev-docs/stream/2026-01-01T00:00:00.000"
@@ -318,7 +318,7 @@ func agentEvents() map[string]any {
 		"agent-credentials.json": keyed,
 		"agent-admin.json":       NewEvent("/v1/admin/vacants", []byte(`{"name":"intruder"}`)),
 		"worker-turn.json":       queued("tasks", absent.Vacant.String()+"#"+absent.Owner.String()+"#"+absent.ID),
-		"worker-notice.json":     queued("pushes", task.Notice{Task: absent, Slot: 1, Events: 1}.String()),
+		"worker-notice.json":     queued("pushes", task.Notice{Task: absent, Slot: 1, MinEvents: 1}.String()),
 		"worker-other.json":      queued("others", "hello"),
 	}
 }

@@ -60,7 +60,7 @@ func TestFilesAreObjectsOfTheBucket(t *testing.T) {
 		if r := send(side.first, "PUT", at, side.key, "first", ""); r.Status != 201 {
 			t.Fatalf("PUT %s = %d %s\n%s", at, r.Status, r.Body, side.first.Log())
 		}
-		if log := objects.asked(); len(log) != 1 || !strings.HasPrefix(log[0], "PUT "+workspace.Prefix) {
+		if log := objects.asked(); len(log) != 1 || !strings.HasPrefix(log[0], "PUT "+workspace.BlobPrefix) {
 			t.Errorf("a write made the requests %q", log)
 		}
 		r := send(side.second, "GET", at, side.key, "", "")
@@ -117,7 +117,7 @@ func TestTasksAtTheWorkerWriteObjects(t *testing.T) {
 	}
 	objects.asked()
 	ends("writer", "wrote 10 bytes to docs/report.md")
-	if log := objects.asked(); len(log) != 1 || !strings.HasPrefix(log[0], "PUT "+workspace.Prefix) {
+	if log := objects.asked(); len(log) != 1 || !strings.HasPrefix(log[0], "PUT "+workspace.BlobPrefix) {
 		t.Errorf("a write of a task made the requests %q", log)
 	}
 	ends("reader", "the report")
@@ -140,24 +140,24 @@ func TestTheSweeperDeletesBytesWithoutAFile(t *testing.T) {
 		client := s3.NewClient(aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")})
 		return workspace.Config{
 			Store: store.Updater{Store: s, Rand: rand.Reader}, Blobs: func() (blob.Blobs, error) { return s3.New(client, sampleBucket, rand.Reader), nil },
-			Vault: host.Vault, MayWrite: func(context.Context, string) error { return nil }, AlsoRemove: locks.Remove, Now: time.Now,
+			Vault: host.Vault, CheckWritable: func(context.Context, string) error { return nil }, RemoveRelated: locks.Remove, Now: time.Now,
 		}
 	}
 	c := open(host.Store(host.Endpoint), env)
 	files := workspace.New(c)
-	main, gone := workspace.Ref{Owner: "acme", Name: workspace.Main}, workspace.Ref{Owner: "acme", Name: "gone"}
+	main, gone := workspace.Ref{Owner: "acme", Name: workspace.MainName}, workspace.Ref{Owner: "acme", Name: "gone"}
 	write := func(ref workspace.Ref) {
 		t.Helper()
-		_, err := files.Write(t.Context(), ref, workspace.Write{Path: "a.md", Data: []byte("text")})
+		_, err := files.Write(t.Context(), ref, workspace.Change{Path: "a.md", Data: []byte("text")})
 		must(t, err)
 	}
 	write(main)
 	want := objects.keys()
 	write(gone)
 	c.Blobs = func() (blob.Blobs, error) { return nil, errors.New("the bucket is away") }
-	must(t, workspace.New(c).Remove(t.Context(), gone))
+	must(t, workspace.New(c).RemoveWorkspace(t.Context(), gone))
 	objects.mu.Lock()
-	objects.kept[workspace.Prefix+"0123/4567"] = object3{at: time.Now().Add(-25 * time.Hour)}
+	objects.kept[workspace.BlobPrefix+"0123/4567"] = object3{at: time.Now().Add(-25 * time.Hour)}
 	objects.mu.Unlock()
 	c = open(storeOf(t, "sweeper", host), judge(t, "sweeper", host, env))
 	c.Now = func() time.Time { return time.Now().Add(time.Hour) } // no backup reads the removed workspace any more

@@ -49,7 +49,7 @@ func (k *kin) request(t *testing.T, child identity.ID, text string) []byte {
 		k.parent: func(s identity.Signer) error { return r.SignParent(t.Context(), s) },
 		child:    func(s identity.Signer) error { return r.SignChild(t.Context(), s) },
 	} {
-		must(t, k.server.Vacants.Sign(t.Context(), id, sign))
+		must(t, k.server.Vacants.WithSigner(t.Context(), id, sign))
 	}
 	b, err := (&graduation.Submission{Request: r}).Blob()
 	must(t, err)
@@ -142,20 +142,20 @@ func TestTheGatesFunctionsTakeAChildFromItsRequestToItsCard(t *testing.T) {
 		t.Fatalf("started %+v, want one execution, asked for twice", runs)
 	}
 	machine.say("collusion", false)
-	if v := k.view(t, account, child); v.State != graduation.Open || v.Step != gate.Collusion {
-		t.Errorf("while it runs the admin API shows %s at %q, want it open at collusion", v.State, v.Step)
+	if v := k.view(t, account, child); v.Phase != graduation.Open || v.Step != gate.StepCollusion {
+		t.Errorf("while it runs the admin API shows %s at %q, want it open at collusion", v.Phase, v.Step)
 	}
 	machine.say("", true)
-	if v := k.view(t, account, child); v.State != graduation.Open || v.Step != "" {
-		t.Errorf("of a machine that is away the admin API shows %s at %q, want it open", v.State, v.Step)
+	if v := k.view(t, account, child); v.Phase != graduation.Open || v.Step != "" {
+		t.Errorf("of a machine that is away the admin API shows %s at %q, want it open", v.Phase, v.Step)
 	}
 
 	if ended, _ := all.walk(runs[0].Input); ended != "accepted" {
 		t.Fatalf("the steps end in %s, want the child accepted\n%s", ended, all.functions["collusion"].Log())
 	}
 	v := k.view(t, account, child)
-	if v.State != graduation.Accepted || v.Outcome == nil || v.Outcome.Endpoint != awshost.URL+"/v/"+child.String()+"/a2a/message/send" {
-		t.Errorf("graduation = %s %+v, want it accepted, with its endpoint", v.State, v.Outcome)
+	if v.Phase != graduation.Accepted || v.Outcome == nil || v.Outcome.Endpoint != awshost.URL+"/v/"+child.String()+"/a2a/message/send" {
+		t.Errorf("graduation = %s %+v, want it accepted, with its endpoint", v.Phase, v.Outcome)
 	}
 	r, err := handler.Post(t.Context(), "/v1/graduations", body)
 	if err != nil || r.Status != 200 || len(machine.runs()) != 0 {

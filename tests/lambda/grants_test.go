@@ -43,12 +43,12 @@ func TestEachRoleThatAppendsMayReadTheRowBelow(t *testing.T) {
 func TestTheProberListsAVacantWhoseEndpointAnswers(t *testing.T) {
 	host := awshost.NewInKMS(t)
 	r := host.Open(t, host.Store(host.Endpoint), time.Now, nil).Registry
-	p := registrytest.Publication(t, registrytest.Key(1), registrytest.Draft{Endpoint: "https://elsewhere.example/", At: time.Now()})
-	if receipt, err := r.Publish(t.Context(), p); err != nil || !receipt.Unreached {
+	p := registrytest.NewPublication(t, registrytest.Key(1), registrytest.Draft{Endpoint: "https://elsewhere.example/", SignedAt: time.Now()})
+	if receipt, err := r.Publish(t.Context(), p); err != nil || !receipt.AwaitsProbe {
 		t.Fatalf("Publish() = %+v, %v; want it unreached", receipt, err)
 	}
 	prober := host.Open(t, storeOf(t, "prober", host), time.Now, nil).Registry
-	if got, err := prober.Reach(t.Context(), func(context.Context, string) error { return nil }); err != nil || got.Listed != 1 {
+	if got, err := prober.ProbeEndpoints(t.Context(), func(context.Context, string) error { return nil }); err != nil || got.Listed != 1 {
 		t.Errorf("Reach() = %+v, %v; want the vacant listed", got, err)
 	}
 	if n, err := r.VenueCount(t.Context()); err != nil || n != 1 {

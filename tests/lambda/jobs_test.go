@@ -64,15 +64,15 @@ func TestAdminUpgradesDocuments(t *testing.T) {
 			t.Fatalf("Invoke() = %v\n%s", err, f.Log())
 		}
 		var done functions.Upgraded
-		if err := json.Unmarshal(answer, &done); err != nil || done != (functions.Upgraded{Version: upgrade.Current, Current: upgrade.Current}) {
-			t.Errorf("admin answered %s, %v, expected version %d", answer, err, upgrade.Current)
+		if err := json.Unmarshal(answer, &done); err != nil || done != (functions.Upgraded{Version: upgrade.CurrentVersion, Current: upgrade.CurrentVersion}) {
+			t.Errorf("admin answered %s, %v, expected version %d", answer, err, upgrade.CurrentVersion)
 		}
 	}
 	d, err := s.Doc(t.Context(), vacants.NameKey("shop"))
 	if err != nil || d.Index.Partition == "" {
 		t.Errorf("the name is in no index: %+v, %v", d, err)
 	}
-	if v, err := upgrade.Read(t.Context(), s); err != nil || v.Version != upgrade.Current {
+	if v, err := upgrade.ReadVersion(t.Context(), s); err != nil || v.Version != upgrade.CurrentVersion {
 		t.Errorf("the documents have version %d, %v", v.Version, err)
 	}
 }

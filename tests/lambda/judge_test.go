@@ -97,7 +97,7 @@ func (j *judged) proxy(target string, s3 bool) string {
 
 func (j *judged) decide(q policy.Request) {
 	keys := q.Context["dynamodb:leadingkeys"]
-	if slices.Contains(keys, vacants.SelfDocs.Partition) {
+	if slices.Contains(keys, vacants.HostIdentityDocs.Partition) {
 		return // the policies are of stages whose identity is in KMS
 	}
 	allowed, by := j.role.Decide(q)

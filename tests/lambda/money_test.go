@@ -205,7 +205,7 @@ func (d deaf) Commit(ctx context.Context, writes ...store.Write) error {
 		if a, ok := w.(store.Append); !ok || a.Stream.Kind() != store.KindResponse {
 			continue
 		}
-		return store.NotApplied(errors.New("gone"))
+		return store.NotAppliedError(errors.New("gone"))
 	}
 	return d.Store.Commit(ctx, writes...)
 }
@@ -231,7 +231,7 @@ func TestTheSweeperSendsWhatNobodyDispatched(t *testing.T) {
 	s.must(s.admin, "POST", "/v1/admin/vacants/seller/publish", sampleOperator, `{"venue":{"slug":"seller"}}`)
 	k, err := host.Billing.Authenticate(t.Context(), s.key)
 	must(t, err)
-	made, err := host.OpenBookings(lost{}, nil).Confirm(t.Context(), &k, booking.Request{From: "a:b", Agent: "b", Venue: "seller", Party: 1})
+	made, err := host.OpenBookings(lost{}, nil).Confirm(t.Context(), &k, booking.Request{From: "a:b", Agent: "b", Venue: "seller", PartySize: 1})
 	must(t, err)
 	s.invoke(sweeper)
 	if n := len(s.Queues.Waiting("tasks")); n != 1 {

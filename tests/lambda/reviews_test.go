@@ -40,7 +40,7 @@ func TestTheRegistryCountsReviews(t *testing.T) {
 			t.Fatal(out.Problem)
 		}
 		rec := review.Record{Members: review.Members{
-			Target: id, Ratings: review.Ratings{"factual": 1, "logical": 1, "relevance": 1}, Substrate: "default", Call: e.Hash(), Position: int64(out.Position),
+			Target: id, Ratings: review.Ratings{"factual": 1, "logical": 1, "relevance": 1}, Substrate: "default", CallHash: e.Hash(), Position: int64(out.Position),
 			Claim: "good", IssuedAt: canon.FormatTime(time.Now()),
 		}}
 		if waiting == "" {

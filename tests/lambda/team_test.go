@@ -100,7 +100,7 @@ func TestADispatchedTaskWaitsForRoom(t *testing.T) {
 	c := newCrew(t)
 	id := c.agent("scribe", "acme", "text: wrote {input}")
 	agent, s := c.run("agent"), c.Store(c.Endpoint)
-	room := task.RunningDocs.Key("vacant "+id.String(), time.Now().UTC().Format(time.DateOnly))
+	room := task.RunningCountDocs.Key("vacant "+id.String(), time.Now().UTC().Format(time.DateOnly))
 	must(t, s.Commit(t.Context(), store.Put{Key: room, WriteID: store.WriteID{1}, Number: 16})) // a quarter of VACANCY_TURNS
 	at := "/v1/tasks/" + c.must(agent, "POST", "/v1/tasks", c.key, `{"agent":"scribe","task":"it"}`)["taskId"].(string)
 	if left := deliver(t, c.worker, c.Host, "tasks", 1); left != 1 {
@@ -115,7 +115,7 @@ func TestADispatchedTaskWaitsForRoom(t *testing.T) {
 		t.Errorf("the message that has used up its receives: %s, %v, want it done with\n%s", reply, err, c.worker.Log())
 	}
 	c.Queues.Delete("tasks", m.ID)
-	must(t, s.Commit(t.Context(), store.Delete{Key: room, If: 1}))
+	must(t, s.Commit(t.Context(), store.Delete{Key: room, IfVersion: 1}))
 	c.Queues.Show("tasks")
 	if left := deliver(t, c.worker, c.Host, "tasks", 3); left != 0 { // the message comes three times
 		t.Errorf("%d messages are left", left)

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 func dev(kind string) int {
 	var seams cli.Seams
 	if kind == "memory" {
-		seams.Store = func(store.Store) store.Store { return memory.New() }
+		seams.StoreWrapper = func(store.Store) store.Store { return memory.New() }
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()

@@ -67,7 +67,7 @@ func second(t *testing.T) (owner *exec.Cmd, s *server.Server, processes []int) {
 	if err := json.Unmarshal([]byte(await.ReadLine(t, "the process that starts a server", bufio.NewReader(out), problems)), &told); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = server.Find(installed.Cache, filepath.Base(told.Dir)); err != nil {
+	if s, err = server.Find(installed.CacheDir, filepath.Base(told.Dir)); err != nil {
 		t.Fatal(err)
 	}
 	to := shared
@@ -91,13 +91,13 @@ func TestServerEndsWithTheProcessThatStartedIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone(t, processes)
-	if err := server.Clean(installed.Cache); err != nil {
+	if err := server.Clean(installed.CacheDir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(s.Dir); err == nil {
 		t.Error("the folder of the run is there after Clean")
 	}
-	if err := shared.Healthy(t.Context()); err != nil {
+	if err := shared.CheckHealth(t.Context()); err != nil {
 		t.Errorf("the other server suffered: %v", err)
 	}
 }
@@ -111,7 +111,7 @@ func TestCleanEndsWhatAKilledServerLeft(t *testing.T) {
 	if !lives(processes[1]) {
 		t.Fatal("the stopped function did not outlive its server, so there is nothing to clean")
 	}
-	if err := server.Clean(installed.Cache); err != nil {
+	if err := server.Clean(installed.CacheDir); err != nil {
 		t.Fatal(err)
 	}
 	gone(t, processes)
@@ -128,8 +128,8 @@ func TestServerOfAnotherProcessCanBeStopped(t *testing.T) {
 }
 
 func TestRulesOfThePluginHold(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), installed.Python, "-W", "ignore", "-m", "unittest", "discover", "-s", "../../localstack/plugin/tests")
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+installed.Plugin, "PYTHONDONTWRITEBYTECODE=1")
+	cmd := exec.CommandContext(t.Context(), installed.PythonPath, "-W", "ignore", "-m", "unittest", "discover", "-s", "../../localstack/plugin/tests")
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+installed.PluginDir, "PYTHONDONTWRITEBYTECODE=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("unittest: %v\n%s", err, out)
 	}

@@ -42,7 +42,7 @@ type cloud struct {
 }
 
 var (
-	installed *server.Installed
+	installed *server.Installation
 	shared    cloud
 )
 

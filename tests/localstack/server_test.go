@@ -82,7 +82,7 @@ func TestFaultsAreDoneToTheChosenCallsOnly(t *testing.T) {
 	} {
 		t.Run(string(test.fault.Kind), func(t *testing.T) {
 			test.fault.Function, test.fault.Service, test.fault.Operation, test.fault.Table = p.name, "dynamodb", "PutItem", p.table
-			if err := shared.Fault(t.Context(), test.fault); err != nil {
+			if err := shared.AddFault(t.Context(), test.fault); err != nil {
 				t.Fatal(err)
 			}
 			key := string(test.fault.Kind)
@@ -107,14 +107,14 @@ func TestFaultsAreDoneToTheChosenCallsOnly(t *testing.T) {
 }
 
 func TestFaultOfAnUnknownKindIsRefused(t *testing.T) {
-	if err := shared.Fault(t.Context(), server.Fault{Kind: "unheard"}); err == nil || !strings.Contains(err.Error(), "want one of throttled") {
+	if err := shared.AddFault(t.Context(), server.Fault{Kind: "unheard"}); err == nil || !strings.Contains(err.Error(), "want one of throttled") {
 		t.Errorf("Fault() = %v, want the kinds that there are", err)
 	}
 }
 
 func TestClearFaultsForgetsWhatDidNotHappen(t *testing.T) {
 	p := deploy(t, "cleared", nil, nil)
-	if err := shared.Fault(t.Context(), server.Fault{Kind: server.Denied, Function: p.name}); err != nil {
+	if err := shared.AddFault(t.Context(), server.Fault{Kind: server.Denied, Function: p.name}); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := shared.CountFaults(t.Context()); n != 1 || err != nil {
@@ -131,7 +131,7 @@ func TestClearFaultsForgetsWhatDidNotHappen(t *testing.T) {
 func TestKillEndsTheProcessAtTheChosenMoment(t *testing.T) {
 	p := deploy(t, "killed", nil, nil)
 	first := p.ask(t, "who", http.StatusOK)
-	if n, err := shared.Kill(t.Context(), p.name, server.Now()); n != 1 || err != nil {
+	if n, err := shared.Kill(t.Context(), p.name, server.Immediately()); n != 1 || err != nil {
 		t.Fatalf("Kill(Now) = %d, %v, want 1", n, err)
 	}
 	second := p.ask(t, "who", http.StatusOK)
@@ -144,10 +144,10 @@ func TestKillEndsTheProcessAtTheChosenMoment(t *testing.T) {
 		when     server.Moment
 		put, got bool // applied
 	}{
-		{"before", "put", server.Before(1), false, false},
-		{"after", "put", server.After(1), true, false},
-		{"between", "put-and-get", server.Before(2), true, false},
-		{"named", "put-and-get", server.After(1).ForOperation("dynamodb", "GetItem").ForTable(p.table), true, true},
+		{"before", "put", server.BeforeCall(1), false, false},
+		{"after", "put", server.AfterCall(1), true, false},
+		{"between", "put-and-get", server.BeforeCall(2), true, false},
+		{"named", "put-and-get", server.AfterCall(1).ForOperation("dynamodb", "GetItem").ForTable(p.table), true, true},
 	} {
 		t.Run(test.key, func(t *testing.T) {
 			before := len(p.calls(t))

@@ -72,7 +72,7 @@ func Open(t testing.TB, changes ...func(*serve.Config)) *Host {
 	h.Blobs = func() (blob.Blobs, error) { return files.Open(dir(), h.Clock.NowFunc(0)()) }
 	c := serve.Config{
 		Store: h.Store, Vault: h.Vault, URL: "http://127.0.0.1:1", Log: slog.New(slog.DiscardHandler), Now: h.Clock.NowFunc(0), Rand: rand.Reader, Blobs: h.Blobs,
-		Charges: true, HoldsIdentity: true,
+		HasAccounts: true, HoldsIdentity: true,
 	}
 	for _, change := range changes {
 		change(&c)
@@ -94,7 +94,7 @@ func (h *Host) Serve() {
 	h.Agents = h.OpenA2A()
 	h.AGP = h.OpenAGP(h.Agents, found.Find, true)
 	h.Agents.Find = found.Find
-	h.Public = serve.Handlers{Message: h.MessageHandler(), Agents: h.Agents.Plain, Protocols: handlers.Open(h.Agents), AGP: h.AGP, Account: h.AccountHandler(nil), Team: h.Agents.TeamHandler(), Work: h.Agents.WorkHandler(), Metrics: true}.Public()
+	h.Public = serve.Handlers{Message: h.MessageHandler(), Plain: h.Agents.Plain, Protocols: handlers.NewProtocols(h.Agents), AGP: h.AGP, Account: h.AccountHandler(nil), Team: h.Agents.TeamHandler(), Work: h.Agents.WorkHandler(), Metrics: true}.Public()
 }
 
 // Work runs the background work until the test ends or stop is called.
@@ -148,7 +148,7 @@ func (h *Host) Link(a billing.Account, caller identity.Signer, limit money.Amoun
 	h.Helper()
 	self, err := h.Vacants.HostID(h.Context())
 	h.Must(err)
-	c := claim.PaymentClaim{Host: self, Account: a.ID, Cap: int64(limit)}
+	c := claim.PaymentClaim{Host: self, Account: a.ID, DailyCap: int64(limit)}
 	h.Must(c.Sign(h.Context(), caller, h.Clock.NowFunc(0)()))
 	_, err = h.Billing.Link(h.Context(), a.ID, c.String())
 	h.Must(err)
@@ -193,7 +193,7 @@ func (h *Host) Do(method, path, key, body string, headers ...string) Answer {
 // Findings returns what verify finds in a host's data.
 func (h *Host) Findings(s fsck.Source) (found []string) {
 	h.Helper()
-	_, err := fsck.Run(h.Context(), fsck.Config{Source: s, Vault: h.Vault, Blobs: h.Blobs, Now: h.Clock.NowFunc(0), Found: func(f fsck.Finding) error {
+	_, err := fsck.Run(h.Context(), fsck.Config{Source: s, Vault: h.Vault, Blobs: h.Blobs, Now: h.Clock.NowFunc(0), ReportFinding: func(f fsck.Finding) error {
 		found = append(found, f.String())
 		return nil
 	}})

@@ -65,7 +65,7 @@ const secret = "secret-of-a-test-0123456789"
 
 // conversation returns the conversation in client.py.
 func conversation() substrate.Request {
-	r := substrate.Ask(identity.ID{1}, identity.ID{2}, "What is the \"answer\"?\n\u2028ü🦊")
+	r := substrate.NewTextRequest(identity.ID{1}, identity.ID{2}, "What is the \"answer\"?\n\u2028ü🦊")
 	r.System, r.MaxTokens, r.Secret = "You know things", 500, substrate.NewSecret(secret)
 	r.Tools = []substrate.Tool{{Name: "look", Description: "Looks", Schema: json.RawMessage(`{"type":"object","properties":{"for":{"type":"string"}}}`)}}
 	r.Turns = append(r.Turns,
@@ -187,7 +187,7 @@ func TestAdaptersSpeakAsProvidersOwnClientsDo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ours := heard{Text: a.Text, Usage: map[string]int{"in": a.Usage.In, "out": a.Usage.Out, "cached": a.Usage.Cached}}
+			ours := heard{Text: a.Text, Usage: map[string]int{"in": a.Usage.InputTokens, "out": a.Usage.OutputTokens, "cached": a.Usage.CachedTokens}}
 			for _, c := range a.Calls {
 				var arguments any
 				if err := json.Unmarshal([]byte(c.Arguments), &arguments); err != nil {
@@ -276,7 +276,7 @@ func TestToolsOfOtherSDKsServersAreUsed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, err := substrate.ReadAnswer(s.Infer(ctx, substrate.Ask(identity.ID{1}, identity.ID{2}, "hi")))
+			a, err := substrate.ReadAnswer(s.Infer(ctx, substrate.NewTextRequest(identity.ID{1}, identity.ID{2}, "hi")))
 			if err != nil || !strings.HasPrefix(a.Text, "look by ") {
 				t.Errorf("the tool as a substrate answers %q, %v", a.Text, err)
 			}

@@ -228,7 +228,7 @@ const (
 	lookSchema   = `{"message":"look"}`
 )
 
-var byTokens = price.Price{Flat: 5000, In: 10 * money.Dollar, Out: 20 * money.Dollar, MaxCharge: money.Dollar}
+var byTokens = price.Price{Flat: 5000, InputPrice: 10 * money.Dollar, OutputPrice: 20 * money.Dollar, MaxCharge: money.Dollar}
 
 // Infer implements substrate.Substrate: it asks the model's server.
 func (w *endings) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
@@ -293,8 +293,8 @@ func openEndings(t testing.TB, of reader, turns [][]string) *endings {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Thinker = think.NewClient(func(ctx context.Context, request []byte) ([]byte, error) {
-			reply := think.Serve(ctx, back.Answers.Thinking(), request, func(context.Context, think.Report) {})
+		c.ThinkService = think.NewClient(func(ctx context.Context, request []byte) ([]byte, error) {
+			reply := think.Serve(ctx, back.Answers.ThinkService(), request, func(context.Context, think.Report) {})
 			defer reply.Close()
 			return io.ReadAll(reply)
 		})
@@ -303,21 +303,21 @@ func openEndings(t testing.TB, of reader, turns [][]string) *endings {
 	agents := w.Server.OpenA2A()
 	t.Cleanup(agents.Tasks.Wait)
 	w.tasks = agents.Tasks
-	w.Public = serve.Handlers{Message: w.Server.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents)}.Public()
+	w.Public = serve.Handlers{Message: w.Server.MessageHandler(), Plain: agents.Plain, Protocols: handlers.NewProtocols(agents)}.Public()
 
 	ctx := t.Context()
 	w.buyer = w.Account("buyer", 100*money.Dollar)
 	w.key = w.Key(w.buyer, billing.KeyOptions{})
-	look := w.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "look", Capability: "looks", Substrate: "echo"})
+	look := w.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "look", Capability: "looks", Substrate: "echo"})
 	agent := &definition.Agent{Provider: substrate.KindMock, Vacants: []string{look.ID.String()}}
 	if of.open == nil {
 		agent = &definition.Agent{Provider: substrate.KindHTTP, BaseURL: w.url}
 	}
-	shop := w.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "shop", Capability: "sells", Agent: agent})
+	shop := w.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "shop", Capability: "sells", Agent: agent})
 	_, err := w.Server.Vacants.SetPrice(ctx, shop.ID, byTokens)
 	w.Must(err)
 	owner := call.AccountOwner(w.buyer.ID, "")
-	w.ref = task.Ref{Vacant: shop.ID, Owner: owner, ID: task.MessageTask(shop.ID, owner, "m1")}
+	w.ref = task.Ref{Vacant: shop.ID, Owner: owner, ID: task.MessageTaskID(shop.ID, owner, "m1")}
 	return w
 }
 
@@ -367,7 +367,7 @@ func (w *endings) hangUp(text string) {
 	}()
 	<-w.paused
 	for w.ref.ID = ""; w.ref.ID == ""; time.Sleep(time.Millisecond) {
-		w.Must(w.tasks.List(w.Context(), task.ListRequest{Ref: w.ref, List: w.ref.Owner, Size: 1}, func(p *task.Page) {
+		w.Must(w.tasks.List(w.Context(), task.ListRequest{Ref: w.ref, ListOwner: w.ref.Owner, PageSize: 1}, func(p *task.Page) {
 			for _, one := range p.Tasks {
 				w.ref.ID = one.ID
 			}
@@ -409,7 +409,7 @@ type ending struct {
 	asModel bool // an HTTP agent has no such end
 }
 
-func estimated(bytes int) int { return int(call.EstimatedTokens(bytes)) }
+func estimated(bytes int) int { return int(call.EstimateTokens(bytes)) }
 
 func (w *endings) reported() (in, out int) { return reportedIn, reportedOut }
 
@@ -501,8 +501,8 @@ func TestEveryEndingIsChargedForWhatWasUsed(t *testing.T) {
 				}
 				got, err := w.tasks.Get(t.Context(), w.ref)
 				w.Must(err)
-				if want > 0 && got.Status.Cut() != end.cut {
-					t.Errorf("the task is %s, cut %q, want %q", got.Status.State, got.Status.Cut(), end.cut)
+				if want > 0 && got.Status.CutReason() != end.cut {
+					t.Errorf("the task is %s, cut %q, want %q", got.Status.State, got.Status.CutReason(), end.cut)
 				}
 			})
 		}

@@ -99,7 +99,7 @@ func (w *runs) newKey() *identity.Key {
 // claimOf returns a claim of a caller for the buyer's account.
 func (w *runs) claimOf(who *identity.Key) string {
 	w.Helper()
-	self, err := w.Server.Vacants.Self(w.Context())
+	self, err := w.Server.Vacants.HostSigner(w.Context())
 	w.Must(err)
 	c := claim.PaymentClaim{Host: self.ID(), Account: w.buyer.ID}
 	w.Must(c.Sign(w.Context(), who, w.Clock.NowFunc(0)()))

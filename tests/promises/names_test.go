@@ -68,14 +68,14 @@ func (w *runs) get(path string) string {
 var givenUp = map[string]func(*runs) error{
 	"renamed": func(w *runs) error {
 		name := "store"
-		_, err := w.Server.Vacants.Update(w.Context(), w.shop.ID, vacants.Changes{By: vacants.Tenant("buyer"), Name: &name})
-		return errors.Join(err, w.slug(w.shop.ID, vacants.Tenant("buyer"), "store"))
+		_, err := w.Server.Vacants.Update(w.Context(), w.shop.ID, vacants.Changes{Asker: vacants.TenantAsker("buyer"), Name: &name})
+		return errors.Join(err, w.slug(w.shop.ID, vacants.TenantAsker("buyer"), "store"))
 	},
 	"renamed and unpublished": func(w *runs) error {
 		name := "store"
-		_, err := w.Server.Vacants.Update(w.Context(), w.shop.ID, vacants.Changes{By: vacants.Tenant("buyer"), Name: &name})
+		_, err := w.Server.Vacants.Update(w.Context(), w.shop.ID, vacants.Changes{Asker: vacants.TenantAsker("buyer"), Name: &name})
 		_, _, hidden := w.Server.Vacants.Unpublish(w.Context(), w.shop.ID)
-		return errors.Join(err, w.slug(w.shop.ID, vacants.Tenant("buyer"), ""), hidden)
+		return errors.Join(err, w.slug(w.shop.ID, vacants.TenantAsker("buyer"), ""), hidden)
 	},
 	"deleted": func(w *runs) error {
 		_, err := w.Server.Vacants.Sink(w.Context(), w.shop.ID)
@@ -86,7 +86,7 @@ var givenUp = map[string]func(*runs) error{
 }
 
 func (w *runs) slug(id identity.ID, by vacants.Asker, slug string) error {
-	_, _, err := w.Server.Vacants.Publish(w.Context(), id, vacants.PublishOptions{By: by, Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
+	_, _, err := w.Server.Vacants.Publish(w.Context(), id, vacants.PublishOptions{Asker: by, Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
 		v.Slug = slug
 		return nil
 	}})
@@ -101,10 +101,10 @@ func TestANameThatWasGivenUpReachesNoVacantOfAnotherTenant(t *testing.T) {
 		tenant string
 		may    bool
 	}{
-		"its tenant":                  {vacants.Tenant("buyer"), "buyer", true},
-		"another tenant":              {vacants.Tenant("eve"), "eve", false},
-		"the operator for a tenant":   {vacants.Operator(), "eve", true},
-		"the operator for themselves": {vacants.Operator(), "", true},
+		"its tenant":                  {vacants.TenantAsker("buyer"), "buyer", true},
+		"another tenant":              {vacants.TenantAsker("eve"), "eve", false},
+		"the operator for a tenant":   {vacants.OperatorAsker(), "eve", true},
+		"the operator for themselves": {vacants.OperatorAsker(), "", true},
 	} {
 		for what, giveUp := range givenUp {
 			for _, name := range []string{"shop", "Shop"} {
@@ -116,12 +116,12 @@ func TestANameThatWasGivenUpReachesNoVacantOfAnotherTenant(t *testing.T) {
 						t.Fatal("the shop is not at its name")
 					}
 					w.Must(giveUp(w))
-					other, err := w.Server.Vacants.Create(t.Context(), vacants.CreateSpec{By: taker.by, Name: name, Capability: "takes over", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: taker.tenant})
+					other, err := w.Server.Vacants.Create(t.Context(), vacants.CreateSpec{Asker: taker.by, Name: name, Capability: "takes over", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: taker.tenant})
 					if taker.may != (err == nil) || err != nil && !problem.Is(err, problem.Conflict) {
 						t.Fatalf("Create() = %v, want success: %t", err, taker.may)
 					}
 					if err != nil {
-						other, err = w.Server.Vacants.Create(t.Context(), vacants.CreateSpec{By: taker.by, Name: "other", Capability: "takes over", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: taker.tenant})
+						other, err = w.Server.Vacants.Create(t.Context(), vacants.CreateSpec{Asker: taker.by, Name: "other", Capability: "takes over", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: taker.tenant})
 						w.Must(err)
 					}
 					if err := w.slug(other.ID, taker.by, "shop"); taker.may != (err == nil) || err != nil && !problem.Is(err, problem.Conflict) {
@@ -153,7 +153,7 @@ func TestANameThatWasGivenUpReachesNoVacantOfAnotherTenant(t *testing.T) {
 func (w *runs) tokenFor(audience string) string {
 	issuer := tokenstest.New()
 	w.Cleanup(issuer.Close)
-	_, err := w.Server.Billing.AddIssuer(w.Context(), w.buyer.ID, issuer.URL, billing.IssuerOptions{AllowAll: true, Cap: 50 * money.Dollar, DailyLimit: 50 * money.Dollar, Publish: true})
+	_, err := w.Server.Billing.AddIssuer(w.Context(), w.buyer.ID, issuer.URL, billing.IssuerOptions{AllowAll: true, SubjectDailyCap: 50 * money.Dollar, TotalDailyCap: 50 * money.Dollar, Publish: true})
 	w.Must(err)
 	token, err := tokenstest.Sign("ES256", "ES256", map[string]any{"iss": issuer.URL, "sub": "bob", "aud": audience, "exp": w.Clock.NowFunc(0)().AddDate(1, 0, 0).Unix()}, nil)
 	w.Must(err)

@@ -186,10 +186,10 @@ func TestStrangersHandAgentsLinksToPublicHostsOnly(t *testing.T) {
 			h := open(t, serve.Config{AllowLoopback: true, OwnMachine: true})
 			h.lead("agent.example", netip.MustParseAddr("8.8.8.8"))
 			a := &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "https://agent.example/", Input: []string{"image/png"}}
-			_, err := h.Vacants.Create(h.Context(), vacants.CreateSpec{Name: h.name(), Capability: "looks", Agent: a, By: vacants.Operator()})
+			_, err := h.Vacants.Create(h.Context(), vacants.CreateSpec{Name: h.name(), Capability: "looks", Agent: a, Asker: vacants.OperatorAsker()})
 			h.Must(err)
 			agents := h.OpenA2A()
-			handler := serve.Handlers{Message: h.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents)}.Public()
+			handler := serve.Handlers{Message: h.MessageHandler(), Plain: agents.Plain, Protocols: handlers.NewProtocols(agents)}.Public()
 			ask := func(link string) (said string, dialled int) {
 				quoted, err := json.Marshal(link)
 				h.Must(err)
@@ -298,8 +298,8 @@ func open(t *testing.T, c serve.Config) *reaching {
 	h := &reaching{names: map[string]netip.Addr{}, dials: func() {}}
 	h.Host = memhost.Open(t, func(own *serve.Config) {
 		own.AllowLoopback, own.OwnMachine = c.AllowLoopback, c.OwnMachine
-		own.URL, own.Now, own.Tokens = ownURL, time.Now, tokens.ForBilling
-		own.Elsewhere, own.Servers, own.Resolver, own.Dial = true, mcp.Servers, h, h.dial
+		own.URL, own.Now, own.NewTokenChecker = ownURL, time.Now, tokens.NewForBilling
+		own.AllowRemote, own.MCPServers, own.Resolver, own.Dial = true, mcp.Servers, h, h.dial
 		own.Models = func(client *outbound.Client) substrate.Kinds {
 			kinds := mcp.Kinds(client)
 			maps.Copy(kinds, openai.Kinds(client))
@@ -360,13 +360,13 @@ func (h *reaching) name() string { return fmt.Sprintf("v%d", h.n) }
 
 // setter is the party that sets an agent whose URL by chose.
 func setter(by outbound.URLChooser) vacants.Asker {
-	return map[outbound.URLChooser]vacants.Asker{outbound.Operator: vacants.Operator(), outbound.Tenant: vacants.Tenant("acme")}[by]
+	return map[outbound.URLChooser]vacants.Asker{outbound.Operator: vacants.OperatorAsker(), outbound.Tenant: vacants.TenantAsker("acme")}[by]
 }
 
 // agent checks an agent of a tenant's vacant that by set.
 func agent(form string) func(*reaching, outbound.URLChooser, string) {
 	return func(h *reaching, by outbound.URLChooser, url string) {
-		r, err := h.Vacants.Create(h.Context(), vacants.CreateSpec{Name: h.name(), Capability: "answers", Substrate: fmt.Sprintf(form, url), Tenant: "acme", By: setter(by)})
+		r, err := h.Vacants.Create(h.Context(), vacants.CreateSpec{Name: h.name(), Capability: "answers", Substrate: fmt.Sprintf(form, url), Tenant: "acme", Asker: setter(by)})
 		h.Must(err)
 		if err := h.Answers.CheckAgent(h.Context(), r.ID); err == nil {
 			h.Error("an agent answers, and there is no network")
@@ -376,9 +376,9 @@ func agent(form string) func(*reaching, outbound.URLChooser, string) {
 
 func servers(h *reaching, by outbound.URLChooser, url string) {
 	a := &definition.Agent{Provider: substrate.KindOpenAI, BaseURL: url + "/v1", Model: "m", MCPServers: []definition.Server{{Name: "notes", URL: url + "/mcp", Required: true}}}
-	r, err := h.Vacants.Create(h.Context(), vacants.CreateSpec{Name: h.name(), Capability: "answers", Agent: a, Tenant: "acme", By: setter(by)})
+	r, err := h.Vacants.Create(h.Context(), vacants.CreateSpec{Name: h.name(), Capability: "answers", Agent: a, Tenant: "acme", Asker: setter(by)})
 	h.Must(err)
-	if _, err := h.Answers.Thinking().MCPTools(h.Context(), think.Agent{Vacant: r.ID, Version: r.Agent}); err == nil {
+	if _, err := h.Answers.ThinkService().MCPTools(h.Context(), think.AgentVersion{Vacant: r.ID, Version: r.AgentVersion}); err == nil {
 		h.Error("a server answers, and there is no network")
 	}
 	if _, err := h.Answers.Offer(h.Context(), r.ID); err == nil {
@@ -411,7 +411,7 @@ func pushes(h *reaching, _ outbound.URLChooser, url string) {
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("A2A-Version", "1.0")
 	w := httptest.NewRecorder()
-	serve.Handlers{Message: h.MessageHandler(), Agents: a.Plain, Protocols: handlers.Open(a)}.Public().ServeHTTP(w, r)
+	serve.Handlers{Message: h.MessageHandler(), Plain: a.Plain, Protocols: handlers.NewProtocols(a)}.Public().ServeHTTP(w, r)
 	if w.Code != http.StatusOK || len(notices.messages) == 0 {
 		h.Fatalf("a message = %d %s, with %d notices", w.Code, w.Body, len(notices.messages))
 	}
@@ -422,15 +422,15 @@ func pushes(h *reaching, _ outbound.URLChooser, url string) {
 
 // elsewhere publishes a vacant of another host at a URL.
 func elsewhere(h *reaching, url string, with func(*registry.Publication)) registry.Receipt {
-	receipt, err := h.Registry.Publish(h.Context(), registrytest.Publication(h, registrytest.Key(h.n), registrytest.Draft{Endpoint: url + "/a2a/message/send", At: time.Now(), With: with}))
+	receipt, err := h.Registry.Publish(h.Context(), registrytest.NewPublication(h, registrytest.Key(h.n), registrytest.Draft{Endpoint: url + "/a2a/message/send", SignedAt: time.Now(), BeforeSign: with}))
 	h.Must(err)
 	return receipt
 }
 
 func probes(h *reaching, _ outbound.URLChooser, url string) {
 	elsewhere(h, url, nil)
-	got, err := h.Registry.Reach(h.Context(), registry.NewProbe(h.Outbound))
-	if err != nil || got.Listed > 0 || got.Silent != 1 {
+	got, err := h.Registry.ProbeEndpoints(h.Context(), registry.NewProbe(h.Outbound))
+	if err != nil || got.Listed > 0 || got.Unanswered != 1 {
 		h.Errorf("Reach() = %+v, %v, want one that does not answer", got, err)
 	}
 }
@@ -440,10 +440,10 @@ func books(h *reaching, _ outbound.URLChooser, url string) {
 	defer cancel()
 	key := registrytest.Key(h.n)
 	elsewhere(h, url, func(p *registry.Publication) {
-		l := registrytest.Listing(h, key, 1, func(l *listing.Listing) { v := listing.DefaultVenue(); l.Venue = &v })
+		l := registrytest.NewListing(h, key, 1, func(l *listing.Listing) { v := listing.DefaultVenue(); l.Venue = &v })
 		p.Listing = &l
 	})
-	registrytest.Reach(h, h.Registry) // it was at another address then
+	registrytest.ProbeEndpoints(h, h.Registry) // it was at another address then
 	messages := &queue{}
 	bookings := h.OpenBookings(messages, nil)
 	a, err := h.Billing.OpenAccount(h.Context(), h.name(), 0)
@@ -452,7 +452,7 @@ func books(h *reaching, _ outbound.URLChooser, url string) {
 	h.Must(err)
 	k, _, err := h.Billing.MakeKey(h.Context(), a.ID, billing.KeyOptions{Tier: billing.Pro})
 	h.Must(err)
-	_, err = bookings.Confirm(h.Context(), &k, booking.Request{From: "guest", Agent: "guest", Venue: key.ID().String(), Party: 1})
+	_, err = bookings.Confirm(h.Context(), &k, booking.Request{From: "guest", Agent: "guest", Venue: key.ID().String(), PartySize: 1})
 	h.Must(err)
 	for _, m := range messages.messages {
 		_ = bookings.HandleMessage(ctx, m)
@@ -462,13 +462,13 @@ func books(h *reaching, _ outbound.URLChooser, url string) {
 func issues(h *reaching, _ outbound.URLChooser, url string) {
 	a, err := h.Billing.OpenAccount(h.Context(), h.name(), 0)
 	h.Must(err)
-	i, err := h.Billing.AddIssuer(h.Context(), a.ID, url, billing.IssuerOptions{Cap: 1, DailyLimit: 1, AllowAll: true})
+	i, err := h.Billing.AddIssuer(h.Context(), a.ID, url, billing.IssuerOptions{SubjectDailyCap: 1, TotalDailyCap: 1, AllowAll: true})
 	h.Must(err)
-	token, err := tokenstest.Sign("ES256", "ES256", map[string]any{"iss": i.Issuer, "sub": "ann", "aud": ownURL, "exp": time.Now().Add(time.Hour).Unix()}, nil)
+	token, err := tokenstest.Sign("ES256", "ES256", map[string]any{"iss": i.URL, "sub": "ann", "aud": ownURL, "exp": time.Now().Add(time.Hour).Unix()}, nil)
 	h.Must(err)
 	r := httptest.NewRequest(http.MethodGet, ownURL+"/v1/account", nil)
 	r.Header.Set("Authorization", "Bearer "+token)
-	if _, err := h.Billing.AuthenticateRequest(h.Context(), r, billing.Demand{}); !problem.Is(err, problem.Unavailable) {
+	if _, err := h.Billing.AuthenticateRequest(h.Context(), r, billing.KeyRequirement{}); !problem.Is(err, problem.Unavailable) {
 		h.Errorf("Admit() = %v: an issuer answers, and there is no network", err)
 	}
 }
@@ -489,15 +489,15 @@ func calls(h *reaching, _ outbound.URLChooser, url string) {
 
 func pays(h *reaching, _ outbound.URLChooser, url string) {
 	keys := paykeys.New(h.config.Store, h.config.Vault, time.Now, rand.Reader)
-	for name, value := range map[string]string{paykeys.Stripe: stripemock.Key, paykeys.StripeWebhook: stripemock.Signing} {
+	for name, value := range map[string]string{paykeys.StripeAPIKey: stripemock.Key, paykeys.StripeWebhookKey: stripemock.Signing} {
 		_, err := keys.Set(h.Context(), "", name, []string{strings.TrimPrefix(url, "https://")}, []byte(value))
 		h.Must(err)
 	}
 	payments := stripe.New(paykeys.Config{
-		Keys: keys, Client: h.Outbound, Self: h.Vacants.HostID, Now: time.Now,
-		Base: func(context.Context) (string, error) { return ownURL, nil },
+		Keys: keys, Client: h.Outbound, HostID: h.Vacants.HostID, Now: time.Now,
+		BaseURL: func(context.Context) (string, error) { return ownURL, nil },
 	})
-	if _, err := payments.Checkout(h.Context(), "acme", 25*money.Dollar, ""); err == nil {
+	if _, err := payments.CreateCheckout(h.Context(), "acme", 25*money.Dollar, ""); err == nil {
 		h.Error("a provider answers, and there is no network")
 	}
 }

@@ -158,7 +158,7 @@ func TestEachThingThatRunsTakesATokenOfTheRate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := openRuns(t, "priced")
-			web := edge.Limit(edge.Config{Rate: edge.Rate{PerSecond: 0.001, Burst: tokens}, Now: w.Clock.NowFunc(0)}, w.Public)
+			web := edge.Limit(edge.Config{RequestRate: edge.Rate{PerSecond: 0.001, Burst: tokens}, Now: w.Clock.NowFunc(0)}, w.Public)
 			things := 0
 			for n := 0; ; n++ {
 				path, key, body := row.post(w, n)

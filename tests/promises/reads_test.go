@@ -93,7 +93,7 @@ func openCrowd(t *testing.T) *crowd {
 	t.Helper()
 	c := &crowd{reads: &countedReads{Store: memory.New()}, pages: map[string]http.Handler{}}
 	server := memhost.Open(t, func(config *serve.Config) {
-		config.Store, config.URL, config.Tokens, config.TrustedHost = c.reads, "https://host.example", tokens.ForBilling, true
+		config.Store, config.URL, config.NewTokenChecker, config.TrustedHost = c.reads, "https://host.example", tokens.NewForBilling, true
 		config.Host = setting.Host{Quotas: quota.Quotas{"vacants": 2 * crowdSize}}
 	})
 	c.clock = server.Clock
@@ -115,7 +115,7 @@ func openCrowd(t *testing.T) *crowd {
 		}
 	}
 	for i := range 30 {
-		_, _, err := server.Vacants.Spawn(t.Context(), vacants.SpawnSpec{By: vacants.Operator(), Parent: *parent, Path: "D3", Name: fmt.Sprintf("child-%d", i), Capability: "pages", Substrate: "echo"})
+		_, _, err := server.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Asker: vacants.OperatorAsker(), Parent: *parent, Path: "D3", Name: fmt.Sprintf("child-%d", i), Capability: "pages", Substrate: "echo"})
 		must(t, err)
 	}
 	_, err = log.Seal(t.Context())
@@ -124,8 +124,8 @@ func openCrowd(t *testing.T) *crowd {
 	for kind, agents := range map[string]*serve.A2A{"local": server.OpenA2A(), "queued": server.OpenQueuedA2A(serve.Queues{Tasks: &queue{}, Notices: &queue{}})} {
 		agents.Find = found.Find
 		parts := serve.Handlers{
-			Message: server.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents), Registry: server.RegistryHandler(log), Search: found.Endpoint(), Gate: server.GateHandler(nil),
-			Account: server.AccountHandler(nil), AGP: server.OpenAGP(agents, found.Find, false), Metrics: true, Resource: server.ResourceHandler(), Login: server.Login(), Pages: server.Pages(),
+			Message: server.MessageHandler(), Plain: agents.Plain, Protocols: handlers.NewProtocols(agents), Registry: server.RegistryHandler(log), Search: found.Endpoint(), Gate: server.GateHandler(nil),
+			Account: server.AccountHandler(nil), AGP: server.OpenAGP(agents, found.Find, false), Metrics: true, Resource: server.ResourceHandler(), MetadataURL: server.MetadataURL(), PageJudge: server.PageJudge(),
 		}
 		parts.Web = web.Handler(web.Config{API: parts.Public(), Log: slog.New(slog.DiscardHandler), Now: c.clock.NowFunc(0)})
 		c.pages[kind] = parts.Public()

@@ -169,7 +169,7 @@ func (w *runs) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 			}
 		}
 		if len(r.Tools) > 0 && r.Turns[len(r.Turns)-1].Role == substrate.Caller {
-			_ = yield(substrate.ToolCall{ID: "1", Name: r.Tools[0].Name, Arguments: `{"message":"hi"}`}, nil) && yield(substrate.Called, nil)
+			_ = yield(substrate.ToolCall{ID: "1", Name: r.Tools[0].Name, Arguments: `{"message":"hi"}`}, nil) && yield(substrate.ToolUse, nil)
 			return
 		}
 		if len(r.Tools) > 0 && w.failing.Load() {
@@ -188,7 +188,7 @@ func openRuns(t testing.TB, column string) *runs {
 	t.Helper()
 	w := &runs{column: column}
 	w.Host = memhost.Open(t, func(c *serve.Config) {
-		c.Tokens, c.Elsewhere, c.OwnMachine, c.Host = tokens.ForBilling, true, true, setting.Host{ModelBudget: money.Dollar}
+		c.NewTokenChecker, c.AllowRemote, c.OwnMachine, c.Host = tokens.NewForBilling, true, true, setting.Host{ModelBudget: money.Dollar}
 		c.Substrates = substrate.Kinds{substrate.KindMock: func(string) (substrate.Substrate, error) { return w, nil }}
 	})
 	w.Serve()
@@ -210,21 +210,21 @@ func (w *runs) makeBuyer() {
 		most = shopPrice - 1
 	}
 	w.buyer = w.Account("buyer", 100*money.Dollar)
-	w.key = w.Key(w.buyer, billing.KeyOptions{Cap: most})
-	w.agp = w.Key(w.buyer, billing.KeyOptions{Tier: billing.Pro, Cap: most})
+	w.key = w.Key(w.buyer, billing.KeyOptions{DailyCap: most})
+	w.agp = w.Key(w.buyer, billing.KeyOptions{Tier: billing.Pro, DailyCap: most})
 	w.test = w.Key(w.buyer, billing.KeyOptions{Test: true})
-	w.agents = w.Key(w.buyer, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents, billing.ScopeRead}, Cap: most})
-	w.limited = w.Key(w.buyer, billing.KeyOptions{Most: shopPrice - 1})
+	w.agents = w.Key(w.buyer, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents, billing.ScopeRead}, DailyCap: most})
+	w.limited = w.Key(w.buyer, billing.KeyOptions{MaxPrice: shopPrice - 1})
 	ctx := w.Context()
 	issuer := tokenstest.New()
 	w.Cleanup(issuer.Close)
-	_, err := w.Server.Billing.AddIssuer(ctx, w.buyer.ID, issuer.URL, billing.IssuerOptions{Audiences: []string{"api://shop"}, AllowAll: true, Cap: cmp.Or(most, 50*money.Dollar), DailyLimit: 50 * money.Dollar})
+	_, err := w.Server.Billing.AddIssuer(ctx, w.buyer.ID, issuer.URL, billing.IssuerOptions{Audiences: []string{"api://shop"}, AllowAll: true, SubjectDailyCap: cmp.Or(most, 50*money.Dollar), TotalDailyCap: 50 * money.Dollar})
 	w.Must(err)
 	w.token, err = tokenstest.Sign("ES256", "ES256", map[string]any{"iss": issuer.URL, "sub": "ann", "aud": "api://shop", "exp": w.Clock.NowFunc(0)().AddDate(1, 0, 0).Unix()}, nil)
 	w.Must(err)
 	w.link(w.who, most)
 	if strings.HasPrefix(w.column, "suspended") {
-		_, err = w.Server.Billing.Suspend(ctx, w.buyer.ID, true, "")
+		_, err = w.Server.Billing.SetSuspended(ctx, w.buyer.ID, true, "")
 		w.Must(err)
 	}
 }
@@ -258,7 +258,7 @@ func (w *runs) makeShop() {
 	if w.column != "suspended, at a free shop" {
 		p := price.Price{Flat: shopPrice}
 		if w.column == "quota" {
-			p.Free, p.FreeAddress = 9, 9
+			p.FreePerSigner, p.FreePerAddress = 9, 9
 		}
 		w.shop, err = w.Server.Vacants.SetPrice(ctx, w.shop.ID, p)
 		w.Must(err)
@@ -350,14 +350,14 @@ func (w *runs) tokenCompletion() { w.with(w.token, w.completion) }
 func (w *runs) byAgent(ask func(*runs)) {
 	ctx := w.Context()
 	agent, err := w.Server.Vacants.Create(ctx, vacants.CreateSpec{
-		By: vacants.Tenant("buyer"), Name: "agent-" + w.asked.Short(), Capability: "asks", Tenant: "buyer",
+		Asker: vacants.TenantAsker("buyer"), Name: "agent-" + w.asked.Short(), Capability: "asks", Tenant: "buyer",
 		Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{w.asked.String()}},
 	})
 	if err != nil {
 		w.Logf("Create() = %v", err)
 		return
 	}
-	w.Must(w.Server.Vacants.Sign(ctx, agent.ID, func(s identity.Signer) error {
+	w.Must(w.Server.Vacants.WithSigner(ctx, agent.ID, func(s identity.Signer) error {
 		w.link(s, 0)
 		return nil
 	}))
@@ -371,7 +371,7 @@ func (w *runs) testKey() { w.post(w.at()+"/message:send", w.test, say("")) }
 // slowly lets the shop take minutes, and asks it.
 func (w *runs) slowly(ask func()) {
 	work := 5 * time.Minute
-	_, err := w.Server.Vacants.Update(w.Context(), w.asked, vacants.Changes{Work: &work})
+	_, err := w.Server.Vacants.Update(w.Context(), w.asked, vacants.Changes{CallTimeout: &work})
 	w.Must(err)
 	w.Clock.Advance(2 * time.Second) // records are cached for a second
 	ask()
@@ -479,17 +479,17 @@ func (w *runs) delegation() {
 		firm, err := w.Server.Vacants.Create(ctx, vacants.CreateSpec{Name: name, Capability: "leads", Agent: &definition.Agent{Provider: substrate.KindMock}, Tenant: "buyer"})
 		w.Must(err)
 		if w.column != "another tenant's" {
-			child, _, err := w.Server.Vacants.Spawn(ctx, vacants.SpawnSpec{Parent: firm.ID, Path: "D3", Name: "hand", Capability: "helps", Reach: composite.PublicA2A, Agent: &definition.Agent{Provider: substrate.KindMock}})
+			child, _, err := w.Server.Vacants.Spawn(ctx, vacants.SpawnSpec{Parent: firm.ID, Path: "D3", Name: "hand", Capability: "helps", Reachability: composite.PublicA2A, Agent: &definition.Agent{Provider: substrate.KindMock}})
 			w.Must(err)
 			w.shop, err = w.Server.Vacants.SetPrice(ctx, child.ID, *w.shop.Price)
 			w.Must(err)
 		}
 	}
-	boss, err := w.Server.Vacants.ByName(ctx, vacants.Operator(), name)
+	boss, err := w.Server.Vacants.GetByName(ctx, vacants.OperatorAsker(), name)
 	w.Must(err)
 	p, err := plan.Parse([]byte(`{"version":1,"aggregate":{"how":"first"},"delegate":[{"child":"` + w.shop.ID.String() + `"}]}`))
 	w.Must(err)
-	if _, _, err = w.Server.Vacants.SetPlan(ctx, vacants.Operator(), boss.ID, p); err != nil {
+	if _, _, err = w.Server.Vacants.SetPlan(ctx, vacants.OperatorAsker(), boss.ID, p); err != nil {
 		w.Logf("SetPlan() = %v", err)
 		return
 	}
@@ -500,7 +500,7 @@ func (w *runs) delegation() {
 // tool has an agent, whom no account pays for, ask the shop by a tool of its model.
 func (w *runs) tool() {
 	ctx := w.Context()
-	asker, err := w.Server.Vacants.Create(ctx, vacants.CreateSpec{By: vacants.Operator(), Name: "asker", Capability: "asks", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{w.shop.ID.String()}}})
+	asker, err := w.Server.Vacants.Create(ctx, vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "asker", Capability: "asks", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{w.shop.ID.String()}}})
 	if err != nil {
 		w.Logf("Create() = %v", err)
 		return
@@ -577,7 +577,7 @@ func TestTheLimitOfABookingHoldsForItsVenuesCalls(t *testing.T) {
 		t.Run(fmt.Sprintf("key %s, request %s", tt.key, tt.request), func(t *testing.T) {
 			t.Parallel()
 			w := openRuns(t, "priced")
-			_, key, err := w.Server.Billing.MakeKey(t.Context(), w.buyer.ID, billing.KeyOptions{Tier: billing.Pro, Most: tt.key})
+			_, key, err := w.Server.Billing.MakeKey(t.Context(), w.buyer.ID, billing.KeyOptions{Tier: billing.Pro, MaxPrice: tt.key})
 			w.Must(err)
 			limit := ""
 			if tt.request > 0 {

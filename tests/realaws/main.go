@@ -83,7 +83,7 @@ func main() {
 	defer stop()
 	if err := t.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "realaws:", err)
-		os.Exit(problem.AsError(err).Kind.Row().Exit)
+		os.Exit(problem.AsError(err).Kind.Forms().ExitCode)
 	}
 }
 
@@ -179,12 +179,12 @@ func startLocal(ctx context.Context) (*server.Server, error) {
 
 // confirm refuses a stage that exists, and asks the person before anything costs money.
 func (t *trial) confirm(ctx context.Context) error {
-	who, err := t.cloud.Caller(ctx)
+	who, err := t.cloud.CallerIdentity(ctx)
 	if err != nil {
 		return err
 	}
 	t.destroy = fmt.Sprintf("AWS_REGION=%s go run ./cmd/vacancy destroy --stage %s", t.cloud.Region(), t.stage)
-	for _, short := range stage.Stacks() {
+	for _, short := range stage.StackNames() {
 		name := stage.FullName(t.stage, short)
 		switch _, err := t.cloud.Stack(ctx, name); {
 		case err == nil:

@@ -16,20 +16,20 @@ const hoursOfMonth = 730
 // report prints an estimate of what the stage has cost: the units in its log lines, and its part
 // of a month's fixed costs, at list prices.
 func (t *trial) report(ctx context.Context) error {
-	templates, err := cloud.Templates(ctx, t.cloud, t.stage)
+	templates, err := cloud.LoadTemplates(ctx, t.cloud, t.stage)
 	if err != nil {
 		return err
 	}
-	shape, err := cost.ReadTemplates(templates...)
+	shape, err := cost.ParseTemplates(templates...)
 	if err != nil {
 		return err
 	}
-	groups, err := t.cloud.Groups(ctx, "/vacancy/"+t.stage+"/")
+	groups, err := t.cloud.LogGroups(ctx, "/vacancy/"+t.stage+"/")
 	if err != nil {
 		return err
 	}
 	units := map[cost.Item]float64{}
-	err = t.cloud.Tail(groups, t.began).Next(ctx, func(l cloud.Line) error {
+	err = t.cloud.TailLogs(groups, t.began).Next(ctx, func(l cloud.LogLine) error {
 		units[cost.LogBytes] += float64(len(l.Text)) / (1 << 30)
 		var call struct{ Calls, WCU, RCU, KMS, MS float64 }
 		f, ok := shape.Function(path.Base(l.Group))
@@ -50,10 +50,10 @@ func (t *trial) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	prices := cost.PricesIn(t.cloud.Region())
-	age, month := time.Since(t.began), cost.Sum(cost.Month(shape, prices))
+	prices := cost.RegionPrices(t.cloud.Region())
+	age, month := time.Since(t.began), cost.Sum(cost.MonthlyCosts(shape, prices))
 	sum := month * age.Hours() / hoursOfMonth
-	fmt.Printf("\n== cost, at list prices of %s (%s)\n", prices.Region, prices.Taken)
+	fmt.Printf("\n== cost, at list prices of %s (%s)\n", prices.Region, prices.PriceMonth)
 	fmt.Printf("%-34s %12.0f min  $%.4f\n", fmt.Sprintf("keys, alarms: $%.2f a month", month), age.Minutes(), sum)
 	for _, item := range []cost.Item{cost.LambdaRequests, cost.LambdaArm, cost.LambdaX86, cost.WriteUnits, cost.ReadUnits, cost.KMSRequests, cost.LogBytes} {
 		p, n := prices.Prices[item], units[item]

@@ -62,7 +62,9 @@ type town struct {
 func BenchmarkReviews(b *testing.B) {
 	w := newTown(b, *cards)
 	w.warm(b)
-	next := func() string { return "/v1/search?limit=20&q=" + url.QueryEscape(strings.Join(w.corpus.Query(), " ")) }
+	next := func() string {
+		return "/v1/search?limit=20&q=" + url.QueryEscape(strings.Join(w.corpus.RandomWords(), " "))
+	}
 	before := w.measure(b, next)
 	w.review(b)
 	w.warm(b)
@@ -77,9 +79,13 @@ func BenchmarkSearch(b *testing.B) {
 		name string
 		next func() string
 	}{
-		{"words", func() string { return "/v1/search?limit=20&q=" + url.QueryEscape(strings.Join(w.corpus.Query(), " ")) }},
-		{"parts", func() string { return "/v1/search?limit=20&q=" + url.QueryEscape(w.corpus.Substring()) }},
-		{"texts", func() string { return "/v1/search_capability?limit=20&q=" + url.QueryEscape(w.corpus.Substring()) }},
+		{"words", func() string {
+			return "/v1/search?limit=20&q=" + url.QueryEscape(strings.Join(w.corpus.RandomWords(), " "))
+		}},
+		{"parts", func() string { return "/v1/search?limit=20&q=" + url.QueryEscape(w.corpus.RandomSubstring()) }},
+		{"texts", func() string {
+			return "/v1/search_capability?limit=20&q=" + url.QueryEscape(w.corpus.RandomSubstring())
+		}},
 		{"all", func() string { return "/v1/search?limit=20" }},
 	} {
 		b.Run(k.name, func(b *testing.B) { _ = w.measure(b, k.next) })
@@ -102,11 +108,11 @@ func newTown(b *testing.B, n int) *town {
 	}
 	// Vacants elsewhere are found once their endpoints answer.
 	for more := true; more; {
-		done, err := r.Reach(b.Context(), func(context.Context, string) error { return nil })
+		done, err := r.ProbeEndpoints(b.Context(), func(context.Context, string) error { return nil })
 		if err != nil {
 			b.Fatal(err)
 		}
-		more = done.More
+		more = done.HasMore
 	}
 	b.Logf("%d vacants registered in %v", n, time.Since(began).Round(time.Second))
 	var err error
@@ -118,7 +124,7 @@ func newTown(b *testing.B, n int) *town {
 	w.catchUp(b)
 	quiet := slog.New(slog.DiscardHandler)
 	s := search.New(search.Config{Index: w.index, Registry: r, Now: time.Now, Log: quiet, Refresh: w.live.Refresh})
-	server := httptest.NewServer(registryapi.Search(registryapi.SearchConfig{Finder: s, Now: time.Now, Logger: quiet}))
+	server := httptest.NewServer(registryapi.NewSearchHandler(registryapi.SearchConfig{Finder: s, Now: time.Now, Logger: quiet}))
 	b.Cleanup(server.Close)
 	w.url = server.URL
 	return w
@@ -159,16 +165,16 @@ func (w *town) review(b *testing.B) {
 // register registers a vacant with a card of the corpus.
 func (w *town) register(b *testing.B, i int) {
 	b.Helper()
-	e, k := w.corpus.Entry(), registrytest.Key(i+1)
-	p := registrytest.Publication(b, k, registrytest.Draft{Text: e.Capability, At: time.Now().Add(-time.Hour), With: func(p *registry.Publication) {
+	e, k := w.corpus.NextEntry(), registrytest.Key(i+1)
+	p := registrytest.NewPublication(b, k, registrytest.Draft{Text: e.Capability, SignedAt: time.Now().Add(-time.Hour), BeforeSign: func(p *registry.Publication) {
 		p.Family = &e.ClaimedFamily
-		for _, text := range e.Declared {
+		for _, text := range e.DeclaredCapabilities {
 			if len(text) <= registry.MaxDeclaredItem {
-				p.Declared = append(p.Declared, text)
+				p.DeclaredCapabilities = append(p.DeclaredCapabilities, text)
 			}
 		}
 		if len(e.Tags) > 0 {
-			l := registrytest.Listing(b, k, 1, func(l *listing.Listing) {
+			l := registrytest.NewListing(b, k, 1, func(l *listing.Listing) {
 				l.Tags, l.Skills, l.Summary, l.ModelFamily = distinct(e.Tags), distinct(e.Skills), e.Summary, e.Family
 			})
 			p.Listing = &l

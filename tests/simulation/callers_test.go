@@ -146,11 +146,11 @@ func (c *caller) heard(res dispatch.Result, err error) error {
 	if errors.Is(err, errDead) {
 		return err
 	}
-	c.w.say("%s: %s %v, %d late, %v", c.name, res.Request.Payload.Text(), res.Fate, len(res.Late), err)
+	c.w.say("%s: %s %v, %d late, %v", c.name, res.Request.Payload.Text(), res.Fate, len(res.LateOutcomes), err)
 	if res.Fate == dispatch.Answered {
 		c.learnt[res.RequestHash] = true
 	}
-	for _, l := range res.Late {
+	for _, l := range res.LateOutcomes {
 		if l.Fate == dispatch.Answered {
 			c.learnt[l.Request.Hash()] = true
 		}

@@ -57,7 +57,7 @@ func (w *world) newInstance(number int) *instance {
 func (w *world) vacant() call.Vacant {
 	v := call.Vacant{Behaviour: w.behave, Signer: vacantKey, Price: w.price}
 	if w.cfg.closed {
-		v.Parent, v.HasKin, v.IsClosed = &w.pair.Caller, true, !w.mutant.open
+		v.Parent, v.HasKin, v.IsClosedChild = &w.pair.Caller, true, !w.mutant.open
 	}
 	return v
 }
@@ -100,12 +100,12 @@ func (w *world) behave(ctx context.Context, _ *call.Host, e envelope.Envelope) (
 	h := e.Hash()
 	w.ran(taskOf(ctx), h)
 	if w.cfg.tokens {
-		call.RecordUsage(ctx, call.Usage{In: uint64(h[0] % 32)}) // half a micro-dollar each
+		call.RecordUsage(ctx, call.Usage{InputTokens: uint64(h[0] % 32)}) // half a micro-dollar each
 	}
 	if w.spend == nil {
 		return w.work(ctx, &e)
 	}
-	c := w.spend.Begin(spend.Payer{Vacant: w.pair.Vacant, DailyBudget: dayBudget, CallBudget: -1}, spend.Prices{Model: models.Price{In: money.Dollar, Out: money.Dollar}})
+	c := w.spend.BeginCall(spend.Payer{Vacant: w.pair.Vacant, DailyBudget: dayBudget, CallBudget: -1}, spend.Prices{Model: models.Price{InputPrice: money.Dollar, OutputPrice: money.Dollar}})
 	switch _, err := c.Reserve(ctx, false, reserved/2, reserved/2); {
 	case problem.Is(err, problem.BudgetExceeded):
 		w.met("no budget for a call")
@@ -115,7 +115,7 @@ func (w *world) behave(ctx context.Context, _ *call.Host, e envelope.Envelope) (
 	}
 	m, err := w.work(ctx, &e)
 	if err == nil {
-		c.Settle(substrate.Usage{In: cost / 2, Out: cost / 2})
+		c.Settle(substrate.Usage{InputTokens: cost / 2, OutputTokens: cost / 2})
 	}
 	_ = c.End(ctx) // what it does not settle stays spent
 	call.RecordUsage(ctx, call.Usage{Turns: 1, Cost: uint64(c.Cost())})

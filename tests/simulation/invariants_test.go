@@ -286,7 +286,7 @@ func (w *world) checkSpent(ctx context.Context, s *calltest.Streams) {
 	counted, rows := int64(0), int64(0)
 	for _, d := range days {
 		counted += d.Number
-		if err := spend.CheckDay(d); err != nil || d.Number > dayBudget || d.Number < 0 {
+		if err := spend.CheckVacantTotal(d); err != nil || d.Number > dayBudget || d.Number < 0 {
 			w.violate("I16: %d is spent on %s, %v", d.Number, d.Key.Sort, err)
 		}
 		shared, err := w.truth.Doc(ctx, store.Key{Partition: "spend#host", Sort: d.Key.Sort})

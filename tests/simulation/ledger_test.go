@@ -39,13 +39,13 @@ func (w *world) openAccount() {
 	var err error
 	w.account, err = aside.OpenAccount(w.t.Context(), "acme", w.cfg.shards)
 	w.must(err)
-	w.price = &priced.Price{Version: 1, Flat: price, Free: freeCalls}
+	w.price = &priced.Price{Version: 1, Flat: price, FreePerSigner: freeCalls}
 	if w.cfg.tokens {
-		w.price = &priced.Price{Version: 1, In: money.Dollar / 2, MaxCharge: price, Free: freeCalls}
+		w.price = &priced.Price{Version: 1, InputPrice: money.Dollar / 2, MaxCharge: price, FreePerSigner: freeCalls}
 	}
 	data, err := priced.VersionDocs.Encode(*w.price)
 	w.must(err)
-	w.must(w.truth.Commit(w.t.Context(), store.Put{Key: priced.Key(w.pair.Vacant, 1), WriteID: store.WriteID{1}, Data: data}))
+	w.must(w.truth.Commit(w.t.Context(), store.Put{Key: priced.VersionKey(w.pair.Vacant, 1), WriteID: store.WriteID{1}, Data: data}))
 	_, err = aside.Sweep(w.t.Context(), nil) // as a host does when it starts
 	w.must(err)
 	w.deposit(w.cfg.money)

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	due   = call.DefaultWork + call.Grace // from the append until others may void
+	due   = call.DefaultCallTimeout + call.GracePeriod // from the append until others may void
 	price = 10
 
 	// Costs of a model's turn, in micro-dollars: reserved before it, spent by it,
@@ -135,8 +135,8 @@ type world struct {
 	price    *priced.Price // nil if calls are free
 	linked   bool          // the account pays for the caller
 	deposits int
-	spend    *spend.Spend // of the vacant's model; nil if it costs nothing
-	money    int64        // paid in
+	spend    *spend.Budgets // of the vacant's model; nil if it costs nothing
+	money    int64          // paid in
 	hosts    [2]*instance
 	pair     call.Pair
 
@@ -175,7 +175,7 @@ func newWorld(t *testing.T, seed uint64, m mutant) *world {
 	if m.store != nil {
 		seen = m.store(w, seen)
 	}
-	w.store = &calltest.Intercept{Store: seen, Around: w.around}
+	w.store = &calltest.Intercept{Store: seen, Handle: w.around}
 	ctx := t.Context()
 	for _, id := range []identity.ID{w.pair.Caller, w.pair.Vacant} {
 		w.must(calltest.SetState(ctx, w.truth, id, lifecycle.Active))

@@ -26,22 +26,22 @@ import (
 func open(s *sqslocal.Server) *sqs.Queue {
 	cfg := aws.Config{Region: "us-east-1", BaseEndpoint: &s.URL, Credentials: credentials.NewStaticCredentialsProvider("id", "secret", "")}
 	return sqs.New(sqs.Config{
-		Client: sqs.NewClient(cfg), URL: s.Queue("tasks"), Log: slog.New(slog.DiscardHandler), Now: time.Now, Patience: 2 * time.Second,
+		Client: sqs.NewClient(cfg), URL: s.Queue("tasks"), Log: slog.New(slog.DiscardHandler), Now: time.Now, RetryTime: 2 * time.Second,
 	})
 }
 
 func TestContractOfSQS(t *testing.T) {
 	alone := func(t *testing.T, test func(*testing.T)) { t.Parallel(); test(t) }
-	queuetest.Contract(t, alone, func(t *testing.T) queuetest.Subject {
+	queuetest.RunContract(t, alone, func(t *testing.T) queuetest.Subject {
 		s := sqslocal.Start(t)
 		q := open(s)
-		return queuetest.Subject{Queue: q, Patience: q.Patience, Late: 20 * time.Second, Run: func(ctx context.Context, handle func(context.Context, string) error) {
+		return queuetest.Subject{Queue: q, RetryTime: q.RetryTime, MaxDelay: 20 * time.Second, Run: func(ctx context.Context, handle func(context.Context, string) error) {
 			var running sync.WaitGroup
 			defer running.Wait()
 			for ctx.Err() == nil {
 				for _, m := range s.Receive("tasks", 10, time.Minute) {
 					running.Go(func() {
-						got := sqs.Message{Body: m.Body, Receipt: m.ID, First: m.First, Count: m.Count}
+						got := sqs.Message{Body: m.Body, ReceiptHandle: m.ID, FirstDelivery: m.First, DeliveryCount: m.Count}
 						if done, _ := q.Handle(context.WithoutCancel(ctx), got, handle); done {
 							s.Delete("tasks", m.ID)
 						}
@@ -63,7 +63,7 @@ func TestAFaultIsNeverDropped(t *testing.T) {
 	m := s.Receive("tasks", 1, time.Minute)[0]
 	broken := problem.New(problem.Unavailable, "the store is away")
 	for count, hidden := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 6: 30 * time.Second, 60: 30 * time.Second} {
-		old := sqs.Message{Body: m.Body, Receipt: m.ID, First: time.Now().Add(-time.Hour), Count: count}
+		old := sqs.Message{Body: m.Body, ReceiptHandle: m.ID, FirstDelivery: time.Now().Add(-time.Hour), DeliveryCount: count}
 		done, err := q.Handle(t.Context(), old, func(context.Context, string) error { return broken })
 		if done || err == nil {
 			t.Errorf("received %d times: done %t, %v; want the fault", count, done, err)
@@ -83,7 +83,7 @@ func TestATurnWithoutRoomIsNeverDropped(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := s.Receive("tasks", 1, time.Minute)[0]
-		old := sqs.Message{Body: m.Body, Receipt: m.ID, First: time.Now().Add(-time.Hour), Count: 1}
+		old := sqs.Message{Body: m.Body, ReceiptHandle: m.ID, FirstDelivery: time.Now().Add(-time.Hour), DeliveryCount: 1}
 		if done, err := q.Handle(t.Context(), old, func(context.Context, string) error { return refusal }); done || !errors.Is(err, refusal) {
 			t.Errorf("%v: done %t, %v; want the message kept", refusal, done, err)
 		}
@@ -108,7 +108,7 @@ func TestAWaitingTaskIsNeverDropped(t *testing.T) {
 		}
 		m := s.Receive("tasks", 1, time.Minute)[0]
 		s.Watch(func(operation, _ string, _ bool) bool { return !tt.isAway || operation != "SendMessage" })
-		old := sqs.Message{Body: m.Body, Receipt: m.ID, First: time.Now().Add(-time.Hour), Count: tt.count}
+		old := sqs.Message{Body: m.Body, ReceiptHandle: m.ID, FirstDelivery: time.Now().Add(-time.Hour), DeliveryCount: tt.count}
 		done, _ := q.Handle(t.Context(), old, func(context.Context, string) error { return errors.Join(task.ErrWaiting, task.ErrAccountFull) })
 		if n := len(s.Waiting("tasks")); n != tt.want || done != (tt.want == 2) {
 			t.Errorf("received %d times, away %t: done %t with %d messages, want %d", tt.count, tt.isAway, done, n, tt.want)
@@ -131,7 +131,7 @@ func TestAccountsWaitInLinesOfTheirOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := s.Receive("tasks", 1, time.Hour)[0]
-		_, _ = q.Handle(t.Context(), sqs.Message{Body: body, Receipt: m.ID, First: now, Count: 1}, func(context.Context, string) error { return task.ErrWaiting })
+		_, _ = q.Handle(t.Context(), sqs.Message{Body: body, ReceiptHandle: m.ID, FirstDelivery: now, DeliveryCount: 1}, func(context.Context, string) error { return task.ErrWaiting })
 		return s.Hidden("tasks", m.ID).Round(time.Second)
 	}
 	for n := range 20 {
@@ -158,7 +158,7 @@ func TestTurnsWithoutRoomComeAgainInALine(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := s.Receive("tasks", 1, time.Hour)[0]
-		_, _ = q.Handle(t.Context(), sqs.Message{Body: m.Body, Receipt: m.ID, First: first, Count: 1}, func(context.Context, string) error { return refusal })
+		_, _ = q.Handle(t.Context(), sqs.Message{Body: m.Body, ReceiptHandle: m.ID, FirstDelivery: first, DeliveryCount: 1}, func(context.Context, string) error { return refusal })
 		return s.Hidden("tasks", m.ID).Round(time.Second)
 	}
 	for n := range 1000 {

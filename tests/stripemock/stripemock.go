@@ -41,7 +41,7 @@ func Run(ctx context.Context) (at string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	folder, err := cache.Install{Name: "stripe-mock", Version: version, Proof: "stripe-mock", Build: build}.In(ctx, dir)
+	folder, err := cache.Install{Name: "stripe-mock", Version: version, MarkerFile: "stripe-mock", Build: build}.EnsureIn(ctx, dir)
 	if err != nil {
 		return "", nil, err
 	}

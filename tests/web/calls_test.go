@@ -348,7 +348,7 @@ func TestAMovedChainIsResetAfterAQuestion(t *testing.T) {
 }
 
 func TestASlowVacantIsWaitedFor(t *testing.T) {
-	c := newChat(t, vacants.CreateSpec{Work: 5 * time.Minute})
+	c := newChat(t, vacants.CreateSpec{CallTimeout: 5 * time.Minute})
 	c.intercept(func(w http.ResponseWriter, r *http.Request, _ []byte) bool { return noStream(w, r) })
 	release := make(chan bool)
 	c.play(func(question string, w http.ResponseWriter) {
@@ -374,7 +374,7 @@ func TestASlowVacantIsWaitedFor(t *testing.T) {
 
 // A stream does not say when its answer is due, so the page asks.
 func TestAStreamIsWaitedForWithALimit(t *testing.T) {
-	c := newChat(t, vacants.CreateSpec{Work: 2 * time.Minute})
+	c := newChat(t, vacants.CreateSpec{CallTimeout: 2 * time.Minute})
 	release := make(chan bool)
 	c.play(func(question string, w http.ResponseWriter) {
 		<-release
@@ -406,7 +406,7 @@ func TestAFailedCall(t *testing.T) {
 // Also an answer with a price comes in pieces. At its end it names its receipt.
 func TestAStreamIsProvisionalUntilTheSignedAnswer(t *testing.T) {
 	c := newChat(t, vacants.CreateSpec{})
-	c.setPrice(price.Price{Flat: 2000, Free: 1, FreeAddress: 3, FreeAll: 100})
+	c.setPrice(price.Price{Flat: 2000, FreePerSigner: 1, FreePerAddress: 3, FreeTotal: 100})
 	release := make(chan bool)
 	c.play(func(_ string, w http.ResponseWriter) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -443,7 +443,7 @@ func (p *page) receipt() {
 // A receipt that the host did not sign for this call is shown as such.
 func TestAReceiptThatDoesNotVerifyIsRefused(t *testing.T) {
 	c := newChat(t, vacants.CreateSpec{})
-	c.setPrice(price.Price{Flat: 2000, Free: 9, FreeAddress: 9, FreeAll: 100})
+	c.setPrice(price.Price{Flat: 2000, FreePerSigner: 9, FreePerAddress: 9, FreeTotal: 100})
 	var mu sync.Mutex
 	var first string // the first receipt
 	damage := func(s string) string { return s }

@@ -61,8 +61,8 @@ func exported(t *testing.T, entries int) []byte {
 	key, parent, at := keyOf(t, 1), keyOf(t, 2), time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 	b := datadir.Bundle{Key: key, Agent: []byte(`{"model": "m"}`)}
 	must(t, b.SignCard(t.Context(), "translate ZH↔EN"))
-	m := composite.Manifest{ParentID: parent.ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true, Added: []string{"\uffee", "😀", "a"},
-		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
+	m := composite.Manifest{ParentID: parent.ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true, AddedTools: []string{"\uffee", "😀", "a"},
+		Reachability: composite.ParentOnly, OutboundPolicy: composite.NoExternal, SchemaVersion: composite.SchemaV2}
 	must(t, errors.Join(m.SignParent(t.Context(), parent), m.SignChild(t.Context(), key)))
 	b.Manifest = &m
 	e := logbook.Next(nil, logbook.KindGenesis, at, logbook.GenesisPayload("alice", key.ID()))
@@ -79,7 +79,7 @@ func exported(t *testing.T, entries int) []byte {
 		if _, err := call.Sign(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
-		b.Chains = append(b.Chains, dispatch.State{Self: key.ID(), Target: target, Sent: []envelope.Envelope{call}, LastSigned: at})
+		b.Chains = append(b.Chains, dispatch.State{Self: key.ID(), Target: target, Sent: []envelope.Envelope{call}, LastSignedTime: at})
 	}
 	return b.AppendExport(nil, "alice", at)
 }
@@ -435,8 +435,8 @@ func story(t testing.TB, dir string) *hosttest.Caller {
 	if err := errors.Join(err, vaultErr, fileErr); err != nil {
 		t.Fatal(err)
 	}
-	a := hosttest.NewSealed(t, file, vault).Story()
-	_, err = upgrade.New(t.Context(), upgrade.Data{Store: file, Now: a.Now, Rand: rand.Reader})
+	a := hosttest.NewWithVault(t, file, vault).Story()
+	_, err = upgrade.InitVersion(t.Context(), upgrade.Data{Store: file, Now: a.Now, Rand: rand.Reader})
 	a.Must(err)
 	a.Must(file.Close())
 	return a

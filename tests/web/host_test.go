@@ -55,12 +55,12 @@ func newHTTPSHost(t *testing.T) *hosted {
 	_, port, err := net.SplitHostPort(listener.Addr().String())
 	must(t, err)
 	h := &hosted{t: t, url: "https://localhost:" + port}
-	base, ok := standalone.ParseBase(h.url)
+	base, ok := standalone.ParseBaseURL(h.url)
 	if !ok {
 		t.Fatal(h.url)
 	}
 	h.serve(listener, func(next http.Handler) http.Handler {
-		return standalone.Guard(base, standalone.Limits(setting.Defaults().Host, time.Now), nil, next)
+		return standalone.Guard(base, standalone.EdgeLimits(setting.Defaults().Host, time.Now), nil, next)
 	})
 	return h
 }
@@ -70,10 +70,10 @@ func (h *hosted) serve(listener net.Listener, wrap func(http.Handler) http.Handl
 	h.t.Helper()
 	var err error
 	h.Host, err = standalone.Open(standalone.Config{
-		Dir: filepath.Join(h.t.TempDir(), "host"), URL: h.url, New: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+		Dir: filepath.Join(h.t.TempDir(), "host"), URL: h.url, AllowNew: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
 	})
 	must(h.t, err)
-	standalonetest.Run(h.t, h.Host, standalone.Running{Public: listener, Wrap: wrap})
+	standalonetest.Run(h.t, h.Host, standalone.RunConfig{Public: listener, WrapPublic: wrap})
 }
 
 // publish creates a vacant and publishes it, which is an event.

@@ -20,7 +20,7 @@ import (
 func priced(t *testing.T) (*chat, billing.Account) {
 	t.Helper()
 	c := newChat(t, vacants.CreateSpec{})
-	c.setPrice(price.Price{Flat: 2000, Free: 1, FreeAddress: 9, FreeAll: 100})
+	c.setPrice(price.Price{Flat: 2000, FreePerSigner: 1, FreePerAddress: 9, FreeTotal: 100})
 	return c, c.account("acme", 3000)
 }
 
@@ -151,7 +151,7 @@ func TestAKeyThatCannotPayIsExplained(t *testing.T) {
 	_, test := c.key(acme, billing.KeyOptions{Test: true})
 	_, reader := c.key(acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeRead}})
 	_, caller := c.key(acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeCall}})
-	_, capped := c.key(acme, billing.KeyOptions{Cap: 1000})
+	_, capped := c.key(acme, billing.KeyOptions{DailyCap: 1000})
 	_, ends := c.key(acme, billing.KeyOptions{Expires: time.Now().Add(time.Hour)})
 	host := strings.TrimPrefix(c.url, "http://")
 	posts := 0

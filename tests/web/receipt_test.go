@@ -38,11 +38,11 @@ func TestReceiptsVerifyAsByGo(t *testing.T) {
 		return r
 	}
 	all := []receipt.Receipt{
-		signed(good, same), signed(good, func(r *receipt.Receipt) { r.Cut = "canceled" }), signed(certified(host, at, at.Add(time.Microsecond)), same),
+		signed(good, same), signed(good, func(r *receipt.Receipt) { r.CutReason = "canceled" }), signed(certified(host, at, at.Add(time.Microsecond)), same),
 		signed(certified(host, at.Add(-time.Hour), at), same), signed(certified(host, at.Add(time.Microsecond), at.Add(time.Hour)), same),
-		after(func(r *receipt.Receipt) { r.Charge++ }), after(func(r *receipt.Receipt) { r.Cut = "length" }), after(func(r *receipt.Receipt) { r.Payment = "free" }),
+		after(func(r *receipt.Receipt) { r.Charge++ }), after(func(r *receipt.Receipt) { r.CutReason = "length" }), after(func(r *receipt.Receipt) { r.Payment = "free" }),
 		after(func(r *receipt.Receipt) { r.Reply = identity.Sum(nil) }), after(func(r *receipt.Receipt) { r.Host = other.ID() }), after(func(r *receipt.Receipt) { r.Certificate.Host = other.ID() }),
-		after(func(r *receipt.Receipt) { r.Certificate.Key = other.ID() }), after(func(r *receipt.Receipt) { r.Certificate.Until = "2036-03-04T05:06:07.000000+00:00" }),
+		after(func(r *receipt.Receipt) { r.Certificate.Key = other.ID() }), after(func(r *receipt.Receipt) { r.Certificate.ValidUntil = "2036-03-04T05:06:07.000000+00:00" }),
 		after(func(r *receipt.Receipt) { r.SignedAt = "2026-03-04T05:06:07.000009+00:00" }), after(func(r *receipt.Receipt) { r.Signature = strings.Repeat("0", 128) }),
 		after(func(r *receipt.Receipt) { r.Certificate.Signature = r.Signature }), after(func(r *receipt.Receipt) { r.Signature = r.Certificate.Signature }),
 		after(func(r *receipt.Receipt) {

@@ -44,7 +44,7 @@ func TestReviewsVerifyByGo(t *testing.T) {
 			continue
 		}
 		position := int64(9 * (1 - i%2)) // only before a reset is a call's number its position
-		if !rec.Verify(rec.Reviewer) || rec.Target != target || rec.Call != inputs[i].Call.RequestHash || rec.Claim != inputs[i].Claim || rec.IssuedAt != canon.FormatTime(at) || rec.Position != position || !maps.Equal(rec.Ratings, inputs[i].Dimensions) {
+		if !rec.Verify(rec.Reviewer) || rec.Target != target || rec.CallHash != inputs[i].Call.RequestHash || rec.Claim != inputs[i].Claim || rec.IssuedAt != canon.FormatTime(at) || rec.Position != position || !maps.Equal(rec.Ratings, inputs[i].Dimensions) {
 			t.Errorf("%d: the record is %+v, which verifies: %t", i, rec, rec.Verify(rec.Reviewer))
 		}
 	}

@@ -20,7 +20,7 @@ func TestAStoredPageRunsNothing(t *testing.T) {
 	must(t, err)
 	_, secret, err := h.Billing.MakeKey(ctx, a.ID, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeAgents, billing.ScopeRead}})
 	must(t, err)
-	_, err = h.Files.Write(ctx, workspace.Ref{Owner: a.ID, Name: workspace.Main}, workspace.Write{
+	_, err = h.Files.Write(ctx, workspace.Ref{Owner: a.ID, Name: workspace.MainName}, workspace.Change{
 		Path: "evil.html", Data: []byte(`<!doctype html><script>parent.document.title = "owned"</script>`),
 	})
 	must(t, err)

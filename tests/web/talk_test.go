@@ -77,7 +77,7 @@ func (c *chat) setPrice(p price.Price) {
 // definition returns the definition of the vacant's agent.
 func (c *chat) definition() definition.Agent {
 	c.t.Helper()
-	record, err := c.Vacants.Get(c.t.Context(), vacants.Operator(), c.id)
+	record, err := c.Vacants.Get(c.t.Context(), vacants.OperatorAsker(), c.id)
 	must(c.t, err)
 	return definition.Agent{Provider: substrate.KindHTTP, BaseURL: strings.TrimPrefix(record.Substrate, "http:")}
 }

@@ -230,7 +230,7 @@ func TestExpiredTextsAreOneLine(t *testing.T) {
 	e.prompt(e.open(), "in another session") // a key is destroyed after a call of a later day
 	_, err := f.Texts.Sweep(t.Context())
 	f.Must(err)
-	f.Texts.Forget()
+	f.Texts.ClearTipCache()
 	const expired = "(The earlier texts of this session have expired.)\n"
 	if said := load(e); said["user_message_chunk"] != "" || said["agent_message_chunk"] != expired {
 		t.Errorf("without texts, load replays %q", said)
@@ -287,7 +287,7 @@ func TestServersOfTheEditorAreOfferedToTheOwnersAgent(t *testing.T) {
 		}})
 		return offer, func() {}, nil
 	}
-	f.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "pup", Capability: "looks", Tenant: "acme", Agent: &definition.Agent{Provider: "mock", System: "```mock\ncall: look {}\n---\ntext: {result}\n```"}})
+	f.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "pup", Capability: "looks", Tenant: "acme", Agent: &definition.Agent{Provider: "mock", System: "```mock\ncall: look {}\n---\ntext: {result}\n```"}})
 	e := connect(t, f.config(f.key, true))
 	capabilities, _ := e.ask("initialize", map[string]any{"protocolVersion": 1})["agentCapabilities"].(map[string]any)
 	if servers, _ := capabilities["mcpCapabilities"].(map[string]any); servers["http"] != true {
@@ -313,14 +313,14 @@ func TestALostConnectionLosesNoText(t *testing.T) {
 	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
 	away := &refusing{HTTP: web}
 	open := func(h agents.HTTP) *agents.Agent {
-		a, err := agents.Open(h, c.Agent.Card)
+		a, err := agents.NewAgent(h, c.Agent.Card)
 		f.Must(err)
-		a.Key = f.key
+		a.BearerToken = f.key
 		return a
 	}
 	for _, after := range []int{1, 2, 3} {
-		c.Agent, c.Own = open(web), nil
-		c.Sender = Plain{open(&cutting{web, after})}
+		c.Agent, c.OwnedAgent = open(web), nil
+		c.Sender = UnsignedSender{open(&cutting{web, after})}
 		e := connect(t, c)
 		id := e.open()
 		if reason, said := e.prompt(id, "hello"); reason != "end_turn" || said["agent_message_chunk"] != "you said hello (5 bytes)" {
@@ -328,7 +328,7 @@ func TestALostConnectionLosesNoText(t *testing.T) {
 		}
 	}
 	c.Agent = open(away)
-	c.Sender = Plain{open(&cutting{web, 1})}
+	c.Sender = UnsignedSender{open(&cutting{web, 1})}
 	e := connect(t, c)
 	id := e.open()
 	away.away = 3
@@ -375,13 +375,13 @@ func TestThoughtsAndToolCalls(t *testing.T) {
 
 // A model may use the id of a call again, and end a call that it did not begin.
 func TestEachToolCallHasItsID(t *testing.T) {
-	tu := &turn{calls: map[string]acp.ToolCallId{}}
+	tu := &turn{toolCallIDs: map[string]acp.ToolCallId{}}
 	var got []string
 	for _, c := range []call.ToolStep{
 		{ID: "a", Name: "Grep"}, {ID: "a", Name: "Grep", Outcome: call.ToolOK}, {ID: "a", Name: "Read"}, {ID: "a", Name: "Read", Outcome: call.ToolRefused}, {ID: "c", Name: "LS", Outcome: call.ToolTimedOut},
 	} {
 		u := tu.stepUpdate(&task.TraceEntry{Tool: &c})
-		tu.steps++
+		tu.sentSteps++
 		if s := u.ToolCall; s != nil {
 			got = append(got, fmt.Sprint(s.ToolCallId, " ", s.Title, " ", s.Status))
 		} else {
@@ -397,20 +397,20 @@ func TestEachToolCallHasItsID(t *testing.T) {
 func TestHistoryIsLimited(t *testing.T) {
 	all := ""
 	for range 100 {
-		all = render(all, exchange{task.User, strings.Repeat("é", 1000)})
-		all = render(all, exchange{task.Agent, "short"})
+		all = appendHistory(all, transcriptEntry{task.User, strings.Repeat("é", 1000)})
+		all = appendHistory(all, transcriptEntry{task.Agent, "short"})
 	}
-	if len(all) > maxHistory || !strings.HasSuffix(all, "\n\nAgent: short\n\n") || !strings.HasPrefix(all, "User: ") && !strings.HasPrefix(all, "Agent: ") {
+	if len(all) > maxHistoryBytes || !strings.HasSuffix(all, "\n\nAgent: short\n\n") || !strings.HasPrefix(all, "User: ") && !strings.HasPrefix(all, "Agent: ") {
 		t.Errorf("the history has %d bytes and begins with %.20q", len(all), all)
 	}
-	if one := render(all, exchange{task.Agent, strings.Repeat("é", maxHistory)}); len(one) > maxHistory || !strings.Contains(one, "éé") {
+	if one := appendHistory(all, transcriptEntry{task.Agent, strings.Repeat("é", maxHistoryBytes)}); len(one) > maxHistoryBytes || !strings.Contains(one, "éé") {
 		t.Errorf("the history of a long answer has %d bytes", len(one))
 	}
 	for _, text := range []string{"x", "", historyBegin + "without an end", historyEnd} {
-		if before, got := uncarry(carry(all, text)); before != all || got != text {
+		if before, got := splitHistory(prependHistory(all, text)); before != all || got != text {
 			t.Errorf("uncarry(carry(_, %q)) = %d bytes, %q", text, len(before), got)
 		}
-		if before, got := uncarry(text); before != "" || got != text {
+		if before, got := splitHistory(text); before != "" || got != text {
 			t.Errorf("uncarry(%q) = %q, %q", text, before, got)
 		}
 	}

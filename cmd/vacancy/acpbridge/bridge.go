@@ -32,43 +32,43 @@ type Config struct {
 	// Agent is the client that reads, follows and cancels the agent's tasks with the caller's credential.
 	Agent *agents.Agent
 	Sender
-	// Guest is true if the caller has no credential. The agent's host then creates the contexts of the tasks.
-	Guest bool
-	// Own describes the agent if the caller owns it, so that prompts become dispatched tasks. Otherwise Own is nil.
-	Own *team.Details
-	// Proof verifies the signatures of the agent's card and of an answer, and AnswerReceipt returns the receipt of an
+	// IsGuest is true if the caller has no credential. The agent's host then creates the contexts of the tasks.
+	IsGuest bool
+	// OwnedAgent describes the agent if the caller owns it, so that prompts become dispatched tasks. Otherwise Own is nil.
+	OwnedAgent *team.Details
+	// VerifySignatures verifies the signatures of the agent's card and of an answer, and FindReceipt returns the receipt of an
 	// answer. Each is called by an extension method, with the last answer of the session, or with nil if the request
 	// names no session or the session has no answer yet.
-	Proof         func(context.Context, *task.Message) (any, error)
-	AnswerReceipt func(context.Context, *task.Message) (any, error)
+	VerifySignatures func(context.Context, *task.Message) (any, error)
+	FindReceipt      func(context.Context, *task.Message) (any, error)
 
-	Dir  string // working directory of the program
-	Now  func() time.Time
-	Note func(format string, args ...any) // prints a message for the user
+	WorkDir string // working directory of the program
+	Now     func() time.Time
+	Logf    func(format string, args ...any) // prints a message for the user
 }
 
 // Bridge serves one client.
 type Bridge struct {
 	Config
-	conn   *acp.Connection
-	active atomic.Int32 // number of messages that are being handled
+	conn        *acp.Connection
+	activeCount atomic.Int32 // number of messages that are being handled
 
 	mu       sync.Mutex
 	sessions map[string]*session
 }
 
 // input reads messages. The first Read waits until the bridge is ready. At the end of the input, Read waits until all
-// running requests are answered, but at most for drainTime.
+// running requests are answered, but at most for drainTimeout.
 type input struct {
 	io.Reader
-	ready chan struct{}
-	b     *Bridge
-	ended bool // the input has ended; read only after the connection is done
+	ready      chan struct{}
+	bridge     *Bridge
+	reachedEnd bool // the input has ended; read only after the connection is done
 }
 
 const (
-	drainTime  = 10 * time.Second
-	drainPause = 50 * time.Millisecond
+	drainTimeout = 10 * time.Second
+	drainPause   = 50 * time.Millisecond
 )
 
 // Read implements io.Reader.
@@ -77,11 +77,11 @@ func (i *input) Read(p []byte) (n int, err error) {
 	if n, err = i.Reader.Read(p); err == nil || n > 0 { // a later Read returns the error again
 		return n, nil
 	}
-	i.ended = true
+	i.reachedEnd = true
 	// active may not include the last message yet, so the bridge must be idle in two successive checks.
-	for idle, end := 0, time.Now().Add(drainTime); idle < 2 && time.Now().Before(end); idle++ {
+	for idle, deadline := 0, time.Now().Add(drainTimeout); idle < 2 && time.Now().Before(deadline); idle++ {
 		time.Sleep(drainPause)
-		if i.b.active.Load() > 0 {
+		if i.bridge.activeCount.Load() > 0 {
 			idle = -1
 		}
 	}
@@ -91,7 +91,7 @@ func (i *input) Read(p []byte) (n int, err error) {
 // Serve answers the messages in r until they end. A prompt that is still running then continues at the agent's host.
 func Serve(ctx context.Context, c Config, r io.Reader, w io.Writer) error {
 	b := &Bridge{Config: c, sessions: map[string]*session{}}
-	in := &input{Reader: r, ready: make(chan struct{}), b: b}
+	in := &input{Reader: r, ready: make(chan struct{}), bridge: b}
 	b.conn = acp.NewConnection(b.handle, w, in)
 	b.conn.SetLogger(slog.New(slog.DiscardHandler)) // log lines of the connection may contain message texts
 	close(in.ready)
@@ -105,13 +105,13 @@ func Serve(ctx context.Context, c Config, r io.Reader, w io.Writer) error {
 		return nil
 	case <-b.conn.Done():
 	}
-	if !in.ended {
+	if !in.reachedEnd {
 		return problem.New(problem.TooLarge, "the client sent a message of more than 10 MiB, or too many messages at once")
 	}
 	return nil
 }
 
-func (b *Bridge) isOver() bool {
+func (b *Bridge) isDisconnected() bool {
 	select {
 	case <-b.conn.Done():
 		return true
@@ -122,8 +122,8 @@ func (b *Bridge) isOver() bool {
 
 type method func(b *Bridge, ctx context.Context, params json.RawMessage) (any, error)
 
-// on returns a method that decodes and validates the parameters, and passes them to f.
-func on[P, R any](f func(*Bridge, context.Context, *P) (R, error)) method {
+// newMethod returns a method that decodes and validates the parameters, and passes them to f.
+func newMethod[P, R any](handler func(*Bridge, context.Context, *P) (R, error)) method {
 	return func(b *Bridge, ctx context.Context, params json.RawMessage) (any, error) {
 		p := new(P)
 		err := json.Unmarshal(params, p)
@@ -133,38 +133,38 @@ func on[P, R any](f func(*Bridge, context.Context, *P) (R, error)) method {
 		if err != nil {
 			return nil, acp.NewInvalidParams(map[string]any{"error": err.Error()})
 		}
-		return f(b, ctx, p)
+		return handler(b, ctx, p)
 	}
 }
 
 // methods contains the methods of the ACP library, the older method session/set_model, and the extensions.
 var methods = map[string]method{
-	acp.AgentMethodInitialize:             on((*Bridge).initialize),
-	acp.AgentMethodAuthenticate:           on((*Bridge).authenticate),
-	acp.AgentMethodSessionNew:             on((*Bridge).newSession),
-	acp.AgentMethodSessionPrompt:          on((*Bridge).prompt),
-	acp.AgentMethodSessionCancel:          on((*Bridge).cancel),
-	acp.AgentMethodSessionLoad:            on((*Bridge).load),
-	acp.AgentMethodSessionResume:          on((*Bridge).resume),
-	acp.AgentMethodSessionFork:            on((*Bridge).fork),
-	acp.AgentMethodSessionList:            on((*Bridge).list),
-	acp.AgentMethodSessionSetMode:         on((*Bridge).setMode),
-	acp.AgentMethodSessionSetConfigOption: on((*Bridge).setConfigOption),
-	"session/set_model":                   on((*Bridge).setModel),
-	"_vacant/verify":                      extension(func(b *Bridge) func(context.Context, *task.Message) (any, error) { return b.Proof }),
-	"_vacant/receipt":                     extension(func(b *Bridge) func(context.Context, *task.Message) (any, error) { return b.AnswerReceipt }),
+	acp.AgentMethodInitialize:             newMethod((*Bridge).initialize),
+	acp.AgentMethodAuthenticate:           newMethod((*Bridge).authenticate),
+	acp.AgentMethodSessionNew:             newMethod((*Bridge).newSession),
+	acp.AgentMethodSessionPrompt:          newMethod((*Bridge).prompt),
+	acp.AgentMethodSessionCancel:          newMethod((*Bridge).cancelPrompt),
+	acp.AgentMethodSessionLoad:            newMethod((*Bridge).loadSession),
+	acp.AgentMethodSessionResume:          newMethod((*Bridge).resumeSession),
+	acp.AgentMethodSessionFork:            newMethod((*Bridge).forkSession),
+	acp.AgentMethodSessionList:            newMethod((*Bridge).listSessions),
+	acp.AgentMethodSessionSetMode:         newMethod((*Bridge).setMode),
+	acp.AgentMethodSessionSetConfigOption: newMethod((*Bridge).setConfigOption),
+	"session/set_model":                   newMethod((*Bridge).setModel),
+	"_vacant/verify":                      newExtension(func(b *Bridge) func(context.Context, *task.Message) (any, error) { return b.VerifySignatures }),
+	"_vacant/receipt":                     newExtension(func(b *Bridge) func(context.Context, *task.Message) (any, error) { return b.FindReceipt }),
 }
 
 func (b *Bridge) handle(ctx context.Context, name string, params json.RawMessage) (any, *acp.RequestError) {
-	b.active.Add(1)
-	defer b.active.Add(-1)
+	b.activeCount.Add(1)
+	defer b.activeCount.Add(-1)
 	m, ok := methods[name]
 	if !ok {
 		return nil, acp.NewMethodNotFound(name)
 	}
 	result, err := m(b, ctx, params)
 	if err != nil {
-		return nil, requestError(err)
+		return nil, toRequestError(err)
 	}
 	return result, nil
 }
@@ -172,7 +172,7 @@ func (b *Bridge) handle(ctx context.Context, name string, params json.RawMessage
 // resourceNotFound is ACP's code for a session that does not exist.
 const resourceNotFound = -32002
 
-func requestError(err error) *acp.RequestError {
+func toRequestError(err error) *acp.RequestError {
 	var r *acp.RequestError
 	if errors.As(err, &r) {
 		return r
@@ -184,7 +184,7 @@ func requestError(err error) *acp.RequestError {
 		r = acp.NewInvalidParams(nil)
 	case problem.NotFound:
 		r.Code = resourceNotFound
-	case problem.Unauthorized, problem.Scope:
+	case problem.Unauthorized, problem.ScopeRequired:
 		r = acp.NewAuthRequired(nil)
 	case problem.Conflict:
 		r = acp.NewInvalidRequest(nil)
@@ -201,7 +201,7 @@ func (b *Bridge) initialize(context.Context, *acp.InitializeRequest) (acp.Initia
 		AgentInfo:       &acp.Implementation{Name: "vacant-acp", Title: &b.Agent.Card.Name, Version: b.Version},
 		AgentCapabilities: acp.AgentCapabilities{
 			LoadSession:        true,
-			McpCapabilities:    acp.McpCapabilities{Http: b.Own != nil},
+			McpCapabilities:    acp.McpCapabilities{Http: b.OwnedAgent != nil},
 			PromptCapabilities: acp.PromptCapabilities{EmbeddedContext: true},
 			SessionCapabilities: acp.SessionCapabilities{
 				Fork: &acp.SessionForkCapabilities{}, List: &acp.SessionListCapabilities{}, Resume: &acp.SessionResumeCapabilities{},
@@ -209,9 +209,9 @@ func (b *Bridge) initialize(context.Context, *acp.InitializeRequest) (acp.Initia
 		},
 		AuthMethods: []acp.AuthMethod{},
 	}
-	if b.Guest && !b.Agent.Card.Guests {
-		how := "set VACANCY_KEY to a key of an account in the environment of this program, or start it with --as IDENTITY"
-		r.AuthMethods = append(r.AuthMethods, acp.AuthMethod{Agent: &acp.AuthMethodAgent{Id: "vacancy-key", Name: "A key of an account", Description: &how}})
+	if b.IsGuest && !b.Agent.Card.AcceptsGuests {
+		description := "set VACANCY_KEY to a key of an account in the environment of this program, or start it with --as IDENTITY"
+		r.AuthMethods = append(r.AuthMethods, acp.AuthMethod{Agent: &acp.AuthMethodAgent{Id: "vacancy-key", Name: "A key of an account", Description: &description}})
 	}
 	return r, nil
 }
@@ -220,20 +220,20 @@ func (b *Bridge) authenticate(context.Context, *acp.AuthenticateRequest) (acp.Au
 	return acp.AuthenticateResponse{}, nil
 }
 
-// extension returns a method that calls the Config function selected by f. The function gets the last answer of the
+// newExtension returns a method that calls the Config function selected by f. The function gets the last answer of the
 // session in the request, or nil if the request names no session or the session has no answer yet.
-func extension(f func(*Bridge) func(context.Context, *task.Message) (any, error)) method {
-	return on(func(b *Bridge, ctx context.Context, q *struct{ SessionID string }) (any, error) {
+func newExtension(selectFunc func(*Bridge) func(context.Context, *task.Message) (any, error)) method {
+	return newMethod(func(b *Bridge, ctx context.Context, q *struct{ SessionID string }) (any, error) {
 		var answer *task.Message
 		if q.SessionID != "" {
-			s, err := b.find(q.SessionID)
+			s, err := b.findSession(q.SessionID)
 			if err != nil {
 				return nil, err
 			}
 			s.mu.Lock()
-			answer = s.answer
+			answer = s.lastAnswer
 			s.mu.Unlock()
 		}
-		return f(b)(ctx, answer)
+		return selectFunc(b)(ctx, answer)
 	})
 }

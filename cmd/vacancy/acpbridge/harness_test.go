@@ -45,7 +45,7 @@ func (a talker) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 				return
 			}
 			for _, s := range []call.ToolStep{{ID: "a", Name: "Grep", Arguments: "{}"}, {ID: "a", Name: "Grep", Outcome: call.ToolOK}} {
-				call.Report(ctx, call.Provisional{Detail: s})
+				call.Report(ctx, call.ProvisionalEvent{Detail: s})
 			}
 			if yield(substrate.Text("so be it"), nil) {
 				yield(substrate.Stop, nil)
@@ -101,7 +101,7 @@ func openFixture(t *testing.T) *fixture {
 	f.Serve()
 	f.Work()
 	f.acme = f.Account("acme", money.Dollar)
-	f.fox = f.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "fox", Capability: "talks", Substrate: "talker", Tenant: "acme"})
+	f.fox = f.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "fox", Capability: "talks", Substrate: "talker", Tenant: "acme"})
 	f.key = f.Key(f.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeCall, billing.ScopeAgents, billing.ScopeRead}})
 	return f
 }
@@ -112,15 +112,15 @@ func (f *fixture) config(key string, own bool) Config {
 	web := dispatch.NewHTTP(dispatch.HTTPOptions{})
 	card, err := agents.FetchCard(f.Context(), web, f.url+"/v/"+f.agent)
 	f.Must(err)
-	agent, err := agents.Open(web, card)
+	agent, err := agents.NewAgent(web, card)
 	f.Must(err)
-	agent.Key = key
-	c := Config{Version: "test", Agent: agent, Sender: Plain{agent}, Guest: key == "", Dir: "/work", Now: time.Now, Note: f.Logf}
+	agent.BearerToken = key
+	c := Config{Version: "test", Agent: agent, Sender: UnsignedSender{agent}, IsGuest: key == "", WorkDir: "/work", Now: time.Now, Logf: f.Logf}
 	if own {
 		client := admin.Client{HTTP: &http.Client{Transport: bearer(key)}, URL: f.url}
-		details, err := teamapi.ShowAgent.Key.Call(f.Context(), client, teamapi.OneAgent{Agent: f.agent})
+		details, err := teamapi.ShowAgent.Key.Call(f.Context(), client, teamapi.AgentRef{Agent: f.agent})
 		f.Must(err)
-		c.Own, c.Sender = &details, Dispatcher{client, f.agent, f.Logf}
+		c.OwnedAgent, c.Sender = &details, Dispatcher{client, f.agent, f.Logf}
 	}
 	return c
 }

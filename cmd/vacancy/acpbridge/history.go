@@ -13,34 +13,34 @@ import (
 )
 
 const (
-	maxPages   = 64       // pages of tasks that a request reads
-	maxHistory = 64 << 10 // bytes of the history that a message carries
-	maxLength  = 1000     // messages in the history of each listed task
+	maxTaskPages    = 64       // pages of tasks that a request reads
+	maxHistoryBytes = 64 << 10 // bytes of the history that a message carries
+	maxTaskMessages = 1000     // messages in the history of each listed task
 )
 
-// messageID matches the id of a message that this package sends: the id of its session, the number of the prompt, and
+// messageIDPattern matches the id of a message that this package sends: the id of its session, the number of the prompt, and
 // random characters. origin finds the session of a task by this id, because each dispatched task has its own context.
-var messageID = regexp.MustCompile(`^(.+)\.([0-9]{1,9})\.([A-Z2-7]*)$`)
+var messageIDPattern = regexp.MustCompile(`^(.+)\.([0-9]{1,9})\.([A-Z2-7]*)$`)
 
-// origin returns the session of a task and the number of its first prompt. If another program began the task, it returns
+// parseOrigin returns the session of a task and the number of its first prompt. If another program began the task, it returns
 // the task's context and 0.
-func origin(t *task.Task) (session string, n int) {
+func parseOrigin(t *task.Task) (session string, promptNumber int) {
 	if i := slices.IndexFunc(t.History, func(m task.Message) bool { return m.Role == task.User }); i >= 0 {
-		if id := messageID.FindStringSubmatch(t.History[i].ID); id != nil {
-			n, _ = strconv.Atoi(id[2])
-			return id[1], n
+		if id := messageIDPattern.FindStringSubmatch(t.History[i].ID); id != nil {
+			promptNumber, _ = strconv.Atoi(id[2])
+			return id[1], promptNumber
 		}
 	}
 	return t.Context, 0
 }
 
-// contexts returns the contexts of a guest's session, or of all sessions if id is "".
-func (b *Bridge) contexts(id string) (contexts []string) {
+// guestContexts returns the contexts of a guest's session, or of all sessions if id is "".
+func (b *Bridge) guestContexts(sessionID string) (contexts []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, s := range b.sessions {
 		s.mu.Lock()
-		if s.context != "" && (id == "" || id == s.id) {
+		if s.context != "" && (sessionID == "" || sessionID == s.id) {
 			contexts = append(contexts, s.context)
 		}
 		s.mu.Unlock()
@@ -48,33 +48,33 @@ func (b *Bridge) contexts(id string) (contexts []string) {
 	return contexts
 }
 
-// tasks returns the caller's tasks of a session, or of all sessions if id is "", the oldest first.
-func (b *Bridge) tasks(ctx context.Context, id string) (tasks []task.Task, err error) {
+// listTasks returns the caller's tasks of a session, or of all sessions if id is "", the oldest first.
+func (b *Bridge) listTasks(ctx context.Context, sessionID string) (tasks []task.Task, err error) {
 	contexts := []string{""}
-	if b.Guest { // the host lists a guest's tasks only by their context
-		contexts = b.contexts(id)
+	if b.IsGuest { // the host lists a guest's tasks only by their context
+		contexts = b.guestContexts(sessionID)
 	}
 	for _, contextID := range contexts {
-		q := a2awire.ListRequest{Context: contextID, Size: a2awire.MaxPage, Artifacts: true, HistoryLength: new(maxLength)}
-		for range maxPages {
+		q := a2awire.ListRequest{Context: contextID, PageSize: a2awire.MaxPage, IncludeArtifacts: true, HistoryLength: new(maxTaskMessages)}
+		for range maxTaskPages {
 			page, err := b.Agent.ListTasks(ctx, q)
 			if err != nil {
 				return nil, err
 			}
 			for _, t := range page.Tasks {
-				if session, _ := origin(&t); id == "" || id == session || id == t.Context {
+				if session, _ := parseOrigin(&t); sessionID == "" || sessionID == session || sessionID == t.Context {
 					tasks = append(tasks, t)
 				}
 			}
-			if q.Token = page.Next; q.Token == "" {
+			if q.PageToken = page.Next; q.PageToken == "" {
 				break
 			}
 		}
 	}
 	slices.SortStableFunc(tasks, func(x, y task.Task) int {
-		_, m := origin(&x)
-		_, n := origin(&y)
-		if id != "" && m > 0 && n > 0 {
+		_, m := parseOrigin(&x)
+		_, n := parseOrigin(&y)
+		if sessionID != "" && m > 0 && n > 0 {
 			return cmp.Compare(m, n)
 		}
 		return x.Status.Time.Compare(y.Status.Time)
@@ -88,15 +88,15 @@ const (
 	historyEnd   = "(The conversation so far ends here.)\n\n"
 )
 
-func carry(history, text string) string {
+func prependHistory(history, text string) string {
 	if history == "" {
 		return text
 	}
 	return historyBegin + history + historyEnd + text
 }
 
-// uncarry splits a message into the history that it carries, and its text.
-func uncarry(message string) (history, text string) {
+// splitHistory splits a message into the history that it carries, and its text.
+func splitHistory(message string) (history, text string) {
 	if rest, ok := strings.CutPrefix(message, historyBegin); ok {
 		if history, text, ok = strings.Cut(rest, historyEnd); ok {
 			return history, text
@@ -105,33 +105,33 @@ func uncarry(message string) (history, text string) {
 	return "", message
 }
 
-// exchange is a message of the user or an answer of the agent. If role is empty, text is the history that the session's
+// transcriptEntry is a message of the user or an answer of the agent. If role is empty, text is the history that the session's
 // first message carries.
-type exchange struct {
+type transcriptEntry struct {
 	role task.Role
 	text string
 }
 
-// exchanges returns the messages and answers of tasks. It includes the history that the first message carries, and omits
+// buildTranscript returns the messages and answers of tasks. It includes the history that the first message carries, and omits
 // the history that later messages carry.
-func exchanges(tasks []task.Task) (transcript []exchange) {
+func buildTranscript(tasks []task.Task) (transcript []transcriptEntry) {
 	for i := range tasks {
 		t := &tasks[i]
 		for j := range t.History {
-			before, text := uncarry(textOf(t.History[j].Parts))
+			history, text := splitHistory(joinText(t.History[j].Parts))
 			if i == 0 && j == 0 {
-				transcript = append(transcript, exchange{text: before})
+				transcript = append(transcript, transcriptEntry{text: history})
 			}
-			transcript = append(transcript, exchange{t.History[j].Role, text})
+			transcript = append(transcript, transcriptEntry{t.History[j].Role, text})
 		}
-		transcript = append(transcript, exchange{task.Agent, answerText(t)})
+		transcript = append(transcript, transcriptEntry{task.Agent, answerText(t)})
 	}
-	return slices.DeleteFunc(transcript, func(e exchange) bool { return e.text == "" })
+	return slices.DeleteFunc(transcript, func(e transcriptEntry) bool { return e.text == "" })
 }
 
-// render appends messages and answers to a history. It removes the beginning of a history longer than maxHistory.
-func render(history string, additions ...exchange) string {
-	for _, e := range additions {
+// appendHistory appends messages and answers to a history. It removes the beginning of a history longer than maxHistoryBytes.
+func appendHistory(history string, entries ...transcriptEntry) string {
+	for _, e := range entries {
 		switch {
 		case e.text == "":
 		case e.role == task.Agent:
@@ -141,10 +141,10 @@ func render(history string, additions ...exchange) string {
 		default:
 			history += e.text
 		}
-		for len(history) > maxHistory {
+		for len(history) > maxHistoryBytes {
 			_, rest, ok := strings.Cut(history, "\n\n")
 			if !ok || rest == "" {
-				rest = strings.ToValidUTF8(history[len(history)-maxHistory:], "")
+				rest = strings.ToValidUTF8(history[len(history)-maxHistoryBytes:], "")
 			}
 			history = rest
 		}

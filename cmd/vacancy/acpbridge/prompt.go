@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// cancelTime limits the wait for the id of a canceled prompt's task, and the request that cancels the task at the
+	// cancelTimeout limits the wait for the id of a canceled prompt's task, and the request that cancels the task at the
 	// agent's host.
-	cancelTime = 10 * time.Second
+	cancelTimeout = 10 * time.Second
 	// followPause is the time between two attempts to follow a task, and maxFailures limits the failures in a row.
 	followPause = time.Second
 	maxFailures = 60
@@ -33,16 +33,16 @@ const (
 
 // turn is a running prompt. The session's lock guards its fields.
 type turn struct {
-	stop     context.CancelFunc
-	canceled bool
-	task     task.Task
-	said     string                    // part of the answer that the client already has
-	steps    int                       // number of steps that were sent
-	calls    map[string]acp.ToolCallId // the client's ids of tool calls, keyed by the agent's ids
+	cancelRun   context.CancelFunc
+	canceled    bool
+	task        task.Task
+	sentText    string                    // part of the answer that the client already has
+	sentSteps   int                       // number of steps that were sent
+	toolCallIDs map[string]acp.ToolCallId // the client's ids of tool calls, keyed by the agent's ids
 }
 
-func busy(id string) error {
-	return problem.New(problem.Conflict, "a prompt of session %s is running; wait until it ends, or cancel it", id)
+func busyError(sessionID string) error {
+	return problem.New(problem.Conflict, "a prompt of session %s is running; wait until it ends, or cancel it", sessionID)
 }
 
 // promptText joins the texts of blocks. A block without a text is ignored.
@@ -63,7 +63,7 @@ func promptText(blocks []acp.ContentBlock) string {
 }
 
 func (b *Bridge) prompt(ctx context.Context, q *acp.PromptRequest) (r acp.PromptResponse, err error) {
-	s, err := b.find(string(q.SessionId))
+	s, err := b.findSession(string(q.SessionId))
 	if err != nil {
 		return r, err
 	}
@@ -71,79 +71,79 @@ func (b *Bridge) prompt(ctx context.Context, q *acp.PromptRequest) (r acp.Prompt
 	if strings.TrimSpace(text) == "" {
 		return r, problem.Invalid("prompt", "a block with a text", "none")
 	}
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	t, m, err := b.begin(ctx, s, text, stop)
+	runCtx, cancelRun := context.WithCancel(ctx)
+	defer cancelRun()
+	t, m, err := b.beginTurn(ctx, s, text, cancelRun)
 	if err != nil {
 		return r, err
 	}
-	err = b.run(running, s, t, m)
-	r.StopReason, err = b.end(ctx, s, t, text, err)
+	err = b.runTurn(runCtx, s, t, m)
+	r.StopReason, err = b.endTurn(ctx, s, t, text, err)
 	return r, err
 }
 
-// begin starts the turn of a prompt, and returns the message to send. It returns an error if the session already has a
+// beginTurn starts the turn of a prompt, and returns the message to send. It returns an error if the session already has a
 // running turn.
-func (b *Bridge) begin(ctx context.Context, s *session, text string, stop context.CancelFunc) (*turn, Message, error) {
+func (b *Bridge) beginTurn(ctx context.Context, s *session, text string, cancelRun context.CancelFunc) (*turn, Message, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.turn != nil {
-		return nil, Message{}, busy(s.id)
+		return nil, Message{}, busyError(s.id)
 	}
-	s.turns++
-	m := Message{ID: fmt.Sprintf("%s.%d.%s", s.id, s.turns, rand.Text()[:10]), Context: s.context, Task: s.waiting, Text: text, Mode: s.mode, Model: s.model, Servers: s.servers}
-	t := &turn{stop: stop, calls: map[string]acp.ToolCallId{}}
-	if m.Task != "" {
-		t.steps = s.steps
+	s.promptCount++
+	m := Message{ID: fmt.Sprintf("%s.%d.%s", s.id, s.promptCount, rand.Text()[:10]), Context: s.context, QuestionTask: s.waitingTask, Text: text, Mode: s.mode, Model: s.model, Servers: s.servers}
+	t := &turn{cancelRun: cancelRun, toolCallIDs: map[string]acp.ToolCallId{}}
+	if m.QuestionTask != "" {
+		t.sentSteps = s.sentSteps
 	} else {
-		m.Text = carry(s.carried, text)
+		m.Text = prependHistory(s.pendingHistory, text)
 	}
-	if s.once != "" {
-		if err := b.notify(ctx, s, acp.UpdateAgentThoughtText(s.once)); err != nil {
+	if s.pendingNotice != "" {
+		if err := b.notify(ctx, s, acp.UpdateAgentThoughtText(s.pendingNotice)); err != nil {
 			return nil, m, err
 		}
 	}
-	s.once, s.turn = "", t
+	s.pendingNotice, s.turn = "", t
 	return t, m, nil
 }
 
-// run sends a message, and follows its task to the end of the turn. A lost connection does not end the turn.
-func (b *Bridge) run(ctx context.Context, s *session, t *turn, m Message) error {
-	take := func(a a2awire.Answer) bool { return b.take(ctx, s, t, a) }
+// runTurn sends a message, and follows its task to the end of the turn. A lost connection does not end the turn.
+func (b *Bridge) runTurn(ctx context.Context, s *session, t *turn, m Message) error {
+	yield := func(a a2awire.Answer) bool { return b.applyAnswer(ctx, s, t, a) }
 	isDone := func() (id string, done bool) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return t.task.ID, t.canceled || isEnd(t.task.Status.State) || ctx.Err() != nil
+		return t.task.ID, t.canceled || endsTurn(t.task.Status.State) || ctx.Err() != nil
 	}
-	err := b.Send(ctx, m, take)
+	err := b.Send(ctx, m, yield)
 	id, done := isDone()
 	if d, ok := b.Sender.(Dispatcher); ok && id != "" {
-		watching, stop := context.WithCancel(ctx)
-		var watch sync.WaitGroup
-		watch.Go(func() {
-			for retry.Sleep(watching, stepPause) == nil {
-				b.sendSteps(watching, d, s, t, id)
+		watchCtx, stopWatching := context.WithCancel(ctx)
+		var watcher sync.WaitGroup
+		watcher.Go(func() {
+			for retry.Sleep(watchCtx, stepPause) == nil {
+				b.sendSteps(watchCtx, d, s, t, id)
 			}
 		})
 		defer func() {
-			stop()
-			watch.Wait()
+			stopWatching()
+			watcher.Wait()
 			b.sendSteps(ctx, d, s, t, id) // the last steps of the task
 		}()
 	}
-	if _, signs := b.Sender.(Signed); done || id == "" || signs { // a signed answer must come through Send, which verifies it
+	if _, isSigned := b.Sender.(SignedSender); done || id == "" || isSigned { // a signed answer must come through Send, which verifies it
 		return err
 	}
 	for failures := 0; ; {
-		_ = b.Agent.Subscribe(ctx, id, take) // fails if the task has ended; Get then returns the task
+		_ = b.Agent.Subscribe(ctx, id, yield) // fails if the task has ended; Get then returns the task
 		if _, done := isDone(); done {
 			return nil
 		}
-		now, err := b.Agent.Get(ctx, id)
+		latest, err := b.Agent.GetTask(ctx, id)
 		if err == nil {
 			failures = 0
-			take(a2awire.Answer{Event: task.Event{Task: &now}})
-		} else if failures++; ctx.Err() == nil && (failures > maxFailures || !problem.Is(err, problem.Unavailable) && !problem.Is(err, problem.Deadline) && !problem.Is(err, problem.TooMany)) {
+			yield(a2awire.Answer{Event: task.Event{Task: &latest}})
+		} else if failures++; ctx.Err() == nil && (failures > maxFailures || !problem.Is(err, problem.Unavailable) && !problem.Is(err, problem.DeadlineExceeded) && !problem.Is(err, problem.TooManyRequests)) {
 			return err
 		}
 		if _, done := isDone(); done || retry.Sleep(ctx, followPause) != nil {
@@ -154,12 +154,12 @@ func (b *Bridge) run(ctx context.Context, s *session, t *turn, m Message) error 
 
 // sendSteps sends the steps of a dispatched task that the client does not have yet. It ignores a failed request, because
 // the next call sends the missing steps.
-func (b *Bridge) sendSteps(ctx context.Context, d Dispatcher, s *session, t *turn, id string) {
-	now, err := teamapi.ShowTask.Key.Call(ctx, d.Client, teamapi.Waiting{OneTask: teamapi.OneTask{ID: id}, Steps: true})
+func (b *Bridge) sendSteps(ctx context.Context, d Dispatcher, s *session, t *turn, taskID string) {
+	latest, err := teamapi.ShowTask.Key.Call(ctx, d.Client, teamapi.ShowTaskRequest{TaskRef: teamapi.TaskRef{ID: taskID}, Steps: true})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for ; err == nil && t.steps < len(now.Steps) && !t.canceled; t.steps++ {
-		err = b.notify(ctx, s, t.stepUpdate(&now.Steps[t.steps]))
+	for ; err == nil && t.sentSteps < len(latest.Steps) && !t.canceled; t.sentSteps++ {
+		err = b.notify(ctx, s, t.stepUpdate(&latest.Steps[t.sentSteps]))
 	}
 }
 
@@ -171,21 +171,21 @@ func (t *turn) stepUpdate(e *task.TraceEntry) acp.SessionUpdate {
 	case c == nil:
 		return acp.UpdateAgentThoughtText(e.Thought)
 	case c.Outcome == "":
-		id := acp.ToolCallId(fmt.Sprintf("%s.%d", c.ID, t.steps))
-		t.calls[c.ID] = id
+		id := acp.ToolCallId(fmt.Sprintf("%s.%d", c.ID, t.sentSteps))
+		t.toolCallIDs[c.ID] = id
 		return acp.StartToolCall(id, c.Name, acp.WithStartStatus(acp.ToolCallStatusPending), acp.WithStartRawInput(c.Arguments))
 	}
 	status := acp.ToolCallStatusFailed
 	if c.Outcome == call.ToolOK {
 		status = acp.ToolCallStatusCompleted
 	}
-	return acp.UpdateToolCall(cmp.Or(t.calls[c.ID], acp.ToolCallId(c.ID)), acp.WithUpdateTitle(c.Name), acp.WithUpdateStatus(status), acp.WithUpdateRawOutput(string(c.Outcome)))
+	return acp.UpdateToolCall(cmp.Or(t.toolCallIDs[c.ID], acp.ToolCallId(c.ID)), acp.WithUpdateTitle(c.Name), acp.WithUpdateStatus(status), acp.WithUpdateRawOutput(string(c.Outcome)))
 }
 
-func isEnd(s task.State) bool { return s.Terminal() || s.Waits() }
+func endsTurn(s task.State) bool { return s.IsTerminal() || s.AwaitsMessage() }
 
-// take applies an answer to the task of a turn, and sends the new text to the client. It returns false to end the stream.
-func (b *Bridge) take(ctx context.Context, s *session, t *turn, a a2awire.Answer) bool {
+// applyAnswer applies an answer to the task of a turn, and sends the new text to the client. It returns false to end the stream.
+func (b *Bridge) applyAnswer(ctx context.Context, s *session, t *turn, a a2awire.Answer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a.Message != nil {
@@ -199,21 +199,21 @@ func (b *Bridge) take(ctx context.Context, s *session, t *turn, a a2awire.Answer
 		return t.task.ID == "" && a.Message == nil
 	}
 	text := answerText(&t.task)
-	rest, ok := strings.CutPrefix(text, t.said)
-	if !ok && isEnd(state) && text != "" { // the final answer does not begin with the text that was sent
-		rest, ok = "\n\n"+text, true
+	newText, ok := strings.CutPrefix(text, t.sentText)
+	if !ok && endsTurn(state) && text != "" { // the final answer does not begin with the text that was sent
+		newText, ok = "\n\n"+text, true
 	}
-	if ok && rest != "" && state != task.Failed && state != task.Rejected {
-		t.said = text
-		if b.notify(ctx, s, acp.UpdateAgentMessageText(rest)) != nil { // the client no longer reads
-			t.stop()
+	if ok && newText != "" && state != task.Failed && state != task.Rejected {
+		t.sentText = text
+		if b.notify(ctx, s, acp.UpdateAgentMessageText(newText)) != nil { // the client no longer reads
+			t.cancelRun()
 			return false
 		}
 	}
-	return !isEnd(state)
+	return !endsTurn(state)
 }
 
-func textOf(parts []task.Part) (text string) {
+func joinText(parts []task.Part) (text string) {
 	for i := range parts {
 		if parts[i].Kind == task.Text {
 			text += parts[i].Text
@@ -226,45 +226,45 @@ func textOf(parts []task.Part) (text string) {
 // task waits for an answer or has ended without such text.
 func answerText(t *task.Task) (text string) {
 	for i := range t.Artifacts {
-		text += textOf(t.Artifacts[i].Parts)
+		text += joinText(t.Artifacts[i].Parts)
 	}
-	if m := t.Status.Message; m != nil && (t.Status.State.Waits() || text == "" && t.Status.State.Terminal()) {
-		text = textOf(m.Parts)
+	if m := t.Status.Message; m != nil && (t.Status.State.AwaitsMessage() || text == "" && t.Status.State.IsTerminal()) {
+		text = joinText(m.Parts)
 	}
 	return text
 }
 
-func (b *Bridge) end(ctx context.Context, s *session, t *turn, text string, err error) (acp.StopReason, error) {
+func (b *Bridge) endTurn(ctx context.Context, s *session, t *turn, prompt string, err error) (acp.StopReason, error) {
 	s.mu.Lock()
-	t.canceled = t.canceled || ctx.Err() != nil && !b.isOver() // the client canceled its request
-	id, cancels := t.task.ID, t.canceled && !isEnd(t.task.Status.State)
+	t.canceled = t.canceled || ctx.Err() != nil && !b.isDisconnected() // the client canceled its request
+	id, mustCancel := t.task.ID, t.canceled && !endsTurn(t.task.Status.State)
 	s.mu.Unlock()
-	if cancels && id != "" {
-		canceling, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+	if mustCancel && id != "" {
+		cancelCtx, stop := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 		defer stop()
 		// If this request fails, the task continues at the host, but the client does not get its result.
-		if _, err := b.Agent.Cancel(canceling, id); err != nil {
-			b.Note("task %s was not canceled at its host: %s", id, problem.AsError(err).Text())
+		if _, err := b.Agent.CancelTask(cancelCtx, id); err != nil {
+			b.Logf("task %s was not canceled at its host: %s", id, problem.AsError(err).Text())
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.turn, s.waiting = nil, ""
-	if b.Guest {
+	s.turn, s.waitingTask = nil, ""
+	if b.IsGuest {
 		s.context = cmp.Or(t.task.Context, s.context)
 	}
 	state, answer := t.task.Status.State, t.task.Status.Message
 	if t.task.ID != "" || answer != nil { // the agent's host has the message
-		before := s.carried
-		if s.carried = ""; b.Own != nil { // the next dispatched task has a new context, so its message carries the history
-			s.carried = render(before, exchange{task.User, text}, exchange{task.Agent, t.said})
+		history := s.pendingHistory
+		if s.pendingHistory = ""; b.OwnedAgent != nil { // the next dispatched task has a new context, so its message carries the history
+			s.pendingHistory = appendHistory(history, transcriptEntry{task.User, prompt}, transcriptEntry{task.Agent, t.sentText})
 		}
 	}
 	failure, reason := "", acp.StopReasonEndTurn
 	switch {
 	case t.canceled:
 		return acp.StopReasonCancelled, nil
-	case b.isOver():
+	case b.isDisconnected():
 		return "", problem.New(problem.Canceled, "the client has disconnected; the task continues at the agent's host")
 	case err != nil:
 		failure, reason = problem.AsError(err).Text(), acp.StopReasonRefusal
@@ -277,17 +277,17 @@ func (b *Bridge) end(ctx context.Context, s *session, t *turn, text string, err 
 		}
 	}
 	if failure != "" {
-		if t.said != "" {
+		if t.sentText != "" {
 			failure = "\n\n" + failure
 		}
 		return reason, b.notify(ctx, s, acp.UpdateAgentMessageText(failure))
 	}
-	s.answer = answer
-	if state.Waits() {
-		s.waiting, s.steps = t.task.ID, t.steps
+	s.lastAnswer = answer
+	if state.AwaitsMessage() {
+		s.waitingTask, s.sentSteps = t.task.ID, t.sentSteps
 	}
 	if answer != nil {
-		switch a2awire.IncompleteReason(answer) {
+		switch a2awire.CutReason(answer) {
 		case "length", "budget":
 			reason = acp.StopReasonMaxTokens
 		case "canceled":
@@ -296,32 +296,32 @@ func (b *Bridge) end(ctx context.Context, s *session, t *turn, text string, err 
 	}
 	updatedAt := b.Now().UTC().Format(time.RFC3339)
 	return reason, b.notify(ctx, s, acp.SessionUpdate{SessionInfoUpdate: &acp.SessionSessionInfoUpdate{
-		UpdatedAt: &updatedAt, Meta: map[string]any{"result": "Result: " + clip(t.said, 100)},
+		UpdatedAt: &updatedAt, Meta: map[string]any{"result": "Result: " + truncate(t.sentText, 100)},
 	}})
 }
 
-func (b *Bridge) cancel(_ context.Context, q *acp.CancelNotification) (none struct{}, err error) {
-	s, err := b.find(string(q.SessionId))
+func (b *Bridge) cancelPrompt(_ context.Context, q *acp.CancelNotification) (empty struct{}, err error) {
+	s, err := b.findSession(string(q.SessionId))
 	if err != nil {
-		return none, nil
+		return empty, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if t := s.turn; t != nil {
 		t.canceled = true
 		if t.task.ID != "" {
-			t.stop()
+			t.cancelRun()
 		} else { // the task continues without the connection, so keep reading until its id is known
-			time.AfterFunc(cancelTime, t.stop)
+			time.AfterFunc(cancelTimeout, t.cancelRun)
 		}
 	}
-	return none, nil
+	return empty, nil
 }
 
 // notify sends an update of a session. The caller holds s.mu.
 func (b *Bridge) notify(ctx context.Context, s *session, u acp.SessionUpdate) error {
 	if update, err := json.Marshal(u); err == nil {
-		s.log.Update(update)
+		s.log.WriteUpdate(update)
 	}
 	return b.conn.SendNotification(ctx, acp.ClientMethodSessionUpdate, acp.SessionNotification{SessionId: acp.SessionId(s.id), Update: u})
 }

@@ -19,7 +19,7 @@ import (
 // Message is a prompt for the agent. Mode, Model and Servers, if not empty, are settings of a dispatched task.
 type Message struct {
 	ID, Context, Text string
-	Task              string // task whose question the message answers, or ""
+	QuestionTask      string // task whose question the message answers, or ""
 	Mode, Model       string
 	Servers           []task.Server
 }
@@ -28,59 +28,59 @@ type Message struct {
 // connection fails. Except in Signed, Send may return once it has passed a task to take, because the bridge then
 // follows the task itself.
 type Sender interface {
-	Send(ctx context.Context, m Message, take func(a2awire.Answer) bool) error
+	Send(ctx context.Context, m Message, yield func(a2awire.Answer) bool) error
 }
 
-// Plain sends messages without a signature.
-type Plain struct{ Agent *agents.Agent }
+// UnsignedSender sends messages without a signature.
+type UnsignedSender struct{ Agent *agents.Agent }
 
 // Send implements Sender.
-func (p Plain) Send(ctx context.Context, m Message, take func(a2awire.Answer) bool) error {
-	return deliver(ctx, p.Agent, task.Message{
-		ID: m.ID, Context: m.Context, Task: m.Task, Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: m.Text}},
-	}, take)
+func (p UnsignedSender) Send(ctx context.Context, m Message, yield func(a2awire.Answer) bool) error {
+	return sendMessage(ctx, p.Agent, task.Message{
+		ID: m.ID, Context: m.Context, Task: m.QuestionTask, Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: m.Text}},
+	}, yield)
 }
 
-func deliver(ctx context.Context, agent *agents.Agent, m task.Message, take func(a2awire.Answer) bool) error {
+func sendMessage(ctx context.Context, agent *agents.Agent, m task.Message, yield func(a2awire.Answer) bool) error {
 	q := a2awire.SendRequest{OutputModes: []string{"text/plain"}, Message: m}
 	if agent.Card.Streaming {
-		return agent.Stream(ctx, q, take)
+		return agent.Stream(ctx, q, yield)
 	}
 	answer, err := agent.Send(ctx, q)
 	if err == nil {
-		take(answer)
+		yield(answer)
 	}
 	return err
 }
 
 // Dispatcher dispatches messages as tasks of an account to its own agent.
 type Dispatcher struct {
-	Client op.Client
-	Agent  string // name or id
-	Note   func(format string, args ...any)
+	Client   op.Client
+	AgentRef string // name or id
+	Logf     func(format string, args ...any)
 }
 
 // Send implements Sender.
-func (d Dispatcher) Send(ctx context.Context, m Message, take func(a2awire.Answer) bool) (err error) {
-	id := m.Task
+func (d Dispatcher) Send(ctx context.Context, m Message, yield func(a2awire.Answer) bool) (err error) {
+	id := m.QuestionTask
 	if id != "" {
-		_, err = teamapi.AnswerTask.Key.Call(ctx, d.Client, teamapi.Answering{OneTask: teamapi.OneTask{ID: id}, Key: m.ID, Body: teamapi.Answer{Text: m.Text}})
+		_, err = teamapi.AnswerTask.Key.Call(ctx, d.Client, teamapi.AnswerRequest{TaskRef: teamapi.TaskRef{ID: id}, Key: m.ID, Body: teamapi.Answer{Text: m.Text}})
 	} else {
 		var started team.Started
-		started, err = teamapi.Dispatch.Key.Call(ctx, d.Client, teamapi.Dispatching{Key: m.ID, Body: teamapi.NewTask{Agent: d.Agent, Task: m.Text, Mode: m.Mode, Model: m.Model, MCPServers: m.Servers}})
+		started, err = teamapi.Dispatch.Key.Call(ctx, d.Client, teamapi.DispatchRequest{Key: m.ID, Body: teamapi.NewTask{Agent: d.AgentRef, Task: m.Text, Mode: m.Mode, Model: m.Model, MCPServers: m.Servers}})
 		id = started.TaskID
 		for _, w := range started.Warnings {
-			d.Note("warning: %s", w)
+			d.Logf("warning: %s", w)
 		}
 	}
 	if err == nil {
-		take(a2awire.Answer{Event: task.Event{Task: &task.Task{ID: id, Status: task.Status{State: task.Submitted}}}})
+		yield(a2awire.Answer{Event: task.Event{Task: &task.Task{ID: id, Status: task.Status{State: task.Submitted}}}})
 	}
 	return err
 }
 
-// Signed signs messages, and verifies their answers.
-type Signed struct {
+// SignedSender signs messages, and verifies their answers.
+type SignedSender struct {
 	Agent  *agents.Agent
 	Caller *dispatch.Caller
 	Target dispatch.Target
@@ -88,18 +88,18 @@ type Signed struct {
 
 // Limits on the requests before and after a signed message.
 const (
-	settleTime  = 10 * time.Second
-	settlePause = time.Second
+	outcomeTimeout = 10 * time.Second
+	outcomePause   = time.Second
 )
 
-// settle fetches the outcomes of earlier calls, because the next call is linked to them in a hash chain. It retries while
+// fetchOutcomes fetches the outcomes of earlier calls, because the next call is linked to them in a hash chain. It retries while
 // an outcome is pending, because the host soon decides a call that the client has canceled.
-func (s Signed) settle(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+func (s SignedSender) fetchOutcomes(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, outcomeTimeout)
 	defer cancel()
 	for {
 		_, err := s.Caller.Ask(ctx, s.Target)
-		if !problem.Is(err, problem.Pending) || retry.Sleep(ctx, settlePause) != nil {
+		if !problem.Is(err, problem.Pending) || retry.Sleep(ctx, outcomePause) != nil {
 			return err
 		}
 	}
@@ -107,29 +107,29 @@ func (s Signed) settle(ctx context.Context) error {
 
 // Send implements Sender. If the turn ends with a signed answer, Send verifies the answer and compares it with the
 // streamed text before it passes on the end of the turn.
-func (s Signed) Send(ctx context.Context, m Message, take func(a2awire.Answer) bool) error {
-	if err := s.settle(ctx); err != nil {
+func (s SignedSender) Send(ctx context.Context, m Message, yield func(a2awire.Answer) bool) error {
+	if err := s.fetchOutcomes(ctx); err != nil {
 		return err
 	}
 	_, res, err := s.Caller.SignRequest(ctx, s.Target, envelope.Message{Role: envelope.RoleUser, Parts: []string{m.Text}, MessageID: &m.ID, ContextID: &m.Context})
 	if err != nil {
 		return err
 	}
-	sent, message := res.RequestHash, a2awire.EnvelopeMessage(&res.Request)
-	message.Task = m.Task
+	requestHash, message := res.RequestHash, a2awire.EnvelopeMessage(&res.Request)
+	message.Task = m.QuestionTask
 	var t task.Task
-	var last a2awire.Answer // end of the turn, which is passed on once it is verified
-	err = deliver(ctx, s.Agent, message, func(a a2awire.Answer) bool {
+	var finalAnswer a2awire.Answer // end of the turn, which is passed on once it is verified
+	err = sendMessage(ctx, s.Agent, message, func(a a2awire.Answer) bool {
 		t.Apply(a.Event)
-		if a.Message != nil || isEnd(t.Status.State) {
-			last = a
+		if a.Message != nil || endsTurn(t.Status.State) {
+			finalAnswer = a
 			return false
 		}
-		return take(a)
+		return yield(a)
 	})
 	answer := t.Status.Message
-	if last.Message != nil {
-		answer = last.Message
+	if finalAnswer.Message != nil {
+		answer = finalAnswer.Message
 	}
 	var reply *envelope.Envelope
 	if answer != nil {
@@ -137,18 +137,18 @@ func (s Signed) Send(ctx context.Context, m Message, take func(a2awire.Answer) b
 	}
 	if reply == nil {
 		if err == nil {
-			take(last)
+			yield(finalAnswer)
 		}
 		return err
 	}
-	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTime)
+	acceptCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTimeout)
 	defer cancel()
-	var streamed *string
-	if last.Message == nil {
-		streamed = new(answerText(&t))
+	var streamedText *string
+	if finalAnswer.Message == nil {
+		streamedText = new(answerText(&t))
 	}
-	if _, err = s.Caller.AcceptStream(settling, s.Target, sent, reply, streamed); err == nil {
-		take(last)
+	if _, err = s.Caller.AcceptStream(acceptCtx, s.Target, requestHash, reply, streamedText); err == nil {
+		yield(finalAnswer)
 	}
 	return err
 }

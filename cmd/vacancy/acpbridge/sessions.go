@@ -26,22 +26,22 @@ type session struct {
 	id, cwd string
 	log     *sessionlog.Log
 
-	mu          sync.Mutex
-	turn        *turn  // running prompt, or nil
-	turns       int    // number of the last prompt
-	context     string // context of the tasks, or "" if the agent's host has not created it yet
-	carried     string // history that the next message carries
-	waiting     string // task that waits for the next message, or ""
-	steps       int    // number of the waiting task's steps that were sent
-	mode, model string // settings of dispatched tasks
-	servers     []task.Server
-	once        string // notice that is sent before the next answer, and then cleared
-	answer      *task.Message
+	mu             sync.Mutex
+	turn           *turn  // running prompt, or nil
+	promptCount    int    // number of the last prompt
+	context        string // context of the tasks, or "" if the agent's host has not created it yet
+	pendingHistory string // history that the next message carries
+	waitingTask    string // task that waits for the next message, or ""
+	sentSteps      int    // number of the waiting task's steps that were sent
+	mode, model    string // settings of dispatched tasks
+	servers        []task.Server
+	pendingNotice  string // notice that is sent before the next answer, and then cleared
+	lastAnswer     *task.Message
 }
 
-// newID returns the id of a session. The id contains a hash of the working directory, so that list can find the sessions
+// newSessionID returns the id of a session. The id contains a hash of the working directory, so that list can find the sessions
 // of a directory although the agent's host does not know the directory.
-func newID(cwd string) string { return idPrefix(cwd) + rand.Text() }
+func newSessionID(cwd string) string { return idPrefix(cwd) + rand.Text() }
 
 func idPrefix(cwd string) string {
 	sum := sha256.Sum256([]byte(cwd))
@@ -55,16 +55,16 @@ func checkCwd(cwd string) error {
 	return nil
 }
 
-func (b *Bridge) open(id, cwd string) (*session, error) {
+func (b *Bridge) openSession(id, cwd string) (*session, error) {
 	if err := checkCwd(cwd); err != nil {
 		return nil, err
 	}
 	s := &session{id: id, cwd: cwd}
-	if !b.Guest {
+	if !b.IsGuest {
 		s.context = id
 	}
-	if b.Own != nil {
-		s.mode = b.Own.Mode
+	if b.OwnedAgent != nil {
+		s.mode = b.OwnedAgent.Mode
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,13 +73,13 @@ func (b *Bridge) open(id, cwd string) (*session, error) {
 	}
 	var err error
 	if s.log, err = sessionlog.Open(cwd, id, b.Now); err != nil {
-		b.Note("the log of session %s cannot be written: %s", id, err)
+		b.Logf("the log of session %s cannot be written: %s", id, err)
 	}
 	b.sessions[id] = s
 	return s, nil
 }
 
-func (b *Bridge) find(id string) (*session, error) {
+func (b *Bridge) findSession(id string) (*session, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s := b.sessions[id]; s != nil {
@@ -89,26 +89,26 @@ func (b *Bridge) find(id string) (*session, error) {
 }
 
 func (b *Bridge) newSession(_ context.Context, q *acp.NewSessionRequest) (r acp.NewSessionResponse, err error) {
-	s, err := b.open(newID(q.Cwd), q.Cwd)
+	s, err := b.openSession(newSessionID(q.Cwd), q.Cwd)
 	if err != nil {
 		return r, err
 	}
-	b.useServers(s, q.McpServers)
-	return acp.NewSessionResponse{SessionId: acp.SessionId(s.id), Modes: b.modes(s), ConfigOptions: b.options(s)}, nil
+	b.setServers(s, q.McpServers)
+	return acp.NewSessionResponse{SessionId: acp.SessionId(s.id), Modes: b.modeState(s), ConfigOptions: b.configOptions(s)}, nil
 }
 
 // maxServerName limits the name of an MCP server at the agent's host.
 const maxServerName = 32
 
-// useServers sets the session's MCP servers to those that the agent's host can reach for the owner of the agent. A notice
+// setServers sets the session's MCP servers to those that the agent's host can reach for the owner of the agent. A notice
 // before the next answer names the other servers.
-func (b *Bridge) useServers(s *session, servers []acp.McpServer) {
+func (b *Bridge) setServers(s *session, servers []acp.McpServer) {
 	var unused []string
-	s.servers, s.once = nil, ""
+	s.servers, s.pendingNotice = nil, ""
 	for _, m := range servers {
 		switch {
-		case m.Http != nil && b.Own != nil && len(m.Http.Headers) == 0:
-			name := mcpclients.NameOf(m.Http.Name)
+		case m.Http != nil && b.OwnedAgent != nil && len(m.Http.Headers) == 0:
+			name := mcpclients.SafeEntryName(m.Http.Name)
 			s.servers = append(s.servers, task.Server{Name: name[:min(len(name), maxServerName)], URL: m.Http.Url})
 		case m.Http != nil:
 			unused = append(unused, m.Http.Name)
@@ -119,67 +119,67 @@ func (b *Bridge) useServers(s *session, servers []acp.McpServer) {
 		}
 	}
 	if unused != nil {
-		s.once = "MCP servers of the editor are not used: " + strings.Join(unused, ", ") + ". The agent runs on another host, which reaches only servers at a URL, without headers, and only for the owner of the agent.\n"
+		s.pendingNotice = "MCP servers of the editor are not used: " + strings.Join(unused, ", ") + ". The agent runs on another host, which reaches only servers at a URL, without headers, and only for the owner of the agent.\n"
 	}
 }
 
-// reopen returns a session and its tasks. If this program does not know the session, reopen opens it, provided that the
+// reopenSession returns a session and its tasks. If this program does not know the session, reopen opens it, provided that the
 // agent's host has tasks of the session.
-func (b *Bridge) reopen(ctx context.Context, id, cwd string) (*session, []task.Task, error) {
+func (b *Bridge) reopenSession(ctx context.Context, id, cwd string) (*session, []task.Task, error) {
 	if err := checkCwd(cwd); err != nil {
 		return nil, nil, err
 	}
-	s, unknown := b.find(id)
-	tasks, err := b.tasks(ctx, id)
+	s, findErr := b.findSession(id)
+	tasks, err := b.listTasks(ctx, id)
 	switch {
 	case err != nil:
 		return nil, nil, err
-	case unknown != nil && len(tasks) == 0:
-		return nil, nil, unknown
-	case unknown != nil:
-		if s, err = b.open(id, cwd); err != nil {
+	case findErr != nil && len(tasks) == 0:
+		return nil, nil, findErr
+	case findErr != nil:
+		if s, err = b.openSession(id, cwd); err != nil {
 			return nil, nil, err
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range tasks {
-		_, n := origin(&tasks[i])
-		s.turns = max(s.turns, n)
+		_, n := parseOrigin(&tasks[i])
+		s.promptCount = max(s.promptCount, n)
 	}
 	if n := len(tasks); n > 0 && s.turn == nil {
 		last := &tasks[n-1]
-		s.waiting, s.answer = "", last.Status.Message
-		if last.Status.State.Waits() {
-			s.waiting = last.ID
+		s.waitingTask, s.lastAnswer = "", last.Status.Message
+		if last.Status.State.AwaitsMessage() {
+			s.waitingTask = last.ID
 		}
-		if b.Guest {
+		if b.IsGuest {
 			s.context = last.Context
 		}
-		if b.Own != nil {
-			s.carried = render("", exchanges(tasks)...)
+		if b.OwnedAgent != nil {
+			s.pendingHistory = appendHistory("", buildTranscript(tasks)...)
 		}
 	}
 	return s, tasks, nil
 }
 
-func (b *Bridge) load(ctx context.Context, q *acp.LoadSessionRequest) (r acp.LoadSessionResponse, err error) {
-	s, tasks, err := b.reopen(ctx, string(q.SessionId), q.Cwd)
+func (b *Bridge) loadSession(ctx context.Context, q *acp.LoadSessionRequest) (r acp.LoadSessionResponse, err error) {
+	s, tasks, err := b.reopenSession(ctx, string(q.SessionId), q.Cwd)
 	if err != nil {
 		return r, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b.useServers(s, q.McpServers)
+	b.setServers(s, q.McpServers)
 	if s.turn != nil {
-		return r, busy(s.id)
+		return r, busyError(s.id)
 	}
-	transcript, first := exchanges(tasks), 1
+	transcript, firstPrompt := buildTranscript(tasks), 1
 	if len(tasks) > 0 {
-		_, first = origin(&tasks[0])
+		_, firstPrompt = parseOrigin(&tasks[0])
 	}
-	if first > 1 || len(tasks) == 0 && s.turns > 0 {
-		transcript = slices.Insert(transcript, 0, exchange{task.Agent, "(The earlier texts of this session have expired.)\n"})
+	if firstPrompt > 1 || len(tasks) == 0 && s.promptCount > 0 {
+		transcript = slices.Insert(transcript, 0, transcriptEntry{task.Agent, "(The earlier texts of this session have expired.)\n"})
 	}
 	for _, e := range transcript {
 		u := acp.UpdateUserMessageText(e.text)
@@ -190,62 +190,62 @@ func (b *Bridge) load(ctx context.Context, q *acp.LoadSessionRequest) (r acp.Loa
 			return r, err
 		}
 	}
-	return acp.LoadSessionResponse{Modes: b.modes(s), ConfigOptions: b.options(s)}, nil
+	return acp.LoadSessionResponse{Modes: b.modeState(s), ConfigOptions: b.configOptions(s)}, nil
 }
 
-func (b *Bridge) resume(ctx context.Context, q *acp.ResumeSessionRequest) (r acp.ResumeSessionResponse, err error) {
-	s, _, err := b.reopen(ctx, string(q.SessionId), q.Cwd)
+func (b *Bridge) resumeSession(ctx context.Context, q *acp.ResumeSessionRequest) (r acp.ResumeSessionResponse, err error) {
+	s, _, err := b.reopenSession(ctx, string(q.SessionId), q.Cwd)
 	if err != nil {
 		return r, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	b.useServers(s, q.McpServers)
-	return acp.ResumeSessionResponse{Modes: b.modes(s), ConfigOptions: b.options(s)}, nil
+	b.setServers(s, q.McpServers)
+	return acp.ResumeSessionResponse{Modes: b.modeState(s), ConfigOptions: b.configOptions(s)}, nil
 }
 
-// fork opens a session whose first message carries the history of another one.
-func (b *Bridge) fork(ctx context.Context, q *acp.UnstableForkSessionRequest) (r acp.NewSessionResponse, err error) {
-	s, tasks, err := b.reopen(ctx, string(q.SessionId), q.Cwd)
+// forkSession opens a session whose first message carries the history of another one.
+func (b *Bridge) forkSession(ctx context.Context, q *acp.UnstableForkSessionRequest) (r acp.NewSessionResponse, err error) {
+	s, tasks, err := b.reopenSession(ctx, string(q.SessionId), q.Cwd)
 	if err != nil {
 		return r, err
 	}
-	f, err := b.open(newID(q.Cwd), q.Cwd)
+	forked, err := b.openSession(newSessionID(q.Cwd), q.Cwd)
 	if err != nil {
 		return r, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f.mode, f.model, f.servers, f.carried = s.mode, s.model, s.servers, s.carried
+	forked.mode, forked.model, forked.servers, forked.pendingHistory = s.mode, s.model, s.servers, s.pendingHistory
 	if len(tasks) > 0 {
-		f.carried = render("", exchanges(tasks)...)
+		forked.pendingHistory = appendHistory("", buildTranscript(tasks)...)
 	}
-	return acp.NewSessionResponse{SessionId: acp.SessionId(f.id), Modes: b.modes(f), ConfigOptions: b.options(f)}, nil
+	return acp.NewSessionResponse{SessionId: acp.SessionId(forked.id), Modes: b.modeState(forked), ConfigOptions: b.configOptions(forked)}, nil
 }
 
-// pageSize limits the sessions of a page.
-const pageSize = 50
+// sessionPageSize limits the sessions of a page.
+const sessionPageSize = 50
 
-func (b *Bridge) list(ctx context.Context, q *acp.ListSessionsRequest) (r acp.ListSessionsResponse, err error) {
-	tasks, err := b.tasks(ctx, "")
+func (b *Bridge) listSessions(ctx context.Context, q *acp.ListSessionsRequest) (r acp.ListSessionsResponse, err error) {
+	tasks, err := b.listTasks(ctx, "")
 	if err != nil {
 		return r, err
 	}
 	byID := map[string]*acp.SessionInfo{}
 	for i := range tasks { // the oldest first
-		id, _ := origin(&tasks[i])
+		id, _ := parseOrigin(&tasks[i])
 		info := byID[id]
 		if info == nil {
-			info = &acp.SessionInfo{SessionId: acp.SessionId(id), Cwd: b.Dir}
-			if s, err := b.find(id); err == nil {
+			info = &acp.SessionInfo{SessionId: acp.SessionId(id), Cwd: b.WorkDir}
+			if s, err := b.findSession(id); err == nil {
 				info.Cwd = s.cwd
 			}
 			if q.Cwd != nil && strings.HasPrefix(id, idPrefix(*q.Cwd)) {
 				info.Cwd = *q.Cwd
 			}
-			transcript := exchanges(tasks[i : i+1])
-			if n := slices.IndexFunc(transcript, func(e exchange) bool { return e.role == task.User }); n >= 0 {
-				info.Title = new(clip(strings.Join(strings.Fields(transcript[n].text), " "), 80))
+			transcript := buildTranscript(tasks[i : i+1])
+			if n := slices.IndexFunc(transcript, func(e transcriptEntry) bool { return e.role == task.User }); n >= 0 {
+				info.Title = new(truncate(strings.Join(strings.Fields(transcript[n].text), " "), 80))
 			}
 			byID[id] = info
 		}
@@ -264,9 +264,9 @@ func (b *Bridge) list(ctx context.Context, q *acp.ListSessionsRequest) (r acp.Li
 		}
 		infos = infos[index+1:]
 	}
-	if len(infos) > pageSize {
-		infos = infos[:pageSize]
-		r.NextCursor = new(string(infos[pageSize-1].SessionId))
+	if len(infos) > sessionPageSize {
+		infos = infos[:sessionPageSize]
+		r.NextCursor = new(string(infos[sessionPageSize-1].SessionId))
 	}
 	r.Sessions = []acp.SessionInfo{}
 	for _, info := range infos {
@@ -275,9 +275,9 @@ func (b *Bridge) list(ctx context.Context, q *acp.ListSessionsRequest) (r acp.Li
 	return r, nil
 }
 
-func clip(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n]) + "…"
+func truncate(s string, maxRunes int) string {
+	if r := []rune(s); len(r) > maxRunes {
+		return string(r[:maxRunes]) + "…"
 	}
 	return s
 }
@@ -288,8 +288,8 @@ const (
 	defaultModel = "default"
 )
 
-func (b *Bridge) modes(s *session) *acp.SessionModeState {
-	if b.Own == nil {
+func (b *Bridge) modeState(s *session) *acp.SessionModeState {
+	if b.OwnedAgent == nil {
 		return nil
 	}
 	r := &acp.SessionModeState{CurrentModeId: acp.SessionModeId(s.mode)}
@@ -299,12 +299,12 @@ func (b *Bridge) modes(s *session) *acp.SessionModeState {
 	return r
 }
 
-func (b *Bridge) options(s *session) []acp.SessionConfigOption {
-	if b.Own == nil {
+func (b *Bridge) configOptions(s *session) []acp.SessionConfigOption {
+	if b.OwnedAgent == nil {
 		return nil
 	}
 	names := []string{defaultModel}
-	if m := b.Own.Model; m != nil {
+	if m := b.OwnedAgent.Model; m != nil {
 		names = append(names, *m)
 	}
 	current := cmp.Or(s.model, defaultModel)
@@ -320,17 +320,17 @@ func (b *Bridge) options(s *session) []acp.SessionConfigOption {
 	}}}
 }
 
-func (b *Bridge) change(ctx context.Context, id acp.SessionId, setting string, f func(*session) (acp.SessionUpdate, error)) error {
-	s, err := b.find(string(id))
+func (b *Bridge) changeSetting(ctx context.Context, id acp.SessionId, setting string, apply func(*session) (acp.SessionUpdate, error)) error {
+	s, err := b.findSession(string(id))
 	if err != nil {
 		return err
 	}
-	if b.Own == nil {
+	if b.OwnedAgent == nil {
 		return problem.Invalid(setting, "a task that an account dispatches to its own agent; set VACANCY_KEY to a key of the account that owns the agent, with the scopes call, agents and read", "a call of another caller")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	update, err := f(s)
+	update, err := apply(s)
 	if err == nil {
 		err = b.notify(ctx, s, update)
 	}
@@ -338,7 +338,7 @@ func (b *Bridge) change(ctx context.Context, id acp.SessionId, setting string, f
 }
 
 func (b *Bridge) setMode(ctx context.Context, q *acp.SetSessionModeRequest) (r acp.SetSessionModeResponse, err error) {
-	return r, b.change(ctx, q.SessionId, "mode", func(s *session) (acp.SessionUpdate, error) {
+	return r, b.changeSetting(ctx, q.SessionId, "mode", func(s *session) (acp.SessionUpdate, error) {
 		if m := definition.Mode(q.ModeId); m != definition.ReadOnly && m != definition.ReadWrite {
 			return acp.SessionUpdate{}, problem.Invalid("modeId", "read-only or read-write", fmt.Sprintf("%.80q", q.ModeId))
 		}
@@ -347,16 +347,16 @@ func (b *Bridge) setMode(ctx context.Context, q *acp.SetSessionModeRequest) (r a
 	})
 }
 
-// useModel sets the model of the next prompts. The agent's host decides whether it has the model.
-func (b *Bridge) useModel(ctx context.Context, id acp.SessionId, name string) (options []acp.SessionConfigOption, err error) {
-	err = b.change(ctx, id, modelOption, func(s *session) (acp.SessionUpdate, error) {
+// selectModel sets the model of the next prompts. The agent's host decides whether it has the model.
+func (b *Bridge) selectModel(ctx context.Context, id acp.SessionId, name string) (options []acp.SessionConfigOption, err error) {
+	err = b.changeSetting(ctx, id, modelOption, func(s *session) (acp.SessionUpdate, error) {
 		if strings.TrimSpace(name) == "" {
 			return acp.SessionUpdate{}, problem.Invalid("model", "the name of a model, or "+defaultModel, "none")
 		}
 		if s.model = name; name == defaultModel {
 			s.model = ""
 		}
-		options = b.options(s)
+		options = b.configOptions(s)
 		return acp.SessionUpdate{ConfigOptionUpdate: &acp.SessionConfigOptionUpdate{ConfigOptions: options}}, nil
 	})
 	return options, err
@@ -369,7 +369,7 @@ type setModelRequest struct {
 }
 
 func (b *Bridge) setModel(ctx context.Context, q *setModelRequest) (r struct{}, err error) {
-	_, err = b.useModel(ctx, q.SessionID, q.ModelID)
+	_, err = b.selectModel(ctx, q.SessionID, q.ModelID)
 	return r, err
 }
 
@@ -378,6 +378,6 @@ func (b *Bridge) setConfigOption(ctx context.Context, q *acp.SetSessionConfigOpt
 	if v == nil || v.ConfigId != modelOption {
 		return r, problem.Invalid("configId", modelOption+", with the name of a model", "another option")
 	}
-	r.ConfigOptions, err = b.useModel(ctx, v.SessionId, string(v.Value))
+	r.ConfigOptions, err = b.selectModel(ctx, v.SessionId, string(v.Value))
 	return r, err
 }

@@ -38,10 +38,10 @@ import (
 
 // Time limits.
 const (
-	startTime  = time.Minute     // limit for a started program to open its first session
-	cancelTime = 5 * time.Second // limit for a prompt to end after session/cancel
-	endTime    = 2 * time.Second // limit for the program to end after its input was closed
-	outputTime = time.Second     // limit for the output to end after the program; another process may hold the pipe open
+	startTimeout  = time.Minute     // limit for a started program to open its first session
+	cancelTimeout = 5 * time.Second // limit for a prompt to end after session/cancel
+	exitTimeout   = 2 * time.Second // limit for the program to end after its input was closed
+	outputTimeout = time.Second     // limit for the output to end after the program; another process may hold the pipe open
 )
 
 // Options are the settings of an agent's program.
@@ -59,12 +59,12 @@ type Options struct {
 	Meta    map[string]any
 	Version string // version of this program
 	Now     func() time.Time
-	Note    func(format string, args ...any) // prints a warning
+	Logf    func(format string, args ...any) // prints a warning
 }
 
 // Agent is a running program with one session.
 type Agent struct {
-	o       Options
+	opts    Options
 	root    *os.Root
 	conn    *acp.ClientSideConnection
 	session acp.SessionId
@@ -73,90 +73,90 @@ type Agent struct {
 	stdin   io.WriteCloser
 	stdout  *os.File
 	exited  chan struct{} // closed when the program has ended
-	// readsMissing means that the program gets an empty text when it reads a missing file. Gemini CLI reads a file before
+	// readsMissingAsEmpty means that the program gets an empty text when it reads a missing file. Gemini CLI reads a file before
 	// it writes the file, and treats each error as fatal (in version 0.61, its library rejects with an object that is not
 	// an Error).
-	readsMissing bool
+	readsMissingAsEmpty bool
 
 	terminals terminals
 
-	mu     sync.Mutex
-	turn   *turn           // running prompt, or nil
-	broken error           // reason why the program's output is no longer read, or nil
-	calls  map[string]call // running tool calls by id
+	mu          sync.Mutex
+	turn        *turn               // running prompt, or nil
+	abortReason error               // reason why the program's output is no longer read, or nil
+	toolCalls   map[string]toolCall // running tool calls by id
 }
 
 // Event is a part of the agent's work on a prompt: a piece of text or of thought, or the state of a tool call.
 type Event struct {
 	Text, Thought string
-	Call          string // id of the tool call
+	ToolCallID    string // id of the tool call
 	Title, Status string // title and status of the tool call
 }
 
 // Result is the outcome of a prompt.
 type Result struct {
-	Session string
-	Text    string
-	Written []string               // files below the root that the agent wrote through this program, sorted
-	Why     substrate.FinishReason // reason why the agent ended its answer
-	Usage   *substrate.Usage       // nil if the agent reports none
+	Session      string
+	Text         string
+	WrittenPaths []string               // files below the root that the agent wrote through this program, sorted
+	FinishReason substrate.FinishReason // reason why the agent ended its answer
+	Usage        *substrate.Usage       // nil if the agent reports none
 }
 
 // turn is a running prompt.
 type turn struct {
-	ctx     context.Context
-	fail    context.CancelCauseFunc // ends ctx and the prompt with an error
-	emit    func(Event) error
-	text    strings.Builder
-	written map[string]bool
-	bytes   int // bytes that the program wrote
+	ctx          context.Context
+	fail         context.CancelCauseFunc // ends ctx and the prompt with an error
+	emit         func(Event) error
+	text         strings.Builder
+	writtenPaths map[string]bool
+	outputBytes  int // bytes that the program wrote
 }
 
 // Start starts the program of an agent, and opens a session. The caller must call Close.
 func Start(ctx context.Context, o Options) (a *Agent, err error) {
-	a = &Agent{o: o, stderr: output{limit: maxTail}, exited: make(chan struct{}), calls: map[string]call{}}
-	a.terminals.all = map[string]*terminal{}
-	if a.o.Root, err = filepath.Abs(o.Root); err == nil {
-		a.o.Root, err = filepath.EvalSymlinks(a.o.Root) // the session's working directory
+	a = &Agent{opts: o, stderr: output{limit: maxStderrTail}, exited: make(chan struct{}), toolCalls: map[string]toolCall{}}
+	a.terminals.byID = map[string]*terminal{}
+	if a.opts.Root, err = filepath.Abs(o.Root); err == nil {
+		a.opts.Root, err = filepath.EvalSymlinks(a.opts.Root) // the session's working directory
 	}
 	if err != nil {
 		return nil, err
 	}
-	if a.root, err = os.OpenRoot(a.o.Root); err != nil {
+	if a.root, err = os.OpenRoot(a.opts.Root); err != nil {
 		return nil, err
 	}
-	if err := a.start(); err != nil {
+	if err := a.startProgram(); err != nil {
 		_ = a.root.Close()
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTime)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	if err := a.open(ctx); err != nil {
-		return nil, errors.Join(a.failure(ctx, err), a.Close())
+	if err := a.openSession(ctx); err != nil {
+		return nil, errors.Join(a.explainFailure(ctx, err), a.Close())
 	}
-	log, err := sessionlog.Open(a.o.Root, string(a.session), a.o.Now)
+	log, err := sessionlog.Open(a.opts.Root, string(a.session), a.opts.Now)
 	if err != nil {
-		a.o.Note("warning: the session is not logged below %s: %s", a.o.Root, problem.PlainMessage(err))
+		a.opts.Logf("warning: the session is not logged below %s: %s", a.opts.Root, problem.PlainMessage(err))
 	}
 	a.log.Store(log)
 	return a, nil
 }
 
-func (a *Agent) start() error {
-	cmd := a.o.Command
-	cmd.Dir, cmd.Env, cmd.Stderr, cmd.WaitDelay = a.o.Root, a.o.Environ, &a.stderr, outputTime
+func (a *Agent) startProgram() error {
+	cmd := a.opts.Command
+	cmd.Dir, cmd.Env, cmd.Stderr, cmd.WaitDelay = a.opts.Root, a.opts.Environ, &a.stderr, outputTimeout
 	procgroup.Own(cmd)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err
 	}
-	stdout, out, err := os.Pipe()
+	stdout, stdoutWriter, err := os.Pipe()
 	if err != nil {
 		return err
 	}
-	cmd.Stdout = out
+	cmd.Stdout = stdoutWriter
 	err = cmd.Start()
-	_ = out.Close()
+	_ = stdoutWriter.Close()
 	if err != nil {
 		_ = stdout.Close()
 		return problem.Wrap(problem.Usage, err, "the agent's program does not start: %s", problem.PlainMessage(err))
@@ -170,20 +170,20 @@ func (a *Agent) start() error {
 		close(a.exited)
 		// Lines that are already in the pipe are still read. The deadline is necessary because a process that left the
 		// group may hold the other end of the pipe.
-		_ = stdout.SetReadDeadline(time.Now().Add(outputTime))
+		_ = stdout.SetReadDeadline(time.Now().Add(outputTimeout))
 	}()
-	in := newLines(a, stdout)
-	in.ready.Lock() // no line is read before SetLogger, because the library would log its content
-	a.conn = acp.NewClientSideConnection(requests{a}, stdin, in)
+	reader := newLineReader(a, stdout)
+	reader.ready.Lock() // no line is read before SetLogger, because the library would log its content
+	a.conn = acp.NewClientSideConnection(requestHandler{a}, stdin, reader)
 	a.conn.SetLogger(slog.New(slog.DiscardHandler))
-	in.ready.Unlock()
+	reader.ready.Unlock()
 	return nil
 }
 
-func (a *Agent) open(ctx context.Context) error {
-	about, err := a.conn.Initialize(ctx, acp.InitializeRequest{
+func (a *Agent) openSession(ctx context.Context) error {
+	initialized, err := a.conn.Initialize(ctx, acp.InitializeRequest{
 		ProtocolVersion: acp.ProtocolVersionNumber,
-		ClientInfo:      &acp.Implementation{Name: "vacancy", Version: a.o.Version},
+		ClientInfo:      &acp.Implementation{Name: "vacancy", Version: a.opts.Version},
 		ClientCapabilities: acp.ClientCapabilities{
 			Fs: acp.FileSystemCapabilities{ReadTextFile: true, WriteTextFile: true}, Terminal: true,
 		},
@@ -191,11 +191,11 @@ func (a *Agent) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if about.ProtocolVersion != acp.ProtocolVersionNumber {
-		return problem.New(problem.SubstrateMisconfigured, "the agent speaks version %d of ACP, expected %d", about.ProtocolVersion, acp.ProtocolVersionNumber)
+	if initialized.ProtocolVersion != acp.ProtocolVersionNumber {
+		return problem.New(problem.SubstrateMisconfigured, "the agent speaks version %d of ACP, expected %d", initialized.ProtocolVersion, acp.ProtocolVersionNumber)
 	}
-	a.readsMissing = about.AgentInfo != nil && about.AgentInfo.Name == "gemini-cli"
-	s, err := a.conn.NewSession(ctx, acp.NewSessionRequest{Meta: a.o.Meta, Cwd: a.o.Root, McpServers: []acp.McpServer{}})
+	a.readsMissingAsEmpty = initialized.AgentInfo != nil && initialized.AgentInfo.Name == "gemini-cli"
+	s, err := a.conn.NewSession(ctx, acp.NewSessionRequest{Meta: a.opts.Meta, Cwd: a.opts.Root, McpServers: []acp.McpServer{}})
 	a.session = s.SessionId
 	return err
 }
@@ -204,19 +204,19 @@ func (a *Agent) open(ctx context.Context) error {
 // of the agent's output until emit returns. If emit fails or ctx ends, Prompt asks the agent to cancel, and kills it if
 // it has not answered within five seconds. After an error other than a refusal, the caller must close the agent.
 func (a *Agent) Prompt(ctx context.Context, text string, emit func(Event) error) (Result, error) {
-	t := &turn{emit: emit, written: map[string]bool{}}
+	t := &turn{emit: emit, writtenPaths: map[string]bool{}}
 	t.ctx, t.fail = context.WithCancelCause(ctx)
 	defer t.fail(nil)
 	a.mu.Lock()
-	busy := a.turn != nil
-	if !busy {
+	isBusy := a.turn != nil
+	if !isBusy {
 		a.turn = t
 	}
 	a.mu.Unlock()
-	if busy {
+	if isBusy {
 		return Result{}, problem.New(problem.Conflict, "the agent works on another prompt")
 	}
-	if a.o.ReadOnly && !IsReadOnly(text) {
+	if a.opts.ReadOnly && !IsReadOnly(text) {
 		text = readOnlyBanner + text
 	}
 	// The request does not use ctx, because its answer is awaited after a cancellation. It runs in a goroutine, because
@@ -230,49 +230,49 @@ func (a *Agent) Prompt(ctx context.Context, text string, emit func(Event) error)
 		r, err := a.conn.Prompt(context.WithoutCancel(ctx), acp.PromptRequest{SessionId: a.session, Prompt: []acp.ContentBlock{acp.TextBlock(text)}})
 		answers <- answer{r, err}
 	}()
-	var got answer
+	var outcome answer
 	select {
-	case got = <-answers:
+	case outcome = <-answers:
 	case <-t.ctx.Done():
 		go func() { _ = a.conn.Cancel(context.WithoutCancel(ctx), acp.CancelNotification{SessionId: a.session}) }()
 		select {
-		case got = <-answers:
-		case <-time.After(cancelTime):
+		case outcome = <-answers:
+		case <-time.After(cancelTimeout):
 			a.kill()
-			got = <-answers
+			outcome = <-answers
 		}
 	}
 	a.mu.Lock()
 	a.turn = nil
 	r := Result{Session: string(a.session), Text: t.text.String()}
-	for path := range t.written {
-		r.Written = append(r.Written, path)
+	for path := range t.writtenPaths {
+		r.WrittenPaths = append(r.WrittenPaths, path)
 	}
 	a.mu.Unlock()
-	slices.Sort(r.Written)
-	if u := got.Usage; u != nil {
-		r.Usage = &substrate.Usage{In: u.InputTokens, Out: u.OutputTokens, Turns: 1}
+	slices.Sort(r.WrittenPaths)
+	if u := outcome.Usage; u != nil {
+		r.Usage = &substrate.Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, Turns: 1}
 		if u.CachedReadTokens != nil {
-			r.Usage.Cached = *u.CachedReadTokens
+			r.Usage.CachedTokens = *u.CachedReadTokens
 		}
 	}
 	if cause := context.Cause(t.ctx); cause != nil {
 		return r, cause
 	}
-	if got.error != nil {
-		return r, a.failure(ctx, got.error)
+	if outcome.error != nil {
+		return r, a.explainFailure(ctx, outcome.error)
 	}
-	switch got.StopReason {
+	switch outcome.StopReason {
 	case acp.StopReasonEndTurn:
-		r.Why = substrate.Stop
+		r.FinishReason = substrate.Stop
 	case acp.StopReasonMaxTokens, acp.StopReasonMaxTurnRequests:
-		r.Why = substrate.Length
+		r.FinishReason = substrate.Length
 	case acp.StopReasonRefusal:
 		return r, problem.New(problem.SubstrateRefused, "the agent refused the prompt")
 	case acp.StopReasonCancelled:
 		return r, problem.New(problem.SubstrateUnavailable, "the agent cancelled the prompt itself")
 	default:
-		r.Why = substrate.Unknown
+		r.FinishReason = substrate.UnknownReason
 	}
 	return r, nil
 }
@@ -281,31 +281,31 @@ func (a *Agent) Prompt(ctx context.Context, text string, emit func(Event) error)
 const readOnlyBanner = "PERMISSION MODE: READ-ONLY\nWrite files only below .vault/, and leave all other files as they are.\n\n"
 
 func IsReadOnly(prompt string) bool {
-	first, _, _ := strings.Cut(readOnlyBanner, "\n")
-	return strings.HasPrefix(prompt, first+"\n")
+	firstLine, _, _ := strings.Cut(readOnlyBanner, "\n")
+	return strings.HasPrefix(prompt, firstLine+"\n")
 }
 
-func (a *Agent) failure(ctx context.Context, err error) error {
+func (a *Agent) explainFailure(ctx context.Context, err error) error {
 	a.mu.Lock()
-	broken := a.broken
+	abortReason := a.abortReason
 	a.mu.Unlock()
-	if broken != nil {
-		return broken
+	if abortReason != nil {
+		return abortReason
 	}
 	// The connection may end just before the program does, so wait briefly for the program's exit state.
 	select {
 	case <-a.conn.Done():
 		select {
 		case <-a.exited:
-		case <-time.After(outputTime):
+		case <-time.After(outputTimeout):
 		}
 	default:
 	}
 	select {
 	case <-a.exited:
-		text := "the agent's program ended (" + a.o.Command.ProcessState.String() + ")"
-		if last, _ := a.stderr.text(); strings.TrimSpace(last) != "" {
-			text += ". Its last output was:\n" + substrate.Redact(strings.TrimSpace(last), maxTail)
+		text := "the agent's program ended (" + a.opts.Command.ProcessState.String() + ")"
+		if stderrTail, _ := a.stderr.tail(); strings.TrimSpace(stderrTail) != "" {
+			text += ". Its last output was:\n" + substrate.Redact(strings.TrimSpace(stderrTail), maxStderrTail)
 		}
 		return problem.New(problem.SubstrateUnavailable, "%s", text)
 	default:
@@ -313,7 +313,7 @@ func (a *Agent) failure(ctx context.Context, err error) error {
 	var refusal *acp.RequestError
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return problem.New(problem.Deadline, "the agent's program did not open a session within %s", startTime)
+		return problem.New(problem.DeadlineExceeded, "the agent's program did not open a session within %s", startTimeout)
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &refusal) && refusal.Code == authRequired:
@@ -329,18 +329,18 @@ func (a *Agent) failure(ctx context.Context, err error) error {
 const authRequired = -32000
 
 // Close ends the program, its terminals and all processes that they started. It closes the program's input, asks the
-// program to end if it still runs after endTime, and finally kills it.
+// program to end if it still runs after exitTimeout, and finally kills it.
 func (a *Agent) Close() error {
 	a.terminals.releaseAll()
 	_ = a.stdin.Close()
-	for _, end := range []struct {
+	for _, step := range []struct {
 		after time.Duration
 		kill  bool
-	}{{endTime, false}, {procgroup.Grace, true}} {
+	}{{exitTimeout, false}, {procgroup.GracePeriod, true}} {
 		select {
 		case <-a.exited:
-		case <-time.After(end.after):
-			procgroup.End(a.o.Command, end.kill)
+		case <-time.After(step.after):
+			procgroup.End(a.opts.Command, step.kill)
 		}
 	}
 	<-a.exited
@@ -352,7 +352,7 @@ func (a *Agent) Close() error {
 // abort kills the program, and records reason as the cause of all failed requests.
 func (a *Agent) abort(reason error) {
 	a.mu.Lock()
-	a.broken = cmp.Or(a.broken, reason)
+	a.abortReason = cmp.Or(a.abortReason, reason)
 	a.mu.Unlock()
 	a.kill()
 }
@@ -361,12 +361,12 @@ func (a *Agent) kill() {
 	select {
 	case <-a.exited: // its process id may now belong to another process
 	default:
-		procgroup.End(a.o.Command, true)
+		procgroup.End(a.opts.Command, true)
 	}
 }
 
-// current returns the running prompt, or nil if there is none or it was canceled.
-func (a *Agent) current() *turn {
+// currentTurn returns the running prompt, or nil if there is none or it was canceled.
+func (a *Agent) currentTurn() *turn {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.turn == nil || a.turn.ctx.Err() != nil {
@@ -375,17 +375,17 @@ func (a *Agent) current() *turn {
 	return a.turn
 }
 
-// maxTail limits the bytes that are kept from the end of the program's standard error.
-const maxTail = 2 << 10
+// maxStderrTail limits the bytes that are kept from the end of the program's standard error.
+const maxStderrTail = 2 << 10
 
-// requests serves the requests of an agent.
-type requests struct{ *Agent }
+// requestHandler serves the requests of an agent.
+type requestHandler struct{ *Agent }
 
-var _ acp.Client = requests{}
+var _ acp.Client = requestHandler{}
 
 // SessionUpdate implements acp.Client. It does nothing, because lines.go handles the updates.
-func (requests) SessionUpdate(context.Context, acp.SessionNotification) error { return nil }
+func (requestHandler) SessionUpdate(context.Context, acp.SessionNotification) error { return nil }
 
-func refuse(format string, args ...any) error {
+func refusalError(format string, args ...any) error {
 	return &acp.RequestError{Code: -32602, Message: fmt.Sprintf(format, args...)}
 }

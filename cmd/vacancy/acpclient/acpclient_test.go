@@ -53,8 +53,8 @@ func options(t *testing.T, kind, root string) Options {
 		t.Fatal(err)
 	}
 	return Options{
-		Command: exec.Command(self), Root: root, Environ: environ, TerminalEnviron: environ, Approval: Yolo, Now: time.Now,
-		Note: func(format string, args ...any) { t.Logf(format, args...) },
+		Command: exec.Command(self), Root: root, Environ: environ, TerminalEnviron: environ, Approval: ApprovalYolo, Now: time.Now,
+		Logf: func(format string, args ...any) { t.Logf(format, args...) },
 	}
 }
 
@@ -89,14 +89,14 @@ func TestAPromptHasItsTextOnceWithThoughtsAndTools(t *testing.T) {
 	a := open(t, options(t, "agent", t.TempDir()))
 	var events []Event
 	r, err := a.Prompt(t.Context(), "think hm\nsay one\ntool completed\nsay  two\nuse", func(e Event) error { events = append(events, e); return nil })
-	want := []Event{{Thought: "hm"}, {Text: "one"}, {Call: "c-1", Title: "Edit", Status: "pending"}, {Call: "c-1", Title: "Edit", Status: "completed"}, {Text: " two"}}
+	want := []Event{{Thought: "hm"}, {Text: "one"}, {ToolCallID: "c-1", Title: "Edit", Status: "pending"}, {ToolCallID: "c-1", Title: "Edit", Status: "completed"}, {Text: " two"}}
 	if err != nil || r.Text != "one two" || !slices.Equal(events, want) {
 		t.Errorf("Prompt = %+v, %v with %+v", r, err, events)
 	}
-	if r.Session != "s-1" || r.Why != substrate.Stop || r.Usage == nil || r.Usage.In != 7 || r.Usage.Out != 5 {
+	if r.Session != "s-1" || r.FinishReason != substrate.Stop || r.Usage == nil || r.Usage.InputTokens != 7 || r.Usage.OutputTokens != 5 {
 		t.Errorf("result = %+v", r)
 	}
-	if r, err := a.Prompt(t.Context(), "say x\nlong", ignore); err != nil || r.Why != substrate.Length || r.Usage != nil {
+	if r, err := a.Prompt(t.Context(), "say x\nlong", ignore); err != nil || r.FinishReason != substrate.Length || r.Usage != nil {
 		t.Errorf("a prompt at its limit = %+v, %v", r, err)
 	}
 	if _, err := a.Prompt(t.Context(), "refuse", ignore); !problem.Is(err, problem.SubstrateRefused) {
@@ -132,7 +132,7 @@ func TestAnAgentThatDoesNotStartIsAnError(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := Start(ctx, options(t, "hangs", t.TempDir())); !problem.Is(err, problem.Deadline) {
+	if _, err := Start(ctx, options(t, "hangs", t.TempDir())); !problem.Is(err, problem.DeadlineExceeded) {
 		t.Errorf("an agent that hangs: Start = %v", err)
 	}
 	o := options(t, "agent", t.TempDir())
@@ -182,7 +182,7 @@ func TestACancelledPromptEndsWithoutFurtherUpdates(t *testing.T) {
 		if !errors.Is(err, context.Canceled) || r.Text != "one" {
 			t.Errorf("%s: Prompt = %+v, %v", kind, r, err)
 		}
-		if took := time.Since(began); (took >= cancelTime) != (kind == "deaf") {
+		if took := time.Since(began); (took >= cancelTimeout) != (kind == "deaf") {
 			t.Errorf("%s: the prompt ended after %s", kind, took)
 		}
 		if kind == "agent" {
@@ -216,7 +216,7 @@ func TestCloseEndsAProgramThatLingers(t *testing.T) {
 func TestFilesAreReadBelowTheRootOnly(t *testing.T) {
 	root, outside := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
-		filepath.Join(root, "a.txt"): "1\n2\n3\n4", filepath.Join(root, "big"): strings.Repeat("0123456789\n", maxFile/11+1), filepath.Join(root, "raw"): "\xff",
+		filepath.Join(root, "a.txt"): "1\n2\n3\n4", filepath.Join(root, "big"): strings.Repeat("0123456789\n", maxTextBytes/11+1), filepath.Join(root, "raw"): "\xff",
 		filepath.Join(outside, "secret"): "secret",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -248,7 +248,7 @@ func TestFilesAreReadBelowTheRootOnly(t *testing.T) {
 		`{"path":"out/secret"}`:                 "path escapes",
 		`{"path":"up/x"}`:                       "path escapes",
 	} {
-		request = strings.ReplaceAll(request, "ROOT", a.o.Root)
+		request = strings.ReplaceAll(request, "ROOT", a.opts.Root)
 		if !strings.HasSuffix(request, "}") {
 			request += `/secret"}`
 		}
@@ -273,9 +273,9 @@ func TestFilesAreWrittenBelowTheRootOnly(t *testing.T) {
 	_ = os.Mkdir(filepath.Join(root, "src"), 0o755)
 	_ = os.WriteFile(filepath.Join(root, "src", "run.sh"), []byte("old"), 0o750)
 	a := open(t, options(t, "agent", root))
-	r, err := a.Prompt(t.Context(), "write deep/er/a.txt one\nwrite src/run.sh new\nwrite link linked\nwrite out/x no\nwrite ../x no\nwrite src no\nwrite "+a.o.Root+"/b.txt two", ignore)
-	if err != nil || !slices.Equal(r.Written, []string{"b.txt", "deep/er/a.txt", "link", "src/run.sh"}) {
-		t.Errorf("written = %q, %v; %s", r.Written, err, r.Text)
+	r, err := a.Prompt(t.Context(), "write deep/er/a.txt one\nwrite src/run.sh new\nwrite link linked\nwrite out/x no\nwrite ../x no\nwrite src no\nwrite "+a.opts.Root+"/b.txt two", ignore)
+	if err != nil || !slices.Equal(r.WrittenPaths, []string{"b.txt", "deep/er/a.txt", "link", "src/run.sh"}) {
+		t.Errorf("written = %q, %v; %s", r.WrittenPaths, err, r.Text)
 	}
 	for name, want := range map[string]string{"deep/er/a.txt": "one", "src/run.sh": "new", "src/link-target": "linked", "b.txt": "two"} {
 		if b, err := os.ReadFile(filepath.Join(root, name)); string(b) != want {
@@ -337,7 +337,7 @@ func TestATerminalRunsACommand(t *testing.T) {
 		"4 printf éééé":                       `{"exitCode":0} <nil> "éé" true`,
 		"5 printf éééé":                       `{"exitCode":0} <nil> "éé" true`,
 		"0 echo x":                            `{"exitCode":0} <nil> "" true`,
-		"- pwd":                               fmt.Sprintf("%q", a.o.Root+"\n"),
+		"- pwd":                               fmt.Sprintf("%q", a.opts.Root+"\n"),
 		"- sleep 60 & echo forked":            `"forked\n" false`,
 		"- setsid sleep 3 & echo left":        `"left\n" false`,
 		`- test -z "$VACANCY_KEY" && echo ok`: `"ok\n" false`,
@@ -394,20 +394,20 @@ func TestPermissionsByPolicy(t *testing.T) {
 		want    string
 		asks    bool
 	}{
-		{Yolo, false, "execute", all, "A", false},
-		{Yolo, false, "", []acp.PermissionOption{reject, never}, "r", false},
-		{Yolo, false, "", nil, "allow", false},
-		{Yolo, true, "execute", all, "R", false},
-		{Yolo, true, "execute", []acp.PermissionOption{allow}, "", false},
-		{AutoEdit, false, "edit", all, "A", false},
-		{AutoEdit, false, "execute", all, "", true},
-		{AutoEdit, true, "edit", all, "R", false},
-		{Default, false, "read", all, "", true},
-		{Default, true, "edit", all, "R", false},
-		{Plan, false, "edit", all, "R", false},
-		{Plan, false, "edit", []acp.PermissionOption{allow}, "", false},
+		{ApprovalYolo, false, "execute", all, "A", false},
+		{ApprovalYolo, false, "", []acp.PermissionOption{reject, never}, "r", false},
+		{ApprovalYolo, false, "", nil, "allow", false},
+		{ApprovalYolo, true, "execute", all, "R", false},
+		{ApprovalYolo, true, "execute", []acp.PermissionOption{allow}, "", false},
+		{ApprovalAutoEdit, false, "edit", all, "A", false},
+		{ApprovalAutoEdit, false, "execute", all, "", true},
+		{ApprovalAutoEdit, true, "edit", all, "R", false},
+		{ApprovalDefault, false, "read", all, "", true},
+		{ApprovalDefault, true, "edit", all, "R", false},
+		{ApprovalPlan, false, "edit", all, "R", false},
+		{ApprovalPlan, false, "edit", []acp.PermissionOption{allow}, "", false},
 	} {
-		if got, asks := choose(tt.policy, tt.denied, tt.kind, tt.options); got != tt.want || asks != tt.asks {
+		if got, asks := chooseOption(tt.policy, tt.denied, tt.kind, tt.options); got != tt.want || asks != tt.asks {
 			t.Errorf("choose(%s, %t, %s, %v) = %q, %t", tt.policy, tt.denied, tt.kind, tt.options, got, asks)
 		}
 	}
@@ -420,7 +420,7 @@ const asksEdit = `ask {"toolCall":{"toolCallId":"c","title":"Edit x","kind":"edi
 
 func TestAPersonAnswersAQuestion(t *testing.T) {
 	o := options(t, "agent", t.TempDir())
-	o.Approval = Default
+	o.Approval = ApprovalDefault
 	var asked acp.RequestPermissionRequest
 	answer := "yes"
 	o.Ask = func(_ context.Context, q acp.RequestPermissionRequest) (string, error) { asked = q; return answer, nil }
@@ -431,7 +431,7 @@ func TestAPersonAnswersAQuestion(t *testing.T) {
 	if answer = ""; say(t, a, fmt.Sprintf(asksEdit, "x")) != "cancelled <nil>" {
 		t.Error("no answer did not cancel the question")
 	}
-	a.o.Ask = nil
+	a.opts.Ask = nil
 	if text := say(t, a, fmt.Sprintf(asksEdit, "x")); text != "selected no" {
 		t.Errorf("without a person: %s", text)
 	}
@@ -457,7 +457,7 @@ func TestReadOnlyNeverAllowsWhatItDenies(t *testing.T) {
 
 func TestACancelDuringAQuestionCancelsTheQuestion(t *testing.T) {
 	o := options(t, "agent", t.TempDir())
-	o.Approval = Default
+	o.Approval = ApprovalDefault
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	o.Ask = func(asking context.Context, _ acp.RequestPermissionRequest) (string, error) {
@@ -467,7 +467,7 @@ func TestACancelDuringAQuestionCancelsTheQuestion(t *testing.T) {
 		return "yes", nil
 	}
 	a := open(t, o)
-	if r, err := a.Prompt(ctx, fmt.Sprintf(asksEdit, "x")+"\nwrite x y", ignore); !errors.Is(err, context.Canceled) || r.Text != "" || len(r.Written) > 0 {
+	if r, err := a.Prompt(ctx, fmt.Sprintf(asksEdit, "x")+"\nwrite x y", ignore); !errors.Is(err, context.Canceled) || r.Text != "" || len(r.WrittenPaths) > 0 {
 		t.Errorf("Prompt = %+v, %v", r, err)
 	}
 	<-ended

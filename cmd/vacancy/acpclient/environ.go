@@ -7,9 +7,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// passed lists the variables that each agent and its terminals get, because programs usually need them to run. These
+// passedVariables lists the variables that each agent and its terminals get, because programs usually need them to run. These
 // variables do not usually contain keys.
-var passed = []string{
+var passedVariables = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "TZ", "TMPDIR",
 	"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
@@ -21,17 +21,17 @@ var passed = []string{
 func Environ(env map[string]string, names []string) ([]string, error) {
 	var variables []string
 	for name, value := range env {
-		if slices.Contains(passed, name) || strings.HasPrefix(name, "LC_") || slices.Contains(names, name) {
+		if slices.Contains(passedVariables, name) || strings.HasPrefix(name, "LC_") || slices.Contains(names, name) {
 			variables = append(variables, name+"="+value)
 		}
 	}
 	slices.Sort(variables)
 	for _, name := range names {
-		before, _, sets := strings.Cut(name, "=")
-		if before == "" || strings.HasPrefix(strings.ToUpper(before), "VACANCY_") {
-			return nil, problem.New(problem.Usage, "--env: expected NAME or NAME=VALUE of a variable that does not begin with VACANCY_, got %.40q", before)
+		variable, _, hasValue := strings.Cut(name, "=")
+		if variable == "" || strings.HasPrefix(strings.ToUpper(variable), "VACANCY_") {
+			return nil, problem.New(problem.Usage, "--env: expected NAME or NAME=VALUE of a variable that does not begin with VACANCY_, got %.40q", variable)
 		}
-		if sets {
+		if hasValue {
 			variables = append(variables, name)
 		}
 	}

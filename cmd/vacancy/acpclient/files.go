@@ -17,53 +17,53 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// maxFile limits the bytes of a text that the agent reads or writes, because the text must fit into a line of ACP.
-// maxRead limits the size of a file from which the agent reads a part.
+// maxTextBytes limits the bytes of a text that the agent reads or writes, because the text must fit into a line of ACP.
+// maxFileBytes limits the size of a file from which the agent reads a part.
 const (
-	maxFile = 4 << 20
-	maxRead = 64 << 20
+	maxTextBytes = 4 << 20
+	maxFileBytes = 64 << 20
 )
 
-// name converts a path into a name relative to the root. path is absolute, or already relative to the root.
-func (a *Agent) name(path string) (string, error) {
+// relativeName converts a path into a name relative to the root. path is absolute, or already relative to the root.
+func (a *Agent) relativeName(path string) (string, error) {
 	name := filepath.Clean(path)
 	if filepath.IsAbs(name) {
-		rel, err := filepath.Rel(a.o.Root, name)
+		rel, err := filepath.Rel(a.opts.Root, name)
 		if err != nil {
-			return "", refuse("%.300s: outside of the root", path)
+			return "", refusalError("%.300s: outside of the root", path)
 		}
 		name = rel
 	}
 	if !filepath.IsLocal(name) || strings.ContainsRune(name, 0) {
-		return "", refuse("%.300s: outside of the root", path)
+		return "", refusalError("%.300s: outside of the root", path)
 	}
 	return name, nil
 }
 
 // ReadTextFile implements acp.Client. Lines are counted from 1.
-func (r requests) ReadTextFile(_ context.Context, q acp.ReadTextFileRequest) (acp.ReadTextFileResponse, error) {
-	var none acp.ReadTextFileResponse
-	name, err := r.name(q.Path)
+func (r requestHandler) ReadTextFile(_ context.Context, q acp.ReadTextFileRequest) (acp.ReadTextFileResponse, error) {
+	var empty acp.ReadTextFileResponse
+	name, err := r.relativeName(q.Path)
 	if err != nil {
-		return none, err
+		return empty, err
 	}
 	info, err := r.root.Stat(name)
-	if errors.Is(err, fs.ErrNotExist) && r.readsMissing {
-		return none, nil
+	if errors.Is(err, fs.ErrNotExist) && r.readsMissingAsEmpty {
+		return empty, nil
 	}
 	if err != nil {
-		return none, fileError(q.Path, err)
+		return empty, fileError(q.Path, err)
 	} else if !info.Mode().IsRegular() { // opening a pipe would hang
-		return none, refuse("%.300s: expected a file", q.Path)
+		return empty, refusalError("%.300s: expected a file", q.Path)
 	}
 	f, err := r.root.Open(name)
 	if err != nil {
-		return none, fileError(q.Path, err)
+		return empty, fileError(q.Path, err)
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxRead))
+	b, err := io.ReadAll(io.LimitReader(f, maxFileBytes))
 	if err != nil {
-		return none, fileError(q.Path, err)
+		return empty, fileError(q.Path, err)
 	}
 	lines := strings.SplitAfter(string(b), "\n")
 	if q.Line != nil {
@@ -74,64 +74,64 @@ func (r requests) ReadTextFile(_ context.Context, q acp.ReadTextFileRequest) (ac
 	}
 	text := strings.Join(lines, "")
 	switch {
-	case len(b) == maxRead:
-		return none, refuse("%.300s: expected a file below %d MiB", q.Path, maxRead>>20)
-	case len(text) > maxFile:
-		return none, refuse("%.300s: expected at most %d MiB; read it in parts, by line and limit", q.Path, maxFile>>20)
+	case len(b) == maxFileBytes:
+		return empty, refusalError("%.300s: expected a file below %d MiB", q.Path, maxFileBytes>>20)
+	case len(text) > maxTextBytes:
+		return empty, refusalError("%.300s: expected at most %d MiB; read it in parts, by line and limit", q.Path, maxTextBytes>>20)
 	case !utf8.ValidString(text):
-		return none, refuse("%.300s: expected a text in UTF-8", q.Path)
+		return empty, refusalError("%.300s: expected a text in UTF-8", q.Path)
 	}
 	r.log.Load().Write(sessionlog.ReadTextFile, "path", filepath.ToSlash(name))
 	return acp.ReadTextFileResponse{Content: text}, nil
 }
 
 // WriteTextFile implements acp.Client. It creates missing folders, and replaces a file atomically unless it is a link.
-func (r requests) WriteTextFile(_ context.Context, q acp.WriteTextFileRequest) (acp.WriteTextFileResponse, error) {
-	var none acp.WriteTextFileResponse
-	t := r.current()
-	name, err := r.name(q.Path)
+func (r requestHandler) WriteTextFile(_ context.Context, q acp.WriteTextFileRequest) (acp.WriteTextFileResponse, error) {
+	var empty acp.WriteTextFileResponse
+	t := r.currentTurn()
+	name, err := r.relativeName(q.Path)
 	switch {
 	case t == nil:
-		err = refuse("%.300s: not written, because no prompt is under way", q.Path)
+		err = refusalError("%.300s: not written, because no prompt is under way", q.Path)
 	case err != nil:
-	case len(q.Content) > maxFile:
-		err = refuse("%.300s: expected at most %d MiB, got %d bytes", q.Path, maxFile>>20, len(q.Content))
-	case r.o.ReadOnly && !isBelowVault(name):
-		err = refuse("%.300s: the mode is read-only, and only files below .vault/ may be written", q.Path)
+	case len(q.Content) > maxTextBytes:
+		err = refusalError("%.300s: expected at most %d MiB, got %d bytes", q.Path, maxTextBytes>>20, len(q.Content))
+	case r.opts.ReadOnly && !isBelowVault(name):
+		err = refusalError("%.300s: the mode is read-only, and only files below .vault/ may be written", q.Path)
 	default:
-		err = r.write(name, q.Content)
+		err = r.replaceFile(name, q.Content)
 		if err != nil {
 			err = fileError(q.Path, err)
 		}
 	}
 	if err != nil {
 		r.log.Load().Write(sessionlog.WriteBlocked, "path", filepath.ToSlash(q.Path), "reason", err.Error())
-		return none, err
+		return empty, err
 	}
 	r.log.Load().Write(sessionlog.WriteTextFile, "path", filepath.ToSlash(name), "size", len(q.Content))
 	r.mu.Lock()
-	t.written[filepath.ToSlash(name)] = true
+	t.writtenPaths[filepath.ToSlash(name)] = true
 	r.mu.Unlock()
-	return none, nil
+	return empty, nil
 }
 
-// write replaces a file below the root. If the mode is read-only, it opens .vault as the root, so that no link leads from
+// replaceFile replaces a file below the root. If the mode is read-only, it opens .vault as the root, so that no link leads from
 // .vault to other files.
-func (a *Agent) write(name, text string) error {
+func (a *Agent) replaceFile(name, text string) error {
 	root := a.root
-	if a.o.ReadOnly {
-		if err := root.MkdirAll(vault, 0o755); err != nil {
+	if a.opts.ReadOnly {
+		if err := root.MkdirAll(vaultDir, 0o755); err != nil {
 			return err
 		}
-		if info, err := root.Lstat(vault); err != nil || !info.IsDir() {
-			return errors.Join(err, &fs.PathError{Op: "write", Path: vault, Err: errors.New("expected a folder that is not a link")})
+		if info, err := root.Lstat(vaultDir); err != nil || !info.IsDir() {
+			return errors.Join(err, &fs.PathError{Op: "write", Path: vaultDir, Err: errors.New("expected a folder that is not a link")})
 		}
-		below, err := root.OpenRoot(vault)
+		vaultRoot, err := root.OpenRoot(vaultDir)
 		if err != nil {
 			return err
 		}
-		defer below.Close()
-		root, name = below, strings.TrimPrefix(name, vault+string(filepath.Separator))
+		defer vaultRoot.Close()
+		root, name = vaultRoot, strings.TrimPrefix(name, vaultDir+string(filepath.Separator))
 	}
 	mode := fs.FileMode(0o644)
 	info, err := root.Lstat(name)
@@ -148,13 +148,13 @@ func (a *Agent) write(name, text string) error {
 	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	next := filepath.Join(filepath.Dir(name), ".vacancy-"+rand.Text())
-	if err := root.WriteFile(next, []byte(text), mode); err != nil {
-		_ = root.Remove(next)
+	tempName := filepath.Join(filepath.Dir(name), ".vacancy-"+rand.Text())
+	if err := root.WriteFile(tempName, []byte(text), mode); err != nil {
+		_ = root.Remove(tempName)
 		return err
 	}
-	if err := root.Rename(next, name); err != nil {
-		_ = root.Remove(next)
+	if err := root.Rename(tempName, name); err != nil {
+		_ = root.Remove(tempName)
 		return err
 	}
 	return nil
@@ -163,16 +163,16 @@ func (a *Agent) write(name, text string) error {
 // fileError converts a file error for the agent. The message contains no path of this machine other than path.
 func fileError(path string, err error) error {
 	var pathError *fs.PathError
-	var link *os.LinkError
+	var linkError *os.LinkError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &acp.RequestError{Code: resourceNotFound, Message: "Resource not found: " + path}
 	case errors.As(err, &pathError):
 		err = pathError.Err
-	case errors.As(err, &link):
-		err = link.Err
+	case errors.As(err, &linkError):
+		err = linkError.Err
 	}
-	return refuse("%.300s: %s", path, problem.PlainMessage(err))
+	return refusalError("%.300s: %s", path, problem.PlainMessage(err))
 }
 
 // resourceNotFound is the code of the error of a missing file.

@@ -15,102 +15,102 @@ import (
 
 // Limits of the program's output.
 const (
-	maxLine   = 10 << 20  // bytes including the newline; the library has the same limit
-	maxOutput = 256 << 20 // bytes during one prompt
-	maxNoise  = 100       // lines of a session that are not messages of ACP
-	maxCalls  = 1000      // running tool calls
+	maxLineBytes    = 10 << 20  // bytes including the newline; the library has the same limit
+	maxOutputBytes  = 256 << 20 // bytes during one prompt
+	maxInvalidLines = 100       // lines of a session that are not messages of ACP
+	maxToolCalls    = 1000      // running tool calls
 )
 
-// lines reads the program's lines for the library. It handles session updates itself, and passes only requests and
+// lineReader reads the program's lines for the library. It handles session updates itself, and passes only requests and
 // answers to the library. Therefore all updates of a prompt are handled before the prompt's answer, and the program waits
 // while an update is being handled. The library would queue updates, and end the connection at 1,024 waiting updates.
-type lines struct {
+type lineReader struct {
 	*Agent
-	in    *bufio.Scanner
-	ready sync.Mutex // held until the library has its logger
-	rest  []byte     // unread part of a line that is passed on
-	noise int        // number of lines that are not messages of ACP
+	scanner      *bufio.Scanner
+	ready        sync.Mutex // held until the library has its logger
+	pending      []byte     // unread part of a line that is passed on
+	invalidLines int        // number of lines that are not messages of ACP
 }
 
-func newLines(a *Agent, stdout io.Reader) *lines {
-	in := bufio.NewScanner(stdout)
-	in.Buffer(make([]byte, 64<<10), maxLine)
-	return &lines{Agent: a, in: in}
+func newLineReader(a *Agent, stdout io.Reader) *lineReader {
+	scanner := bufio.NewScanner(stdout)
+	scanner.Buffer(make([]byte, 64<<10), maxLineBytes)
+	return &lineReader{Agent: a, scanner: scanner}
 }
 
 // Read implements io.Reader.
-func (l *lines) Read(p []byte) (int, error) {
+func (l *lineReader) Read(p []byte) (int, error) {
 	l.ready.Lock()
 	defer l.ready.Unlock()
-	for len(l.rest) == 0 {
-		if !l.in.Scan() {
-			if errors.Is(l.in.Err(), bufio.ErrTooLong) {
+	for len(l.pending) == 0 {
+		if !l.scanner.Scan() {
+			if errors.Is(l.scanner.Err(), bufio.ErrTooLong) {
 				l.abort(problem.New(problem.SubstrateTooLarge, "the agent wrote a line of 10 MiB or more"))
 			}
 			return 0, io.EOF
 		}
-		passes, err := l.take(bytes.TrimSpace(l.in.Bytes()))
+		forward, err := l.handleLine(bytes.TrimSpace(l.scanner.Bytes()))
 		if err != nil {
 			l.abort(err)
 			return 0, io.EOF
 		}
-		if passes {
-			l.rest = append(bytes.Clone(l.in.Bytes()), '\n')
+		if forward {
+			l.pending = append(bytes.Clone(l.scanner.Bytes()), '\n')
 		}
 	}
-	n := copy(p, l.rest)
-	l.rest = l.rest[n:]
+	n := copy(p, l.pending)
+	l.pending = l.pending[n:]
 	return n, nil
 }
 
-// take handles a line. passes is true if the line must be passed on to the library. After an error, the caller stops
+// handleLine handles a line. passes is true if the line must be passed on to the library. After an error, the caller stops
 // reading the program's output.
-func (l *lines) take(line []byte) (passes bool, err error) {
+func (l *lineReader) handleLine(line []byte) (forward bool, err error) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
 		Params json.RawMessage `json:"params"`
 	}
 	isMessage := json.Unmarshal(line, &m) == nil
-	asks := m.Method == "" || m.ID != nil && string(m.ID) != "null" || m.Method == "$/cancel_request"
+	isForLibrary := m.Method == "" || m.ID != nil && string(m.ID) != "null" || m.Method == "$/cancel_request"
 	switch {
 	case len(line) == 0:
-	case !l.mayWrite(len(line)):
-		return false, problem.New(problem.SubstrateTooLarge, "the agent wrote more than %d MiB for one prompt", maxOutput>>20)
-	case isMessage && asks:
+	case !l.addOutputBytes(len(line)):
+		return false, problem.New(problem.SubstrateTooLarge, "the agent wrote more than %d MiB for one prompt", maxOutputBytes>>20)
+	case isMessage && isForLibrary:
 		return true, nil
-	case isMessage && (m.Method != "session/update" || l.update(m.Params)): // other notifications are ignored
+	case isMessage && (m.Method != "session/update" || l.handleUpdate(m.Params)): // other notifications are ignored
 	default:
-		if l.noise++; l.noise == 1 {
-			l.o.Note("warning: the agent writes lines that are not messages of ACP; they are skipped")
+		if l.invalidLines++; l.invalidLines == 1 {
+			l.opts.Logf("warning: the agent writes lines that are not messages of ACP; they are skipped")
 		}
-		if l.noise > maxNoise {
-			return false, problem.New(problem.SubstrateMisconfigured, "the agent wrote more than %d lines that are not messages of ACP", maxNoise)
+		if l.invalidLines > maxInvalidLines {
+			return false, problem.New(problem.SubstrateMisconfigured, "the agent wrote more than %d lines that are not messages of ACP", maxInvalidLines)
 		}
 	}
 	return false, nil
 }
 
-// mayWrite adds n to the bytes that the program wrote for the running prompt, and reports whether the sum is within
-// maxOutput. If no prompt is running, it returns true.
-func (a *Agent) mayWrite(n int) bool {
+// addOutputBytes adds n to the bytes that the program wrote for the running prompt, and reports whether the sum is within
+// maxOutputBytes. If no prompt is running, it returns true.
+func (a *Agent) addOutputBytes(n int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.turn == nil {
 		return true
 	}
-	a.turn.bytes += n
-	return a.turn.bytes <= maxOutput
+	a.turn.outputBytes += n
+	return a.turn.outputBytes <= maxOutputBytes
 }
 
-// call is a tool call of the agent.
-type call struct {
+// toolCall is a tool call of the agent.
+type toolCall struct {
 	kind, title string
 	paths       []string
 }
 
-// update handles a session update, and reports whether params have the form of an update.
-func (a *Agent) update(params json.RawMessage) bool {
+// handleUpdate handles a session update, and reports whether params have the form of an update.
+func (a *Agent) handleUpdate(params json.RawMessage) bool {
 	var m struct {
 		SessionID string          `json:"sessionId"`
 		Update    json.RawMessage `json:"update"`
@@ -129,11 +129,11 @@ func (a *Agent) update(params json.RawMessage) bool {
 	if json.Unmarshal(params, &m) != nil || json.Unmarshal(m.Update, &u) != nil || u.Update == "" {
 		return false
 	}
-	t := a.current()
+	t := a.currentTurn()
 	if t == nil || m.SessionID != string(a.session) {
 		return true
 	}
-	a.log.Load().Update(m.Update)
+	a.log.Load().WriteUpdate(m.Update)
 	var e Event
 	switch u.Update {
 	case "agent_message_chunk", "agent_thought_chunk":
@@ -146,7 +146,7 @@ func (a *Agent) update(params json.RawMessage) bool {
 		}
 	case "tool_call", "tool_call_update":
 		a.mu.Lock()
-		c := a.calls[u.Call]
+		c := a.toolCalls[u.Call]
 		c.title, c.kind = cmp.Or(u.Title, c.title), cmp.Or(u.Kind, c.kind)
 		if u.Locations != nil {
 			c.paths = nil
@@ -155,15 +155,15 @@ func (a *Agent) update(params json.RawMessage) bool {
 			c.paths = append(c.paths, location.Path)
 		}
 		if u.Status == "completed" || u.Status == "failed" {
-			delete(a.calls, u.Call)
-		} else if len(a.calls) < maxCalls {
-			a.calls[u.Call] = c
+			delete(a.toolCalls, u.Call)
+		} else if len(a.toolCalls) < maxToolCalls {
+			a.toolCalls[u.Call] = c
 		}
 		a.mu.Unlock()
 		if u.Status == "" && u.Update == "tool_call_update" {
 			return true // the update changes only the contents of the call
 		}
-		e = Event{Call: u.Call, Title: c.title, Status: cmp.Or(u.Status, "pending")}
+		e = Event{ToolCallID: u.Call, Title: c.title, Status: cmp.Or(u.Status, "pending")}
 	default:
 		return true
 	}

@@ -16,15 +16,15 @@ type Approval string
 
 // The policies.
 const (
-	Default  Approval = "default"   // a person decides
-	Yolo     Approval = "yolo"      // everything is allowed
-	AutoEdit Approval = "auto_edit" // edits are allowed; a person decides about all other requests
-	Plan     Approval = "plan"      // everything is rejected
+	ApprovalDefault  Approval = "default"   // a person decides
+	ApprovalYolo     Approval = "yolo"      // everything is allowed
+	ApprovalAutoEdit Approval = "auto_edit" // edits are allowed; a person decides about all other requests
+	ApprovalPlan     Approval = "plan"      // everything is rejected
 )
 
 func (a Approval) Check() error {
 	switch a {
-	case Default, Yolo, AutoEdit, Plan:
+	case ApprovalDefault, ApprovalYolo, ApprovalAutoEdit, ApprovalPlan:
 		return nil
 	}
 	return problem.New(problem.Usage, "--approval: expected default, yolo, auto_edit or plan, got %.40q", string(a))
@@ -37,10 +37,10 @@ type (
 )
 
 // RequestPermission implements acp.Client.
-func (r requests) RequestPermission(ctx context.Context, q acp.RequestPermissionRequest) (acp.RequestPermissionResponse, error) {
+func (r requestHandler) RequestPermission(ctx context.Context, q acp.RequestPermissionRequest) (acp.RequestPermissionResponse, error) {
 	id := string(q.ToolCall.ToolCallId)
 	r.mu.Lock()
-	c := r.calls[id]
+	c := r.toolCalls[id]
 	r.mu.Unlock()
 	if q.ToolCall.Kind != nil {
 		c.kind = string(*q.ToolCall.Kind)
@@ -51,21 +51,21 @@ func (r requests) RequestPermission(ctx context.Context, q acp.RequestPermission
 	for _, location := range q.ToolCall.Locations {
 		c.paths = append(c.paths, location.Path)
 	}
-	t := r.current()
-	option, asks := "", false
+	t := r.currentTurn()
+	option, mustAsk := "", false
 	if t != nil {
-		option, asks = choose(r.o.Approval, r.o.ReadOnly && !r.onlyReads(c), c.kind, q.Options)
+		option, mustAsk = chooseOption(r.opts.Approval, r.opts.ReadOnly && !r.isAllowedReadOnly(c), c.kind, q.Options)
 	}
 	switch {
-	case asks && r.o.Ask == nil:
-		option = first(q.Options, false)
-	case asks:
-		asking, cancel := context.WithCancel(ctx)
+	case mustAsk && r.opts.Ask == nil:
+		option = findOption(q.Options, false)
+	case mustAsk:
+		askCtx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(t.ctx, cancel)()
 		q.ToolCall.Title = &c.title
 		var err error
-		if option, err = r.o.Ask(asking, q); err != nil {
+		if option, err = r.opts.Ask(askCtx, q); err != nil {
 			option = ""
 		}
 	}
@@ -77,14 +77,14 @@ func (r requests) RequestPermission(ctx context.Context, q acp.RequestPermission
 	return acp.RequestPermissionResponse{Outcome: outcome}, nil
 }
 
-// choose returns the option that a policy selects, or "" if options has no suitable one. If denied is true, it selects a
+// chooseOption returns the option that a policy selects, or "" if options has no suitable one. If denied is true, it selects a
 // rejection under every policy. If a person must decide, asks is true.
-func choose(policy Approval, denied bool, kind string, options []acp.PermissionOption) (option string, asks bool) {
+func chooseOption(policy Approval, mustReject bool, kind string, options []acp.PermissionOption) (option string, mustAsk bool) {
 	switch {
-	case denied || policy == Plan:
-		return first(options, false), false
-	case policy == Yolo, policy == AutoEdit && kind == string(acp.ToolKindEdit):
-		switch option := first(options, true); {
+	case mustReject || policy == ApprovalPlan:
+		return findOption(options, false), false
+	case policy == ApprovalYolo, policy == ApprovalAutoEdit && kind == string(acp.ToolKindEdit):
+		switch option := findOption(options, true); {
 		case option != "":
 			return option, false
 		case len(options) > 0:
@@ -95,11 +95,11 @@ func choose(policy Approval, denied bool, kind string, options []acp.PermissionO
 	return "", true
 }
 
-// first returns the id of the first option that allows the request, or rejects it if allows is false. It returns "" if
+// findOption returns the id of the first option that allows the request, or rejects it if allows is false. It returns "" if
 // options contains none.
-func first(options []acp.PermissionOption, allows bool) string {
+func findOption(options []acp.PermissionOption, allowing bool) string {
 	for _, o := range options {
-		if Allows(o) == allows {
+		if Allows(o) == allowing {
 			return string(o.OptionId)
 		}
 	}
@@ -110,10 +110,10 @@ func Allows(o acp.PermissionOption) bool {
 	return o.Kind == acp.PermissionOptionKindAllowOnce || o.Kind == acp.PermissionOptionKindAllowAlways
 }
 
-// onlyReads reports whether a tool call is allowed if the mode is read-only. It allows calls that only read, and calls
+// isAllowedReadOnly reports whether a tool call is allowed if the mode is read-only. It allows calls that only read, and calls
 // that change only files below .vault. It does not allow calls of other and unknown kinds, because they may change
 // other data.
-func (a *Agent) onlyReads(c call) bool {
+func (a *Agent) isAllowedReadOnly(c toolCall) bool {
 	switch acp.ToolKind(c.kind) {
 	case acp.ToolKindRead, acp.ToolKindSearch, acp.ToolKindThink, acp.ToolKindFetch:
 		return true
@@ -122,16 +122,16 @@ func (a *Agent) onlyReads(c call) bool {
 		return false
 	}
 	for _, path := range c.paths {
-		if name, err := a.name(path); err != nil || !isBelowVault(name) {
+		if name, err := a.relativeName(path); err != nil || !isBelowVault(name) {
 			return false
 		}
 	}
 	return len(c.paths) > 0
 }
 
-// vault is the folder below the root that may be written if the mode is read-only.
-const vault = ".vault"
+// vaultDir is the folder below the root that may be written if the mode is read-only.
+const vaultDir = ".vault"
 
 func isBelowVault(name string) bool {
-	return strings.HasPrefix(name, vault+string(filepath.Separator))
+	return strings.HasPrefix(name, vaultDir+string(filepath.Separator))
 }

@@ -21,17 +21,17 @@ import (
 
 // Limits of terminals.
 const (
-	maxTerminals  = 32
-	defaultOutput = 1_000_000 // bytes
-	maxTerminal   = 4 << 20   // bytes of output
-	terminalTime  = time.Hour
+	maxTerminals          = 32
+	defaultTerminalOutput = 1_000_000 // bytes
+	maxTerminalOutput     = 4 << 20   // bytes of output
+	terminalTimeout       = time.Hour
 )
 
 type terminals struct {
-	mu    sync.Mutex
-	count int
-	all   map[string]*terminal
-	ended bool // no more terminals may be created
+	mu           sync.Mutex
+	createdCount int
+	byID         map[string]*terminal
+	closed       bool // no more terminals may be created
 }
 
 // terminal is a command of the agent.
@@ -46,37 +46,37 @@ type terminal struct {
 type output struct {
 	limit int // bytes
 
-	mu    sync.Mutex
-	end   []byte
-	isCut bool // earlier output was discarded
+	mu          sync.Mutex
+	buf         []byte
+	isTruncated bool // earlier output was discarded
 }
 
 // Write implements io.Writer.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.end = append(o.end, p...); len(o.end) > 2*o.limit+4096 {
-		o.end, o.isCut = bytes.Clone(o.end[len(o.end)-o.limit:]), true
+	if o.buf = append(o.buf, p...); len(o.buf) > 2*o.limit+4096 {
+		o.buf, o.isTruncated = bytes.Clone(o.buf[len(o.buf)-o.limit:]), true
 	}
 	return len(p), nil
 }
 
-// text returns the end of the output, without an incomplete first character, and whether earlier output is missing.
-func (o *output) text() (string, bool) {
+// tail returns the end of the output, without an incomplete first character, and whether earlier output is missing.
+func (o *output) tail() (string, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	end, cut := o.end, o.isCut
-	if len(end) > o.limit {
-		end, cut = end[len(end)-o.limit:], true
+	tail, isTruncated := o.buf, o.isTruncated
+	if len(tail) > o.limit {
+		tail, isTruncated = tail[len(tail)-o.limit:], true
 	}
-	for i := 0; cut && i < utf8.UTFMax && len(end) > 0 && !utf8.RuneStart(end[0]); i++ {
-		end = end[1:]
+	for i := 0; isTruncated && i < utf8.UTFMax && len(tail) > 0 && !utf8.RuneStart(tail[0]); i++ {
+		tail = tail[1:]
 	}
-	return strings.ToValidUTF8(string(end), "\uFFFD"), cut
+	return strings.ToValidUTF8(string(tail), "\uFFFD"), isTruncated
 }
 
-// status returns how the command ended, or nil if it is still running.
-func (t *terminal) status() *acp.TerminalExitStatus {
+// exitStatus returns how the command ended, or nil if it is still running.
+func (t *terminal) exitStatus() *acp.TerminalExitStatus {
 	select {
 	case <-t.done:
 	default:
@@ -89,55 +89,55 @@ func (t *terminal) status() *acp.TerminalExitStatus {
 	return &acp.TerminalExitStatus{ExitCode: &code}
 }
 
-// CreateTerminal implements acp.Client. The command is killed when the prompt ends, or after terminalTime.
-func (r requests) CreateTerminal(_ context.Context, q acp.CreateTerminalRequest) (acp.CreateTerminalResponse, error) {
-	var none acp.CreateTerminalResponse
-	p := r.current()
+// CreateTerminal implements acp.Client. The command is killed when the prompt ends, or after terminalTimeout.
+func (r requestHandler) CreateTerminal(_ context.Context, q acp.CreateTerminalRequest) (acp.CreateTerminalResponse, error) {
+	var empty acp.CreateTerminalResponse
+	running := r.currentTurn()
 	dir := "."
 	if q.Cwd != nil {
 		var err error
-		if dir, err = r.name(*q.Cwd); err != nil {
-			return none, err
+		if dir, err = r.relativeName(*q.Cwd); err != nil {
+			return empty, err
 		}
 	}
 	info, err := r.root.Stat(dir) // fails if a link leads out of the root
 	switch {
-	case r.o.ReadOnly:
-		return none, refuse("the mode is read-only, and a terminal could write files")
-	case p == nil:
-		return none, refuse("no prompt is under way")
+	case r.opts.ReadOnly:
+		return empty, refusalError("the mode is read-only, and a terminal could write files")
+	case running == nil:
+		return empty, refusalError("no prompt is under way")
 	case err != nil:
-		return none, fileError(dir, err)
+		return empty, fileError(dir, err)
 	case !info.IsDir():
-		return none, refuse("cwd: expected a folder, got %.300s", dir)
+		return empty, refusalError("cwd: expected a folder, got %.300s", dir)
 	}
-	ctx, kill := context.WithTimeout(p.ctx, terminalTime)
-	t := &terminal{output: output{limit: defaultOutput}, cmd: exec.CommandContext(ctx, q.Command, q.Args...), kill: kill, done: make(chan struct{})}
+	ctx, kill := context.WithTimeout(running.ctx, terminalTimeout)
+	t := &terminal{output: output{limit: defaultTerminalOutput}, cmd: exec.CommandContext(ctx, q.Command, q.Args...), kill: kill, done: make(chan struct{})}
 	t.cmd.Cancel = func() error { procgroup.End(t.cmd, true); return nil }
 	if q.OutputByteLimit != nil {
-		t.limit = min(max(*q.OutputByteLimit, 0), maxTerminal)
+		t.limit = min(max(*q.OutputByteLimit, 0), maxTerminalOutput)
 	}
-	t.cmd.Dir, t.cmd.Env = filepath.Join(r.o.Root, dir), slices.Clone(r.o.TerminalEnviron)
+	t.cmd.Dir, t.cmd.Env = filepath.Join(r.opts.Root, dir), slices.Clone(r.opts.TerminalEnviron)
 	for _, v := range q.Env {
 		t.cmd.Env = append(t.cmd.Env, v.Name+"="+v.Value)
 	}
-	t.cmd.Stdout, t.cmd.Stderr, t.cmd.WaitDelay = t, t, outputTime
+	t.cmd.Stdout, t.cmd.Stderr, t.cmd.WaitDelay = t, t, outputTimeout
 	procgroup.Own(t.cmd)
-	pool := &r.terminals
-	pool.mu.Lock()
-	defer pool.mu.Unlock()
-	if pool.ended || len(pool.all) >= maxTerminals {
+	terms := &r.terminals
+	terms.mu.Lock()
+	defer terms.mu.Unlock()
+	if terms.closed || len(terms.byID) >= maxTerminals {
 		kill()
-		return none, refuse("the limit of %d terminals is reached; release one", maxTerminals)
+		return empty, refusalError("the limit of %d terminals is reached; release one", maxTerminals)
 	}
 	if err := t.cmd.Start(); err != nil {
 		kill()
-		return none, refuse("command: %.300s does not start: %s", q.Command, problem.PlainMessage(err))
+		return empty, refusalError("command: %.300s does not start: %s", q.Command, problem.PlainMessage(err))
 	}
 	release := procgroup.Guard(t.cmd)
-	pool.count++
-	id := fmt.Sprintf("terminal-%d", pool.count)
-	pool.all[id] = t
+	terms.createdCount++
+	id := fmt.Sprintf("terminal-%d", terms.createdCount)
+	terms.byID[id] = t
 	go func() {
 		_ = t.cmd.Wait()
 		procgroup.End(t.cmd, true) // processes that the command left running
@@ -150,24 +150,24 @@ func (r requests) CreateTerminal(_ context.Context, q acp.CreateTerminalRequest)
 	return acp.CreateTerminalResponse{TerminalId: id}, nil
 }
 
-func (a *Agent) find(id string) *terminal {
+func (a *Agent) findTerminal(id string) *terminal {
 	a.terminals.mu.Lock()
 	defer a.terminals.mu.Unlock()
-	return a.terminals.all[id]
+	return a.terminals.byID[id]
 }
 
 // TerminalOutput implements acp.Client. The output of an unknown terminal is empty.
-func (r requests) TerminalOutput(_ context.Context, q acp.TerminalOutputRequest) (out acp.TerminalOutputResponse, err error) {
-	if t := r.find(q.TerminalId); t != nil {
-		out.ExitStatus = t.status() // read before the output, so that the output is complete if there is a status
-		out.Output, out.Truncated = t.text()
+func (r requestHandler) TerminalOutput(_ context.Context, q acp.TerminalOutputRequest) (out acp.TerminalOutputResponse, err error) {
+	if t := r.findTerminal(q.TerminalId); t != nil {
+		out.ExitStatus = t.exitStatus() // read before the output, so that the output is complete if there is a status
+		out.Output, out.Truncated = t.tail()
 	}
 	return out, nil
 }
 
 // WaitForTerminalExit implements acp.Client. It returns at once if the terminal is unknown.
-func (r requests) WaitForTerminalExit(ctx context.Context, q acp.WaitForTerminalExitRequest) (out acp.WaitForTerminalExitResponse, err error) {
-	t := r.find(q.TerminalId)
+func (r requestHandler) WaitForTerminalExit(ctx context.Context, q acp.WaitForTerminalExitRequest) (out acp.WaitForTerminalExitResponse, err error) {
+	t := r.findTerminal(q.TerminalId)
 	if t == nil {
 		return out, nil
 	}
@@ -176,25 +176,25 @@ func (r requests) WaitForTerminalExit(ctx context.Context, q acp.WaitForTerminal
 	case <-ctx.Done():
 		return out, ctx.Err()
 	}
-	s := t.status()
+	s := t.exitStatus()
 	out.ExitCode, out.Signal = s.ExitCode, s.Signal
 	return out, nil
 }
 
 // KillTerminal implements acp.Client. The output of the terminal can still be read.
-func (r requests) KillTerminal(_ context.Context, q acp.KillTerminalRequest) (out acp.KillTerminalResponse, err error) {
-	if t := r.find(q.TerminalId); t != nil {
+func (r requestHandler) KillTerminal(_ context.Context, q acp.KillTerminalRequest) (out acp.KillTerminalResponse, err error) {
+	if t := r.findTerminal(q.TerminalId); t != nil {
 		t.kill()
 	}
 	return out, nil
 }
 
-func (r requests) ReleaseTerminal(_ context.Context, q acp.ReleaseTerminalRequest) (out acp.ReleaseTerminalResponse, err error) {
-	if t := r.find(q.TerminalId); t != nil {
+func (r requestHandler) ReleaseTerminal(_ context.Context, q acp.ReleaseTerminalRequest) (out acp.ReleaseTerminalResponse, err error) {
+	if t := r.findTerminal(q.TerminalId); t != nil {
 		t.kill()
 		<-t.done
 		r.terminals.mu.Lock()
-		delete(r.terminals.all, q.TerminalId)
+		delete(r.terminals.byID, q.TerminalId)
 		r.terminals.mu.Unlock()
 	}
 	return out, nil
@@ -203,9 +203,9 @@ func (r requests) ReleaseTerminal(_ context.Context, q acp.ReleaseTerminalReques
 // releaseAll kills all terminals, and prevents the creation of new ones.
 func (t *terminals) releaseAll() {
 	t.mu.Lock()
-	t.ended = true
-	released := t.all
-	t.all = map[string]*terminal{}
+	t.closed = true
+	released := t.byID
+	t.byID = map[string]*terminal{}
 	t.mu.Unlock()
 	for _, term := range released {
 		term.kill()

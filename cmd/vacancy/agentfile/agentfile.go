@@ -63,21 +63,21 @@ type File struct {
 // the invalid key.
 func Read(file string, o Options) (File, error) {
 	dir, name := filepath.Split(file)
-	f, err := o.read(filepath.Join(dir, "."), name)
+	agentFile, err := o.readAgent(filepath.Join(dir, "."), name)
 	if err == nil {
-		own := filepath.Join(cmp.Or(o.Program, f.Agent.Provider, "."), name)
-		if own != name && exists(filepath.Join(dir, own)) {
-			f, err = o.read(filepath.Join(dir, "."), own)
+		providerFile := filepath.Join(cmp.Or(o.Program, agentFile.Agent.Provider, "."), name)
+		if providerFile != name && isRegularFile(filepath.Join(dir, providerFile)) {
+			agentFile, err = o.readAgent(filepath.Join(dir, "."), providerFile)
 		}
 	}
 	if err != nil {
-		return f, problem.WithPlace(kindOf(err), file, err)
+		return agentFile, problem.WithPlace(errorKind(err), file, err)
 	}
-	f.Name = strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
-	return f, nil
+	agentFile.Name = strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
+	return agentFile, nil
 }
 
-func kindOf(err error) problem.Kind {
+func errorKind(err error) problem.Kind {
 	if errors.Is(err, fs.ErrNotExist) {
 		return problem.NotFound
 	}
@@ -87,50 +87,50 @@ func kindOf(err error) problem.Kind {
 	return problem.Usage
 }
 
-func exists(file string) bool {
+func isRegularFile(file string) bool {
 	info, err := os.Stat(file)
 	return err == nil && info.Mode().IsRegular()
 }
 
 type reader struct {
-	beside, root *os.Root // folder of the agent's file, and Options.Root (nil if it is empty)
-	program      string
-	warnings     []string
-	settingNames []string // names of the settings for a program
-	approval     string   // value of approval_mode
+	agentDir, root    *os.Root // folder of the agent's file, and Options.Root (nil if it is empty)
+	program           string
+	warnings          []string
+	supportedSettings []string // names of the settings for a program
+	approval          string   // value of approval_mode
 }
 
-func (o Options) read(dir, name string) (f File, err error) {
+func (o Options) readAgent(dir, name string) (f File, err error) {
 	r := &reader{program: o.Program}
-	if r.beside, err = os.OpenRoot(dir); err != nil {
+	if r.agentDir, err = os.OpenRoot(dir); err != nil {
 		return f, unwrapPathError(err)
 	}
-	defer r.beside.Close()
+	defer r.agentDir.Close()
 	if o.Root != "" {
 		if r.root, err = os.OpenRoot(o.Root); err != nil {
 			return f, unwrapPathError(err)
 		}
 		defer r.root.Close()
 	}
-	doc, err := readText(r.beside, filepath.ToSlash(name))
+	doc, err := readText(r.agentDir, filepath.ToSlash(name))
 	if err != nil {
 		return f, unwrapPathError(err)
 	}
-	front, persona, err := split(doc)
+	front, body, err := splitFrontMatter(doc)
 	if err != nil {
 		return f, err
 	}
-	settings, err := yamldoc.JSON(front)
+	settings, err := yamldoc.ToJSON(front)
 	if err != nil {
 		return f, err
 	}
-	a, err := r.settings(settings, o.Substrate)
+	a, err := r.parseSettings(settings, o.Substrate)
 	if err != nil {
 		return f, err
 	}
-	a.System = r.prompt(cmp.Or(o.Program, a.Provider), filepath.ToSlash(name), persona)
+	a.System = r.joinInstructions(cmp.Or(o.Program, a.Provider), filepath.ToSlash(name), body)
 	a.Warnings = r.warnings
-	return File{Agent: a, Settings: r.settingNames, ApprovalMode: r.approval}, a.Check()
+	return File{Agent: a, Settings: r.supportedSettings, ApprovalMode: r.approval}, a.Check()
 }
 
 // unwrapPathError unwraps the error of a failed file operation, so that the message does not repeat the
@@ -138,12 +138,12 @@ func (o Options) read(dir, name string) (f File, err error) {
 func unwrapPathError(err error) error {
 	var pathError *fs.PathError
 	if errors.As(err, &pathError) {
-		return &problem.Error{Kind: kindOf(err), Detail: pathError.Err.Error(), Err: err}
+		return &problem.Error{Kind: errorKind(err), Detail: pathError.Err.Error(), Err: err}
 	}
 	return err
 }
 
-func split(doc []byte) (front, body []byte, err error) {
+func splitFrontMatter(doc []byte) (front, body []byte, err error) {
 	doc = bytes.ReplaceAll(canon.TrimByteOrderMark(doc), []byte("\r\n"), []byte("\n"))
 	rest, ok := bytes.CutPrefix(doc, []byte("---\n"))
 	if ok {
@@ -159,28 +159,28 @@ func split(doc []byte) (front, body []byte, err error) {
 	return front, body, nil
 }
 
-// keys maps each setting of a front matter to the function that parses it. If the function is nil,
+// settingParsers maps each setting of a front matter to the function that parses it. If the function is nil,
 // the value becomes the member of definition.Agent that has the same name.
-var keys = map[string]func(r *reader, a members, key string, value json.RawMessage) error{
+var settingParsers = map[string]func(r *reader, a members, key string, value json.RawMessage) error{
 	"description": nil, "provider": nil, "base_url": nil, "model": nil, "fallback_model": nil, "max_tokens": nil, "max_turns": nil,
 	"timeout": nil, "mode": nil, "tool_log": nil, "secret": nil, "workspace": nil,
-	"effort": (*reader).effort, "output_format": (*reader).format, "memory": (*reader).parseOnOff, "ask": (*reader).parseOnOff,
-	"tools": (*reader).parseTools, "allowed_tools": (*reader).parseTools, "disallowed_tools": (*reader).list, "vacants": (*reader).list,
-	"tier":          (*reader).tier,
-	"include_dirs":  (*reader).folders,
-	"lock_paths":    (*reader).folders,
-	"approval_mode": (*reader).approvalMode, "budget": (*reader).budget, "daily_budget": (*reader).budget, "price": (*reader).price,
-	"name": (*reader).name, "color": (*reader).warnUnused,
-	"mcp_servers": (*reader).servers,
-	"allow":       (*reader).list,
-	"input":       (*reader).input,
-	"omit":        (*reader).list,
+	"effort": (*reader).parseEffort, "output_format": (*reader).parseOutputFormat, "memory": (*reader).parseOnOff, "ask": (*reader).parseOnOff,
+	"tools": (*reader).parseTools, "allowed_tools": (*reader).parseTools, "disallowed_tools": (*reader).parseList, "vacants": (*reader).parseList,
+	"tier":          (*reader).parseTier,
+	"include_dirs":  (*reader).parseFolders,
+	"lock_paths":    (*reader).parseFolders,
+	"approval_mode": (*reader).parseApprovalMode, "budget": (*reader).parseBudget, "daily_budget": (*reader).parseBudget, "price": (*reader).parsePrice,
+	"name": (*reader).warnName, "color": (*reader).warnUnused,
+	"mcp_servers": (*reader).parseServers,
+	"allow":       (*reader).parseList,
+	"input":       (*reader).parseInput,
+	"omit":        (*reader).parseList,
 }
 
 // members maps the names of an agent's JSON members to their values.
 type members map[string]json.RawMessage
 
-func (r *reader) settings(doc json.RawMessage, override string) (a definition.Agent, err error) {
+func (r *reader) parseSettings(doc json.RawMessage, override string) (a definition.Agent, err error) {
 	var front members
 	if err := json.Unmarshal(doc, &front); err != nil {
 		return a, problem.New(problem.Usage, "expected settings such as model: NAME before the text")
@@ -191,13 +191,13 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 		names = append(names, key)
 	}
 	slices.Sort(names) // warnings have a stable order
-	if unknown := slices.DeleteFunc(slices.Clone(names), isKey); len(unknown) > 0 {
-		return a, unknownKeys(unknown)
+	if unknown := slices.DeleteFunc(slices.Clone(names), isSettingName); len(unknown) > 0 {
+		return a, unknownKeysError(unknown)
 	}
 	for _, key := range names {
-		take, forProgram := keys[key], slices.Contains(programKeys, key)
+		parse, forProgram := settingParsers[key], slices.Contains(programSettings, key)
 		if r.program != "" && forProgram {
-			r.settingNames = append(r.settingNames, key)
+			r.supportedSettings = append(r.supportedSettings, key)
 		}
 		switch {
 		case string(front[key]) == "null":
@@ -205,10 +205,10 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 			if key != "description" && key != "provider" {
 				r.warn("%s: not used, because a program on this machine does the turns", key)
 			}
-		case take == nil:
+		case parse == nil:
 			agent[key] = front[key]
 		default:
-			if err := take(r, agent, key, front[key]); err != nil {
+			if err := parse(r, agent, key, front[key]); err != nil {
 				return a, err
 			}
 		}
@@ -224,7 +224,7 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 	if err := agent.chooseTier(); err != nil {
 		return a, err
 	}
-	r.dropBudgets(agent)
+	r.dropUnusedBudgets(agent)
 	b, err := json.Marshal(agent)
 	if err != nil {
 		return a, problem.Wrap(problem.Usage, err, "the settings cannot be encoded as JSON")
@@ -241,8 +241,8 @@ func (r *reader) settings(doc json.RawMessage, override string) (a definition.Ag
 	return a, err
 }
 
-// programKeys lists the settings that a program on this machine supports.
-var programKeys = []string{
+// programSettings lists the settings that a program on this machine supports.
+var programSettings = []string{
 	"model", "fallback_model", "tier", "mode", "max_turns", "budget", "effort", "output_format", "approval_mode", "allowed_tools", "tools",
 	"disallowed_tools", "include_dirs",
 }
@@ -283,7 +283,7 @@ func (m members) chooseTier() error {
 	return nil
 }
 
-func (r *reader) tier(a members, key string, value json.RawMessage) error {
+func (r *reader) parseTier(a members, key string, value json.RawMessage) error {
 	var text string
 	if json.Unmarshal(value, &text) != nil {
 		return &problem.Error{Kind: problem.Usage, Field: key, Want: "HIGH, MEDIUM or LOW", Got: fmt.Sprintf("%.40s", value)}
@@ -297,7 +297,7 @@ func (r *reader) tier(a members, key string, value json.RawMessage) error {
 	return nil
 }
 
-func (r *reader) dropBudgets(m members) {
+func (r *reader) dropUnusedBudgets(m members) {
 	var a definition.Agent
 	b, err := json.Marshal(m)
 	if err != nil || json.Unmarshal(b, &a) != nil || a.Tier != "" || a.HasCost("") {
@@ -311,8 +311,8 @@ func (r *reader) dropBudgets(m members) {
 	}
 }
 
-func (m members) setSubstrate(text string) error {
-	spec, err := substrate.Parse(text)
+func (m members) setSubstrate(override string) error {
+	spec, err := substrate.Parse(override)
 	if err != nil {
 		return err
 	}
@@ -325,7 +325,7 @@ func (m members) setSubstrate(text string) error {
 	}
 	agent, ok := definition.DefaultAgent(spec)
 	if !ok {
-		return problem.Invalid("substrate", "one of an agent, as KIND:MODEL", fmt.Sprintf("%.80q", text))
+		return problem.Invalid("substrate", "one of an agent, as KIND:MODEL", fmt.Sprintf("%.80q", override))
 	}
 	for key, value := range map[string]string{"provider": agent.Provider, "base_url": agent.BaseURL, "model": agent.Model} {
 		if delete(m, key); value != "" {
@@ -363,7 +363,7 @@ func (r *reader) warnUnused(_ members, key string, _ json.RawMessage) error {
 	return nil
 }
 
-func (r *reader) approvalMode(_ members, key string, value json.RawMessage) error {
+func (r *reader) parseApprovalMode(_ members, key string, value json.RawMessage) error {
 	if r.program == "" {
 		return r.warnUnused(nil, key, value)
 	}
@@ -374,13 +374,13 @@ func (r *reader) approvalMode(_ members, key string, value json.RawMessage) erro
 	return nil
 }
 
-// name warns that the name in the front matter is not used. Files for other programs contain one.
-func (r *reader) name(_ members, key string, _ json.RawMessage) error {
+// warnName warns that the name in the front matter is not used. Files for other programs contain one.
+func (r *reader) warnName(_ members, key string, _ json.RawMessage) error {
 	r.warn("%s: not used, because an agent is named by its file", key)
 	return nil
 }
 
-func (r *reader) budget(a members, key string, value json.RawMessage) error {
+func (r *reader) parseBudget(a members, key string, value json.RawMessage) error {
 	m, err := money.Parse(strings.Trim(string(value), `"`))
 	if err != nil {
 		return &problem.Error{Kind: problem.Usage, Field: key, Want: "dollars with at most six decimals", Got: fmt.Sprintf("%.40s", value)}
@@ -389,8 +389,8 @@ func (r *reader) budget(a members, key string, value json.RawMessage) error {
 	return nil
 }
 
-// price parses dollars per million tokens, in the form IN/OUT, IN/OUT/CACHED or 0.
-func (r *reader) price(a members, key string, value json.RawMessage) error {
+// parsePrice parses dollars per million tokens, in the form IN/OUT, IN/OUT/CACHED or 0.
+func (r *reader) parsePrice(a members, key string, value json.RawMessage) error {
 	parts := strings.Split(strings.Trim(string(value), `"`), "/")
 	if len(parts) == 1 && parts[0] == "0" {
 		parts = []string{"0", "0"}
@@ -403,15 +403,15 @@ func (r *reader) price(a members, key string, value json.RawMessage) error {
 		}
 		amounts = append(amounts, m)
 	}
-	p := models.Price{In: amounts[0], Out: amounts[1], Cached: amounts[0]}
+	p := models.Price{InputPrice: amounts[0], OutputPrice: amounts[1], CachedPrice: amounts[0]}
 	if len(amounts) == 3 {
-		p.Cached = amounts[2]
+		p.CachedPrice = amounts[2]
 	}
 	a.set(key, p)
 	return nil
 }
 
-func (r *reader) effort(a members, key string, value json.RawMessage) error {
+func (r *reader) parseEffort(a members, key string, value json.RawMessage) error {
 	if string(value) == `"max"` {
 		r.warn("effort: high is used, because the providers of this host do not support max")
 		value = json.RawMessage(`"high"`)
@@ -420,7 +420,7 @@ func (r *reader) effort(a members, key string, value json.RawMessage) error {
 	return nil
 }
 
-func (r *reader) format(a members, key string, value json.RawMessage) error {
+func (r *reader) parseOutputFormat(a members, key string, value json.RawMessage) error {
 	if string(value) == `"stream-json"` {
 		r.warn("output_format: not used, because stream-json applies to commands and not to answers")
 		return nil
@@ -440,60 +440,60 @@ func (r *reader) parseOnOff(a members, key string, value json.RawMessage) error 
 	return nil
 }
 
-func (r *reader) list(a members, key string, value json.RawMessage) error {
-	items, err := listOf(key, value)
+func (r *reader) parseList(a members, key string, value json.RawMessage) error {
+	items, err := parseItems(key, value)
 	if err == nil && len(items) > 0 {
 		a.set(key, items)
 	}
 	return err
 }
 
-// input parses media types. It drops "text", because every agent reads the text of messages.
-func (r *reader) input(a members, key string, value json.RawMessage) error {
-	kinds, err := listOf(key, value)
-	for i := range kinds {
-		kinds[i] = strings.ToLower(kinds[i])
+// parseInput parses media types. It drops "text", because every agent reads the text of messages.
+func (r *reader) parseInput(a members, key string, value json.RawMessage) error {
+	mediaTypes, err := parseItems(key, value)
+	for i := range mediaTypes {
+		mediaTypes[i] = strings.ToLower(mediaTypes[i])
 	}
-	if kinds = slices.DeleteFunc(kinds, func(s string) bool { return s == "text" }); err == nil && len(kinds) > 0 {
-		a.set(key, kinds)
+	if mediaTypes = slices.DeleteFunc(mediaTypes, func(s string) bool { return s == "text" }); err == nil && len(mediaTypes) > 0 {
+		a.set(key, mediaTypes)
 	}
 	return err
 }
 
 // parseTools parses tools and allowed_tools, which have the same meaning.
 func (r *reader) parseTools(a members, key string, value json.RawMessage) error {
-	tools, err := listOf(key, value)
+	tools, err := parseItems(key, value)
 	if err != nil {
 		return err
 	}
-	var before []string
-	_ = json.Unmarshal(a["allowed_tools"], &before)
+	var allowed []string
+	_ = json.Unmarshal(a["allowed_tools"], &allowed)
 	if slices.Contains(tools, "Bash") && r.program == "" {
 		r.warn("%s: Bash is not offered, because a host runs no commands", key)
 	}
 	for _, tool := range tools {
-		if !slices.Contains(before, tool) {
-			before = append(before, tool)
+		if !slices.Contains(allowed, tool) {
+			allowed = append(allowed, tool)
 		}
 	}
-	if len(before) > 0 {
-		a.set("allowed_tools", before)
+	if len(allowed) > 0 {
+		a.set("allowed_tools", allowed)
 	}
 	return nil
 }
 
-// servers parses MCP servers by name. Each is a URL, or an object with a URL.
-func (r *reader) servers(a members, key string, value json.RawMessage) error {
+// parseServers parses MCP servers by name. Each is a URL, or an object with a URL.
+func (r *reader) parseServers(a members, key string, value json.RawMessage) error {
 	var byName members
 	if json.Unmarshal(value, &byName) != nil {
 		return &problem.Error{Kind: problem.Usage, Field: key, Want: "servers by name, as NAME: URL", Got: fmt.Sprintf("%.40s", value)}
 	}
 	var servers []definition.Server
-	for name, what := range byName {
+	for name, rawServer := range byName {
 		s := definition.Server{Name: name}
-		if json.Unmarshal(what, &s.URL) != nil {
+		if json.Unmarshal(rawServer, &s.URL) != nil {
 			var object members
-			_ = json.Unmarshal(what, &object)
+			_ = json.Unmarshal(rawServer, &object)
 			for member := range object {
 				if member != "url" && member != "type" && member != "required" {
 					return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%s.%.40s", key, name), Want: "only url and required: a host starts no programs, and sends no headers yet", Got: fmt.Sprintf("%.40q", member)}
@@ -505,7 +505,7 @@ func (r *reader) servers(a members, key string, value json.RawMessage) error {
 			}
 		}
 		if s.URL == "" {
-			return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%s.%.40s", key, name), Want: "a URL", Got: fmt.Sprintf("%.40s", what)}
+			return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%s.%.40s", key, name), Want: "a URL", Got: fmt.Sprintf("%.40s", rawServer)}
 		}
 		servers = append(servers, s)
 	}
@@ -516,31 +516,31 @@ func (r *reader) servers(a members, key string, value json.RawMessage) error {
 	return nil
 }
 
-func (r *reader) folders(a members, key string, value json.RawMessage) error {
-	folders, err := listOf(key, value)
-	var kept []string
+func (r *reader) parseFolders(a members, key string, value json.RawMessage) error {
+	folders, err := parseItems(key, value)
+	var usable []string
 	for _, folder := range folders {
-		isBelow := definition.IsPath(folder)
-		if isBelow && r.program != "" && r.root != nil {
-			_, missing := r.root.Stat(folder) // also fails if a link leads out of the root
-			isBelow = missing == nil
+		isUsable := definition.IsWorkspacePath(folder)
+		if isUsable && r.program != "" && r.root != nil {
+			_, statErr := r.root.Stat(folder) // also fails if a link leads out of the root
+			isUsable = statErr == nil
 		}
-		if isBelow {
-			kept = append(kept, folder)
+		if isUsable {
+			usable = append(usable, folder)
 		} else {
 			r.warn("%s: %s is not below the root; it is not used", key, folder)
 		}
 	}
-	if len(folders) > 0 && len(kept) == 0 && r.program == "" && key == "include_dirs" && err == nil {
-		kept = []string{definition.SharedFolder} // without this folder the agent could read all folders
+	if len(folders) > 0 && len(usable) == 0 && r.program == "" && key == "include_dirs" && err == nil {
+		usable = []string{definition.SharedFolder} // without this folder the agent could read all folders
 	}
-	if len(kept) > 0 {
-		a.set(key, kept)
+	if len(usable) > 0 {
+		a.set(key, usable)
 	}
 	return err
 }
 
-func listOf(key string, value json.RawMessage) (items []string, err error) {
+func parseItems(key string, value json.RawMessage) (items []string, err error) {
 	var text string
 	if json.Unmarshal(value, &text) == nil {
 		for item := range strings.SplitSeq(text, ",") {
@@ -556,77 +556,77 @@ func listOf(key string, value json.RawMessage) (items []string, err error) {
 	return items, nil
 }
 
-func Keys() []string { return slices.Sorted(maps.Keys(keys)) }
+func SettingNames() []string { return slices.Sorted(maps.Keys(settingParsers)) }
 
-func isKey(key string) bool {
-	_, ok := keys[key]
+func isSettingName(key string) bool {
+	_, ok := settingParsers[key]
 	return ok
 }
 
-// maxUnknown limits the keys that an error names.
-const maxUnknown = 10
+// maxUnknownKeys limits the keys that an error names.
+const maxUnknownKeys = 10
 
-func unknownKeys(unknown []string) error {
-	named, near := make([]string, 0, len(unknown)), []string{}
-	for _, key := range unknown[:min(len(unknown), maxUnknown)] {
-		named = append(named, fmt.Sprintf("%.40q", key))
-		if suggestion := nearest.Name(key, Keys()); suggestion != "" {
-			near = append(near, suggestion)
+func unknownKeysError(unknown []string) error {
+	quoted, suggestions := make([]string, 0, len(unknown)), []string{}
+	for _, key := range unknown[:min(len(unknown), maxUnknownKeys)] {
+		quoted = append(quoted, fmt.Sprintf("%.40q", key))
+		if suggestion := nearest.Name(key, SettingNames()); suggestion != "" {
+			suggestions = append(suggestions, suggestion)
 		}
 	}
-	text := strings.Join(named, ", ") + " is not a setting of an agent"
+	text := strings.Join(quoted, ", ") + " is not a setting of an agent"
 	if len(unknown) > 1 {
-		text = strings.Join(named, ", ") + " are not settings of an agent"
+		text = strings.Join(quoted, ", ") + " are not settings of an agent"
 	}
-	if len(near) > 0 {
-		text += "; did you mean " + strings.Join(near, ", ") + "?"
+	if len(suggestions) > 0 {
+		text += "; did you mean " + strings.Join(suggestions, ", ") + "?"
 	} else {
 		text += "; \"vacancy help agent-files\" lists them"
 	}
 	return &problem.Error{Kind: problem.Usage, Field: fmt.Sprintf("%.40s", unknown[0]), Detail: text}
 }
 
-func instructions(provider string) (file, rules string) {
+func rootInstructionPaths(provider string) (file, rules string) {
 	if provider == "gemini" {
 		return ".gemini/SYSTEM.md", ".gemini/rules"
 	}
 	return ".claude/CLAUDE.md", ".claude/rules"
 }
 
-// prompt returns the model's instructions: the root's instructions, the agent's own text and the
+// joinInstructions returns the model's instructions: the root's instructions, the agent's own text and the
 // root's rules. It omits blank parts.
-func (r *reader) prompt(provider, name string, persona []byte) string {
+func (r *reader) joinInstructions(provider, name string, body []byte) string {
 	var parts []string
 	add := func(text string) {
 		if text = strings.TrimSpace(text); text != "" {
 			parts = append(parts, text)
 		}
 	}
-	file, rules := instructions(provider)
+	file, rules := rootInstructionPaths(provider)
 	if r.root != nil {
 		if doc, err := readText(r.root, file); err == nil {
-			add(r.include(r.root, path.Dir(file), doc, []string{file}))
+			add(r.expandIncludes(r.root, path.Dir(file), doc, []string{file}))
 		}
 	}
-	add(r.include(r.beside, path.Dir(name), persona, []string{name}))
+	add(r.expandIncludes(r.agentDir, path.Dir(name), body, []string{name}))
 	if r.root != nil {
 		ruleFiles, _ := fs.Glob(r.root.FS(), rules+"/*.md") // the pattern is valid
 		for _, file := range ruleFiles {
 			if doc, err := readText(r.root, file); err == nil {
-				add(r.include(r.root, rules, doc, []string{file}))
+				add(r.expandIncludes(r.root, rules, doc, []string{file}))
 			}
 		}
 	}
 	return strings.Join(parts, "\n\n")
 }
 
-// maxIncludes limits the depth of nested includes.
-const maxIncludes = 8
+// maxIncludeDepth limits the depth of nested includes.
+const maxIncludeDepth = 8
 
-// include replaces each line of the form @PATH by the content of that file. It searches the folder
+// expandIncludes replaces each line of the form @PATH by the content of that file. It searches the folder
 // of the including file and then the root. If the file cannot be included, a comment gives the
 // reason. within lists the files that are being included, to detect a file that includes itself.
-func (r *reader) include(in *os.Root, dir string, doc []byte, within []string) string {
+func (r *reader) expandIncludes(fromRoot *os.Root, dir string, doc []byte, includeStack []string) string {
 	var out strings.Builder
 	for line := range strings.Lines(string(doc)) {
 		name, ok := strings.CutPrefix(strings.TrimSpace(line), "@")
@@ -634,40 +634,42 @@ func (r *reader) include(in *os.Root, dir string, doc []byte, within []string) s
 			out.WriteString(line)
 			continue
 		}
-		out.WriteString(r.readInclude(in, dir, name, within) + "\n")
+		out.WriteString(r.readInclude(fromRoot, dir, name, includeStack) + "\n")
 	}
 	return out.String()
 }
 
-func (r *reader) readInclude(in *os.Root, dir, name string, within []string) string {
-	skipped := func(why string) string { return "<!-- @" + strings.ReplaceAll(name, "--", "- -") + ": " + why + " -->" }
-	places := []struct {
+func (r *reader) readInclude(fromRoot *os.Root, dir, name string, includeStack []string) string {
+	skipComment := func(reason string) string {
+		return "<!-- @" + strings.ReplaceAll(name, "--", "- -") + ": " + reason + " -->"
+	}
+	candidates := []struct {
 		root *os.Root
 		file string
-	}{{in, path.Join(dir, name)}, {r.root, path.Clean(name)}}
-	why := "not found"
-	for _, place := range places {
+	}{{fromRoot, path.Join(dir, name)}, {r.root, path.Clean(name)}}
+	reason := "not found"
+	for _, candidate := range candidates {
 		switch {
-		case place.root == nil:
+		case candidate.root == nil:
 			continue
-		case path.IsAbs(name) || !filepath.IsLocal(place.file):
-			why = "outside of the root"
+		case path.IsAbs(name) || !filepath.IsLocal(candidate.file):
+			reason = "outside of the root"
 			continue
-		case slices.Contains(within, place.file):
-			return skipped("it includes itself")
+		case slices.Contains(includeStack, candidate.file):
+			return skipComment("it includes itself")
 		}
-		doc, err := readText(place.root, place.file)
+		doc, err := readText(candidate.root, candidate.file)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			continue
 		case err != nil:
-			return skipped("not readable")
-		case len(within) > maxIncludes:
-			return skipped(fmt.Sprintf("more than %d files deep", maxIncludes))
+			return skipComment("not readable")
+		case len(includeStack) > maxIncludeDepth:
+			return skipComment(fmt.Sprintf("more than %d files deep", maxIncludeDepth))
 		}
-		return strings.TrimRight(r.include(place.root, path.Dir(place.file), doc, append(slices.Clone(within), place.file)), "\n")
+		return strings.TrimRight(r.expandIncludes(candidate.root, path.Dir(candidate.file), doc, append(slices.Clone(includeStack), candidate.file)), "\n")
 	}
-	return skipped(why)
+	return skipComment(reason)
 }
 
 func readText(root *os.Root, name string) ([]byte, error) {
@@ -676,17 +678,17 @@ func readText(root *os.Root, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, yamldoc.Max+1))
-	if err == nil && len(b) > yamldoc.Max {
-		err = problem.New(problem.TooLarge, "%s: expected at most %d bytes", name, yamldoc.Max)
+	b, err := io.ReadAll(io.LimitReader(f, yamldoc.MaxBytes+1))
+	if err == nil && len(b) > yamldoc.MaxBytes {
+		err = problem.New(problem.TooLarge, "%s: expected at most %d bytes", name, yamldoc.MaxBytes)
 	}
 	return b, err
 }
 
-// Set changes settings of an agent in JSON and returns the agent's next version. Each setting has
+// ApplySettings changes settings of an agent in JSON and returns the agent's next version. Each setting has
 // the form KEY=VALUE. Lists are separated by commas, and an empty value resets the setting to its
 // default.
-func Set(agent []byte, settings []string) ([]byte, error) {
+func ApplySettings(agent []byte, settings []string) ([]byte, error) {
 	m := members{}
 	if err := json.Unmarshal(agent, &m); err != nil {
 		return nil, problem.Wrap(problem.Untrusted, err, "the host's answer is not an agent")
@@ -694,16 +696,16 @@ func Set(agent []byte, settings []string) ([]byte, error) {
 	r := &reader{}
 	var unknown []string
 	for _, s := range settings {
-		if key, value, _ := strings.Cut(s, "="); !isKey(key) && key != "system" || key == "mcp_servers" && value != "" {
+		if key, value, _ := strings.Cut(s, "="); !isSettingName(key) && key != "system" || key == "mcp_servers" && value != "" {
 			unknown = append(unknown, key)
 		}
 	}
 	if len(unknown) > 0 {
-		return nil, unknownKeys(unknown)
+		return nil, unknownKeysError(unknown)
 	}
 	for _, s := range settings {
 		key, value, _ := strings.Cut(s, "=")
-		take := keys[key]
+		parse := settingParsers[key]
 		member := key
 		if key == "tools" {
 			member = "allowed_tools"
@@ -717,8 +719,8 @@ func Set(agent []byte, settings []string) ([]byte, error) {
 		case err != nil:
 			return nil, problem.Wrap(problem.Usage, err, "%s", key)
 		case value == "":
-		case take != nil:
-			if err := take(r, m, key, text); err != nil {
+		case parse != nil:
+			if err := parse(r, m, key, text); err != nil {
 				return nil, err
 			}
 		case slices.Contains([]string{"max_tokens", "max_turns", "timeout"}, key):
@@ -738,7 +740,7 @@ func Set(agent []byte, settings []string) ([]byte, error) {
 	return a.Blob(), err
 }
 
-func IsSetting(key string) bool {
-	_, ok := keys[key]
+func CanSet(key string) bool {
+	_, ok := settingParsers[key]
 	return ok && key != "name" || key == "system"
 }

@@ -240,24 +240,24 @@ func TestSettingsAreChangedOneByOne(t *testing.T) {
 		"effort=max":                      `{"provider":"ollama","model":"m","system":"x","max_turns":3,"effort":"high","memory":true,"allowed_tools":["a"],"warnings":["w","effort: high is used, because the providers of this host do not support max"]}`,
 		"provider=mock|timeout=4":         `{"provider":"mock","model":"m","system":"x","max_turns":3,"timeout":4,"memory":true,"allowed_tools":["a"],"warnings":["w"]}`,
 	} {
-		got, err := agentfile.Set([]byte(agent), strings.Split(settings, "|"))
+		got, err := agentfile.ApplySettings([]byte(agent), strings.Split(settings, "|"))
 		if diff := cmp.Diff(want, string(got)); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", settings, err, diff)
 		}
 	}
-	got, err := agentfile.Set([]byte(`{"provider":"anthropic","model":"claude-opus-4-6"}`), []string{"tier=LOW"})
+	got, err := agentfile.ApplySettings([]byte(`{"provider":"anthropic","model":"claude-opus-4-6"}`), []string{"tier=LOW"})
 	if want := `{"provider":"anthropic","tier":"LOW"}`; err != nil || string(got) != want {
 		t.Errorf("tier=LOW: %s, %v; want %s", got, err, want)
 	}
 	for settings, want := range map[string]string{
 		"modle=n": "modle", "tier=LOW": "provider: expected anthropic, bedrock, gemini, mistral or openai together with a tier", "max_turns=many": "max_turns", "max_turns=99": "max_turns", "memory=maybe": "memory", "model=": "model", "secret=x": "secret", "mcp_servers=x": "mcp_servers", "provider=echo": "model",
 	} {
-		if got, err := agentfile.Set([]byte(agent), strings.Split(settings, "|")); err == nil || !strings.Contains(problem.AsError(err).Text(), want) {
+		if got, err := agentfile.ApplySettings([]byte(agent), strings.Split(settings, "|")); err == nil || !strings.Contains(problem.AsError(err).Text(), want) {
 			t.Errorf("%s: %s, %v; want a refusal that names %s", settings, got, err, want)
 		}
 	}
 	for key, want := range map[string]bool{"model": true, "system": true, "tools": true, "name": false, "capability": false, "substrate": false} {
-		if agentfile.IsSetting(key) != want {
+		if agentfile.CanSet(key) != want {
 			t.Errorf("IsSetting(%s) = %v", key, !want)
 		}
 	}

@@ -24,7 +24,7 @@ type Stack struct {
 	Name     string // CloudFormation's name
 	Template []byte
 
-	needs []string // ids of artifacts that must be deployed first
+	dependencies []string // ids of artifacts that must be deployed first
 }
 
 func Read(dir string) (*Assembly, error) {
@@ -42,7 +42,7 @@ func Read(dir string) (*Assembly, error) {
 	if err := readJSON(filepath.Join(dir, "manifest.json"), &manifest); err != nil {
 		return nil, err
 	}
-	found := map[string]Stack{}
+	stacks := map[string]Stack{}
 	for id, a := range manifest.Artifacts {
 		if a.Type != "aws:cloudformation:stack" {
 			continue
@@ -51,22 +51,22 @@ func Read(dir string) (*Assembly, error) {
 		if err != nil {
 			return nil, problem.Wrap(problem.Damaged, err, "CDK's output has no template for %s", id)
 		}
-		s := Stack{ID: id, Name: id, Template: template, needs: a.Dependencies}
+		s := Stack{ID: id, Name: id, Template: template, dependencies: a.Dependencies}
 		if a.DisplayName != "" {
 			s.ID = a.DisplayName
 		}
 		if a.Properties.StackName != "" {
 			s.Name = a.Properties.StackName
 		}
-		found[id] = s
+		stacks[id] = s
 	}
-	return &Assembly{dir, sortStacks(found)}, nil
+	return &Assembly{dir, sortStacks(stacks)}, nil
 }
 
-func readJSON(path string, into any) error {
+func readJSON(path string, target any) error {
 	b, err := os.ReadFile(path)
 	if err == nil {
-		err = json.Unmarshal(b, into)
+		err = json.Unmarshal(b, target)
 	}
 	if err != nil {
 		return problem.Wrap(problem.Damaged, err, "CDK's output cannot be read: %s", filepath.Base(path))
@@ -81,7 +81,7 @@ func sortStacks(stacks map[string]Stack) []Stack {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
-	var out []Stack
+	var sorted []Stack
 	visited := map[string]bool{}
 	var visit func(id string)
 	visit = func(id string) {
@@ -90,14 +90,14 @@ func sortStacks(stacks map[string]Stack) []Stack {
 			return
 		}
 		visited[id] = true
-		needs := slices.Sorted(slices.Values(s.needs))
-		for _, n := range needs {
+		dependencies := slices.Sorted(slices.Values(s.dependencies))
+		for _, n := range dependencies {
 			visit(n)
 		}
-		out = append(out, s)
+		sorted = append(sorted, s)
 	}
 	for _, id := range ids {
 		visit(id)
 	}
-	return out
+	return sorted
 }

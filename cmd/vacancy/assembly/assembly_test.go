@@ -64,14 +64,14 @@ func TestATemplateThatWouldLoseDataIsNamed(t *testing.T) {
 		}},
 	} {
 		var got []string
-		for _, l := range assembly.Losses(parse(t, all()), parse(t, tc.after)) {
+		for _, l := range assembly.ListLosses(parse(t, all()), parse(t, tc.after)) {
 			got = append(got, l.String())
 		}
 		if diff := cmp.Diff(tc.want, got); diff != "" {
 			t.Errorf("%s: Losses() (-want +got):\n%s", name, diff)
 		}
 	}
-	if got := assembly.Losses(parse(t, ""), parse(t, all())); got != nil {
+	if got := assembly.ListLosses(parse(t, ""), parse(t, all())); got != nil {
 		t.Errorf("Losses() of a first deploy = %v, want none", got)
 	}
 }
@@ -101,7 +101,7 @@ func TestChangesAreListedByResourceAndProperty(t *testing.T) {
 
 func TestResourcesAreCountedByType(t *testing.T) {
 	want := []assembly.Count{{"AWS::DynamoDB::GlobalTable", 1}, {"AWS::KMS::Key", 2}}
-	if diff := cmp.Diff(want, parse(t, `"A":`+key+`,"B":`+table+`,"C":`+key).Counts()); diff != "" {
+	if diff := cmp.Diff(want, parse(t, `"A":`+key+`,"B":`+table+`,"C":`+key).CountTypes()); diff != "" {
 		t.Errorf("Counts() (-want +got):\n%s", diff)
 	}
 }
@@ -177,7 +177,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if changes, losses := assembly.Compare(before, before), assembly.Losses(before, before); changes != nil || losses != nil {
+		if changes, losses := assembly.Compare(before, before), assembly.ListLosses(before, before); changes != nil || losses != nil {
 			t.Fatalf("from a template to itself = %v, %v, want nothing", changes, losses)
 		}
 		after, err := assembly.Parse(b)
@@ -185,7 +185,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		changes := assembly.Compare(before, after)
-		if losses := assembly.Losses(before, after); len(losses) > 0 && len(changes) == 0 {
+		if losses := assembly.ListLosses(before, after); len(losses) > 0 && len(changes) == 0 {
 			t.Fatalf("losses %v without a change", losses)
 		}
 	})

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// pinned matches the version id in a dynamic reference to a secret.
-var pinned = regexp.MustCompile(`:SecretString:[^:}]*:[^:}]*:([A-Za-z0-9-]+)\}\}`)
+// pinnedVersionPattern matches the version id in a dynamic reference to a secret.
+var pinnedVersionPattern = regexp.MustCompile(`:SecretString:[^:}]*:[^:}]*:([A-Za-z0-9-]+)\}\}`)
 
 // SecretVersion returns the version of a secret that a template pins, or "" if the template refers
 // to the current version. refers is false if the template contains no reference.
-func SecretVersion(template []byte) (version string, refers bool) {
-	if found := pinned.FindSubmatch(template); found != nil {
-		return string(found[1]), true
+func SecretVersion(template []byte) (version string, hasReference bool) {
+	if match := pinnedVersionPattern.FindSubmatch(template); match != nil {
+		return string(match[1]), true
 	}
 	return "", strings.Contains(string(template), "{{resolve:secretsmanager:")
 }

@@ -34,7 +34,7 @@ type Template struct {
 type resource struct {
 	Type       string
 	Properties map[string]any
-	rest       map[string]any // policies, dependencies and other attributes
+	attributes map[string]any // policies, dependencies and other attributes
 }
 
 func Parse(b []byte) (Template, error) {
@@ -53,11 +53,11 @@ func Parse(b []byte) (Template, error) {
 		if !ok {
 			return t, problem.New(problem.Damaged, "resource %q of a template is not an object", id)
 		}
-		res := resource{rest: maps.Clone(r)}
+		res := resource{attributes: maps.Clone(r)}
 		res.Type, _ = r["Type"].(string)
 		res.Properties, _ = r["Properties"].(map[string]any)
 		for _, name := range []string{"Type", "Properties", "Metadata"} {
-			delete(res.rest, name) // Metadata does not affect the resource
+			delete(res.attributes, name) // Metadata does not affect the resource
 		}
 		t.resources[id] = res
 	}
@@ -65,45 +65,45 @@ func Parse(b []byte) (Template, error) {
 }
 
 func Compare(before, after Template) []Change {
-	var out []Change
+	var changes []Change
 	for _, id := range slices.Sorted(maps.Keys(union(before.resources, after.resources))) {
 		b, hasBefore := before.resources[id]
-		a, is := after.resources[id]
+		a, hasAfter := after.resources[id]
 		switch {
 		case !hasBefore:
-			out = append(out, Change{Verb: Create, Resource: id, Type: a.Type})
-		case !is:
-			out = append(out, Change{Verb: Remove, Resource: id, Type: b.Type})
+			changes = append(changes, Change{Verb: Create, Resource: id, Type: a.Type})
+		case !hasAfter:
+			changes = append(changes, Change{Verb: Remove, Resource: id, Type: b.Type})
 		default:
-			names := append(differingKeys(b.Properties, a.Properties), differingKeys(b.rest, a.rest)...)
+			names := append(differingKeys(b.Properties, a.Properties), differingKeys(b.attributes, a.attributes)...)
 			if b.Type != a.Type {
 				names = append(names, "Type")
 			}
 			if len(names) > 0 {
 				slices.Sort(names)
-				out = append(out, Change{Update, id, a.Type, names})
+				changes = append(changes, Change{Update, id, a.Type, names})
 			}
 		}
 	}
 	for _, name := range differingKeys(before.sections, after.sections) {
-		out = append(out, Change{Verb: Update, Resource: name})
+		changes = append(changes, Change{Verb: Update, Resource: name})
 	}
-	return out
+	return changes
 }
 
 // Loss is a data resource that a deployment would replace or remove.
 type Loss struct {
 	Resource string `json:"resource"`
 	Type     string `json:"type"`
-	Why      string `json:"why"`
+	Reason   string `json:"why"`
 }
 
-func (l Loss) String() string { return fmt.Sprintf("%s (%s) %s", l.Resource, l.Type, l.Why) }
+func (l Loss) String() string { return fmt.Sprintf("%s (%s) %s", l.Resource, l.Type, l.Reason) }
 
-// fixed maps each resource type that stores data to the properties that cannot change in place:
+// immutableProperties maps each resource type that stores data to the properties that cannot change in place:
 // CloudFormation replaces the resource or refuses the change. The values are the defaults of the
 // properties.
-var fixed = map[string]map[string]any{
+var immutableProperties = map[string]map[string]any{
 	"AWS::DynamoDB::GlobalTable": {"TableName": nil, "KeySchema": nil, "LocalSecondaryIndexes": nil},
 	"AWS::DynamoDB::Table":       {"TableName": nil, "KeySchema": nil, "LocalSecondaryIndexes": nil, "ImportSourceSpecification": nil},
 	"AWS::KMS::Key":              {"KeySpec": "SYMMETRIC_DEFAULT", "KeyUsage": "ENCRYPT_DECRYPT", "Origin": "AWS_KMS", "MultiRegion": false},
@@ -111,40 +111,40 @@ var fixed = map[string]map[string]any{
 	"AWS::S3::Bucket":            {"BucketName": nil, "BucketNamePrefix": nil, "ObjectLockEnabled": false},
 }
 
-func IsData(resourceType string) bool { return fixed[resourceType] != nil }
+func IsDataType(resourceType string) bool { return immutableProperties[resourceType] != nil }
 
-// Losses lists the data resources in before that the change to after would replace or remove. A
+// ListLosses lists the data resources in before that the change to after would replace or remove. A
 // DeletionPolicy of Retain does not prevent a loss: the old table would remain, but the host would
 // use a new, empty one.
-func Losses(before, after Template) []Loss {
-	var out []Loss
+func ListLosses(before, after Template) []Loss {
+	var losses []Loss
 	for _, id := range slices.Sorted(maps.Keys(before.resources)) {
 		b := before.resources[id]
-		if !IsData(b.Type) {
+		if !IsDataType(b.Type) {
 			continue
 		}
-		a, is := after.resources[id]
-		why := ""
+		a, hasAfter := after.resources[id]
+		reason := ""
 		switch {
-		case !is:
-			why = "would leave the stack"
+		case !hasAfter:
+			reason = "would leave the stack"
 		case a.Type != b.Type:
-			why = "would become a " + a.Type
+			reason = "would become a " + a.Type
 		default:
-			why = replacedFile(b, a)
+			reason = lossReason(b, a)
 		}
-		if why != "" {
-			out = append(out, Loss{id, b.Type, why})
+		if reason != "" {
+			losses = append(losses, Loss{id, b.Type, reason})
 		}
 	}
-	return out
+	return losses
 }
 
-// replacedFile returns the reason why a data resource would be replaced or would lose a replica, or "".
-func replacedFile(before, after resource) string {
+// lossReason returns the reason why a data resource would be replaced or would lose a replica, or "".
+func lossReason(before, after resource) string {
 	var names []string
-	for name, absent := range fixed[before.Type] {
-		if !reflect.DeepEqual(withDefault(before.Properties[name], absent), withDefault(after.Properties[name], absent)) {
+	for name, defaultValue := range immutableProperties[before.Type] {
+		if !reflect.DeepEqual(withDefault(before.Properties[name], defaultValue), withDefault(after.Properties[name], defaultValue)) {
 			names = append(names, name)
 		}
 	}
@@ -165,12 +165,12 @@ func replacedFile(before, after resource) string {
 
 // changesKeyType reports whether the type of a key attribute changes, for a table or its indexes.
 func changesKeyType(before, after resource) bool {
-	types := map[any]any{}
+	newTypes := map[any]any{}
 	defs, _ := after.Properties["AttributeDefinitions"].([]any)
 	for _, d := range defs {
 		if d, ok := d.(map[string]any); ok {
 			if name, ok := d["AttributeName"].(string); ok {
-				types[name] = d["AttributeType"]
+				newTypes[name] = d["AttributeType"]
 			}
 		}
 	}
@@ -178,7 +178,7 @@ func changesKeyType(before, after resource) bool {
 	for _, d := range defs {
 		d, _ := d.(map[string]any)
 		name, _ := d["AttributeName"].(string)
-		if is, there := types[name]; there && !reflect.DeepEqual(is, d["AttributeType"]) {
+		if newType, exists := newTypes[name]; exists && !reflect.DeepEqual(newType, d["AttributeType"]) {
 			return true
 		}
 	}
@@ -196,9 +196,9 @@ func memberValues(list any, member string) []any {
 	return out
 }
 
-func withDefault(v, absent any) any {
+func withDefault(v, defaultValue any) any {
 	if v == nil {
-		return absent
+		return defaultValue
 	}
 	return v
 }
@@ -258,24 +258,24 @@ func replaceNonASCII(v any) any {
 }
 
 func (t Template) IsRetained(id string) bool {
-	policy, _ := t.resources[id].rest["DeletionPolicy"].(string)
+	policy, _ := t.resources[id].attributes["DeletionPolicy"].(string)
 	return policy == "Retain" || policy == "RetainExceptOnCreate"
 }
 
 // Count is the number of resources of a type.
 type Count struct {
-	Type string
-	N    int
+	Type          string
+	ResourceCount int
 }
 
-func (t Template) Counts() []Count {
-	n := map[string]int{}
+func (t Template) CountTypes() []Count {
+	counts := map[string]int{}
 	for _, r := range t.resources {
-		n[r.Type]++
+		counts[r.Type]++
 	}
-	out := make([]Count, 0, len(n))
-	for _, kind := range slices.Sorted(maps.Keys(n)) {
-		out = append(out, Count{kind, n[kind]})
+	out := make([]Count, 0, len(counts))
+	for _, kind := range slices.Sorted(maps.Keys(counts)) {
+		out = append(out, Count{kind, counts[kind]})
 	}
 	return out
 }

@@ -35,20 +35,20 @@ type Install struct {
 	// Version is the version of the content or of the files that Build uses. Different versions are
 	// separate installs.
 	Version string
-	// Proof is a file that exists in a complete install. If it is "", the directory itself is the
+	// MarkerFile is a file that exists in a complete install. If it is "", the directory itself is the
 	// proof.
-	Proof string
+	MarkerFile string
 	// Build fills an empty directory, which is renamed afterwards.
 	Build func(folder string) error
 }
 
-// lockPoll is the interval between two attempts to lock.
-const lockPoll = 50 * time.Millisecond
+// lockPollInterval is the interval between two attempts to lock.
+const lockPollInterval = 50 * time.Millisecond
 
-// In returns the install's directory in a cache, NAME-VERSION, and builds it if it does not exist.
+// EnsureIn returns the install's directory in a cache, NAME-VERSION, and builds it if it does not exist.
 // If another goroutine or process builds the same install, In waits for it until ctx ends. Errors
 // of Build are returned unchanged.
-func (i Install) In(ctx context.Context, cache string) (folder string, err error) {
+func (i Install) EnsureIn(ctx context.Context, cache string) (folder string, err error) {
 	folder = filepath.Join(cache, i.Name+"-"+i.Version)
 	if i.isComplete(folder) {
 		return folder, nil
@@ -57,7 +57,7 @@ func (i Install) In(ctx context.Context, cache string) (folder string, err error
 		return "", err
 	}
 	lock := flock.New(filepath.Join(cache, i.Name+".lock"), flock.SetPermissions(0o600))
-	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
+	if _, err := lock.TryLockContext(ctx, lockPollInterval); err != nil {
 		return "", err
 	}
 	defer func() { _ = lock.Unlock() }()
@@ -68,24 +68,24 @@ func (i Install) In(ctx context.Context, cache string) (folder string, err error
 }
 
 func (i Install) isComplete(folder string) bool {
-	_, err := os.Stat(filepath.Join(folder, i.Proof))
+	_, err := os.Stat(filepath.Join(folder, i.MarkerFile))
 	return err == nil
 }
 
 func (i Install) build(cache, folder string) error {
-	building := i.Name + "-building-"
+	tempPrefix := i.Name + "-building-"
 	// The lock is held, so these directories were left by processes that were killed.
-	left, err := filepath.Glob(filepath.Join(cache, building+"*"))
+	leftovers, err := filepath.Glob(filepath.Join(cache, tempPrefix+"*"))
 	if err != nil {
 		return err
 	}
 	// A directory without its proof was modified by hand or left by a full disk.
-	for _, dir := range append(left, folder) {
+	for _, dir := range append(leftovers, folder) {
 		if err := os.RemoveAll(dir); err != nil {
 			return err
 		}
 	}
-	dir, err := os.MkdirTemp(cache, building)
+	dir, err := os.MkdirTemp(cache, tempPrefix)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (i Install) build(cache, folder string) error {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	if !i.isComplete(dir) {
-		return errors.Join(problem.New(problem.Internal, "%s was installed without its %s", i.Name, i.Proof), os.RemoveAll(dir))
+		return errors.Join(problem.New(problem.Internal, "%s was installed without its %s", i.Name, i.MarkerFile), os.RemoveAll(dir))
 	}
 	return os.Rename(dir, folder)
 }

@@ -47,7 +47,7 @@ func TestWithoutAnyFolderTheErrorNamesTheVariable(t *testing.T) {
 
 // thing is an install that counts how often it is built.
 func thing(built *atomic.Int32) cache.Install {
-	return cache.Install{Name: "thing", Version: "abc", Proof: filepath.Join("bin", "thing"), Build: func(dir string) error {
+	return cache.Install{Name: "thing", Version: "abc", MarkerFile: filepath.Join("bin", "thing"), Build: func(dir string) error {
 		built.Add(1)
 		return errors.Join(os.Mkdir(filepath.Join(dir, "bin"), 0o755), os.WriteFile(filepath.Join(dir, "bin", "thing"), nil, 0o644))
 	}}
@@ -59,7 +59,7 @@ func TestManyInstallsAtOnceBuildOnce(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {
-			if got, err := thing(&built).In(t.Context(), dir); got != filepath.Join(dir, "thing-abc") || err != nil {
+			if got, err := thing(&built).EnsureIn(t.Context(), dir); got != filepath.Join(dir, "thing-abc") || err != nil {
 				t.Errorf("In() = %q, %v", got, err)
 			}
 		})
@@ -81,7 +81,7 @@ func TestInterruptedOrAlteredInstallIsReplaced(t *testing.T) {
 		}
 	}
 	var built atomic.Int32
-	if _, err := thing(&built).In(t.Context(), dir); err != nil || built.Load() != 1 {
+	if _, err := thing(&built).EnsureIn(t.Context(), dir); err != nil || built.Load() != 1 {
 		t.Errorf("In() = %v after %d builds, want one", err, built.Load())
 	}
 	if diff := cmp.Diff([]string{"thing-abc", "thing.lock"}, names(t, dir)); diff != "" {
@@ -98,8 +98,8 @@ func TestAFailedInstallLeavesNothingThatCountsAsOne(t *testing.T) {
 	}{{"it fails", failure, failure.Error()}, {"it makes no program", nil, "thing was installed without its "}} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
-			i := cache.Install{Name: "thing", Version: "abc", Proof: "program", Build: func(string) error { return test.build }}
-			if _, err := i.In(t.Context(), dir); err == nil || !strings.Contains(err.Error(), test.want) {
+			i := cache.Install{Name: "thing", Version: "abc", MarkerFile: "program", Build: func(string) error { return test.build }}
+			if _, err := i.EnsureIn(t.Context(), dir); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("In() = %v, want %q", err, test.want)
 			}
 			if diff := cmp.Diff([]string{"thing.lock"}, names(t, dir)); diff != "" {
@@ -119,7 +119,7 @@ func TestWaitForAnInstallCanBeCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var built atomic.Int32
-	if _, err := thing(&built).In(ctx, dir); !errors.Is(err, context.Canceled) || built.Load() != 0 {
+	if _, err := thing(&built).EnsureIn(ctx, dir); !errors.Is(err, context.Canceled) || built.Load() != 0 {
 		t.Errorf("In() = %v after %d builds, want the context's end and none", err, built.Load())
 	}
 }

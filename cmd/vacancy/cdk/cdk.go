@@ -20,9 +20,9 @@ type CLI struct {
 	script string // entry point of the CDK
 }
 
-// quiet disables telemetry, the check for a newer release, and warnings about CDK's own parts and
+// quietEnv disables telemetry, the check for a newer release, and warnings about CDK's own parts and
 // the age of Node.
-var quiet = []string{
+var quietEnv = []string{
 	"CDK_DISABLE_CLI_TELEMETRY=true", "CDK_DISABLE_VERSION_CHECK=true", "NODE_NO_WARNINGS=1",
 	"JSII_DEPRECATED=quiet", "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=20",
 }
@@ -34,7 +34,7 @@ var quiet = []string{
 // later, it is killed.
 func (c *CLI) Command(ctx context.Context, dir string, env []string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, c.node, slices.Concat([]string{c.script, "--no-notices"}, args)...)
-	cmd.Dir, cmd.Env = dir, slices.Concat(env, quiet)
+	cmd.Dir, cmd.Env = dir, slices.Concat(env, quietEnv)
 	cmd.Cancel = func() error {
 		if err := cmd.Process.Signal(os.Interrupt); err != nil { // Windows has no interrupt signal
 			return cmd.Process.Kill()

@@ -19,18 +19,18 @@ import (
 
 // Major versions of Node. The CDK still runs on Node 20, although Node 20 is no longer supported.
 const (
-	LeastNode     = 20
-	SuggestedNode = 22
+	MinNodeMajor         = 20
+	RecommendedNodeMajor = 22
 )
 
-// script is the path of CDK's entry point in an install.
-var script = filepath.Join("node_modules", "aws-cdk", "bin", "cdk")
+// scriptPath is the path of CDK's entry point in an install.
+var scriptPath = filepath.Join("node_modules", "aws-cdk", "bin", "cdk")
 
 var (
 	//go:embed package.json
-	manifest []byte
+	packageJSON []byte
 	//go:embed package-lock.json
-	lockfile []byte
+	packageLockJSON []byte
 )
 
 // Install installs the pinned command line in the cache directory dir. If it is already installed,
@@ -45,67 +45,67 @@ func Install(ctx context.Context, dir string, progress io.Writer) (*CLI, error) 
 	if err != nil {
 		return nil, err
 	}
-	recipe := sha256.Sum256(append(append([]byte{}, manifest...), lockfile...))
+	digest := sha256.Sum256(append(append([]byte{}, packageJSON...), packageLockJSON...))
 	install := cache.Install{
-		Name: "aws-cdk", Version: fmt.Sprintf("%s-%x", Version, recipe[:4]), Proof: script,
+		Name: "aws-cdk", Version: fmt.Sprintf("%s-%x", Version, digest[:4]), MarkerFile: scriptPath,
 		Build: func(folder string) error {
 			fmt.Fprintf(progress, "installing aws-cdk %s into %s (once)\n", Version, dir)
-			return build(ctx, folder)
+			return runNPM(ctx, folder)
 		},
 	}
-	home, err := install.In(ctx, dir)
+	installDir, err := install.EnsureIn(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	return &CLI{node: node, script: filepath.Join(home, script)}, nil
+	return &CLI{node: node, script: filepath.Join(installDir, scriptPath)}, nil
 }
 
-func build(ctx context.Context, dir string) error {
+func runNPM(ctx context.Context, dir string) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		return problem.Wrap(problem.NotFound, err, "npm was not found, and aws-cdk %s comes from it: install Node %d or newer with npm (https://nodejs.org)", Version, SuggestedNode)
+		return problem.Wrap(problem.NotFound, err, "npm was not found, and aws-cdk %s comes from it: install Node %d or newer with npm (https://nodejs.org)", Version, RecommendedNodeMajor)
 	}
 	if err := errors.Join(
-		os.WriteFile(filepath.Join(dir, "package.json"), manifest, 0o644),
-		os.WriteFile(filepath.Join(dir, "package-lock.json"), lockfile, 0o644)); err != nil {
+		os.WriteFile(filepath.Join(dir, "package.json"), packageJSON, 0o644),
+		os.WriteFile(filepath.Join(dir, "package-lock.json"), packageLockJSON, 0o644)); err != nil {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier")
 	cmd.Dir = dir
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "npm could not install aws-cdk %s: %s", Version, tail(out))
+		return problem.Wrap(problem.Unavailable, err, "npm could not install aws-cdk %s: %s", Version, trimOutput(out))
 	}
 	return nil
 }
 
-func tail(out []byte) string {
+func trimOutput(out []byte) string {
 	// The end of npm's output contains the cause.
-	const most = 1 << 10
-	return strings.TrimSpace(string(out[max(0, len(out)-most):]))
+	const maxBytes = 1 << 10
+	return strings.TrimSpace(string(out[max(0, len(out)-maxBytes):]))
 }
 
 func findNode(ctx context.Context) (string, error) {
 	node, err := exec.LookPath("node")
 	if err != nil {
-		return "", problem.Wrap(problem.NotFound, err, "node was not found, and CDK runs on it: install Node %d or newer (https://nodejs.org)", SuggestedNode)
+		return "", problem.Wrap(problem.NotFound, err, "node was not found, and CDK runs on it: install Node %d or newer (https://nodejs.org)", RecommendedNodeMajor)
 	}
 	out, err := exec.CommandContext(ctx, node, "--version").Output()
 	if err != nil {
-		return "", problem.Wrap(problem.NotFound, err, "%s does not run: install Node %d or newer (https://nodejs.org)", node, SuggestedNode)
+		return "", problem.Wrap(problem.NotFound, err, "%s does not run: install Node %d or newer (https://nodejs.org)", node, RecommendedNodeMajor)
 	}
 	version := strings.TrimSpace(string(out))
-	if major, ok := nodeMajor(version); !ok || major < LeastNode {
-		return "", problem.New(problem.NotFound, "%s is version %q, which is too old for CDK: install Node %d or newer (https://nodejs.org)", node, version, SuggestedNode)
+	if major, ok := parseNodeMajor(version); !ok || major < MinNodeMajor {
+		return "", problem.New(problem.NotFound, "%s is version %q, which is too old for CDK: install Node %d or newer (https://nodejs.org)", node, version, RecommendedNodeMajor)
 	}
 	return node, nil
 }
 
-func nodeMajor(version string) (int, bool) {
+func parseNodeMajor(version string) (int, bool) {
 	rest, ok := strings.CutPrefix(version, "v")
 	if !ok {
 		return 0, false
 	}
-	first, _, _ := strings.Cut(rest, ".")
-	major, err := strconv.ParseUint(first, 10, 16)
+	majorText, _, _ := strings.Cut(rest, ".")
+	major, err := strconv.ParseUint(majorText, 10, 16)
 	return int(major), err == nil
 }

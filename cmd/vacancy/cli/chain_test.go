@@ -26,8 +26,8 @@ func (s *shell) story(more func(*hosttest.Caller)) *hosttest.Caller {
 	vault, vaultErr := local.Open(filepath.Join(dir, standalone.SealFile), rand.Reader)
 	file, fileErr := bolt.Open(filepath.Join(dir, standalone.DataFile), bolt.Options{})
 	must(s.t, errors.Join(err, vaultErr, fileErr))
-	a := hosttest.NewSealed(s.t, file, vault).Story()
-	_, err = upgrade.New(s.t.Context(), upgrade.Data{Store: file, Now: a.Now, Rand: rand.Reader})
+	a := hosttest.NewWithVault(s.t, file, vault).Story()
+	_, err = upgrade.InitVersion(s.t.Context(), upgrade.Data{Store: file, Now: a.Now, Rand: rand.Reader})
 	a.Must(err)
 	if more != nil {
 		more(a)
@@ -42,9 +42,9 @@ func TestAHistoryIsToldAsWritten(t *testing.T) {
 		a.Call("control \x1b[31m characters\nand " + strings.Repeat("long ", 40))
 	})
 	caller := a.Pair().Caller.String()
-	clitest.Golden(t, "chain", s.must("chain", caller, "demo"))
-	clitest.Golden(t, "chain-last", s.must("chain", caller[:10], a.Pair().Vacant.String(), "--last", "3"))
-	clitest.Golden(t, "chain.json", s.must("chain", caller, "demo", "--json"))
+	clitest.CompareGolden(t, "chain", s.must("chain", caller, "demo"))
+	clitest.CompareGolden(t, "chain-last", s.must("chain", caller[:10], a.Pair().Vacant.String(), "--last", "3"))
+	clitest.CompareGolden(t, "chain.json", s.must("chain", caller, "demo", "--json"))
 }
 
 func TestACheckOfAHomeIsShownAsWritten(t *testing.T) {
@@ -56,13 +56,13 @@ func TestACheckOfAHomeIsShownAsWritten(t *testing.T) {
 		}
 		a.Must(a.Store.Commit(a.Ctx, store.Append{Stream: "what\x1b[2J#", Position: 1, WriteID: store.WriteID{1}, Data: []byte("?")}))
 	})
-	clitest.Golden(t, "verify-home-whole", whole.must("verify"))
-	clitest.Golden(t, "verify-home-whole.json", whole.must("verify", "--data", filepath.Join(whole.dataHome, "host"), "--json"))
+	clitest.CompareGolden(t, "verify-home-whole", whole.must("verify"))
+	clitest.CompareGolden(t, "verify-home-whole.json", whole.must("verify", "--data", filepath.Join(whole.dataHome, "host"), "--json"))
 	for name, args := range map[string][]string{"verify-home-broken": {"verify"}, "verify-home-broken.json": {"verify", "--json"}} {
 		code, out, errs := broken.run("", args...)
 		if code != problem.ExitFailed || errs != "" {
 			t.Errorf("vacancy %v of a broken home = exit %d, %q; want 1 and no more words", args, code, errs)
 		}
-		clitest.Golden(t, name, out)
+		clitest.CompareGolden(t, name, out)
 	}
 }

@@ -28,7 +28,7 @@ type Seams = kit.Seams
 // form of os.Environ. An interrupt cancels the command, and a second interrupt ends the process.
 // Programs set only Program and OpenCloud in s; tests may set all Seams.
 func Run(ctx context.Context, s Seams, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
-	return s.Start(ctx, rootCommand, args, stdin, stdout, stderr, env)
+	return s.Run(ctx, rootCommand, args, stdin, stdout, stderr, env)
 }
 
 func rootCommand(a *kit.App) *cobra.Command {
@@ -44,10 +44,10 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 		Version:       kit.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          a.CheckCommand,
+		Args:          a.CheckSubcommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.Begin(cmd) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.PrepareCommand(cmd) },
 	}
 	root.SetFlagErrorFunc(kit.FlagError)
 	root.PersistentFlags().BoolVar(&a.JSON, "json", false, "print one JSON object on standard output, and an error as one on standard error")
@@ -58,7 +58,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 		commands := g.Commands(a)
 		for _, c := range commands {
 			c.GroupID = g.Title
-			if slices.Contains(first, c.Name()) {
+			if slices.Contains(starterCommands, c.Name()) {
 				c.GroupID = groups[0].Title
 			} else if g.Title == groups[0].Title {
 				c.GroupID = callcmd.Group.Title
@@ -73,7 +73,7 @@ Start with "vacancy dev": a host on this machine, with a vacant that answers.`,
 		Use:     "version",
 		Short:   "Show the version of this program",
 		Example: "  vacancy version\n  vacancy version --json",
-		RunE:    func(*cobra.Command, []string) error { return a.Show(kit.Build()) },
+		RunE:    func(*cobra.Command, []string) error { return a.PrintResult(kit.Build()) },
 	}, &cobra.Command{
 		Use:   "openapi",
 		Short: "Print the OpenAPI document of a host",
@@ -86,19 +86,19 @@ registry or gate answers the operations of these parts with 404.`,
 			return err
 		},
 	}, exitCodesTopic(), agentContractTopic(), agentFilesTopic(), referenceTopic(root), allTopic(a, root))
-	setHelp(a, root)
-	knownHelp(root)
-	kit.SetArguments(root)
-	complete(a, root)
+	installHelp(a, root)
+	checkHelpTopics(root)
+	kit.SetArgumentChecks(root)
+	registerCompletion(a, root)
 	return root
 }
 
 // groups lists the groups of commands in the order of the help.
 var groups = []kit.Group{startcmd.Group, vacantcmd.Group, childcmd.Group, moneycmd.Group, agpcmd.Group, hostcmd.Group, callcmd.Group, awscmd.Group}
 
-// first lists the commands that a new user needs, in that order. "vacancy --help" shows only these
+// starterCommands lists the commands that a new user needs, in that order. "vacancy --help" shows only these
 // commands.
-var first = []string{
+var starterCommands = []string{
 	"dev", "new", "watch", "call", "create", "list", "show", "logs", "update", "publish", "search", "serve", "price", "account", "doctor",
 }
 

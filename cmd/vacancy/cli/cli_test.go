@@ -110,14 +110,14 @@ func commands() [][]string {
 
 func TestHelpOfEveryCommandIsAsWritten(t *testing.T) {
 	s := newShell(t)
-	clitest.Golden(t, "help/vacancy", s.must("--help"))
+	clitest.CompareGolden(t, "help/vacancy", s.must("--help"))
 	for _, path := range commands() {
 		help := s.must(append([]string{"help"}, path...)...)
 		if path[0] == "reference" {
-			clitest.File(t, "../REFERENCE.md", help)
+			clitest.CompareFile(t, "../REFERENCE.md", help)
 			continue
 		}
-		clitest.Golden(t, "help/"+strings.Join(path, "-"), help)
+		clitest.CompareGolden(t, "help/"+strings.Join(path, "-"), help)
 	}
 }
 
@@ -127,8 +127,8 @@ var topics = []string{"agent-contract", "agent-files", "exit-codes", "reference"
 func TestHelpShowsTheFirstHourAndTheRestByGroup(t *testing.T) {
 	s := newShell(t)
 	short, all := s.must("--help"), s.must("help", "all")
-	if len(first) != 15 {
-		t.Errorf("the help shows %d commands, want 15", len(first))
+	if len(starterCommands) != 15 {
+		t.Errorf("the help shows %d commands, want 15", len(starterCommands))
 	}
 	grouped := ""
 	for _, g := range groups {
@@ -141,7 +141,7 @@ func TestHelpShowsTheFirstHourAndTheRestByGroup(t *testing.T) {
 		if len(path) > 1 || path[0] == "help" || slices.Contains(topics, path[0]) {
 			continue
 		}
-		if strings.Contains(short, name) != slices.Contains(first, path[0]) {
+		if strings.Contains(short, name) != slices.Contains(starterCommands, path[0]) {
 			t.Errorf("vacancy --help and the list of first commands differ about %s", path[0])
 		}
 		if !strings.Contains(all, name) {
@@ -255,7 +255,7 @@ func TestAnErrorIsOneObjectForWhoAsksForJSON(t *testing.T) {
 		if code == 0 || out != "" {
 			t.Errorf("vacancy %v = exit %d, out %q; want an error and no output", args, code, out)
 		}
-		clitest.Golden(t, name, errs)
+		clitest.CompareGolden(t, name, errs)
 	}
 }
 

@@ -23,9 +23,9 @@ import (
 // stage dev.
 func onAWS(t *testing.T) (*shell, *cloudtest.AWS) {
 	t.Helper()
-	server := cloudtest.Here(t)
+	server := cloudtest.NewWithEnv(t)
 	s := newShell(t)
-	must(t, (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(cloudtest.Dev()))
+	must(t, (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(cloudtest.DevRecord()))
 	return s, server
 }
 
@@ -47,8 +47,8 @@ func stacksToDestroy(server *cloudtest.AWS) (deleted *[]string) {
 	gone := map[string]bool{}
 	deleted = &[]string{}
 	both := []cloudtest.Stack{{Name: "vacancy-dev-data", Status: "CREATE_COMPLETE"}, {Name: "vacancy-dev-functions", Status: "CREATE_COMPLETE"}}
-	server.Stacks(both...)
-	server.On("ListStackResources", func(r cloudtest.Request) cloudtest.Reply {
+	server.SetStacks(both...)
+	server.SetResponder("ListStackResources", func(r cloudtest.Request) cloudtest.Reply {
 		member := func(id, physical, kind string) string {
 			return "<member><LogicalResourceId>" + id + "</LogicalResourceId><PhysicalResourceId>" + physical + "</PhysicalResourceId><ResourceType>" + kind + "</ResourceType><ResourceStatus>CREATE_COMPLETE</ResourceStatus></member>"
 		}
@@ -58,21 +58,21 @@ func stacksToDestroy(server *cloudtest.AWS) (deleted *[]string) {
 		}
 		return cloudtest.Reply{Body: "<ListStackResourcesResponse><ListStackResourcesResult><StackResourceSummaries>" + all + "</StackResourceSummaries></ListStackResourcesResult></ListStackResourcesResponse>"}
 	})
-	server.Always("GetTemplate", `<GetTemplateResponse><GetTemplateResult><TemplateBody>{"Resources":{"Rows":{"Type":"AWS::DynamoDB::GlobalTable","DeletionPolicy":"Retain"},"Blobs":{"Type":"AWS::S3::Bucket"}}}</TemplateBody></GetTemplateResult></GetTemplateResponse>`)
+	server.SetResponse("GetTemplate", `<GetTemplateResponse><GetTemplateResult><TemplateBody>{"Resources":{"Rows":{"Type":"AWS::DynamoDB::GlobalTable","DeletionPolicy":"Retain"},"Blobs":{"Type":"AWS::S3::Bucket"}}}</TemplateBody></GetTemplateResult></GetTemplateResponse>`)
 	objects := true
-	server.On("ListObjectVersions", func(cloudtest.Request) cloudtest.Reply {
+	server.SetResponder("ListObjectVersions", func(cloudtest.Request) cloudtest.Reply {
 		if objects {
 			return cloudtest.Reply{Body: "<ListVersionsResult><Version><Key>a</Key><VersionId>1</VersionId></Version></ListVersionsResult>"}
 		}
 		return cloudtest.Reply{Body: "<ListVersionsResult></ListVersionsResult>"}
 	})
-	server.On("DeleteObjects", func(cloudtest.Request) cloudtest.Reply {
+	server.SetResponder("DeleteObjects", func(cloudtest.Request) cloudtest.Reply {
 		objects = false
 		return cloudtest.Reply{Body: "<DeleteResult></DeleteResult>"}
 	})
-	server.Always("GetResources", `{"ResourceTagMappingList":[{"ResourceARN":"arn:aws:dynamodb:eu-west-1:123456789012:table/rows-1"},{"ResourceARN":"arn:aws:s3:::blobs-1"}]}`)
-	server.Always("DescribeStackEvents", "<DescribeStackEventsResponse><DescribeStackEventsResult></DescribeStackEventsResult></DescribeStackEventsResponse>")
-	server.On("DeleteStack", func(r cloudtest.Request) cloudtest.Reply {
+	server.SetResponse("GetResources", `{"ResourceTagMappingList":[{"ResourceARN":"arn:aws:dynamodb:eu-west-1:123456789012:table/rows-1"},{"ResourceARN":"arn:aws:s3:::blobs-1"}]}`)
+	server.SetResponse("DescribeStackEvents", "<DescribeStackEventsResponse><DescribeStackEventsResult></DescribeStackEventsResult></DescribeStackEventsResponse>")
+	server.SetResponder("DeleteStack", func(r cloudtest.Request) cloudtest.Reply {
 		name := strings.TrimPrefix(r.Form.Get("StackName"), "arn:")
 		gone[name] = true
 		*deleted = append(*deleted, name)
@@ -82,7 +82,7 @@ func stacksToDestroy(server *cloudtest.AWS) (deleted *[]string) {
 				left = append(left, s)
 			}
 		}
-		server.Stacks(left...)
+		server.SetStacks(left...)
 		return cloudtest.Reply{Body: "<DeleteStackResponse></DeleteStackResponse>"}
 	})
 	return deleted
@@ -114,7 +114,7 @@ func TestDestroyTellsAndAsksBeforeAnythingGoes(t *testing.T) {
 	if standalone.FileExists(filepath.Join(s.dataHome, "stages", "dev.json")) {
 		t.Error("the record of the stage is still there")
 	}
-	server.Always("GetResources", `{"ResourceTagMappingList":[]}`)
+	server.SetResponse("GetResources", `{"ResourceTagMappingList":[]}`)
 	if code, out, _ := s.run("", "destroy", "--stage", "dev"); code != 0 || out != "stage dev had no stacks\n" {
 		t.Errorf("destroy of nothing = exit %d, %q", code, out)
 	}
@@ -128,7 +128,7 @@ func TestDestroyListsOrphans(t *testing.T) {
 		`{"PaginationToken":"more","ResourceTagMappingList":[{"ResourceARN":"arn:aws:dynamodb:eu-west-1:123456789012:table/rows-1"},{"ResourceARN":"arn:aws:dynamodb:eu-west-1:123456789012:table/rows-0"}]}`,
 		`{"PaginationToken":"","ResourceTagMappingList":[{"ResourceARN":"arn:aws:kms:eu-west-1:123456789012:key/key-0"},{"ResourceARN":"arn:aws:kms:eu-west-1:123456789012:key/dying"},{"ResourceARN":"arn:aws:s3:::blobs-0"},{"ResourceARN":"arn:aws:s3:::blobs-1"}]}`,
 	}
-	server.On("GetResources", func(r cloudtest.Request) cloudtest.Reply {
+	server.SetResponder("GetResources", func(r cloudtest.Request) cloudtest.Reply {
 		if !strings.Contains(string(r.Body), `"Key":"vacancy-stage","Values":["dev"]`) {
 			t.Errorf("GetResources was asked %s", r.Body)
 		}
@@ -137,7 +137,7 @@ func TestDestroyListsOrphans(t *testing.T) {
 		}
 		return cloudtest.Reply{Body: pages[0]}
 	})
-	server.On("DescribeKey", func(r cloudtest.Request) cloudtest.Reply {
+	server.SetResponder("DescribeKey", func(r cloudtest.Request) cloudtest.Reply {
 		state := "Enabled"
 		if r.JSON["KeyId"] == "dying" {
 			state = "PendingDeletion"
@@ -153,7 +153,7 @@ func TestDestroyListsOrphans(t *testing.T) {
 	if code, out, _ := s.run("", "destroy", "--stage", "dev"); code != 0 || !strings.Contains(out, "stage dev had no stacks\norphan  AWS::DynamoDB::GlobalTable  rows-1\n") {
 		t.Errorf("destroy of nothing = exit %d, %q; want the kept table", code, out)
 	}
-	server.Fails("GetResources", "AccessDeniedException", "User is not authorized to perform: tag:GetResources")
+	server.SetError("GetResources", "AccessDeniedException", "User is not authorized to perform: tag:GetResources")
 	if code, out, errs := s.run("", "destroy", "--stage", "dev"); code != 0 || out != "stage dev had no stacks\n" || !strings.Contains(errs, "Data of earlier deploys could not be listed") {
 		t.Errorf("destroy without the right to list = exit %d, %q, %q; want it to go on", code, out, errs)
 	}
@@ -162,9 +162,9 @@ func TestDestroyListsOrphans(t *testing.T) {
 func TestDestroyNamesWhatItCouldNotDelete(t *testing.T) {
 	s, server := onAWS(t)
 	stacksToDestroy(server)
-	server.On("DeleteStack", func(cloudtest.Request) cloudtest.Reply {
-		server.Stacks(cloudtest.Stack{Name: "vacancy-dev-functions", Status: "DELETE_FAILED"})
-		server.Always("DescribeStackEvents", "<DescribeStackEventsResponse><DescribeStackEventsResult><StackEvents><member><StackId>arn</StackId><StackName>vacancy-dev-functions</StackName><EventId>9</EventId><LogicalResourceId>Role</LogicalResourceId><ResourceType>AWS::IAM::Role</ResourceType><Timestamp>2026-05-06T00:00:00Z</Timestamp><ResourceStatus>DELETE_FAILED</ResourceStatus><ResourceStatusReason>it is in use</ResourceStatusReason></member></StackEvents></DescribeStackEventsResult></DescribeStackEventsResponse>")
+	server.SetResponder("DeleteStack", func(cloudtest.Request) cloudtest.Reply {
+		server.SetStacks(cloudtest.Stack{Name: "vacancy-dev-functions", Status: "DELETE_FAILED"})
+		server.SetResponse("DescribeStackEvents", "<DescribeStackEventsResponse><DescribeStackEventsResult><StackEvents><member><StackId>arn</StackId><StackName>vacancy-dev-functions</StackName><EventId>9</EventId><LogicalResourceId>Role</LogicalResourceId><ResourceType>AWS::IAM::Role</ResourceType><Timestamp>2026-05-06T00:00:00Z</Timestamp><ResourceStatus>DELETE_FAILED</ResourceStatus><ResourceStatusReason>it is in use</ResourceStatusReason></member></StackEvents></DescribeStackEventsResult></DescribeStackEventsResponse>")
 		return cloudtest.Reply{Body: "<DeleteStackResponse></DeleteStackResponse>"}
 	})
 	s.fails(problem.ExitConflict, "not deleted: Role (AWS::IAM::Role): it is in use", "destroy", "--stage", "dev", "--yes")
@@ -203,7 +203,7 @@ func TestInvokeExitsByItsOutcome(t *testing.T) {
 		"text":               {cloudtest.Reply{Body: `plain`}, 0, `"plain"`},
 		"a stream":           {cloudtest.Reply{Body: `{"statusCode":404}` + strings.Repeat("\x00", 8) + `data: "a"`}, problem.ExitRefused, `{"body":"data: \"a\"","statusCode":404}`},
 	} {
-		server.On("Invoke", func(cloudtest.Request) cloudtest.Reply { return tc.reply })
+		server.SetResponder("Invoke", func(cloudtest.Request) cloudtest.Reply { return tc.reply })
 		code, out, errs := s.run("", "invoke", "message", event)
 		if code != tc.code || out != tc.out+"\n" {
 			t.Errorf("%s: invoke = exit %d, %q, %q; want %d, %q", name, code, out, errs, tc.code, tc.out)
@@ -213,7 +213,7 @@ func TestInvokeExitsByItsOutcome(t *testing.T) {
 	if sent.Path != "/2015-03-31/functions/vacancy-dev-message/invocations" || string(sent.Body) != `{"a":1}` {
 		t.Errorf("invoke sent %s to %s", sent.Body, sent.Path)
 	}
-	server.Fails("Invoke", "ResourceNotFoundException", "Function not found")
+	server.SetError("Invoke", "ResourceNotFoundException", "Function not found")
 	s.fails(problem.ExitNotFound, "no function vacancy-dev-export", "invoke", "export", event)
 	if code, _, _ := s.run("no json", "invoke", "message", "-"); code != problem.ExitUsage {
 		t.Errorf("invoke with no JSON = exit %d, want 2", code)
@@ -226,7 +226,7 @@ func TestInvokeShowsTheLogAsTailDoes(t *testing.T) {
 {"time":"2026-05-05T00:00:01.5Z","level":"WARN","msg":"slow","cause":"a\u001b[2J"}
 panic: out of memory
 `
-	server.On("Invoke", func(cloudtest.Request) cloudtest.Reply {
+	server.SetResponder("Invoke", func(cloudtest.Request) cloudtest.Reply {
 		return cloudtest.Reply{Body: `null`, Header: map[string]string{"X-Amz-Log-Result": base64.StdEncoding.EncodeToString([]byte(log))}}
 	})
 	const want = "00:00:00.123 message  send pair=a>b status=200 verdict=ok ms=3.5\n" +
@@ -243,9 +243,9 @@ panic: out of memory
 
 func TestARotatedKeyIsShownOnceAndKept(t *testing.T) {
 	s, server := onAWS(t)
-	server.Stacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: "CREATE_COMPLETE", Outputs: map[string]string{"Rows": "rows-1", "Docs": "docs-1"}})
-	server.Always("GetItem", `{}`)
-	server.Always("PutItem", `{}`)
+	server.SetStacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: "CREATE_COMPLETE", Outputs: map[string]string{"Rows": "rows-1", "Docs": "docs-1"}})
+	server.SetResponse("GetItem", `{}`)
+	server.SetResponse("PutItem", `{}`)
 	code, out, errs := s.run("", "keys", "rotate-operator")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	key := lines[len(lines)-1]
@@ -261,7 +261,7 @@ func TestARotatedKeyIsShownOnceAndKept(t *testing.T) {
 			t.Error("the key itself went into the table")
 		}
 	}
-	server.Fails("PutItem", "AccessDeniedException", "User is not authorized to perform: dynamodb:PutItem")
+	server.SetError("PutItem", "AccessDeniedException", "User is not authorized to perform: dynamodb:PutItem")
 	code, out, errs = s.run("", "keys", "rotate-operator")
 	if code == 0 || out != "" || strings.Contains(errs, "vop_") {
 		t.Errorf("keys rotate-operator without the right = exit %d, %q, %q; want an error and no key", code, out, errs)
@@ -273,7 +273,7 @@ func TestARotatedKeyIsShownOnceAndKept(t *testing.T) {
 
 func TestAStageIsNotTakenForThatOfAnotherAccount(t *testing.T) {
 	s, server := onAWS(t)
-	server.Account("999999999999")
+	server.SetAccount("999999999999")
 	for _, args := range []string{"tail --host aws --once", "destroy --stage dev --yes", "keys rotate-operator"} {
 		s.fails(problem.ExitConflict, "was deployed in account 123456789012", strings.Fields(args)...)
 	}
@@ -281,8 +281,8 @@ func TestAStageIsNotTakenForThatOfAnotherAccount(t *testing.T) {
 
 func TestTailShowsLinesByPairAndStatus(t *testing.T) {
 	s, server := onAWS(t)
-	server.Always("DescribeLogGroups", `{"logGroups":[{"logGroupName":"/vacancy/dev/message"}]}`)
-	server.Always("FilterLogEvents", `{"events":[
+	server.SetResponse("DescribeLogGroups", `{"logGroups":[{"logGroupName":"/vacancy/dev/message"}]}`)
+	server.SetResponse("FilterLogEvents", `{"events":[
 {"eventId":"1","timestamp":1777939200123,"message":"{\"level\":\"INFO\",\"msg\":\"send\",\"stage\":\"dev\",\"function\":\"message\",\"pair\":\"aaaaaaaaaaaa>bbbbbbbbbbbb\",\"seq\":1,\"verdict\":\"ok\",\"status\":200,\"ms\":3.5,\"trips\":3,\"calls\":1,\"_aws\":{}}\n"},
 {"eventId":"2","timestamp":1777939201000,"message":"{\"level\":\"INFO\",\"msg\":\"send\",\"pair\":\"cccccccccccc>bbbbbbbbbbbb\",\"seq\":7,\"verdict\":\"replay\",\"status\":409,\"ms\":1}"},
 {"eventId":"3","timestamp":1777939202000,"message":"{\"level\":\"ERROR\",\"msg\":\"fault\",\"calls\":40,\"status\":503,\"verdict\":\"unavailable\",\"cause\":\"a\\u001b[2J\"}"},
@@ -317,8 +317,8 @@ func TestTailShowsLinesByPairAndStatus(t *testing.T) {
 func TestATailEndsWellWhenItIsInterrupted(t *testing.T) {
 	s, server := onAWS(t)
 	ctx, interrupt := context.WithCancel(t.Context())
-	server.Always("DescribeLogGroups", `{"logGroups":[{"logGroupName":"/vacancy/dev/message"}]}`)
-	server.On("FilterLogEvents", func(cloudtest.Request) cloudtest.Reply {
+	server.SetResponse("DescribeLogGroups", `{"logGroups":[{"logGroupName":"/vacancy/dev/message"}]}`)
+	server.SetResponder("FilterLogEvents", func(cloudtest.Request) cloudtest.Reply {
 		interrupt()
 		return cloudtest.Reply{Body: `{"events":[]}`}
 	})

@@ -18,55 +18,55 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/plan"
 )
 
-// names completes names that are stored on this machine or on a host.
-type names struct{ *kit.App }
+// nameCompleter completes names that are stored on this machine or on a host.
+type nameCompleter struct{ *kit.App }
 
-// complete registers the completion of names: vacants of the host, identities and stages.
-func complete(a *kit.App, root *cobra.Command) {
-	n := names{a}
+// registerCompletion registers the completion of names: vacants of the host, identities and stages.
+func registerCompletion(a *kit.App, root *cobra.Command) {
+	n := nameCompleter{a}
 	for _, c := range root.Commands() {
-		complete(a, c)
+		registerCompletion(a, c)
 		if c.Flags().Lookup("as") != nil {
 			// The only error is that the flag does not exist.
 			_ = c.RegisterFlagCompletionFunc("as", func(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-				return n.identityNames(c, nil, word)
+				return n.completeIdentities(c, nil, word)
 			})
 		}
 		if c.Flags().Lookup("stage") != nil {
-			_ = c.RegisterFlagCompletionFunc("stage", n.stageNames)
+			_ = c.RegisterFlagCompletionFunc("stage", n.completeStages)
 		}
-		for flag, completion := range flagValues {
+		for flag, completion := range flagCompletions {
 			if c.Flags().Lookup(flag) != nil {
 				_ = c.RegisterFlagCompletionFunc(flag, completion)
 			}
 		}
-		first, _, _ := strings.Cut(strings.TrimPrefix(c.Use, c.Name()), "...")
-		first = strings.Trim(strings.TrimSpace(first), "[]")
-		word, _, _ := strings.Cut(first, " ")
+		firstArg, _, _ := strings.Cut(strings.TrimPrefix(c.Use, c.Name()), "...")
+		firstArg = strings.Trim(strings.TrimSpace(firstArg), "[]")
+		word, _, _ := strings.Cut(firstArg, " ")
 		word, _, _ = strings.Cut(word, "|")
 		switch strings.Trim(word, "[]") {
 		case "VACANT", "TARGET", "PARENT", "CHILD", "AGENT":
-			c.ValidArgsFunction = n.vacantNames
+			c.ValidArgsFunction = n.completeVacants
 		case "NAME":
 			if c.Name() == "use" || c.Name() == "id" {
-				c.ValidArgsFunction = n.identityNames
+				c.ValidArgsFunction = n.completeIdentities
 			} else if c.Name() != "create" && c.Name() != "init" {
-				c.ValidArgsFunction = n.vacantNames
+				c.ValidArgsFunction = n.completeVacants
 			}
 		case "TENANT":
 			if c.Name() == "revoke" {
 				c.ValidArgsFunction = n.completeKeyIDs
 			}
 		case "FROM":
-			c.ValidArgsFunction = n.chainEnds
+			c.ValidArgsFunction = n.completeChainArguments
 		}
 	}
 }
 
-// flagValues completes flags of several commands whose values come from a table.
-var flagValues = map[string]cobra.CompletionFunc{"substrate": substrateKinds, "scope": completeList(billing.Scopes())}
+// flagCompletions completes flags of several commands whose values come from a table.
+var flagCompletions = map[string]cobra.CompletionFunc{"substrate": completeSubstrates, "scope": completeList(billing.Scopes())}
 
-func substrateKinds(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+func completeSubstrates(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	kinds := standalone.SubstrateKinds()
 	for i, kind := range kinds {
 		if kind != echo.Kind && kind != plan.Kind && kind != substrate.KindMock {
@@ -78,33 +78,33 @@ func substrateKinds(*cobra.Command, []string, string) ([]string, cobra.ShellComp
 
 func completeList[T ~string](candidates []T) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, word string) (values []string, _ cobra.ShellCompDirective) {
-		before := word[:strings.LastIndexByte(word, ',')+1]
+		prefix := word[:strings.LastIndexByte(word, ',')+1]
 		for _, candidate := range candidates {
-			if !slices.Contains(strings.Split(before, ","), string(candidate)) {
-				values = append(values, before+string(candidate))
+			if !slices.Contains(strings.Split(prefix, ","), string(candidate)) {
+				values = append(values, prefix+string(candidate))
 			}
 		}
 		return values, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-func (n names) vacantNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (n nameCompleter) completeVacants(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	return n.hostedNames(cmd), cobra.ShellCompDirectiveDefault // a card file is also a target
+	return n.listHostedNames(cmd), cobra.ShellCompDirectiveDefault // a card file is also a target
 }
 
-func whereOf(cmd *cobra.Command) (w kit.Where) {
-	for flag, to := range map[string]*string{"host": &w.Host, "stage": &w.Stage, "data": &w.Data} {
+func readHostFlags(cmd *cobra.Command) (w kit.HostFlags) {
+	for flag, target := range map[string]*string{"host": &w.Host, "stage": &w.Stage, "data": &w.Data} {
 		if f := cmd.Flags().Lookup(flag); f != nil {
-			*to = f.Value.String()
+			*target = f.Value.String()
 		}
 	}
 	return w
 }
 
-func contextOf(cmd *cobra.Command) context.Context {
+func commandContext(cmd *cobra.Command) context.Context {
 	if ctx := cmd.Context(); ctx != nil {
 		return ctx
 	}
@@ -113,13 +113,13 @@ func contextOf(cmd *cobra.Command) context.Context {
 
 // completeKeyIDs completes the unrevoked keys of TENANT's account, or of the account of the key in
 // the environment.
-func (n names) completeKeyIDs(cmd *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
-	if len(args) < 2 && n.Begin(cmd) == nil {
+func (n nameCompleter) completeKeyIDs(cmd *cobra.Command, args []string, _ string) (ids []string, _ cobra.ShellCompDirective) {
+	if len(args) < 2 && n.PrepareCommand(cmd) == nil {
 		// If the account cannot be read, ids stays empty.
-		_ = n.WithAccount(contextOf(cmd), whereOf(cmd), kit.OptionalArgument(args), func(c op.Client, ref accounts.One) error {
-			keys, err := accounts.ListKeys.Call(contextOf(cmd), c, ref)
+		_ = n.WithAccount(commandContext(cmd), readHostFlags(cmd), kit.OptionalArgument(args), func(c op.Client, ref accounts.Ref) error {
+			keys, err := accounts.ListKeys.Call(commandContext(cmd), c, ref)
 			for i := range keys.Keys {
-				if k := &keys.Keys[i]; k.Revoked.IsZero() {
+				if k := &keys.Keys[i]; k.RevokedAt.IsZero() {
 					ids = append(ids, k.ID+"\t"+k.Name)
 				}
 			}
@@ -129,15 +129,15 @@ func (n names) completeKeyIDs(cmd *cobra.Command, args []string, _ string) (ids 
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (n names) hostedNames(cmd *cobra.Command) (hosted []string) {
-	if n.Begin(cmd) != nil {
+func (n nameCompleter) listHostedNames(cmd *cobra.Command) (hosted []string) {
+	if n.PrepareCommand(cmd) != nil {
 		return nil
 	}
-	c, err := n.RunningAdmin(whereOf(cmd))
+	c, err := n.DialAdmin(readHostFlags(cmd))
 	if err != nil {
 		return nil
 	}
-	page, err := admin.ListVacants.Call(contextOf(cmd), c, admin.VacantList{})
+	page, err := admin.ListVacants.Call(commandContext(cmd), c, admin.VacantsRequest{})
 	if err != nil {
 		return nil
 	}
@@ -147,8 +147,8 @@ func (n names) hostedNames(cmd *cobra.Command) (hosted []string) {
 	return hosted
 }
 
-func (n names) identityNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	h, err := n.DataHome()
+func (n nameCompleter) completeIdentities(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	h, err := n.IdentityDir()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -156,8 +156,8 @@ func (n names) identityNames(_ *cobra.Command, args []string, _ string) ([]strin
 	return identities, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (n names) stageNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	records, err := n.Stages()
+func (n nameCompleter) completeStages(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	records, err := n.StageRecords()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -165,9 +165,9 @@ func (n names) stageNames(*cobra.Command, []string, string) ([]string, cobra.She
 	return stages, cobra.ShellCompDirectiveNoFileComp
 }
 
-func (n names) chainEnds(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+func (n nameCompleter) completeChainArguments(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 1 {
-		return n.hostedNames(cmd), cobra.ShellCompDirectiveNoFileComp
+		return n.listHostedNames(cmd), cobra.ShellCompDirectiveNoFileComp
 	}
-	return n.identityNames(cmd, args, word)
+	return n.completeIdentities(cmd, args, word)
 }

@@ -29,7 +29,7 @@ func nowhere(t *testing.T) {
 func synthesized(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, stack := range stage.Stacks() {
+	for _, stack := range stage.StackNames() {
 		template, err := os.ReadFile(filepath.Join("..", "..", "..", "infra", "testdata", stack+".json"))
 		must(t, err)
 		must(t, os.WriteFile(filepath.Join(dir, "vacancy-dev-"+stack+".template.json"), template, 0o600))
@@ -40,7 +40,7 @@ func synthesized(t *testing.T) string {
 // Prices are printed without credentials and Region: nobody is asked.
 func TestCostListsPricesWithoutARegion(t *testing.T) {
 	nowhere(t)
-	clitest.Golden(t, "cost-prices", newShell(t).must("cost"))
+	clitest.CompareGolden(t, "cost-prices", newShell(t).must("cost"))
 	if out := newShell(t).must("cost", "--json"); !strings.HasPrefix(out, `{"region":"us-east-1","taken":"20`) || !strings.Contains(out, `"lambda-requests":{"usd":0.2,"per":1000000,"unit":"requests"}`) {
 		t.Errorf("cost --json = %s", out)
 	}
@@ -49,8 +49,8 @@ func TestCostListsPricesWithoutARegion(t *testing.T) {
 func TestCostShowsEveryLineWithItsFormula(t *testing.T) {
 	s, dir := newShell(t), synthesized(t)
 	clean := strings.NewReplacer(dir, "cdk.out").Replace
-	clitest.Golden(t, "cost", clean(s.must("cost", "--templates", dir)))
-	clitest.Golden(t, "cost.json", clean(s.must("cost", "--templates", dir, "--calls", "5", "--json")))
+	clitest.CompareGolden(t, "cost", clean(s.must("cost", "--templates", dir)))
+	clitest.CompareGolden(t, "cost.json", clean(s.must("cost", "--templates", dir, "--calls", "5", "--json")))
 }
 
 func TestCostTakesPricesOfOnesOwn(t *testing.T) {

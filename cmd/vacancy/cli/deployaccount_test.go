@@ -44,7 +44,7 @@ func newAccount(t *testing.T) *account {
 	if runtime.GOOS == "windows" {
 		t.Skip("the programs that stand in for Node and npm are shell scripts")
 	}
-	a := &account{shell: newShell(t), AWS: cloudtest.Here(t), t: t, dir: t.TempDir(), limit: 1000, specs: `"ECC_NIST_EDWARDS25519"`}
+	a := &account{shell: newShell(t), AWS: cloudtest.NewWithEnv(t), t: t, dir: t.TempDir(), limit: 1000, specs: `"ECC_NIST_EDWARDS25519"`}
 	a.stacks = map[string]cloudtest.Stack{"CDKToolkit": {Name: "CDKToolkit", Status: "CREATE_COMPLETE", Outputs: map[string]string{"BootstrapVersion": "28"}}}
 	a.env["VACANCY_CACHE"] = t.TempDir()
 	a.installCDK()
@@ -72,7 +72,7 @@ deploy*) [ ! -e '`+a.dir+`/fails' ] ;;
 esac
 `)
 	a.t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	for name, shorts := range map[string][]string{"edged": stage.Stacks(), "alone": {"data", "watch", "functions"}} {
+	for name, shorts := range map[string][]string{"edged": stage.StackNames(), "alone": {"data", "watch", "functions"}} {
 		artifacts, needs := map[string]any{}, []string{}
 		for _, short := range shorts {
 			whole := stage.FullName("dev", short)
@@ -122,17 +122,17 @@ func (a *account) runs(command string) (found []string) {
 // answer sets the answers of AWS. All others fail the test, so a test that creates anything by
 // another way than the CDK fails.
 func (a *account) answer() {
-	a.Stacks(slices.Collect(maps.Values(a.stacks))...)
-	a.On("GET /2016-08-19/account-settings", func(cloudtest.Request) cloudtest.Reply {
+	a.SetStacks(slices.Collect(maps.Values(a.stacks))...)
+	a.SetResponder("GET /2016-08-19/account-settings", func(cloudtest.Request) cloudtest.Reply {
 		return cloudtest.Reply{Body: fmt.Sprintf(`{"AccountLimit":{"ConcurrentExecutions":%d,"UnreservedConcurrentExecutions":%d}}`, a.limit, a.limit)}
 	})
-	a.On("DescribeType", func(r cloudtest.Request) cloudtest.Reply {
+	a.SetResponder("DescribeType", func(r cloudtest.Request) cloudtest.Reply {
 		if name := r.Form.Get("TypeName"); name == a.lacks {
 			return cloudtest.Reply{Code: "TypeNotFoundException", Message: "The type " + name + " cannot be found."}
 		}
 		return cloudtest.Reply{Body: `<DescribeTypeResponse><DescribeTypeResult><Schema>{"properties":{"KeySpec":{"enum":[` + a.specs + `]}}}</Schema></DescribeTypeResult></DescribeTypeResponse>`}
 	})
-	a.On("DescribeStackEvents", func(r cloudtest.Request) cloudtest.Reply {
+	a.SetResponder("DescribeStackEvents", func(r cloudtest.Request) cloudtest.Reply {
 		event := ""
 		if a.unverified && strings.HasSuffix(r.Form.Get("StackName"), "-edge") && len(a.runs("deploy")) == 1 {
 			event = "<member><StackId>s</StackId><StackName>vacancy-dev-edge</StackName><EventId>e1</EventId><LogicalResourceId>Distribution</LogicalResourceId>" +
@@ -142,7 +142,7 @@ func (a *account) answer() {
 		}
 		return cloudtest.Reply{Body: "<DescribeStackEventsResponse><DescribeStackEventsResult><StackEvents>" + event + "</StackEvents></DescribeStackEventsResult></DescribeStackEventsResponse>"}
 	})
-	a.On("GetTemplate", func(r cloudtest.Request) cloudtest.Reply {
+	a.SetResponder("GetTemplate", func(r cloudtest.Request) cloudtest.Reply {
 		b, err := os.ReadFile(filepath.Join(a.dir, "edged", strings.TrimPrefix(r.Form.Get("StackName"), "vacancy-dev-")+".json"))
 		if err != nil {
 			return cloudtest.Reply{Code: "ValidationError", Message: err.Error()}
@@ -151,17 +151,17 @@ func (a *account) answer() {
 		_ = xml.EscapeText(&text, b)
 		return cloudtest.Reply{Body: "<GetTemplateResponse><GetTemplateResult><TemplateBody>" + text.String() + "</TemplateBody></GetTemplateResult></GetTemplateResponse>"}
 	})
-	a.Always("ListSubscriptionsByTopic", "<ListSubscriptionsByTopicResponse><ListSubscriptionsByTopicResult><Subscriptions></Subscriptions></ListSubscriptionsByTopicResult></ListSubscriptionsByTopicResponse>")
-	a.Always("GET concurrency", `{"ReservedConcurrentExecutions":2}`)
-	a.Always("PUT concurrency", `{}`)
-	a.Always("DELETE concurrency", ``)
+	a.SetResponse("ListSubscriptionsByTopic", "<ListSubscriptionsByTopicResponse><ListSubscriptionsByTopicResult><Subscriptions></Subscriptions></ListSubscriptionsByTopicResult></ListSubscriptionsByTopicResponse>")
+	a.SetResponse("GET concurrency", `{"ReservedConcurrentExecutions":2}`)
+	a.SetResponse("PUT concurrency", `{}`)
+	a.SetResponse("DELETE concurrency", ``)
 	items := map[string]any{} // documents by key
 	key := func(of any) string {
 		m, _ := of.(map[string]any)
 		return fmt.Sprint(m["pk"], m["sk"])
 	}
-	a.On("Invoke", func(cloudtest.Request) cloudtest.Reply { // admin upgrades the documents
-		version := fmt.Sprintf(`{"format":1,"version":%d,"current":%[1]d}`, upgrade.Current)
+	a.SetResponder("Invoke", func(cloudtest.Request) cloudtest.Reply { // admin upgrades the documents
+		version := fmt.Sprintf(`{"format":1,"version":%d,"current":%[1]d}`, upgrade.CurrentVersion)
 		at := upgrade.VersionDocs.Key()
 		item := map[string]any{
 			"pk": map[string]any{"S": at.Partition}, "sk": map[string]any{"S": at.Sort}, "v": map[string]any{"N": "1"},
@@ -170,11 +170,11 @@ func (a *account) answer() {
 		items[key(item)] = item
 		return cloudtest.Reply{Body: version}
 	})
-	a.On("PutItem", func(r cloudtest.Request) cloudtest.Reply {
+	a.SetResponder("PutItem", func(r cloudtest.Request) cloudtest.Reply {
 		items[key(r.JSON["Item"])] = r.JSON["Item"]
 		return cloudtest.Reply{Body: `{}`}
 	})
-	a.On("GetItem", func(r cloudtest.Request) cloudtest.Reply {
+	a.SetResponder("GetItem", func(r cloudtest.Request) cloudtest.Reply {
 		item, ok := items[key(r.JSON["Key"])]
 		if !ok {
 			return cloudtest.Reply{Body: `{}`}
@@ -182,11 +182,11 @@ func (a *account) answer() {
 		b, _ := json.Marshal(map[string]any{"Item": item})
 		return cloudtest.Reply{Body: string(b)}
 	})
-	a.On("DeleteStack", func(r cloudtest.Request) cloudtest.Reply {
+	a.SetResponder("DeleteStack", func(r cloudtest.Request) cloudtest.Reply {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		delete(a.stacks, strings.TrimPrefix(r.Form.Get("StackName"), "arn:"))
-		a.Stacks(slices.Collect(maps.Values(a.stacks))...)
+		a.SetStacks(slices.Collect(maps.Values(a.stacks))...)
 		return cloudtest.Reply{Body: "<DeleteStackResponse></DeleteStackResponse>"}
 	})
 }
@@ -207,7 +207,7 @@ func (a *account) have(url string, statuses map[string]string) {
 		outputs[setting.StoredOutput] = setting.FormatStored(map[string]string{"email": "ops@example.org"})
 		a.stacks[name] = cloudtest.Stack{Name: name, Status: status, Outputs: outputs}
 	}
-	a.Stacks(slices.Collect(maps.Values(a.stacks))...)
+	a.SetStacks(slices.Collect(maps.Values(a.stacks))...)
 }
 
 func TestADeployThatAWSWouldRefuseCreatesNothing(t *testing.T) {
@@ -283,10 +283,10 @@ func TestADeployGoesOnWhereTheAccountAllowsIt(t *testing.T) {
 		"no budgets": {func(a *account) { a.lacks = "AWS::Budgets::Budget" }, "--email ops@example.org",
 			"warning, resource types: CloudFormation has no AWS::Budgets::Budget in Region eu-west-1", "--context lacksBudgets=true"},
 		"denied": {func(a *account) {
-			a.Fails("DescribeType", "AccessDenied", "not you")
-			a.Fails("GET /2016-08-19/account-settings", "AccessDeniedException", "not you")
+			a.SetError("DescribeType", "AccessDenied", "not you")
+			a.SetError("GET /2016-08-19/account-settings", "AccessDeniedException", "not you")
 		}, "--email ops@example.org", "warning, quota: it was not checked: AWS denies these credentials Lambda:GetAccountSettings: not you", ""},
-		"an unknown operation": {func(a *account) { a.Fails("DescribeType", "InvalidAction", "no such action") }, "--email ops@example.org",
+		"an unknown operation": {func(a *account) { a.SetError("DescribeType", "InvalidAction", "no such action") }, "--email ops@example.org",
 			"warning, resource types: it was not checked", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -334,7 +334,7 @@ func TestAStageOfAnUnverifiedAccountGetsItsEdgeLater(t *testing.T) {
 
 	a.unverified = true
 	a.write("fails", "")
-	a.On("DescribeStacks", func(r cloudtest.Request) cloudtest.Reply { // the stacks appear with the run of the CDK
+	a.SetResponder("DescribeStacks", func(r cloudtest.Request) cloudtest.Reply { // the stacks appear with the run of the CDK
 		if len(a.runs("deploy")) > 0 {
 			a.have(host.URL, map[string]string{"data": "CREATE_COMPLETE", "watch": "CREATE_COMPLETE", "functions": "CREATE_COMPLETE", "edge": "ROLLBACK_COMPLETE"})
 		} else {
@@ -369,7 +369,7 @@ func TestAStageOfAnUnverifiedAccountGetsItsEdgeLater(t *testing.T) {
 		t.Errorf("the record has edge %t, URL %s, and key: %v", now.Edge, now.URL, now.OperatorKey)
 	}
 
-	a.On("DescribeStackEvents", func(cloudtest.Request) cloudtest.Reply { // the CDK's run, during which this is asked, creates the edge
+	a.SetResponder("DescribeStackEvents", func(cloudtest.Request) cloudtest.Reply { // the CDK's run, during which this is asked, creates the edge
 		if len(a.runs("deploy")) == 3 {
 			a.have(host.URL, map[string]string{"edge": "CREATE_COMPLETE"})
 		}
@@ -401,7 +401,7 @@ func TestAPlanShowsTheStageAndAsksNobody(t *testing.T) {
 		t.Fatalf("deploy --plan = exit %d, %q", code, errs)
 	}
 	t.Chdir(filepath.Join("cmd", "vacancy", "cli"))
-	clitest.Golden(t, "deploy-plan", out)
+	clitest.CompareGolden(t, "deploy-plan", out)
 	env, err := os.ReadFile(filepath.Join(a.dir, "env"))
 	must(t, err)
 	for _, secret := range []string{"AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"} {

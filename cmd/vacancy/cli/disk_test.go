@@ -39,7 +39,7 @@ func TestAFullDiskIsNamedByStatusAndByACallThatFails(t *testing.T) {
 	code := 0
 	errs := &watched{}
 	a := &kit.App{In: bufio.NewReader(strings.NewReader("")), Err: errs, Env: s.env, Now: s.clock, Rand: s.rand, Seams: kit.Seams{
-		Disk: disk, Store: func(inner store.Store) store.Store { return fullDisk{inner, &full} },
+		DiskSpace: disk, StoreWrapper: func(inner store.Store) store.Store { return fullDisk{inner, &full} },
 	}}
 	a.Out = &watched{seen: "The log:", then: func() {
 		before = s.must("status")

@@ -15,25 +15,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// setHelp shortens the help of root and wraps all help to the width of the terminal.
-func setHelp(a *kit.App, root *cobra.Command) {
-	whole := root.HelpFunc()
+// installHelp shortens the help of root and wraps all help to the width of the terminal.
+func installHelp(a *kit.App, root *cobra.Command) {
+	defaultHelp := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
 		if cmd == root {
-			showHelp(a, cmd, shortHelp(root))
+			showHelp(a, cmd, rootHelp(root))
 			return
 		}
 		out := cmd.OutOrStdout()
-		var text bytes.Buffer
-		cmd.SetOut(&text)
-		whole(cmd, args)
+		var buf bytes.Buffer
+		cmd.SetOut(&buf)
+		defaultHelp(cmd, args)
 		cmd.SetOut(out)
-		showHelp(a, cmd, text.String())
+		showHelp(a, cmd, buf.String())
 	})
 }
 
-// knownHelp makes "help WORD" reject an unknown command or topic and suggest a similar one.
-func knownHelp(root *cobra.Command) {
+// checkHelpTopics makes "help WORD" reject an unknown command or topic and suggest a similar one.
+func checkHelpTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	help, _, err := root.Find([]string{"help"})
 	if err != nil {
@@ -41,56 +41,56 @@ func knownHelp(root *cobra.Command) {
 	}
 	help.Args, help.Run = cobra.ArbitraryArgs, nil
 	help.RunE = func(_ *cobra.Command, args []string) error {
-		found, rest, err := root.Find(args)
-		if err != nil || len(rest) > 0 && found.HasSubCommands() {
+		command, rest, err := root.Find(args)
+		if err != nil || len(rest) > 0 && command.HasSubCommands() {
 			word := args[len(args)-max(len(rest), 1)]
-			err := problem.New(problem.Usage, "unknown command or topic %q", kit.Clip(word, 80))
+			err := problem.New(problem.Usage, "unknown command or topic %q", kit.Truncate(word, 80))
 			var names []string
-			for _, c := range found.Commands() {
+			for _, c := range command.Commands() {
 				names = append(names, c.Name())
 			}
-			path := strings.TrimPrefix(found.CommandPath(), found.Root().Name())
-			if near := nearest.Name(word, names); near != "" {
-				return kit.WithHint(err, "vacancy help%s %s", path, near)
+			path := strings.TrimPrefix(command.CommandPath(), command.Root().Name())
+			if suggestion := nearest.Name(word, names); suggestion != "" {
+				return kit.WithHint(err, "vacancy help%s %s", path, suggestion)
 			}
 			if path == "" {
 				path = " all"
 			}
 			return kit.WithHint(err, "vacancy help%s", path)
 		}
-		found.InitDefaultHelpFlag()
-		return found.Help()
+		command.InitDefaultHelpFlag()
+		return command.Help()
 	}
 }
 
-// shortHelp returns the help of root: the commands that a new user needs, and the topics of the
+// rootHelp returns the help of root: the commands that a new user needs, and the topics of the
 // other commands.
-func shortHelp(root *cobra.Command) string {
+func rootHelp(root *cobra.Command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\nUsage:\n  vacancy [command]\n\nExamples:\n%s\n\n%s\n", root.Long, root.Example, groups[0].Title)
-	for _, name := range first {
+	for _, name := range starterCommands {
 		if c, _, err := root.Find([]string{name}); err == nil {
-			writeShort(&b, name, c.Short)
+			writeSummaryLine(&b, name, c.Short)
 		}
 	}
 	b.WriteString("\nMore commands:\n")
-	writeShort(&b, "help all", "All commands")
+	writeSummaryLine(&b, "help all", "All commands")
 	for _, g := range groups {
 		if g.Topic != "" {
-			writeShort(&b, "help "+g.Topic, strings.TrimSuffix(g.Title, ":"))
+			writeSummaryLine(&b, "help "+g.Topic, strings.TrimSuffix(g.Title, ":"))
 		}
 	}
 	b.WriteString("\nTexts:\n")
 	for _, c := range root.Commands() {
 		if c.IsAdditionalHelpTopicCommand() {
-			writeShort(&b, "help "+c.Name(), c.Short)
+			writeSummaryLine(&b, "help "+c.Name(), c.Short)
 		}
 	}
 	fmt.Fprintf(&b, "\nFlags:\n%s\n\"vacancy COMMAND --help\" describes a command.\n", root.LocalFlags().FlagUsages())
 	return b.String()
 }
 
-func writeShort(b *strings.Builder, name, short string) {
+func writeSummaryLine(b *strings.Builder, name, short string) {
 	fmt.Fprintf(b, "  %-20s %s\n", name, short)
 }
 
@@ -110,10 +110,10 @@ func groupTopic(a *kit.App, g kit.Group, root *cobra.Command, commands []*cobra.
 			if c.GroupID != g.Title && !slices.Contains(commands, c) {
 				continue
 			}
-			writeShort(&b, c.Name(), c.Short)
+			writeSummaryLine(&b, c.Name(), c.Short)
 			for _, sub := range c.Commands() {
 				if sub.IsAvailableCommand() {
-					writeShort(&b, "  "+sub.Name(), sub.Short)
+					writeSummaryLine(&b, "  "+sub.Name(), sub.Short)
 				}
 			}
 		}
@@ -123,11 +123,11 @@ func groupTopic(a *kit.App, g kit.Group, root *cobra.Command, commands []*cobra.
 	return topic
 }
 
-// heading matches the headings in a help text.
-var heading = regexp.MustCompile(`(?m)^[A-Z][^.\n"]{0,40}:$`)
+// headingPattern matches the headings in a help text.
+var headingPattern = regexp.MustCompile(`(?m)^[A-Z][^.\n"]{0,40}:$`)
 
 func showHelp(a *kit.App, cmd *cobra.Command, text string) {
 	w := a.Terminal(cmd.OutOrStdout())
-	text = heading.ReplaceAllStringFunc(kit.Wrap(w, text), func(s string) string { return kit.Paint(w, kit.Bold, s) })
+	text = headingPattern.ReplaceAllStringFunc(kit.WrapText(w, text), func(s string) string { return kit.Paint(w, kit.Bold, s) })
 	_, _ = io.WriteString(w, text)
 }

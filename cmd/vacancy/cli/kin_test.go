@@ -37,13 +37,13 @@ func (g *slowGate) view(i int) graduation.View {
 	}
 	v := graduation.View{
 		ID: graduation.ID{Child: sub.Request.ChildID, Position: 1}.String(), Child: sub.Request.ChildID, Parent: sub.Request.ParentID, Position: 1,
-		State: g.line[i], Step: g.steps[i], Capability: sub.Request.CapabilityText, Policy: gate.DefaultPolicy(), Due: time.Unix(0, 0),
+		Phase: g.line[i], Step: g.steps[i], Capability: sub.Request.CapabilityText, Policy: gate.DefaultPolicy(), DueAt: time.Unix(0, 0),
 	}
-	switch v.State {
+	switch v.Phase {
 	case graduation.Accepted:
 		v.Outcome = &graduation.Outcome{Endpoint: "https://dev.example/v/x"}
 	case graduation.Refused:
-		v.Refusal = &graduation.Refusal{Kind: problem.GraduationRate.String(), Detail: "too many", Step: v.Step}
+		v.Refusal = &graduation.Refusal{Kind: problem.GraduationRateExceeded.String(), Detail: "too many", Step: v.Step}
 	}
 	return v
 }
@@ -79,9 +79,9 @@ func TestAGraduationOfAStageIsFollowed(t *testing.T) {
 		code       int
 		says, errs string
 	}{
-		"accepted at the second look": {[]graduation.Phase{graduation.Open, graduation.Accepted}, []gate.StepName{gate.Collusion, gate.Commit}, "1m",
+		"accepted at the second look": {[]graduation.Phase{graduation.Open, graduation.Accepted}, []gate.StepName{gate.StepCollusion, gate.StepCommit}, "1m",
 			0, "kid has graduated, attempt 1", "collusion ..."},
-		"refused": {[]graduation.Phase{graduation.Refused}, []gate.StepName{gate.RateLimit}, "1m",
+		"refused": {[]graduation.Phase{graduation.Refused}, []gate.StepName{gate.StepRateLimit}, "1m",
 			problem.ExitRefused, "rate_limit refused: too many", "once 24 hours have passed since the oldest"},
 		"not waited for": {[]graduation.Phase{graduation.Open}, []gate.StepName{""}, "0", 0, "attempt 1 is open, until", ""},
 	} {
@@ -97,7 +97,7 @@ func TestAGraduationOfAStageIsFollowed(t *testing.T) {
 			must(t, err)
 			defer host.Close()
 			g.handler = host.Admin()
-			rec := cloudtest.Dev()
+			rec := cloudtest.DevRecord()
 			rec.URL, rec.AdminURL, rec.GraduateURL = "https://dev.example", web.URL, web.URL
 			must(t, (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(rec))
 			code, out, errs := s.run("", "graduate", "kid", "--capability", "reviews", "--host", "aws", "--wait", c.wait)

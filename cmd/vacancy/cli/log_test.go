@@ -40,12 +40,12 @@ func newLoggedHost(t *testing.T, key *identity.Key) *loggedHost {
 	t.Helper()
 	s := memory.New()
 	reg := registry.New(registry.Config{Store: s, Now: time.Now, Rand: rand.Reader, AllowRemote: true})
-	l, err := translog.OfRegistry(translog.Config{
+	l, err := translog.NewForRegistry(translog.Config{
 		Store: s, Now: time.Now, Rand: rand.Reader,
 		Identity: func(context.Context) (identity.Signer, error) { return key, nil },
 	}, reg)
 	must(t, err)
-	handler := registryapi.Registry(registryapi.Config{Registry: reg, Log: l, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	handler := registryapi.NewRegistryHandler(registryapi.Config{Registry: reg, Log: l, Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
 	return &loggedHost{t, key, l, handler}
 }
 

@@ -25,12 +25,12 @@ func TestLogSealRunsTheCheckpointerOfAStage(t *testing.T) {
 			registry, calls := httptest.NewServer(host.handler), httptest.NewServer(http.NotFoundHandler())
 			defer registry.Close()
 			defer calls.Close()
-			rec := cloudtest.Dev()
+			rec := cloudtest.DevRecord()
 			if rec.URL = registry.URL; !edge {
 				rec.URL, rec.RegistryURL = calls.URL, registry.URL
 			}
 			must(t, (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(rec))
-			server.On("Invoke", func(r cloudtest.Request) cloudtest.Reply {
+			server.SetResponder("Invoke", func(r cloudtest.Request) cloudtest.Reply {
 				if r.Path != "/2015-03-31/functions/vacancy-dev-checkpointer/invocations" {
 					t.Errorf("invoked %s, want the checkpointer", r.Path)
 				}
@@ -42,7 +42,7 @@ func TestLogSealRunsTheCheckpointerOfAStage(t *testing.T) {
 					t.Errorf("log seal = %d, %q, %s, want %q", code, out, errs, want)
 				}
 			}
-			server.On("Invoke", func(cloudtest.Request) cloudtest.Reply {
+			server.SetResponder("Invoke", func(cloudtest.Request) cloudtest.Reply {
 				return cloudtest.Reply{Body: `{"errorMessage":"storage"}`, Header: map[string]string{"X-Amz-Function-Error": "Unhandled"}}
 			})
 			s.fails(problem.ExitUnavailable, "--function checkpointer --once", "log", "seal", "--host", "aws")

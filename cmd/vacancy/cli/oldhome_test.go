@@ -38,7 +38,7 @@ func makeOld(t *testing.T, dir string) {
 	must(t, err)
 	d, err := file.Doc(t.Context(), upgrade.VersionDocs.Key())
 	if err == nil {
-		err = file.Commit(t.Context(), store.Delete{Key: d.Key, If: d.Version})
+		err = file.Commit(t.Context(), store.Delete{Key: d.Key, IfVersion: d.Version})
 	}
 	must(t, errors.Join(err, file.Close()))
 	setFormat(t, dir, 3)
@@ -71,7 +71,7 @@ func TestDataOfAnEarlierProgramAreNamedAndUpgraded(t *testing.T) {
 			t.Errorf("vacancy %s = exit %d, %q, %q; want %q", command, code, out, errs, want)
 		}
 	}
-	if info, err := standalone.Inspect(dir); err != nil || info.Format != 3 {
+	if info, err := standalone.InspectData(dir); err != nil || info.Format != 3 {
 		t.Errorf("Inspect() = %+v, %v: a command that looks changed the data", info, err)
 	}
 	ctx, end := context.WithCancel(t.Context())

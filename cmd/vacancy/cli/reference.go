@@ -101,16 +101,16 @@ func writeCommand(b *strings.Builder, c *cobra.Command) {
 }
 
 func writeFlag(b *strings.Builder, bullet string, f *pflag.Flag) {
-	kind, usage := pflag.UnquoteUsage(f)
-	fmt.Fprintf(b, "%s `%s` %s", bullet, strings.TrimSpace("--"+f.Name+" "+kind), usage)
+	valueName, usage := pflag.UnquoteUsage(f)
+	fmt.Fprintf(b, "%s `%s` %s", bullet, strings.TrimSpace("--"+f.Name+" "+valueName), usage)
 	if f.DefValue != "" && f.DefValue != "[]" && f.DefValue != "false" && f.DefValue != "0" && !strings.Contains(usage, "(default") {
 		fmt.Fprintf(b, " (default %s)", f.DefValue)
 	}
 	b.WriteString("\n")
 }
 
-func writeTable(b *strings.Builder, head []string, rows [][]string) {
-	fmt.Fprintf(b, "\n| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
+func writeTable(b *strings.Builder, header []string, rows [][]string) {
+	fmt.Fprintf(b, "\n| %s |\n|%s\n", strings.Join(header, " | "), strings.Repeat("---|", len(header)))
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, cell := range row {
@@ -122,7 +122,7 @@ func writeTable(b *strings.Builder, head []string, rows [][]string) {
 	}
 }
 
-func code(s string) string {
+func formatCode(s string) string {
 	if s == "" {
 		return ""
 	}
@@ -133,14 +133,14 @@ func writeSettings(b *strings.Builder) {
 	b.WriteString("\n## Settings of a host\n\nA flag belongs to the command that runs the host. On AWS, `vacancy deploy --context SETTING=VALUE` sets the value, and the functions read it from the variable.\n")
 	var rows [][]string
 	for _, s := range setting.Table() {
-		if s.ByDeploy {
+		if s.DeployOnly {
 			continue
 		}
 		flag := ""
 		if s.Flag != "" {
 			flag = fmt.Sprintf("`--%s` of %s", s.Flag, s.Commands)
 		}
-		rows = append(rows, []string{cmp.Or(s.Context, s.Flag, s.Variable), strings.ReplaceAll(s.Help, "`", ""), s.Value, code(s.Default), flag, code(s.Variable)})
+		rows = append(rows, []string{cmp.Or(s.Context, s.Flag, s.Variable), strings.ReplaceAll(s.Help, "`", ""), s.ValueForm, formatCode(s.Default), flag, formatCode(s.Variable)})
 	}
 	writeTable(b, []string{"Setting", "Meaning", "Value", "Default", "Flag", "Variable"}, rows)
 }
@@ -153,14 +153,14 @@ func writeOperations(b *strings.Builder) {
 	})
 	var rows [][]string
 	for _, s := range specs {
-		rows = append(rows, []string{s.Method + " " + s.Path, s.Doc, s.Access.Who()})
+		rows = append(rows, []string{s.Method + " " + s.Path, s.Doc, s.Access.Describe()})
 	}
 	writeTable(b, []string{"Operation", "What it does", "Who may use it"}, rows)
 
 	b.WriteString("\n## Scopes of keys\n")
 	rows = nil
 	for _, s := range billing.Scopes() {
-		rows = append(rows, []string{string(s), s.Allows()})
+		rows = append(rows, []string{string(s), s.Description()})
 	}
 	writeTable(b, []string{"Scope", "Allows"}, rows)
 }
@@ -169,8 +169,8 @@ func writeErrors(b *strings.Builder) {
 	b.WriteString("\n## Errors\n\nThe code is the member `code` of an error in an answer, and of the error that a command prints with `--json`.\n")
 	var rows [][]string
 	for _, k := range problem.Kinds() {
-		r := k.Row()
-		rows = append(rows, []string{r.Code, fmt.Sprint(r.Status), fmt.Sprint(r.RPC), fmt.Sprint(r.Exit), r.Text})
+		r := k.Forms()
+		rows = append(rows, []string{r.Code, fmt.Sprint(r.HTTPStatus), fmt.Sprint(r.RPCCode), fmt.Sprint(r.ExitCode), r.DefaultMessage})
 	}
 	writeTable(b, []string{"Code", "HTTP", "JSON-RPC", "Exit", "Meaning"}, rows)
 	b.WriteString("\n## Exit codes\n")
@@ -183,8 +183,8 @@ func writeErrors(b *strings.Builder) {
 
 func writeDocuments(b *strings.Builder) {
 	b.WriteString("\n## Stored documents\n\nA key consists of a partition and a sort key; a star stands for a variable part. `verify` checks that a document can be decoded (reads it), or compares it with rows and other documents. It does not check documents that are secret, short-lived, or can be rebuilt.\n")
-	owners := map[store.OwnerKind]string{store.OwnedByHost: "the host", store.OfVacant: "a vacant", store.OfAccount: "an account", store.OfTenant: "a tenant"}
-	checks := map[store.Verification]string{store.VerifyNot: "", store.VerifyParse: "reads it", store.VerifyWithRows: "compares it"}
+	owners := map[store.OwnerKind]string{store.OwnedByHost: "the host", store.OwnedByVacant: "a vacant", store.OwnedByAccount: "an account", store.OwnedByTenant: "a tenant"}
+	checks := map[store.Verification]string{store.VerifySkip: "", store.VerifyParse: "reads it", store.VerifyWithRows: "compares it"}
 	var rows [][]string
 	for _, k := range documents.All() {
 		s := k.Describe()
@@ -202,58 +202,58 @@ func writeLimits(b *strings.Builder) {
 		what string
 		most any
 	}{
-		{"body of a request, unless its operation says less", size(limits.Bytes)},
+		{"body of a request, unless its operation says less", byteSize(limits.Bytes)},
 		{"depth of a document", limits.Depth},
 		{"members of an object", limits.Keys},
 		{"parts of a message", envelope.MaxParts},
-		{"contextId, messageId, idempotency key", size(envelope.MaxIDBytes)},
+		{"contextId, messageId, idempotency key", byteSize(envelope.MaxIDBytes)},
 		{"difference between a signed time and the host's time", call.MaxSkew},
-		{"text of an agent's answer", size(substrate.MaxText)},
-		{"time of an answer, unless the host or the vacant has another limit", call.DefaultWork},
+		{"text of an agent's answer", byteSize(substrate.MaxText)},
+		{"time of an answer, unless the host or the vacant has another limit", call.DefaultCallTimeout},
 		{"exchanges that an agent with memory gets", call.MaxExchanges},
-		{"total size of the texts of these exchanges", size(call.MaxRemembered)},
+		{"total size of the texts of these exchanges", byteSize(call.MaxThreadBytes)},
 		{"minimum time for which texts can be read", textkeys.MinRetention},
 		{"name of a vacant", fmt.Sprintf("%d characters", registry.MaxName)},
-		{"signed card", size(card.MaxBlob)},
+		{"signed card", byteSize(card.MaxBlob)},
 		{"tags of a listing", listing.MaxTags},
 		{"skills of a listing", listing.MaxSkills},
-		{"summary of a listing", size(listing.MaxSummary)},
-		{"query of a search", size(search.MaxQuery)},
+		{"summary of a listing", byteSize(listing.MaxSummaryBytes)},
+		{"query of a search", byteSize(search.MaxQuery)},
 		{"results of a search", search.MaxLimit},
-		{"settings of an agent", size(definition.MaxBlob)},
+		{"settings of an agent", byteSize(definition.MaxBlob)},
 		{"turns of an agent's model in a call", definition.MaxTurns},
 		{"vacants that an agent may ask", definition.MaxVacants},
 		{"MCP servers of an agent", definition.MaxServers},
-		{"secret", size(secrets.MaxValue)},
+		{"secret", byteSize(secrets.MaxValue)},
 		{"hosts of a secret", secrets.MaxHosts},
-		{"plan of a composite", size(plan.MaxBlob)},
+		{"plan of a composite", byteSize(plan.MaxBlob)},
 		{"delegations of a plan", plan.MaxDelegations},
 		{"nested composites in a call", plan.MaxDepth},
 		{"calls that one call of a composite causes", plan.MaxCalls},
-		{"graduations of a parent in 24 hours that a policy may allow", gate.MaxLimit},
+		{"graduations of a parent in 24 hours that a policy may allow", gate.MaxDailyLimit},
 		{"price of a call", price.MaxPrice},
-		{"price of a booking", price.MaxBooking},
-		{"fee of a host, in basis points", price.MaxFee},
+		{"price of a booking", price.MaxBookingPrice},
+		{"fee of a host, in basis points", price.MaxFeeBasisPoints},
 		{"minimum payment by card", billing.MinPayment},
 		{"payment by card", billing.MaxPayment},
-		{"time for which a booking waits for its venue", booking.MaxPending},
-		{"time between a booking and its start", booking.MaxAhead},
+		{"time for which a booking waits for its venue", booking.MaxPendingTime},
+		{"time between a booking and its start", booking.MaxLeadTime},
 		{"events of an A2A task", task.MaxEvents},
-		{"total size of the events of an A2A task", size(task.MaxBytes)},
+		{"total size of the events of an A2A task", byteSize(task.MaxBytes)},
 		{"tasks of a vacant in the background", task.MaxBackground},
 		{"push notification configs of a task", task.MaxPushConfigs},
 		{"push notifications of a task", push.MaxDeliveries},
 	} {
-		rows = append(rows, []string{limit(l.most), l.what})
+		rows = append(rows, []string{formatLimit(l.most), l.what})
 	}
 	writeTable(b, []string{"Limit", "Applies to"}, rows)
 }
 
-type size int
+type byteSize int
 
-func limit(value any) string {
+func formatLimit(value any) string {
 	switch n := value.(type) {
-	case size:
+	case byteSize:
 		switch {
 		case n >= 1<<20 && n%(1<<20) == 0:
 			return fmt.Sprintf("%d MiB", n>>20)

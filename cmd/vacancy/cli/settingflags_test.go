@@ -24,12 +24,12 @@ func TestWhatAFlagOfAHostMayBe(t *testing.T) {
 		s := newShell(t)
 		var flags []string
 		for _, row := range setting.Table() {
-			if row.FlagOf(c.command) {
+			if row.HasFlag(c.command) {
 				flags = append(flags, row.Flag)
 			}
 		}
 		slices.Sort(flags)
-		clitest.Golden(t, "flags/"+strings.ReplaceAll(c.command, " ", "-"), settingtest.Table(flags, func(name, text string) error {
+		clitest.CompareGolden(t, "flags/"+strings.ReplaceAll(c.command, " ", "-"), settingtest.FormatTable(flags, func(name, text string) error {
 			_, out, errs := s.run("", append(c.args, "--"+name+"="+text)...)
 			switch {
 			case out != "" || errs == "":

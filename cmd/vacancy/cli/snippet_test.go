@@ -26,9 +26,9 @@ func TestSnippetsAreShownAsWritten(t *testing.T) {
 	s := newShell(t)
 	s.must("create", "scribe", "--capability", "repeats")
 	for _, lang := range snippetLanguages {
-		clitest.Golden(t, "snippet-"+lang, s.must("snippet", "scribe", "--lang", lang))
+		clitest.CompareGolden(t, "snippet-"+lang, s.must("snippet", "scribe", "--lang", lang))
 	}
-	clitest.Golden(t, "snippet.json", s.must("snippet", "scribe", "--json"))
+	clitest.CompareGolden(t, "snippet.json", s.must("snippet", "scribe", "--json"))
 	free := map[string]string{}
 	for _, lang := range snippetLanguages {
 		free[lang] = s.must("snippet", "scribe", "--lang", lang)
@@ -37,7 +37,7 @@ func TestSnippetsAreShownAsWritten(t *testing.T) {
 		s.must(append([]string{"price", "scribe"}, price...)...)
 		for _, lang := range snippetLanguages {
 			if lang == "mcp" {
-				clitest.Golden(t, "snippet-paid-mcp", s.must("snippet", "scribe", "--lang", lang))
+				clitest.CompareGolden(t, "snippet-paid-mcp", s.must("snippet", "scribe", "--lang", lang))
 			} else if got := s.must("snippet", "scribe", "--lang", lang); got != free[lang] {
 				t.Errorf("at the price %s, the snippet in %s is another one:\n%s", price, lang, got)
 			}

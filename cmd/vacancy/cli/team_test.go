@@ -105,7 +105,7 @@ func TestATeamOfAStageIsAtItsAgents(t *testing.T) {
 	url, asked := fakeHost(t, nil)
 	other, others := fakeHost(t, nil)
 	s := newShell(t)
-	record := cloudtest.Dev()
+	record := cloudtest.DevRecord()
 	record.URL, record.GatewayURL = url, other
 	must(t, (stage.Records{Dir: filepath.Join(s.dataHome, "stages")}).Write(record))
 	s.env["VACANCY_KEY"] = "vac_live_x"

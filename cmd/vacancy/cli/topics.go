@@ -12,17 +12,17 @@ import (
 // exitCodesTopic returns the topic with the table of exit codes. Each code is shown with the values
 // of "code" in JSON errors.
 func exitCodesTopic() *cobra.Command {
-	words := map[int][]string{}
+	codes := map[int][]string{}
 	for _, k := range problem.Kinds() {
-		exit := k.Row().Exit
-		words[exit] = append(words[exit], k.String())
+		exit := k.Forms().ExitCode
+		codes[exit] = append(codes[exit], k.String())
 	}
 	var b strings.Builder
 	b.WriteString("A command ends with one of these codes. With --json an error also carries the\nword in its member \"code\".\n")
 	for _, e := range problem.ExitCodes() {
 		fmt.Fprintf(&b, "\n%5d  %s\n", e.Code, e.Meaning)
-		if len(words[e.Code]) > 0 {
-			fmt.Fprintf(&b, "       %s\n", strings.Join(words[e.Code], ", "))
+		if len(codes[e.Code]) > 0 {
+			fmt.Fprintf(&b, "       %s\n", strings.Join(codes[e.Code], ", "))
 		}
 	}
 	return &cobra.Command{Use: "exit-codes", Short: "Exit codes", Long: b.String()}

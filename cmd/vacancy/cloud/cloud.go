@@ -16,27 +16,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Open opens an account with the credentials and the Region of the environment. If region is not
+// OpenFunc opens an account with the credentials and the Region of the environment. If region is not
 // "", it replaces that Region. The error is an *OpenError of kind Unauthorized if there are no
 // credentials, or of kind Usage if there is no Region.
-type Open func(ctx context.Context, region string) (Cloud, error)
+type OpenFunc func(ctx context.Context, region string) (Cloud, error)
 
 type OpenError struct {
-	Trouble doctor.Trouble
-	Err     error // a problem
+	CredentialProblem doctor.CredentialProblem
+	Err               error // a problem
 }
 
 func (e *OpenError) Error() string { return e.Err.Error() }
 
 func (e *OpenError) Unwrap() error { return e.Err }
 
-// CannotRead returns the facts about a stage if Open failed with err.
-func CannotRead(stage string, err error) doctor.Facts {
-	var none *OpenError
-	if !errors.As(err, &none) {
-		none = &OpenError{doctor.Unreachable, err}
+// FactsFromOpenError returns the facts about a stage if Open failed with err.
+func FactsFromOpenError(stage string, err error) doctor.Facts {
+	var openErr *OpenError
+	if !errors.As(err, &openErr) {
+		openErr = &OpenError{doctor.Unreachable, err}
 	}
-	return doctor.Facts{Stage: stage, Account: doctor.Account{Trouble: none.Trouble, Err: none.Err}}
+	return doctor.Facts{Stage: stage, Account: doctor.Account{CredentialProblem: openErr.CredentialProblem, Err: openErr.Err}}
 }
 
 // Cloud is an AWS account in one Region. It is safe for concurrent use. All errors are problems
@@ -44,8 +44,8 @@ func CannotRead(stage string, err error) doctor.Facts {
 type Cloud interface {
 	// Region returns the Region of all calls.
 	Region() string
-	// Caller asks AWS for the owner of the credentials, which also verifies the credentials.
-	Caller(ctx context.Context) (Caller, error)
+	// CallerIdentity asks AWS for the owner of the credentials, which also verifies the credentials.
+	CallerIdentity(ctx context.Context) (CallerIdentity, error)
 
 	// Stack returns a stack by its name or ARN. The error is NotFound if the stack does not exist
 	// or was deleted.
@@ -54,31 +54,31 @@ type Cloud interface {
 	Template(ctx context.Context, stack string) ([]byte, error)
 	// Resources lists the existing resources of a stack.
 	Resources(ctx context.Context, stack string) ([]Resource, error)
-	// Tagged lists the tables, keys and buckets with the tag of a stage, whether or not a stack
+	// TaggedResources lists the tables, keys and buckets with the tag of a stage, whether or not a stack
 	// owns them. It omits keys that are scheduled for deletion.
-	Tagged(ctx context.Context, stage string) ([]Resource, error)
-	// Delete starts the deletion of a stack. AwaitStack waits for its end.
-	Delete(ctx context.Context, stack string) error
-	// Watch returns a reader of the events of stacks, by name or ARN. It starts after their latest
+	TaggedResources(ctx context.Context, stage string) ([]Resource, error)
+	// DeleteStack starts the deletion of a stack. AwaitStack waits for its end.
+	DeleteStack(ctx context.Context, stack string) error
+	// WatchStacks returns a reader of the events of stacks, by name or ARN. It starts after their latest
 	// events.
-	Watch(ctx context.Context, stacks ...string) (Watch, error)
+	WatchStacks(ctx context.Context, stacks ...string) (EventReader, error)
 
 	// Invoke invokes a function with an event and waits for its answer. If the function fails,
 	// Invoke returns no error, and the result describes the failure.
-	Invoke(ctx context.Context, function string, event []byte) (Answer, error)
-	// Concurrency returns the reserved concurrency of a function, or Unreserved.
-	Concurrency(ctx context.Context, function string) (int, error)
-	// SetConcurrency reserves concurrency for a function. Zero prevents it from running, and
+	Invoke(ctx context.Context, function string, event []byte) (InvokeResult, error)
+	// ReservedConcurrency returns the reserved concurrency of a function, or Unreserved.
+	ReservedConcurrency(ctx context.Context, function string) (int, error)
+	// SetReservedConcurrency reserves concurrency for a function. Zero prevents it from running, and
 	// Unreserved ends the reservation. The error is NotFound if the function does not exist.
-	SetConcurrency(ctx context.Context, function string, n int) error
+	SetReservedConcurrency(ctx context.Context, function string, n int) error
 
-	// Version returns the id of a secret's current version.
-	Version(ctx context.Context, secret string) (string, error)
-	// PutVersion creates the next version of a secret, with the given id and a value of 43 random
+	// CurrentSecretVersion returns the id of a secret's current version.
+	CurrentSecretVersion(ctx context.Context, secret string) (string, error)
+	// PutSecretVersion creates the next version of a secret, with the given id and a value of 43 random
 	// letters and digits, which only AWS and this call know. The current version stays current until
-	// Cloud.Promote makes another version the current one.
-	PutVersion(ctx context.Context, secret, version string) error
-	Promote(ctx context.Context, secret, version string) error
+	// Cloud.PromoteSecretVersion makes another version the current one.
+	PutSecretVersion(ctx context.Context, secret, version string) error
+	PromoteSecretVersion(ctx context.Context, secret, version string) error
 
 	// HasObjects reports whether a bucket contains objects. It returns false if the bucket does not
 	// exist.
@@ -86,75 +86,75 @@ type Cloud interface {
 	// HasItems reports whether a table contains items. It returns false if the table does not
 	// exist.
 	HasItems(ctx context.Context, table string) (bool, error)
-	// Empty deletes all objects of a bucket, including all versions and delete markers. After each
+	// EmptyBucket deletes all objects of a bucket, including all versions and delete markers. After each
 	// page, it calls gone with the number of objects deleted so far. Empty returns nil if the bucket
 	// does not exist.
-	Empty(ctx context.Context, bucket string, gone func(objects int)) error
-	// Store opens a host's two tables. Cloud.Problem converts errors of that store into problems.
-	Store(rows, docs string) store.Store
-	Problem(err error) error
-	// Tables opens a stage's tables for bulk reads with at most units read units per second. If
+	EmptyBucket(ctx context.Context, bucket string, gone func(objects int)) error
+	// OpenStore opens a host's two tables. Cloud.ConvertError converts errors of that store into problems.
+	OpenStore(rows, docs string) store.Store
+	ConvertError(err error) error
+	// OpenTables opens a stage's tables for bulk reads with at most units read units per second. If
 	// units is zero, there is no limit. The store waits if AWS throttles it. The error is NotFound
 	// if the stage is not deployed.
-	Tables(ctx context.Context, stage string, units float64, now func() time.Time) (*Tables, error)
+	OpenTables(ctx context.Context, stage string, units float64, now func() time.Time) (*Tables, error)
 
-	// Mail returns the mail subscriptions of a topic. If it fails, Err of the result is the reason.
-	Mail(ctx context.Context, topic string) doctor.Mail
+	// MailSubscriptions returns the mail subscriptions of a topic. If it fails, Err of the result is the reason.
+	MailSubscriptions(ctx context.Context, topic string) doctor.Mail
 
-	// Groups lists the log groups whose names begin with prefix.
-	Groups(ctx context.Context, prefix string) ([]string, error)
-	// Tail reads the lines of log groups since from.
-	Tail(groups []string, from time.Time) Tail
+	// LogGroups lists the log groups whose names begin with prefix.
+	LogGroups(ctx context.Context, prefix string) ([]string, error)
+	// TailLogs reads the lines of log groups since from.
+	TailLogs(groups []string, from time.Time) LogTail
 
-	// Simulate asks AWS to evaluate the calls in infra/policies/calls.txt with the policies of this
+	// SimulatePolicies asks AWS to evaluate the calls in infra/policies/calls.txt with the policies of this
 	// release. It deploys no resources and needs no stage.
-	Simulate(ctx context.Context) *doctor.Simulation
-	// Examine collects the facts about a stage. Facts that cannot be read are recorded as errors.
-	Examine(ctx context.Context, stage string, now func() time.Time) doctor.Facts
-	// ExamineAccount collects the facts for doctor.ExamineAccount, except for the facts about the
+	SimulatePolicies(ctx context.Context) *doctor.Simulation
+	// CollectFacts collects the facts about a stage. Facts that cannot be read are recorded as errors.
+	CollectFacts(ctx context.Context, stage string, now func() time.Time) doctor.Facts
+	// CollectAccountFacts collects the facts for doctor.ExamineAccount, except for the facts about the
 	// owner of the credentials.
-	ExamineAccount(ctx context.Context, stage string) doctor.Facts
+	CollectAccountFacts(ctx context.Context, stage string) doctor.Facts
 }
 
 // Unreserved is the concurrency of a function without a reservation.
 const Unreserved = -1
 
-type Caller struct {
+type CallerIdentity struct {
 	Account string `json:"account"` // twelve digits
 	ARN     string `json:"arn"`
 }
 
-type Answer struct {
-	Payload []byte
-	Error   string // "", or AWS's term for the failure, for example Unhandled
-	Log     string // last 4 KB of the log
+type InvokeResult struct {
+	Payload       []byte
+	FunctionError string // "", or AWS's term for the failure, for example Unhandled
+	Log           string // last 4 KB of the log
 }
 
-// Line is an event in a log group.
-type Line struct {
+// LogLine is an event in a log group.
+type LogLine struct {
 	Group string
-	At    time.Time
+	Time  time.Time
 	Text  string
 }
 
-// Tail reads the lines of several log groups in order of time. It is for use by one goroutine.
-type Tail interface {
+// LogTail reads the lines of several log groups in order of time. It is for use by one goroutine.
+type LogTail interface {
 	// Next passes new lines to show in order of time, and returns when there are no more. A late
 	// line is shown by a later Next. If AWS throttles or cannot be reached, the error is
 	// Unavailable, and Next may be called again.
-	Next(ctx context.Context, show func(Line) error) error
+	Next(ctx context.Context, show func(LogLine) error) error
 }
 
 // Tables contains a stage's tables, opened with the user's credentials. Commands that verify or
 // print calls only read the tables. The recount of usage also writes them.
 type Tables struct {
-	Store
+	TableStore
 	Vault custody.Vault // decrypts values that the stage's sealing key encrypted
 	// Blobs opens the stage's bucket. It may be nil.
 	Blobs func() (blob.Blobs, error)
 }
 
-type Store interface {
+type TableStore interface {
 	store.Walker
 	store.Store
 }

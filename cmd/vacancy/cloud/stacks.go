@@ -36,11 +36,11 @@ func (s Stack) IsDeployed() bool {
 }
 
 type Resource struct {
-	Logical  string
-	Physical string
-	Type     string
-	Status   string
-	Reason   string
+	LogicalID  string
+	PhysicalID string
+	Type       string
+	Status     string
+	Reason     string
 }
 
 type Event struct {
@@ -50,7 +50,7 @@ type Event struct {
 	Type     string
 	Status   string
 	Reason   string
-	At       time.Time
+	Time     time.Time
 }
 
 func (e Event) IsStackEvent() bool {
@@ -59,30 +59,30 @@ func (e Event) IsStackEvent() bool {
 
 func (e Event) IsFailure() bool { return strings.HasSuffix(e.Status, "_FAILED") }
 
-// cancelled lists the reasons that CloudFormation gives for resources that failed only because
+// cancelledReasons lists the reasons that CloudFormation gives for resources that failed only because
 // another resource failed. Such a reason does not name the cause.
-var cancelled = []string{"resource creation cancelled", "resource update cancelled", "resource deletion cancelled", "resource creation canceled", "resource update canceled"}
+var cancelledReasons = []string{"resource creation cancelled", "resource update cancelled", "resource deletion cancelled", "resource creation canceled", "resource update canceled"}
 
-// Cause returns the first real failure among the events of a change, which must be in order of
+// FirstFailure returns the first real failure among the events of a change, which must be in order of
 // time. It returns false if no event is a real failure.
-func Cause(events []Event) (Event, bool) {
-	var found Event
+func FirstFailure(events []Event) (Event, bool) {
+	var stackFailure Event
 	for _, e := range events {
-		if !e.IsFailure() || slices.Contains(cancelled, strings.ToLower(e.Reason)) {
+		if !e.IsFailure() || slices.Contains(cancelledReasons, strings.ToLower(e.Reason)) {
 			continue
 		}
 		if !e.IsStackEvent() {
 			return e, true
 		}
-		if found.ID == "" {
-			found = e // the stack's own reason is used if no resource has one
+		if stackFailure.ID == "" {
+			stackFailure = e // the stack's own reason is used if no resource has one
 		}
 	}
-	return found, found.ID != ""
+	return stackFailure, stackFailure.ID != ""
 }
 
-// Watch reads the events of stacks. It is for use by one goroutine.
-type Watch interface {
+// EventReader reads the events of stacks. It is for use by one goroutine.
+type EventReader interface {
 	// Next returns the events since the previous Next in order of time. A stack that does not exist
 	// has no events.
 	Next(ctx context.Context) ([]Event, error)
@@ -90,7 +90,7 @@ type Watch interface {
 
 // AwaitStack waits until CloudFormation has finished with a stack. It returns the stack and its
 // events. A deleted stack has the status DELETE_COMPLETE. AwaitStack passes each new event to show.
-func AwaitStack(ctx context.Context, c Cloud, watch Watch, stack string, show func(Event)) (Stack, []Event, error) {
+func AwaitStack(ctx context.Context, c Cloud, reader EventReader, stack string, show func(Event)) (Stack, []Event, error) {
 	var history []Event
 	for {
 		s, err := c.Stack(ctx, stack)
@@ -101,7 +101,7 @@ func AwaitStack(ctx context.Context, c Cloud, watch Watch, stack string, show fu
 			return s, history, err
 		}
 		// Events are read after the status, so that the last ones are included.
-		events, err := watch.Next(ctx)
+		events, err := reader.Next(ctx)
 		if err != nil {
 			return s, history, err
 		}
@@ -112,19 +112,19 @@ func AwaitStack(ctx context.Context, c Cloud, watch Watch, stack string, show fu
 		if !s.IsBusy() {
 			return s, history, nil
 		}
-		if err := Wait(ctx, pollTime); err != nil {
+		if err := Wait(ctx, pollInterval); err != nil {
 			return s, history, err
 		}
 	}
 }
 
-// pollTime is the interval between two polls. CloudFormation throttles frequent polls of several
+// pollInterval is the interval between two polls. CloudFormation throttles frequent polls of several
 // stacks.
-const pollTime = 2 * time.Second
+const pollInterval = 2 * time.Second
 
-func Templates(ctx context.Context, c Cloud, stageName string) ([][]byte, error) {
-	var found [][]byte
-	for _, short := range stage.Stacks() {
+func LoadTemplates(ctx context.Context, c Cloud, stageName string) ([][]byte, error) {
+	var templates [][]byte
+	for _, short := range stage.StackNames() {
 		name := stage.FullName(stageName, short)
 		s, err := c.Stack(ctx, name)
 		if problem.Is(err, problem.NotFound) || err == nil && !s.IsDeployed() {
@@ -137,10 +137,10 @@ func Templates(ctx context.Context, c Cloud, stageName string) ([][]byte, error)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, b)
+		templates = append(templates, b)
 	}
-	if len(found) == 0 {
+	if len(templates) == 0 {
 		return nil, problem.New(problem.NotFound, "stage %s is not deployed in this account and Region (%s)", stageName, c.Region())
 	}
-	return found, nil
+	return templates, nil
 }

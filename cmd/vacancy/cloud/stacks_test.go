@@ -16,7 +16,7 @@ func TestTheCauseIsTheFirstRealFailure(t *testing.T) {
 		"before the stack": {[]Event{whole, at("2", "B", "UPDATE_FAILED", "no role")}, "2"},
 		"the stack alone":  {[]Event{at("1", "A", "UPDATE_FAILED", "Resource update cancelled"), whole}, "9"},
 	} {
-		if e, ok := Cause(tc.events); e.ID != tc.want || ok != (tc.want != "") {
+		if e, ok := FirstFailure(tc.events); e.ID != tc.want || ok != (tc.want != "") {
 			t.Errorf("%s: Cause() = %q, %t, want %q", name, e.ID, ok, tc.want)
 		}
 	}

@@ -14,33 +14,33 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cost"
 )
 
-func number(n int) *int { return &n }
+func formatNumber(n int) *int { return &n }
 
 // shape has round numbers: 128 MB of arm64.
 func shape() cost.Shape {
 	return cost.Shape{
 		Functions: []cost.Function{
-			{Name: "message", MemoryMB: 128, Arm: true, Reserved: number(10), URL: true, Seeds: true},
-			{Name: "sweeper", MemoryMB: 256, Arm: true, Reserved: number(1), Seconds: 60, Runs: 24},
-			{Name: "indexer", MemoryMB: 512, Arm: true, Reserved: number(1), Seconds: 300},
-			{Name: "tamper", MemoryMB: 128, Arm: true, Reserved: number(1), OnRowChange: true},
+			{Name: "message", MemoryMB: 128, Arm: true, Reserved: formatNumber(10), URL: true, OpensSeeds: true},
+			{Name: "sweeper", MemoryMB: 256, Arm: true, Reserved: formatNumber(1), Seconds: 60, RunsPerDay: 24},
+			{Name: "indexer", MemoryMB: 512, Arm: true, Reserved: formatNumber(1), Seconds: 300},
+			{Name: "tamper", MemoryMB: 128, Arm: true, Reserved: formatNumber(1), OnRowChange: true},
 		},
-		Tables: []cost.Table{{Name: "rows", Read: number(100), Write: number(50)}},
+		Tables: []cost.Table{{Name: "rows", ReadLimit: formatNumber(100), WriteLimit: formatNumber(50)}},
 		Keys:   3, Secrets: 1, Alarms: 5, Dashboards: 1,
 	}
 }
 
-func usd(lines []cost.Line) map[string]string {
+func usd(lines []cost.CostLine) map[string]string {
 	m := map[string]string{}
 	for _, l := range lines {
-		m[l.What] = fmt.Sprintf("%.4f", l.USD)
+		m[l.Label] = fmt.Sprintf("%.4f", l.USD)
 	}
 	return m
 }
 
 // A model of round numbers, so that each line can be computed in the head.
-var easy = cost.Model{
-	WriteUnits: 2, ReadUnits: 4, LineBytes: 998, BilledMS: 10, AnswerBytes: 1 << 10, AskBytes: 2 << 10, ColdShare: 0.01, ColdMS: 100, ColdKMS: 1, RowBytes: 1 << 9,
+var easy = cost.CallModel{
+	WriteUnits: 2, ReadUnits: 4, LineBytes: 998, BilledMS: 10, AnswerBytes: 1 << 10, RequestBytes: 2 << 10, ColdShare: 0.01, ColdMS: 100, ColdKMS: 1, RowBytes: 1 << 9,
 }
 
 func TestEachLineOfAMillionCallsIsUnitsTimesPrice(t *testing.T) {
@@ -55,17 +55,17 @@ func TestEachLineOfAMillionCallsIsUnitsTimesPrice(t *testing.T) {
 		"opening seeds":           "0.0300",                                             // 10,000 requests
 		"answers to the Internet": fmt.Sprintf("%.4f", 1e6*float64(1<<10)/(1<<30)*0.09), // 1 KB each
 	}
-	if diff := cmp.Diff(direct, usd(easy.Calls(shape(), l, 1e6, false))); diff != "" {
+	if diff := cmp.Diff(direct, usd(easy.CallCosts(shape(), l, 1e6, false))); diff != "" {
 		t.Errorf("Calls() by Function URL (-want +got):\n%s", diff)
 	}
 	delete(direct, "answers to the Internet")
 	direct["CloudFront requests"] = "1.0000"
 	direct["CloudFront to the caller"] = fmt.Sprintf("%.4f", 1e6/float64(1<<20)*0.085)
 	direct["CloudFront to the function"] = fmt.Sprintf("%.4f", 2e6/float64(1<<20)*0.02)
-	if diff := cmp.Diff(direct, usd(easy.Calls(shape(), l, 1e6, true))); diff != "" {
+	if diff := cmp.Diff(direct, usd(easy.CallCosts(shape(), l, 1e6, true))); diff != "" {
 		t.Errorf("Calls() through CloudFront (-want +got):\n%s", diff)
 	}
-	for _, line := range easy.Calls(shape(), l, 1e6, true) {
+	for _, line := range easy.CallCosts(shape(), l, 1e6, true) {
 		p := l.Prices[line.Item]
 		if got := line.Units / p.Per * p.USD; math.Abs(got-line.USD) > 1e-9 || line.Formula == "" || line.Price == "" || line.Unit != p.Unit {
 			t.Errorf("line %+v does not say its units, formula and price", line)
@@ -76,10 +76,10 @@ func TestEachLineOfAMillionCallsIsUnitsTimesPrice(t *testing.T) {
 func TestWAFIsALineOnlyWhereThereIsOne(t *testing.T) {
 	s := shape()
 	s.ACLs, s.Rules = 1, 2
-	if got := usd(easy.Calls(s, cost.ListPrices(), 1e6, true))["WAF"]; got != "0.6000" {
+	if got := usd(easy.CallCosts(s, cost.ListPrices(), 1e6, true))["WAF"]; got != "0.6000" {
 		t.Errorf("Calls() with a web ACL: WAF = %q, want 0.6000", got)
 	}
-	month := usd(cost.Month(s, cost.ListPrices()))
+	month := usd(cost.MonthlyCosts(s, cost.ListPrices()))
 	if month["WAF web ACL"] != "5.0000" || month["WAF rules"] != "2.0000" {
 		t.Errorf("Month() with a web ACL = %v", month)
 	}
@@ -89,17 +89,17 @@ func TestAMonthIsWhatStandsInTheTemplates(t *testing.T) {
 	want := map[string]string{
 		"KMS keys": "3.0000", "zips of a deploy": "0.0007", "secrets": "0.4000", "alarms": "0.5000", "dashboard": "3.0000",
 	}
-	if diff := cmp.Diff(want, usd(cost.Month(shape(), cost.ListPrices()))); diff != "" {
+	if diff := cmp.Diff(want, usd(cost.MonthlyCosts(shape(), cost.ListPrices()))); diff != "" {
 		t.Errorf("Month() (-want +got):\n%s", diff)
 	}
 	want = map[string]string{"metrics": fmt.Sprintf("%.4f", 9*0.3)} // 4 of a handler, 3 more of message, and 2 of tamper
-	if diff := cmp.Diff(want, usd(cost.EveryHour(shape(), cost.ListPrices()))); diff != "" {
+	if diff := cmp.Diff(want, usd(cost.MonthlyMetricCosts(shape(), cost.ListPrices()))); diff != "" {
 		t.Errorf("EveryHour() (-want +got):\n%s", diff)
 	}
 }
 
 func TestTheWorstDayIsTheLimitsTimesADay(t *testing.T) {
-	d := cost.WorstDay(shape(), cost.ListPrices(), cost.Bounds{LineBytes: 998, Vacants: 10, Openings: 24})
+	d := cost.WorstDay(shape(), cost.ListPrices(), cost.Bounds{LineBytes: 998, Vacants: 10, Decryptions: 24})
 	got := usd(d.Lines)
 	const requests = 10 * 10 * 86_400
 	for what, want := range map[string]float64{
@@ -134,18 +134,18 @@ func TestTheWorstDayIsTheLimitsTimesADay(t *testing.T) {
 func TestThinkGateAndMeterHaveTheirUnits(t *testing.T) {
 	s, list := shape(), cost.ListPrices()
 	s.Functions = append(s.Functions,
-		cost.Function{Name: "think", MemoryMB: 256, Arm: true, Reserved: number(2), Seeds: true, Invoked: true},
-		cost.Function{Name: "consent", MemoryMB: 128, Arm: true, Seconds: 10, Step: true},
-		cost.Function{Name: "meter", MemoryMB: 128, Arm: true, Reserved: number(1), Runs: 1440})
+		cost.Function{Name: "think", MemoryMB: 256, Arm: true, Reserved: formatNumber(2), OpensSeeds: true, Invoked: true},
+		cost.Function{Name: "consent", MemoryMB: 128, Arm: true, Seconds: 10, IsGateStep: true},
+		cost.Function{Name: "meter", MemoryMB: 128, Arm: true, Reserved: formatNumber(1), RunsPerDay: 1440})
 	s.Transitions, s.ModelUSD = 4, 5
-	d := cost.WorstDay(s, list, cost.Bounds{LineBytes: 998, Vacants: 10, Openings: 24, Parents: 1, Attempts: 96})
+	d := cost.WorstDay(s, list, cost.Bounds{LineBytes: 998, Vacants: 10, Decryptions: 24, Parents: 1, Attempts: 96})
 	const attempts = 10 * 96 // one parent for each instance of message
 	type amount struct {
 		Item  cost.Item
 		Units float64
 	}
 	for name, tt := range map[string]struct {
-		lines []cost.Line
+		lines []cost.CostLine
 		want  map[string]amount
 	}{
 		"WorstDay()": {d.Lines, map[string]amount{
@@ -158,16 +158,16 @@ func TestThinkGateAndMeterHaveTheirUnits(t *testing.T) {
 			"consent: log lines":      {cost.LogBytes, attempts / float64(1<<20)},
 			"transitions of the gate": {cost.Transitions, attempts * 4},
 		}},
-		"Scheduled()": {cost.ScheduledRuns(s, list), map[string]amount{
+		"Scheduled()": {cost.ScheduledRunCosts(s, list), map[string]amount{
 			"meter: runs":                   {cost.LambdaRequests, 1440 * 30.4},
 			"meter: compute":                {cost.LambdaArm, 1440 * 30.4 * 0.2 * 0.125}, // 200 ms
 			"meter: reads":                  {cost.ReadUnits, 1440 * 30.4 * 3},
 			"meter: requests to the stream": {cost.StreamRequests, 1440 * 30.4 * 7},
 		}},
 	} {
-		got := map[string]cost.Line{}
+		got := map[string]cost.CostLine{}
 		for _, l := range tt.lines {
-			got[l.What] = l
+			got[l.Label] = l
 		}
 		for what, want := range tt.want {
 			if l := got[what]; l.Item != want.Item || math.Abs(l.Units-want.Units) > 1e-6 {
@@ -205,7 +205,7 @@ func TestUnboundedCostsAreListed(t *testing.T) {
 	if !says(s, "blocked ones too") {
 		t.Error("WorstDay() does not say what WAF costs")
 	}
-	s.Tables[0].Write = nil
+	s.Tables[0].WriteLimit = nil
 	if !says(s, "rows has no ceiling for writes") {
 		t.Error("WorstDay() does not say that a table has no ceiling")
 	}
@@ -236,17 +236,17 @@ const template = `{"Resources":{
 
 // A test in infra compares the rest of a shape with the templates.
 func TestReadTemplatesTakesWhatTheOperatorChose(t *testing.T) {
-	got, err := cost.ReadTemplates([]byte(template), []byte(`{"Resources":{}}`))
+	got, err := cost.ParseTemplates([]byte(template), []byte(`{"Resources":{}}`))
 	must(t, err)
 	want := cost.Shape{
 		Alarms: deployed(t).Alarms,
 		Functions: []cost.Function{
-			{Name: "former", Reserved: number(3)},
-			{Name: "message", MemoryMB: 256, Arm: true, Seconds: 28, Reserved: number(10), URL: true, Seeds: true},
-			{Name: "think", MemoryMB: 256, Seconds: 860, Seeds: true, Invoked: true},
-			{Name: "worker", MemoryMB: 256, Seconds: 900, Seeds: true, Queued: true},
+			{Name: "former", Reserved: formatNumber(3)},
+			{Name: "message", MemoryMB: 256, Arm: true, Seconds: 28, Reserved: formatNumber(10), URL: true, OpensSeeds: true},
+			{Name: "think", MemoryMB: 256, Seconds: 860, OpensSeeds: true, Invoked: true},
+			{Name: "worker", MemoryMB: 256, Seconds: 900, OpensSeeds: true, Queued: true},
 		},
-		Tables: []cost.Table{{Name: "Docs", Read: number(100), Write: number(50)}, {Name: "Docs/listed", Index: true, Write: number(10)}},
+		Tables: []cost.Table{{Name: "Docs", ReadLimit: formatNumber(100), WriteLimit: formatNumber(50)}, {Name: "Docs/listed", IsIndex: true, WriteLimit: formatNumber(10)}},
 		Keys:   1, Secrets: 1, Dashboards: 1, Edge: true, ACLs: 1, Rules: 2, Queues: 2, Transitions: 6, BudgetUSD: 20, ModelUSD: 2.5, LogDays: 30,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -265,7 +265,7 @@ func TestReadTemplatesRefusesWhatItCannotPrice(t *testing.T) {
 		"replicas":    {`{"Resources":{"T":{"Type":"AWS::DynamoDB::GlobalTable","Properties":{"BillingMode":"PAY_PER_REQUEST","Replicas":[{},{}]}}}}`, "one replica"},
 		"no number":   {`{"Resources":{"F":{"Type":"AWS::Lambda::Function","Properties":{"ReservedConcurrentExecutions":{"Ref":"M"}}}}}`, `"F"`},
 	} {
-		if _, err := cost.ReadTemplates([]byte(tt.template)); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := cost.ParseTemplates([]byte(tt.template)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: ReadTemplates() = %v, want an error with %q", name, err, tt.want)
 		}
 	}
@@ -273,11 +273,11 @@ func TestReadTemplatesRefusesWhatItCannotPrice(t *testing.T) {
 
 func TestReadPricesPutsAFileOverTheList(t *testing.T) {
 	list := cost.ListPrices()
-	got, err := cost.ReadPrices([]byte(`{"region":"eu-west-1","taken":"2026-01","prices":{"dynamodb-write-units":{"usd":0.7,"per":1000000}}}`), list)
+	got, err := cost.OverridePrices([]byte(`{"region":"eu-west-1","taken":"2026-01","prices":{"dynamodb-write-units":{"usd":0.7,"per":1000000}}}`), list)
 	must(t, err)
 	want := maps.Clone(list.Prices)
 	want[cost.WriteUnits] = cost.Price{USD: 0.7, Per: 1e6, Unit: "write units"}
-	if diff := cmp.Diff(cost.List{Region: "eu-west-1", Taken: "2026-01", Prices: want}, got); diff != "" {
+	if diff := cmp.Diff(cost.PriceList{Region: "eu-west-1", PriceMonth: "2026-01", Prices: want}, got); diff != "" {
 		t.Errorf("ReadPrices() (-want +got):\n%s", diff)
 	}
 	for name, file := range map[string]string{
@@ -285,7 +285,7 @@ func TestReadPricesPutsAFileOverTheList(t *testing.T) {
 		"for nothing": `{"region":"r","taken":"t","prices":{"secrets":{"usd":1,"per":0}}}`, "negative": `{"region":"r","taken":"t","prices":{"secrets":{"usd":-1,"per":1}}}`,
 		"unknown member": `{"region":"r","taken":"t","discount":1}`,
 	} {
-		if _, err := cost.ReadPrices([]byte(file), list); err == nil {
+		if _, err := cost.OverridePrices([]byte(file), list); err == nil {
 			t.Errorf("%s: ReadPrices() = nil, want an error", name)
 		}
 	}
@@ -302,7 +302,7 @@ func TestEveryPriceSaysWhatItIsFor(t *testing.T) {
 func FuzzReadTemplates(f *testing.F) {
 	f.Add([]byte(template))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		s, err := cost.ReadTemplates(b)
+		s, err := cost.ParseTemplates(b)
 		if err != nil {
 			return
 		}
@@ -316,7 +316,7 @@ func FuzzReadTemplates(f *testing.F) {
 func FuzzReadPrices(f *testing.F) {
 	f.Add([]byte(`{"region":"eu-west-1","taken":"2026-01","prices":{"secrets":{"usd":0.7,"per":1000000}}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l, err := cost.ReadPrices(b, cost.ListPrices())
+		l, err := cost.OverridePrices(b, cost.ListPrices())
 		if err != nil {
 			return
 		}

@@ -66,7 +66,7 @@ func oneCall(t *testing.T, text string) *counted {
 		must(t, err)
 		e := from.Call(text, time.Now())
 		body := caller.Body(e)
-		ctx, _ := obs.WithUsage(t.Context(), obs.Invocation{Request: request, Trace: trace, Cold: true, Now: time.Now})
+		ctx, _ := obs.WithUsage(t.Context(), obs.Invocation{RequestID: request, TraceID: trace, Cold: true, Now: time.Now})
 		in := httptest.NewRequest(http.MethodPost, caller.SendPath, bytes.NewReader(body)).WithContext(ctx)
 		in.Header.Set("Content-Type", "application/json")
 		out := httptest.NewRecorder()
@@ -106,7 +106,7 @@ func TestBytesOfTheModelAreNoFewerThanThoseOfARealCall(t *testing.T) {
 	t.Logf("ask %d, answer %d, log line %d bytes:\n%s", c.ask, c.answer, len(c.line), c.line)
 	m := cost.DefaultModel()
 	for what, bytes := range map[string]struct{ real, model float64 }{
-		"ask":      {float64(c.ask + askHeaders), m.AskBytes},
+		"ask":      {float64(c.ask + askHeaders), m.RequestBytes},
 		"answer":   {float64(c.answer + answerHeaders), m.AnswerBytes},
 		"log line": {float64(len(c.line)), m.LineBytes},
 	} {

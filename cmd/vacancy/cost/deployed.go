@@ -12,10 +12,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// ReadTemplates reads the templates of a stage's stacks, in any order. The templates determine the
+// ParseTemplates reads the templates of a stage's stacks, in any order. The templates determine the
 // parts of the stage, and the limits and budgets that its operator chose. All other properties of a
 // function come from the table in package functions.
-func ReadTemplates(templates ...[]byte) (Shape, error) {
+func ParseTemplates(templates ...[]byte) (Shape, error) {
 	var s Shape
 	for i, b := range templates {
 		var t struct{ Resources map[string]resource }
@@ -23,7 +23,7 @@ func ReadTemplates(templates ...[]byte) (Shape, error) {
 			return Shape{}, problem.Wrap(problem.Malformed, err, "template %d is not a CloudFormation template in JSON", i+1)
 		}
 		for _, id := range slices.Sorted(maps.Keys(t.Resources)) {
-			if err := s.read(t.Resources[id], id); err != nil {
+			if err := s.readResource(t.Resources[id], id); err != nil {
 				return Shape{}, problem.Wrap(problem.Malformed, err, "resource %.60q of type %.60q: %s", id, t.Resources[id].Type, err)
 			}
 		}
@@ -36,14 +36,14 @@ type resource struct {
 	Properties json.RawMessage
 }
 
-func (r resource) into(v any) error {
+func (r resource) decode(v any) error {
 	if len(r.Properties) == 0 {
 		return nil
 	}
 	return json.Unmarshal(r.Properties, v)
 }
 
-func (s *Shape) read(r resource, id string) error {
+func (s *Shape) readResource(r resource, id string) error {
 	switch r.Type {
 	case "AWS::Lambda::Function":
 		return s.readFunction(r)
@@ -51,22 +51,22 @@ func (s *Shape) read(r resource, id string) error {
 		return s.readTable(r, id)
 	case "AWS::Logs::LogGroup":
 		var p struct{ RetentionInDays int }
-		err := r.into(&p)
+		err := r.decode(&p)
 		s.LogDays = max(s.LogDays, p.RetentionInDays)
 		return err
 	case "AWS::Budgets::Budget":
 		var p struct {
 			Budget struct{ BudgetLimit struct{ Amount float64 } }
 		}
-		err := r.into(&p)
+		err := r.decode(&p)
 		s.BudgetUSD = p.Budget.BudgetLimit.Amount
 		return err
 	case "AWS::StepFunctions::StateMachine":
-		s.Transitions = transitionsOfGate
+		s.Transitions = gateTransitions
 	case "AWS::WAFv2::WebACL":
-		s.ACLs, s.Rules = 1, rulesOfACL
+		s.ACLs, s.Rules = 1, rulesPerACL
 	case "AWS::CloudWatch::Alarm":
-		s.Alarms = alarms()
+		s.Alarms = countAlarms()
 	case "AWS::KMS::Key":
 		s.Keys++
 	case "AWS::SecretsManager::Secret":
@@ -86,7 +86,7 @@ func (s *Shape) readFunction(r resource) error {
 		ReservedConcurrentExecutions *int
 		Environment                  struct{ Variables map[string]json.RawMessage }
 	}
-	if err := r.into(&p); err != nil {
+	if err := r.decode(&p); err != nil {
 		return err
 	}
 	name := p.FunctionName[strings.LastIndex(p.FunctionName, "-")+1:]
@@ -97,13 +97,13 @@ func (s *Shape) readFunction(r resource) error {
 		s.Functions = append(s.Functions, Function{Name: name, Reserved: p.ReservedConcurrentExecutions})
 		return nil
 	}
-	s.add(f, slices.Contains(p.Architectures, "arm64"), p.ReservedConcurrentExecutions)
+	s.addFunction(f, slices.Contains(p.Architectures, "arm64"), p.ReservedConcurrentExecutions)
 	added := &s.Functions[len(s.Functions)-1]
-	for name, to := range map[string]*float64{"VACANCY_PUTS": &added.Puts, "VACANCY_GETS": &added.Gets} {
+	for name, target := range map[string]*float64{"VACANCY_PUTS": &added.ObjectWrites, "VACANCY_GETS": &added.ObjectReads} {
 		var text string
 		_ = json.Unmarshal(p.Environment.Variables[name], &text) // "" for a function without files
 		rate, _ := edge.ParseRate(text)
-		*to = rate.PerSecond
+		*target = rate.PerSecond
 	}
 	var budget json.Number
 	if json.Unmarshal(p.Environment.Variables["VACANCY_MODEL_BUDGET"], (*string)(&budget)) == nil && budget != "" {
@@ -116,8 +116,8 @@ func (s *Shape) readFunction(r resource) error {
 	return nil
 }
 
-// throughput contains the throughput limits of a table, a replica or an index.
-type throughput struct {
+// throughputLimits contains the throughput limits of a table, a replica or an index.
+type throughputLimits struct {
 	Read  struct{ MaxReadRequestUnits *int }  `json:"ReadOnDemandThroughputSettings"`
 	Write struct{ MaxWriteRequestUnits *int } `json:"WriteOnDemandThroughputSettings"`
 }
@@ -125,18 +125,18 @@ type throughput struct {
 func (s *Shape) readTable(r resource, id string) error {
 	type index struct {
 		IndexName string
-		throughput
+		throughputLimits
 	}
 	var p struct {
 		BillingMode string
-		throughput
+		throughputLimits
 		GlobalSecondaryIndexes []index
 		Replicas               []struct {
-			throughput
+			throughputLimits
 			GlobalSecondaryIndexes []index
 		}
 	}
-	if err := r.into(&p); err != nil {
+	if err := r.decode(&p); err != nil {
 		return err
 	}
 	if p.BillingMode != "PAY_PER_REQUEST" {
@@ -145,17 +145,17 @@ func (s *Shape) readTable(r resource, id string) error {
 	if len(p.Replicas) > 1 {
 		return fmt.Errorf("expected one replica, got %d: each writes everything again", len(p.Replicas))
 	}
-	t := Table{Name: id, Write: p.Write.MaxWriteRequestUnits}
+	t := Table{Name: id, WriteLimit: p.Write.MaxWriteRequestUnits}
 	reads := map[string]*int{}
 	for _, r := range p.Replicas {
-		t.Read = r.Read.MaxReadRequestUnits
+		t.ReadLimit = r.Read.MaxReadRequestUnits
 		for _, i := range r.GlobalSecondaryIndexes {
 			reads[i.IndexName] = i.Read.MaxReadRequestUnits
 		}
 	}
 	s.Tables = append(s.Tables, t)
 	for _, i := range p.GlobalSecondaryIndexes {
-		s.Tables = append(s.Tables, Table{Name: id + "/" + i.IndexName, Index: true, Read: reads[i.IndexName], Write: i.Write.MaxWriteRequestUnits})
+		s.Tables = append(s.Tables, Table{Name: id + "/" + i.IndexName, IsIndex: true, ReadLimit: reads[i.IndexName], WriteLimit: i.Write.MaxWriteRequestUnits})
 	}
 	return nil
 }

@@ -18,17 +18,17 @@ import (
 // than the limits of a smaller one. A test in infra sums the templates.
 func TestMoreMoneyBuysMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := cost.Choice{
+		c := cost.LimitOptions{
 			Edge: rapid.Bool().Draw(t, "edge"), WAF: rapid.Bool().Draw(t, "waf"), Dashboard: rapid.Bool().Draw(t, "dashboard"),
 			X86: rapid.Bool().Draw(t, "amd64"), SoftwareKey: rapid.Bool().Draw(t, "software"),
 		}
 		c.WorstDay = rapid.Float64Range(19, 5000).Draw(t, "day")
-		l, err := cost.Derive(c)
+		l, err := cost.DeriveLimits(c)
 		if err != nil {
 			t.Fatalf("Derive() = %v", err)
 		}
 		c.WorstDay *= 1.5
-		more, err := cost.Derive(c)
+		more, err := cost.DeriveLimits(c)
 		if err != nil {
 			t.Fatalf("Derive() = %v", err)
 		}
@@ -44,7 +44,7 @@ func TestMoreMoneyBuysMore(t *testing.T) {
 }
 
 func TestTooLittleMoneyIsToldTheLeast(t *testing.T) {
-	_, err := cost.Derive(cost.Choice{WorstDay: 1, Edge: true, Dashboard: true})
+	_, err := cost.DeriveLimits(cost.LimitOptions{WorstDay: 1, Edge: true, Dashboard: true})
 	var least int
 	if p := problem.AsError(err); p.Kind != problem.Malformed {
 		t.Fatalf("Derive(1 USD) = %v (%v), want Malformed", err, p.Kind)
@@ -52,20 +52,20 @@ func TestTooLittleMoneyIsToldTheLeast(t *testing.T) {
 	if _, scan := fmt.Sscanf(err.Error(), "worstDay: expected at least %d,", &least); scan != nil {
 		t.Fatalf("Derive(1 USD) = %v, want the least in it", err)
 	}
-	l, err := cost.Derive(cost.Choice{WorstDay: float64(least), Edge: true, Dashboard: true})
+	l, err := cost.DeriveLimits(cost.LimitOptions{WorstDay: float64(least), Edge: true, Dashboard: true})
 	if err != nil || l["message"] != 1 || l[cost.RowsWrites] < 2 {
 		t.Errorf("Derive(%d USD) = %v, %v; want one instance and a call a second", least, l, err)
 	}
 }
 
 func TestALimitThatIsSetAloneChangesNoOther(t *testing.T) {
-	c := cost.Choice{WorstDay: 20, Edge: true, Dashboard: true}
-	before, err := cost.Derive(c)
+	c := cost.LimitOptions{WorstDay: 20, Edge: true, Dashboard: true}
+	before, err := cost.DeriveLimits(c)
 	must(t, err)
-	if c.Set, err = cost.ReadLimits("message:50"); err != nil {
+	if c.ExplicitLimits, err = cost.ParseLimits("message:50"); err != nil {
 		t.Fatal(err)
 	}
-	after, err := cost.Derive(c)
+	after, err := cost.DeriveLimits(c)
 	if err != nil || after["message"] != 50 {
 		t.Fatalf("Derive() = %v, %v; want 50 instances of message", after, err)
 	}
@@ -88,9 +88,9 @@ func TestThinkHasTwoInstancesLessThanMessage(t *testing.T) {
 	}{
 		{12, "", 1}, {20, "", 1000}, {500, "", 1000}, {20, "message:3", 1}, {20, "message:4,think:2", 2}, {20, "message:4,think:3", 0}, {20, "think:1", 1}, {20, "message:1,think:2", 0},
 	} {
-		set, err := cost.ReadLimits(tt.set)
+		set, err := cost.ParseLimits(tt.set)
 		must(t, err)
-		l, err := cost.Derive(cost.Choice{WorstDay: tt.day, Edge: true, Dashboard: true, Set: set})
+		l, err := cost.DeriveLimits(cost.LimitOptions{WorstDay: tt.day, Edge: true, Dashboard: true, ExplicitLimits: set})
 		if tt.most == 0 {
 			if p := problem.AsError(err); p == nil || p.Field != "limits" {
 				t.Errorf("$%v with %q = %v, want a refusal of limits", tt.day, tt.set, err)
@@ -104,15 +104,15 @@ func TestThinkHasTwoInstancesLessThanMessage(t *testing.T) {
 }
 
 func TestTheChoiceIsReadFromTheContext(t *testing.T) {
-	c, err := cost.ReadChoice(map[string]string{"worstDay": "50", "edge": "false", "hostKey": "software", "arch": "amd64", "waf": "true", "dashboard": "false", "limits": "search:4"}, "eu-west-1")
-	if err != nil || c.WorstDay != 50 || c.Edge || !c.SoftwareKey || !c.X86 || !c.WAF || c.Dashboard || c.Set["search"] != 4 {
+	c, err := cost.ParseLimitOptions(map[string]string{"worstDay": "50", "edge": "false", "hostKey": "software", "arch": "amd64", "waf": "true", "dashboard": "false", "limits": "search:4"}, "eu-west-1")
+	if err != nil || c.WorstDay != 50 || c.Edge || !c.SoftwareKey || !c.X86 || !c.WAF || c.Dashboard || c.ExplicitLimits["search"] != 4 {
 		t.Errorf("ReadChoice() = %+v, %v", c, err)
 	}
-	if c, err = cost.ReadChoice(nil, "eu-west-1"); err != nil || c.WorstDay != setting.DefaultWorstDay || !c.Edge || !c.Dashboard || c.WAF || c.X86 {
+	if c, err = cost.ParseLimitOptions(nil, "eu-west-1"); err != nil || c.WorstDay != setting.DefaultWorstDay || !c.Edge || !c.Dashboard || c.WAF || c.X86 {
 		t.Errorf("ReadChoice(nil) = %+v, %v; want the defaults", c, err)
 	}
 	for _, bad := range []map[string]string{{"worstDay": "much"}, {"limits": "search"}, {"limits": "rowsReads:40001"}} {
-		if _, err := cost.ReadChoice(bad, "eu-west-1"); !problem.Is(err, problem.Malformed) {
+		if _, err := cost.ParseLimitOptions(bad, "eu-west-1"); !problem.Is(err, problem.Malformed) {
 			t.Errorf("ReadChoice(%v) = %v, want Malformed", bad, err)
 		}
 	}
@@ -121,9 +121,9 @@ func TestTheChoiceIsReadFromTheContext(t *testing.T) {
 // Whatever the size of its texts, a task sends no more in notifications for each unit that it
 // writes than the worst day says. A delivery has twice the size of what is stored, at most.
 func TestNotificationsSendNoMoreThanTheWorstDaySays(t *testing.T) {
-	docs := number(1)
-	day := cost.WorstDay(cost.Shape{Tables: []cost.Table{{Name: "Docs", Read: number(1), Write: docs}}}, cost.ListPrices(), cost.DefaultBounds())
-	at := slices.IndexFunc(day.Lines, func(l cost.Line) bool { return l.What == "notifications to the Internet" })
+	docs := formatNumber(1)
+	day := cost.WorstDay(cost.Shape{Tables: []cost.Table{{Name: "Docs", ReadLimit: formatNumber(1), WriteLimit: docs}}}, cost.ListPrices(), cost.DefaultBounds())
+	at := slices.IndexFunc(day.Lines, func(l cost.CostLine) bool { return l.Label == "notifications to the Internet" })
 	if at < 0 {
 		t.Fatal("the worst day has no notifications")
 	}
@@ -139,12 +139,12 @@ func TestNotificationsSendNoMoreThanTheWorstDaySays(t *testing.T) {
 
 // A dearer Region gets lower limits for the same money, and a Region without a row the lowest.
 func TestTheWorstDayIsThatOfTheRegion(t *testing.T) {
-	chosen := func(region string) cost.Choice {
-		return cost.Choice{WorstDay: 100, Region: region, Edge: true, Dashboard: true}
+	chosen := func(region string) cost.LimitOptions {
+		return cost.LimitOptions{WorstDay: 100, Region: region, Edge: true, Dashboard: true}
 	}
 	calls := map[string]int{}
 	for _, region := range []string{"us-east-1", "us-west-2", "eu-central-1", "sa-east-1", "mx-central-1"} {
-		l, err := cost.Derive(chosen(region))
+		l, err := cost.DeriveLimits(chosen(region))
 		must(t, err)
 		calls[region] = l[cost.RowsWrites]
 	}
@@ -153,7 +153,7 @@ func TestTheWorstDayIsThatOfTheRegion(t *testing.T) {
 	}
 	c := chosen("mx-central-1")
 	c.WorstDay = 12
-	if _, err := cost.Derive(c); err == nil || !strings.Contains(err.Error(), "in mx-central-1 let a day cost $") {
+	if _, err := cost.DeriveLimits(c); err == nil || !strings.Contains(err.Error(), "in mx-central-1 let a day cost $") {
 		t.Errorf("Derive($12 in mx-central-1) = %v, want a refusal that names the Region", err)
 	}
 }
@@ -169,7 +169,7 @@ func TestPricesOfAnotherRegionAreMarkedAsDerived(t *testing.T) {
 		"eu-central-1": {"with the surcharge of eu-central-1", 0.625 * 1.22, 0.01},
 		"mx-central-1": {"the surcharge of mx-central-1 is not known", 0.625 * 1.5, 0.01},
 	} {
-		got := cost.PricesIn(region)
+		got := cost.RegionPrices(region)
 		if (got.Basis == "") != (tt.basis == "") || !strings.Contains(got.Basis, tt.basis) || got.Prices[cost.WriteUnits].USD != tt.writes || got.Prices[cost.EdgeRequests].USD != tt.edges {
 			t.Errorf("PricesIn(%q) = %q, write units $%v, requests to CloudFront $%v", region, got.Basis, got.Prices[cost.WriteUnits].USD, got.Prices[cost.EdgeRequests].USD)
 		}

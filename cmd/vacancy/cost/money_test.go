@@ -11,20 +11,20 @@ import (
 // that buys.
 func TestWhatWorstDaysBuy(t *testing.T) {
 	for _, tt := range []struct{ day, calls, priced float64 }{{12, 4, 1.6}, {20, 18, 3.6}, {200, 189, 37.8}} {
-		c := cost.Choice{WorstDay: tt.day, Edge: true, Dashboard: true}
-		l, err := cost.Derive(c)
+		c := cost.LimitOptions{WorstDay: tt.day, Edge: true, Dashboard: true}
+		l, err := cost.DeriveLimits(c)
 		must(t, err)
 		s := deployed(t)
 		for i := range s.Tables {
 			names := map[string][2]string{"Rows": {cost.RowsReads, cost.RowsWrites}, "Docs": {cost.DocsReads, cost.DocsWrites}, "Docs/listed": {cost.IndexReads, cost.IndexWrites}}[s.Tables[i].Name]
-			s.Tables[i].Read, s.Tables[i].Write = number(l[names[0]]), number(l[names[1]])
+			s.Tables[i].ReadLimit, s.Tables[i].WriteLimit = formatNumber(l[names[0]]), formatNumber(l[names[1]])
 		}
 		for i, f := range s.Functions {
 			if n, ok := l[f.Name]; ok {
-				s.Functions[i].Reserved = number(n)
+				s.Functions[i].Reserved = formatNumber(n)
 			}
-			if f.Puts > 0 {
-				s.Functions[i].Puts, s.Functions[i].Gets = l.ObjectShare(cost.ObjectWrites), l.ObjectShare(cost.ObjectReads)
+			if f.ObjectWrites > 0 {
+				s.Functions[i].ObjectWrites, s.Functions[i].ObjectReads = l.ObjectShare(cost.ObjectWrites), l.ObjectShare(cost.ObjectReads)
 			}
 		}
 		day := cost.WorstDay(s, cost.ListPrices(), cost.DefaultBounds())

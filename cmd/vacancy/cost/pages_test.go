@@ -36,16 +36,16 @@ func TestUnitsOfAPageAreThoseOfARealPage(t *testing.T) {
 	var counter roundtrips.Counter
 	var read []string
 	server, err := serve.Config{
-		Store: host.Store(host.Endpoint, counter.Option), Vault: host.Vault, URL: awshost.URL, Elsewhere: true,
+		Store: host.Store(host.Endpoint, counter.Option), Vault: host.Vault, URL: awshost.URL, AllowRemote: true,
 		Log: slog.New(slog.DiscardHandler), Now: now, Rand: rand.Reader,
 	}.Open()
 	must(t, err)
 	log, err := server.OpenLog(nil)
 	must(t, err)
 	agents := server.OpenA2A()
-	api := serve.Handlers{Message: server.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents), Registry: server.RegistryHandler(log)}.Public()
+	api := serve.Handlers{Message: server.MessageHandler(), Plain: agents.Plain, Protocols: handlers.NewProtocols(agents), Registry: server.RegistryHandler(log)}.Public()
 	pages := web.Handler(web.Config{Log: slog.New(slog.DiscardHandler), Now: now, API: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		read = append(read, functions.Route(r.URL.Path).To.Name)
+		read = append(read, functions.Route(r.URL.Path).Function.Name)
 		api.ServeHTTP(w, r)
 	})})
 	view := func() (body []byte) {

@@ -53,10 +53,10 @@ type Price struct {
 	Unit string  `json:"unit"`
 }
 
-// List is a price list with one price per item.
-type List struct {
-	Region string `json:"region"`
-	Taken  string `json:"taken"` // year and month of the prices
+// PriceList is a price list with one price per item.
+type PriceList struct {
+	Region     string `json:"region"`
+	PriceMonth string `json:"taken"` // year and month of the prices
 	// Basis describes how the prices were derived from us-east-1. It is "" for us-east-1.
 	Basis  string         `json:"-"`
 	Prices map[Item]Price `json:"prices"`
@@ -72,8 +72,8 @@ const (
 // CloudWatch, KMS keys and WAF were compared with published copies of the price pages. The other
 // prices were not compared: requests to CloudFront and KMS, transfer out, backups, S3, SQS, Secrets
 // Manager, CloudFront's transfer to its origin, and transitions of Step Functions.
-func ListPrices() List {
-	return List{Region: "us-east-1", Taken: "2025-11", Prices: map[Item]Price{
+func ListPrices() PriceList {
+	return PriceList{Region: "us-east-1", PriceMonth: "2025-11", Prices: map[Item]Price{
 		LambdaRequests:    {0.20, million, "requests"},
 		LambdaArm:         {0.0000133334, 1, "GB-seconds"},
 		LambdaX86:         {0.0000166667, 1, "GB-seconds"},
@@ -107,78 +107,78 @@ func ListPrices() List {
 	}}
 }
 
-// ReadPrices returns a copy of the list with the prices in b, a JSON object with "region", "taken"
+// OverridePrices returns a copy of the list with the prices in b, a JSON object with "region", "taken"
 // and "prices", a map from items to {"usd", "per"}. Omitted items keep their prices. Units cannot
 // be changed.
-func ReadPrices(b []byte, l List) (List, error) {
-	var in List
+func OverridePrices(b []byte, l PriceList) (PriceList, error) {
+	var overrides PriceList
 	d := json.NewDecoder(strings.NewReader(string(b)))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
-		return List{}, problem.Wrap(problem.Malformed, err, "the price list is not a JSON object with region, taken and prices")
+	if err := d.Decode(&overrides); err != nil {
+		return PriceList{}, problem.Wrap(problem.Malformed, err, "the price list is not a JSON object with region, taken and prices")
 	}
-	if in.Region == "" || in.Taken == "" {
-		return List{}, problem.Invalid("region and taken", "a Region and a date", fmt.Sprintf("%.20q and %.20q", in.Region, in.Taken))
+	if overrides.Region == "" || overrides.PriceMonth == "" {
+		return PriceList{}, problem.Invalid("region and taken", "a Region and a date", fmt.Sprintf("%.20q and %.20q", overrides.Region, overrides.PriceMonth))
 	}
-	out := List{Region: in.Region, Taken: in.Taken, Prices: maps.Clone(l.Prices)}
-	for item, p := range in.Prices {
+	out := PriceList{Region: overrides.Region, PriceMonth: overrides.PriceMonth, Prices: maps.Clone(l.Prices)}
+	for item, p := range overrides.Prices {
 		listPrice, ok := l.Prices[item]
 		if !ok {
 			names := slices.Sorted(maps.Keys(l.Prices))
-			return List{}, problem.Invalid("prices", fmt.Sprintf("items of %v", names), fmt.Sprintf("%.40q", item))
+			return PriceList{}, problem.Invalid("prices", fmt.Sprintf("items of %v", names), fmt.Sprintf("%.40q", item))
 		}
 		if !(p.USD >= 0 && p.USD < 1e6) || !(p.Per > 0 && p.Per <= 1e12) {
-			return List{}, problem.Invalid(string(item), "usd from 0 and per above 0", fmt.Sprintf("%v per %v", p.USD, p.Per))
+			return PriceList{}, problem.Invalid(string(item), "usd from 0 and per above 0", fmt.Sprintf("%v per %v", p.USD, p.Per))
 		}
 		out.Prices[item] = Price{USD: p.USD, Per: p.Per, Unit: listPrice.Unit}
 	}
 	return out, nil
 }
 
-// Line is a cost: units of an item times its price.
-type Line struct {
-	What    string  `json:"what"`
-	Item    Item    `json:"item"`
-	Units   float64 `json:"units"`
-	Unit    string  `json:"unit"`
-	USD     float64 `json:"usd"`
-	Formula string  `json:"formula"` // computation of the units
-	Price   string  `json:"price"`   // formatted price
-	Assumes string  `json:"assumes,omitempty"`
+// CostLine is a cost: units of an item times its price.
+type CostLine struct {
+	Label      string  `json:"what"`
+	Item       Item    `json:"item"`
+	Units      float64 `json:"units"`
+	Unit       string  `json:"unit"`
+	USD        float64 `json:"usd"`
+	Formula    string  `json:"formula"` // computation of the units
+	Price      string  `json:"price"`   // formatted price
+	Assumption string  `json:"assumes,omitempty"`
 }
 
-func (l List) line(what string, item Item, units float64, assumes, formula string, args ...any) Line {
+func (l PriceList) newLine(what string, item Item, units float64, assumes, formula string, args ...any) CostLine {
 	p := l.Prices[item]
-	return Line{
-		What: what, Item: item, Units: units, Unit: p.Unit, USD: units / p.Per * p.USD,
-		Formula: fmt.Sprintf(formula, args...), Price: p.words(), Assumes: assumes,
+	return CostLine{
+		Label: what, Item: item, Units: units, Unit: p.Unit, USD: units / p.Per * p.USD,
+		Formula: fmt.Sprintf(formula, args...), Price: p.format(), Assumption: assumes,
 	}
 }
 
-func (p Price) words() string {
+func (p Price) format() string {
 	switch p.Per {
 	case 1:
-		return fmt.Sprintf("$%s per %s", number(p.USD), strings.TrimSuffix(p.Unit, "s"))
+		return fmt.Sprintf("$%s per %s", formatNumber(p.USD), strings.TrimSuffix(p.Unit, "s"))
 	case million:
-		return fmt.Sprintf("$%s per million %s", number(p.USD), p.Unit)
+		return fmt.Sprintf("$%s per million %s", formatNumber(p.USD), p.Unit)
 	}
-	return fmt.Sprintf("$%s per %s %s", number(p.USD), number(p.Per), p.Unit)
+	return fmt.Sprintf("$%s per %s %s", formatNumber(p.USD), formatNumber(p.Per), p.Unit)
 }
 
-func number(f float64) string {
+func formatNumber(f float64) string {
 	s := fmt.Sprintf("%.10f", f)
 	s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
-	whole, rest, _ := strings.Cut(s, ".")
+	whole, fraction, _ := strings.Cut(s, ".")
 	for i := len(whole) - 3; i > 0; i -= 3 {
 		whole = whole[:i] + "," + whole[i:]
 	}
-	if rest != "" {
-		return whole + "." + rest
+	if fraction != "" {
+		return whole + "." + fraction
 	}
 	return whole
 }
 
-func Sum(lines []Line) (usd float64) {
+func Sum(lines []CostLine) (usd float64) {
 	for _, l := range lines {
 		usd += l.USD
 	}

@@ -28,7 +28,7 @@ func deployed(t *testing.T) cost.Shape {
 func TestCallsAndAnIdleMonthCostNoMoreThanPromised(t *testing.T) {
 	r := cost.Estimate(deployed(t), cost.ListPrices(), 1e6)
 	t.Logf("by Function URL $%.3f, $%.3f before transfer out; through CloudFront $%.3f; rows kept $%.2f a month",
-		r.Direct.USD, r.BeforeTransfer, r.Edge.USD, r.Kept.USD)
+		r.Direct.USD, r.BeforeTransfer, r.Edge.USD, r.RowStorage.USD)
 	if r.BeforeTransfer > promisedDirect {
 		t.Errorf("a million calls by Function URL cost $%.3f before transfer out, want at most $%.2f", r.BeforeTransfer, promisedDirect)
 	}

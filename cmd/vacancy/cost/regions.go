@@ -39,27 +39,27 @@ var surcharges = map[string]surcharge{
 // times as high.
 var highestSurcharge = surcharge{1.4, 1.5, 1.8, 1.72}
 
-// PricesIn returns ListPrices with the surcharge of a Region. If the surcharge of the Region is
+// RegionPrices returns ListPrices with the surcharge of a Region. If the surcharge of the Region is
 // unknown, it uses the highest surcharge. If region is "", it returns the prices of us-east-1.
-func PricesIn(region string) List {
+func RegionPrices(region string) PriceList {
 	l := ListPrices()
 	if region == "" || region == l.Region {
 		return l
 	}
-	more, isKnown := surcharges[region]
+	factors, isKnown := surcharges[region]
 	l.Basis = "the prices of us-east-1 with the surcharge of " + region
 	if !isKnown {
-		more, l.Basis = highestSurcharge, fmt.Sprintf("the prices of us-east-1 with the highest surcharge of any Region, because the surcharge of %s is not known", region)
+		factors, l.Basis = highestSurcharge, fmt.Sprintf("the prices of us-east-1 with the highest surcharge of any Region, because the surcharge of %s is not known", region)
 	}
 	l.Region, l.Prices = region, maps.Clone(l.Prices)
 	for item, p := range l.Prices {
-		p.USD *= more.of(item)
+		p.USD *= factors.factor(item)
 		l.Prices[item] = p
 	}
 	return l
 }
 
-func (s surcharge) of(item Item) float64 {
+func (s surcharge) factor(item Item) float64 {
 	switch item {
 	case LambdaRequests, LambdaArm, LambdaX86:
 		return s.compute

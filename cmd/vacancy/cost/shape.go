@@ -36,27 +36,27 @@ type Function struct {
 	// Reserved is the reserved concurrency. If it is nil, only the account limits the function.
 	Reserved *int `json:"reserved_concurrency"`
 	URL      bool `json:"function_url"`
-	// Seeds is true if the function decrypts seeds of vacants or secrets with the sealing key.
-	Seeds bool `json:"opens_seeds"`
-	Step  bool `json:"gate_step"` // only a state machine starts the function
-	// Runs is the number of scheduled runs per day including retries. It is zero without a
+	// OpensSeeds is true if the function decrypts seeds of vacants or secrets with the sealing key.
+	OpensSeeds bool `json:"opens_seeds"`
+	IsGateStep bool `json:"gate_step"` // only a state machine starts the function
+	// RunsPerDay is the number of scheduled runs per day including retries. It is zero without a
 	// schedule.
-	Runs        int  `json:"runs_a_day"`
+	RunsPerDay  int  `json:"runs_a_day"`
 	OnRowChange bool `json:"watch"`   // only changed and removed rows start the function
 	Invoked     bool `json:"invoked"` // only other functions start the function
 	Queued      bool `json:"queued"`  // only queue messages start the function
-	// Puts and Gets limit the file objects that an instance writes and reads per second.
-	Puts float64 `json:"object_writes,omitempty"`
-	Gets float64 `json:"object_reads,omitempty"`
+	// ObjectWrites and Gets limit the file objects that an instance writes and reads per second.
+	ObjectWrites float64 `json:"object_writes,omitempty"`
+	ObjectReads  float64 `json:"object_reads,omitempty"`
 }
 
 // Table is a DynamoDB table or an index. An index has its own throughput limits.
 type Table struct {
-	Name  string `json:"name"`
-	Index bool   `json:"index"`
+	Name    string `json:"name"`
+	IsIndex bool   `json:"index"`
 	// Throughput limits in units per second, or nil.
-	Read  *int `json:"read_ceiling"`
-	Write *int `json:"write_ceiling"`
+	ReadLimit  *int `json:"read_ceiling"`
+	WriteLimit *int `json:"write_ceiling"`
 }
 
 func (s Shape) Function(name string) (Function, bool) {
@@ -67,43 +67,43 @@ func (s Shape) Function(name string) (Function, bool) {
 	return s.Functions[i], true
 }
 
-// retries is the number of times that Lambda retries a failed asynchronous invocation. Scheduled
+// asyncRetries is the number of times that Lambda retries a failed asynchronous invocation. Scheduled
 // functions are not retried, because the next run does the work of the failed one.
-const retries = 2
+const asyncRetries = 2
 
-func (s *Shape) add(f functions.Function, arm bool, reserved *int) {
+func (s *Shape) addFunction(f functions.Function, arm bool, reserved *int) {
 	runs := 0
-	if f.Every > 0 {
-		runs = 24 * 60 / f.Every
+	if f.EveryMinutes > 0 {
+		runs = 24 * 60 / f.EveryMinutes
 		if !f.IsScheduled() {
-			runs *= 1 + retries
+			runs *= 1 + asyncRetries
 		}
 	}
 	s.Functions = append(s.Functions, Function{
-		Name: f.Name, MemoryMB: f.Memory, Arm: arm, Seconds: f.Timeout, Reserved: reserved,
-		URL: f.URL, Seeds: f.Has("VACANCY_SEAL_KEY"), Step: f.Step, Runs: runs,
-		OnRowChange: f.Stream == functions.Rows, Invoked: f.IsInvoked(), Queued: f.Queues != "",
+		Name: f.Name, MemoryMB: f.MemoryMB, Arm: arm, Seconds: f.TimeoutSeconds, Reserved: reserved,
+		URL: f.URL, OpensSeeds: f.HasVariable("VACANCY_SEAL_KEY"), IsGateStep: f.IsGateStep, RunsPerDay: runs,
+		OnRowChange: f.SourceTable == functions.RowsTable, Invoked: f.IsInvoked(), Queued: f.Queues != "",
 	})
-	s.Queues += len(f.Receives())
+	s.Queues += len(f.QueueNames())
 }
 
 const (
-	// transitionsOfGate counts the four steps, the start and the end of a graduation.
-	transitionsOfGate = 6
-	// rulesOfACL counts the rules of a web ACL: a rate limit and AWS's common rules.
-	rulesOfACL = 2
+	// gateTransitions counts the four steps, the start and the end of a graduation.
+	gateTransitions = 6
+	// rulesPerACL counts the rules of a web ACL: a rate limit and AWS's common rules.
+	rulesPerACL = 2
 	// otherAlarms is the number of alarm metrics that are not for the failures of a single
 	// function.
 	otherAlarms = 18
 )
 
-func alarms() int {
+func countAlarms() int {
 	n := otherAlarms
 	for _, f := range functions.All() {
 		if f.Alarm.Name != "" {
 			n++
 		}
-		if f.Alarm.Missed {
+		if f.Alarm.CountsMissedRuns {
 			n++
 		}
 		if f.AlarmsOnThrottle() {

@@ -57,17 +57,17 @@ func (r Report) Count(v Verdict) (n int) {
 	return n
 }
 
-func Examine(f Facts) Report { return examine(f, table()) }
+func Examine(f Facts) Report { return examine(f, checkRows()) }
 
-func examine(f Facts, rows []row) Report {
+func examine(f Facts, rows []checkRow) Report {
 	r := Report{Stage: f.Stage}
 	for _, row := range rows {
 		c := Check{Verdict: NotApplicable}
-		if row.needs != nil {
-			c.Detail = row.needs(f)
+		if row.skipReason != nil {
+			c.Detail = row.skipReason(f)
 		}
 		if c.Detail == "" {
-			c = row.judge(f)
+			c = row.check(f)
 		}
 		c.Name = row.name
 		r.Checks = append(r.Checks, c)
@@ -76,12 +76,12 @@ func examine(f Facts, rows []row) Report {
 	return r
 }
 
-func ok(detail string, args ...any) Check {
+func pass(detail string, args ...any) Check {
 	return Check{Verdict: OK, Detail: fmt.Sprintf(detail, args...)}
 }
 
-func skip(why string, args ...any) Check {
-	return Check{Verdict: NotApplicable, Detail: fmt.Sprintf(why, args...)}
+func skip(reason string, args ...any) Check {
+	return Check{Verdict: NotApplicable, Detail: fmt.Sprintf(reason, args...)}
 }
 
 func warn(fix, cause string, args ...any) Check {
@@ -97,13 +97,13 @@ func fail(fix, cause string, args ...any) Check {
 	return Check{Verdict: Fail, Detail: fmt.Sprintf(cause, args...), Fix: fix}
 }
 
-// unreadFailure returns a failed check for facts that AWS did not return.
-func unreadFailure(err error) Check {
+// failUnread returns a failed check for facts that AWS did not return.
+func failUnread(err error) Check {
 	return fail("aws sts get-caller-identity    # these credentials need permission to read it", "it cannot be read: %s", err)
 }
 
-// uncheckedWarning returns a warning about facts of the account that AWS did not return. It is not a
+// warnUnchecked returns a warning about facts of the account that AWS did not return. It is not a
 // failure, because a deployment may succeed without the permission to read them.
-func uncheckedWarning(err error) Check {
+func warnUnchecked(err error) Check {
 	return warn("aws sts get-caller-identity    # these credentials need permission to read it", "it was not checked: %s", problem.PlainMessage(err))
 }

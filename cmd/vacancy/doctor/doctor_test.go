@@ -23,7 +23,7 @@ import (
 
 func TestTheFixOfATablesEncryptionNamesTheKeyThatIsDeployed(t *testing.T) {
 	f := well()
-	f.Rows.Key = ""
+	f.Rows.KeyARN = ""
 	named := regexp.MustCompile(`--logical-resource-id (\w+) `).FindStringSubmatch(doctor.Examine(f).Find("rows: encryption").Fix)
 	if named == nil {
 		t.Fatal("the fix names no resource")
@@ -36,13 +36,13 @@ func TestTheFixOfATablesEncryptionNamesTheKeyThatIsDeployed(t *testing.T) {
 func TestTheFixOfACeilingPutsTheOneThatIsDeployed(t *testing.T) {
 	docs := deployedData(t)["Docs"].Properties
 	f := well()
-	f.Docs.Read = 0
+	f.Docs.ReadLimit = 0
 	want := fmt.Sprintf("MaxReadRequestUnits=%d,MaxWriteRequestUnits=%d", docs.Replicas[0].Read.Reads, docs.Write.Writes)
 	if got := doctor.Examine(f).Find("docs: ceilings").Fix; !strings.Contains(got, want) {
 		t.Errorf("fix of docs = %s, want %s in it", got, want)
 	}
 	f = well()
-	f.Docs.Indexes[0].Read = 0
+	f.Docs.Indexes[0].ReadLimit = 0
 	want = fmt.Sprintf(`"MaxReadRequestUnits":%d,"MaxWriteRequestUnits":%d`, docs.Replicas[0].Indexes[0].Read.Reads, docs.Indexes[0].Write.Writes)
 	if got := doctor.Examine(f).Find("docs: ceilings").Fix; !strings.Contains(got, want) {
 		t.Errorf("fix of the index = %s, want %s in it", got, want)
@@ -53,16 +53,16 @@ func TestTheFixOfACeilingPutsTheOneThatIsDeployed(t *testing.T) {
 type resource struct {
 	Type       string
 	Properties struct {
-		Write    ceiling `json:"WriteOnDemandThroughputSettings"`
-		Indexes  []index `json:"GlobalSecondaryIndexes"`
+		Write    ceiling     `json:"WriteOnDemandThroughputSettings"`
+		Indexes  []docsIndex `json:"GlobalSecondaryIndexes"`
 		Replicas []struct {
-			Read    ceiling `json:"ReadOnDemandThroughputSettings"`
-			Indexes []index `json:"GlobalSecondaryIndexes"`
+			Read    ceiling     `json:"ReadOnDemandThroughputSettings"`
+			Indexes []docsIndex `json:"GlobalSecondaryIndexes"`
 		}
 	}
 }
 
-type index struct {
+type docsIndex struct {
 	Read  ceiling `json:"ReadOnDemandThroughputSettings"`
 	Write ceiling `json:"WriteOnDemandThroughputSettings"`
 }
@@ -93,43 +93,43 @@ func well() doctor.Facts {
 		return doctor.Stack{Status: "CREATE_COMPLETE", Outputs: outputs}
 	}
 	table := doctor.Table{
-		Status: "ACTIVE", PITR: true, DeletionProtection: true, Key: "arn:aws:kms:us-east-1:111122223333:key/at-rest", Read: 100, Write: 50,
+		Status: "ACTIVE", PITR: true, DeletionProtection: true, KeyARN: "arn:aws:kms:us-east-1:111122223333:key/at-rest", ReadLimit: 100, WriteLimit: 50,
 	}
 	rows, docs := table, table
-	rows.Name, rows.Keys, rows.Stream = "rows-1", []string{"pk B HASH", "sk N RANGE"}, "NEW_AND_OLD_IMAGES"
-	docs.Name, docs.Keys, docs.Indexes = "docs-1", []string{"pk S HASH", "sk S RANGE"}, []doctor.Index{{Name: "listed", Read: 10, Write: 10}}
-	docs.Stream = "KEYS_ONLY"
+	rows.Name, rows.Keys, rows.StreamView = "rows-1", []string{"pk B HASH", "sk N RANGE"}, "NEW_AND_OLD_IMAGES"
+	docs.Name, docs.Keys, docs.Indexes = "docs-1", []string{"pk S HASH", "sk S RANGE"}, []doctor.Index{{Name: "listed", ReadLimit: 10, WriteLimit: 10}}
+	docs.StreamView = "KEYS_ONLY"
 	jobs := map[string]doctor.Job{}
 	for _, f := range functions.All() {
 		if f.Check.Name != "" {
-			jobs[f.Name] = doctor.Job{Last: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Verdict: "ok"}
+			jobs[f.Name] = doctor.Job{LastRun: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Verdict: "ok"}
 		}
 	}
 	f := doctor.Facts{
 		Stage: "dev", Version: "v1", Region: "us-east-1",
-		Tools:     []doctor.Tool{{Name: "go", Version: "1.26.8"}, {Name: "node", Version: "22.1.0"}, {Name: "npm", Version: "10.2.0"}},
-		Account:   doctor.Account{ID: "111122223333", ARN: "arn:aws:iam::111122223333:user/ada", Region: "us-east-1"},
-		Clock:     doctor.Clock{Seen: true, Skew: time.Second},
-		Bootstrap: doctor.Bootstrap{Version: 28},
-		Quota:     doctor.Quota{Limit: 1000, Unreserved: 1000},
-		Types:     doctor.Types{KeySpecs: []string{"RSA_2048", "ECC_NIST_EDWARDS25519"}},
-		Watch:     doctor.Feed{State: "Enabled", Result: "No records processed"},
-		Roles:     &doctor.Simulation{Calls: 400},
-		Mail:      doctor.Mail{Topic: "arn:aws:sns:us-east-1:111122223333:alarms", Subscribers: map[string]bool{"ops@example.org": true}},
+		Tools:        []doctor.Tool{{Name: "go", Version: "1.26.8"}, {Name: "node", Version: "22.1.0"}, {Name: "npm", Version: "10.2.0"}},
+		Account:      doctor.Account{ID: "111122223333", ARN: "arn:aws:iam::111122223333:user/ada", Region: "us-east-1"},
+		Clock:        doctor.Clock{Known: true, Skew: time.Second},
+		Bootstrap:    doctor.Bootstrap{Version: 28},
+		Quota:        doctor.Quota{Limit: 1000, Unreserved: 1000},
+		Types:        doctor.TypeSupport{KeySpecs: []string{"RSA_2048", "ECC_NIST_EDWARDS25519"}},
+		TamperSource: doctor.EventSource{State: "Enabled", LastResult: "No records processed"},
+		Roles:        &doctor.Simulation{Calls: 400},
+		Mail:         doctor.Mail{Topic: "arn:aws:sns:us-east-1:111122223333:alarms", Subscribers: map[string]bool{"ops@example.org": true}},
 		Stacks: map[string]doctor.Stack{
 			"data": stack(map[string]string{"Rows": "rows-1"}), "watch": stack(map[string]string{}),
 			"functions": stack(map[string]string{"EdgeSecret": "arn:secret"}), "edge": stack(map[string]string{}),
 		},
-		Rows: rows, Docs: docs, Seal: doctor.Key{ID: "seal", State: "Enabled"},
+		Rows: rows, Docs: docs, SealingKey: doctor.SealingKey{ID: "seal", State: "Enabled"},
 		Jobs: jobs, Gate: doctor.Gate{Status: "ACTIVE"},
-		Visit: doctor.Visit{
-			Edge: true, Raw: map[string]doctor.Answer{"message": {Status: 403}, "export": {Status: 403}}, Health: doctor.Answer{Status: 200}, Operator: doctor.Answer{Status: 200},
-			Host: admin.Host{Key: admin.KeyService}, Proved: true, Agent: doctor.Answer{Status: 404, Code: "not_found"},
+		HostAnswers: doctor.HostAnswers{
+			Edge: true, DirectAnswers: map[string]doctor.Answer{"message": {Status: 403}, "export": {Status: 403}}, Health: doctor.Answer{Status: 200}, Operator: doctor.Answer{Status: 200},
+			Host: admin.Host{KeyStorage: admin.KeyStorageKMS}, IdentityProved: true, Agent: doctor.Answer{Status: 404, Code: "not_found"},
 			Registry: doctor.Answer{Status: 200}, Log: doctor.Answer{Status: 200}, Search: doctor.Answer{Status: 200},
 			Graduate: doctor.Answer{Status: 404, Code: "not_found"}, Gateway: doctor.Answer{Status: 200},
 		},
 	}
-	f.Want(map[string]string{"email": "ops@example.org"}, f.Region)
+	f.SetContext(map[string]string{"email": "ops@example.org"}, f.Region)
 	return f
 }
 
@@ -171,7 +171,7 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 			f.Limits, f.Quota = cost.Limits{"message": 200}, doctor.Quota{Limit: 200, Unreserved: 180, Reserved: 20, Deployed: true}
 		}},
 		{"quota of a stage that reserves nothing", "quota", doctor.OK, "", func(f *doctor.Facts) {
-			f.Settings.Reserve, f.Quota = false, doctor.Quota{Limit: 10, Unreserved: 10}
+			f.Settings.ReserveConcurrency, f.Quota = false, doctor.Quota{Limit: 10, Unreserved: 10}
 		}},
 		{"a quota of 50, of which Lambda wants all unreserved", "quota", doctor.Fail, "--context reserve=false (then only the account's quota bounds", func(f *doctor.Facts) {
 			f.Quota = doctor.Quota{Limit: 50, Unreserved: 50}
@@ -188,10 +188,10 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 		{"key specs unknown", "key spec", doctor.Warn, "aws sts", func(f *doctor.Facts) { f.Types.KeySpecs = nil }},
 		{"no mail address", "mail address", doctor.Warn, "vacancy deploy --stage dev --email", func(f *doctor.Facts) { f.Settings.Email = "" }},
 		{"quota reserved by others", "quota", doctor.Fail, "L-B99A9384", func(f *doctor.Facts) { f.Quota.Unreserved = 113 }},
-		{"no detector", "rows watched", doctor.Fail, "list-event-source-mappings --function-name vacancy-dev-tamper", func(f *doctor.Facts) { f.Watch = doctor.Feed{Absent: true} }},
-		{"detector switched off", "rows watched", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Watch.State = "Disabled" }},
-		{"detector without rows", "rows watched", doctor.Fail, "vacancy deploy", func(f *doctor.Facts) { f.Watch.Result = "PROBLEM: Function call failed" }},
-		{"detector unknown", "rows watched", doctor.Fail, "aws sts", func(f *doctor.Facts) { f.Watch.Err = errors.New("denied") }},
+		{"no detector", "rows watched", doctor.Fail, "list-event-source-mappings --function-name vacancy-dev-tamper", func(f *doctor.Facts) { f.TamperSource = doctor.EventSource{Absent: true} }},
+		{"detector switched off", "rows watched", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.TamperSource.State = "Disabled" }},
+		{"detector without rows", "rows watched", doctor.Fail, "vacancy deploy", func(f *doctor.Facts) { f.TamperSource.LastResult = "PROBLEM: Function call failed" }},
+		{"detector unknown", "rows watched", doctor.Fail, "aws sts", func(f *doctor.Facts) { f.TamperSource.Err = errors.New("denied") }},
 		{"stack missing", "stack watch", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Stacks["watch"] = doctor.Stack{Missing: true} }},
 		{"stack never made", "stack watch", doctor.Fail, "delete-stack --stack-name vacancy-dev-watch", func(f *doctor.Facts) { setStatus(f, "ROLLBACK_COMPLETE") }},
 		{"stack rolled back", "stack watch", doctor.Warn, "vacancy deploy --stage dev", func(f *doctor.Facts) { setStatus(f, "UPDATE_ROLLBACK_COMPLETE") }},
@@ -206,7 +206,7 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 		{"another address never confirmed", "alarm mail", doctor.Warn, "--notification-endpoint b@example.org", func(f *doctor.Facts) { f.Mail.Subscribers["b@example.org"] = false }},
 		{"subscriptions unknown", "alarm mail", doctor.Fail, "aws sts", func(f *doctor.Facts) { f.Mail.Err = errors.New("denied") }},
 		{"a role that AWS decides otherwise", "roles", doctor.Fail, "report it", func(f *doctor.Facts) {
-			f.Roles.Wrong = []string{"worker dynamodb:PutItem on data.Docs.Arn: implicitDeny"}
+			f.Roles.Mismatches = []string{"worker dynamodb:PutItem on data.Docs.Arn: implicitDeny"}
 		}},
 		{"roles that AWS does not decide", "roles", doctor.Fail, "iam:SimulateCustomPolicy", func(f *doctor.Facts) { f.Roles.Err = errors.New("denied") }},
 		{"no simulation", "roles", doctor.NotApplicable, "", func(f *doctor.Facts) { f.Roles = nil }},
@@ -214,68 +214,72 @@ func TestEveryFaultIsNamedWithItsFix(t *testing.T) {
 		{"no index", "docs: keys", doctor.Fail, "--stage OTHER", func(f *doctor.Facts) { f.Docs.Indexes = nil }},
 		{"no backups", "rows: backups", doctor.Fail, "update-continuous-backups --table-name rows-1", func(f *doctor.Facts) { f.Rows.PITR = false }},
 		{"no deletion protection", "docs: deletion protection", doctor.Fail, "update-table --table-name docs-1 --deletion-protection-enabled", func(f *doctor.Facts) { f.Docs.DeletionProtection = false }},
-		{"no stream", "rows: stream", doctor.Fail, "StreamViewType=NEW_AND_OLD_IMAGES", func(f *doctor.Facts) { f.Rows.Stream = "" }},
-		{"stream shows too little", "rows: stream", doctor.Fail, "StreamViewType=NEW_AND_OLD_IMAGES", func(f *doctor.Facts) { f.Rows.Stream = "KEYS_ONLY" }},
-		{"no stream of documents", "docs: stream", doctor.Fail, "StreamViewType=KEYS_ONLY", func(f *doctor.Facts) { f.Docs.Stream = "" }},
-		{"a stream that shows keys in the clear", "docs: stream", doctor.Fail, "StreamViewType=KEYS_ONLY", func(f *doctor.Facts) { f.Docs.Stream = "NEW_IMAGE" }},
-		{"registry fails", "registry", doctor.Fail, "--function registry", func(f *doctor.Facts) { f.Visit.Registry.Status = 502 }},
-		{"search does not answer", "search", doctor.Fail, "--function search", func(f *doctor.Facts) { f.Visit.Search = doctor.Answer{Err: errors.New("refused")} }},
-		{"search has another secret", "search", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Search.Status = 403 }},
-		{"search is flooded", "search", doctor.Warn, "vacancy doctor", func(f *doctor.Facts) { f.Visit.Search.Status = 429 }},
-		{"nothing is sealed", "log", doctor.Warn, "vacancy invoke checkpointer", func(f *doctor.Facts) { f.Visit.Log.Status = 404 }},
-		{"the log fails", "log", doctor.Fail, "--function registry", func(f *doctor.Facts) { f.Visit.Log.Status = 503 }},
-		{"A2A fails", "a2a", doctor.Fail, "--function agent", func(f *doctor.Facts) { f.Visit.Agent = doctor.Answer{Status: 502} }},
-		{"A2A is another's", "a2a", doctor.Fail, "--function agent", func(f *doctor.Facts) { f.Visit.Agent.Code = "" }},
-		{"turns in the background fail", "background turns", doctor.Fail, "--function worker", func(f *doctor.Facts) { f.Jobs["worker"] = doctor.Job{Last: time.Now(), Verdict: "unavailable"} }},
-		{"turns in the background wait", "background turns", doctor.OK, "", func(f *doctor.Facts) { f.Jobs["worker"] = doctor.Job{Last: time.Now(), Verdict: "again"} }},
-		{"sealing fails", "sealing", doctor.Fail, "--function checkpointer", func(f *doctor.Facts) { f.Jobs["checkpointer"] = doctor.Job{Last: time.Now(), Verdict: "unavailable"} }},
-		{"no index is published", "search index", doctor.Fail, "--function indexer", func(f *doctor.Facts) { f.Jobs["indexer"] = doctor.Job{Last: time.Now(), Verdict: "internal"} }},
-		{"accounts fail", "accounts and AGP", doctor.Fail, "--function gateway", func(f *doctor.Facts) { f.Visit.Gateway.Status = 502 }},
-		{"usage is not folded", "usage", doctor.Fail, "--function meter", func(f *doctor.Facts) { f.Jobs["meter"] = doctor.Job{Last: time.Now(), Verdict: "unavailable"} }},
-		{"nothing is swept", "sweeps", doctor.Fail, "--function sweeper", func(f *doctor.Facts) { f.Jobs["sweeper"] = doctor.Job{Last: time.Now(), Verdict: "unavailable"} }},
-		{"the handler of the gate fails", "graduations", doctor.Fail, "--function graduate", func(f *doctor.Facts) { f.Visit.Graduate.Status = 502 }},
-		{"the handler of the gate is another's", "graduations", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Graduate = doctor.Answer{Status: 200} }},
-		{"the handler of the gate knows no code", "graduations", doctor.Fail, "--function graduate", func(f *doctor.Facts) { f.Visit.Graduate.Code = "" }},
+		{"no stream", "rows: stream", doctor.Fail, "StreamViewType=NEW_AND_OLD_IMAGES", func(f *doctor.Facts) { f.Rows.StreamView = "" }},
+		{"stream shows too little", "rows: stream", doctor.Fail, "StreamViewType=NEW_AND_OLD_IMAGES", func(f *doctor.Facts) { f.Rows.StreamView = "KEYS_ONLY" }},
+		{"no stream of documents", "docs: stream", doctor.Fail, "StreamViewType=KEYS_ONLY", func(f *doctor.Facts) { f.Docs.StreamView = "" }},
+		{"a stream that shows keys in the clear", "docs: stream", doctor.Fail, "StreamViewType=KEYS_ONLY", func(f *doctor.Facts) { f.Docs.StreamView = "NEW_IMAGE" }},
+		{"registry fails", "registry", doctor.Fail, "--function registry", func(f *doctor.Facts) { f.HostAnswers.Registry.Status = 502 }},
+		{"search does not answer", "search", doctor.Fail, "--function search", func(f *doctor.Facts) { f.HostAnswers.Search = doctor.Answer{Err: errors.New("refused")} }},
+		{"search has another secret", "search", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.HostAnswers.Search.Status = 403 }},
+		{"search is flooded", "search", doctor.Warn, "vacancy doctor", func(f *doctor.Facts) { f.HostAnswers.Search.Status = 429 }},
+		{"nothing is sealed", "log", doctor.Warn, "vacancy invoke checkpointer", func(f *doctor.Facts) { f.HostAnswers.Log.Status = 404 }},
+		{"the log fails", "log", doctor.Fail, "--function registry", func(f *doctor.Facts) { f.HostAnswers.Log.Status = 503 }},
+		{"A2A fails", "a2a", doctor.Fail, "--function agent", func(f *doctor.Facts) { f.HostAnswers.Agent = doctor.Answer{Status: 502} }},
+		{"A2A is another's", "a2a", doctor.Fail, "--function agent", func(f *doctor.Facts) { f.HostAnswers.Agent.Code = "" }},
+		{"turns in the background fail", "background turns", doctor.Fail, "--function worker", func(f *doctor.Facts) { f.Jobs["worker"] = doctor.Job{LastRun: time.Now(), Verdict: "unavailable"} }},
+		{"turns in the background wait", "background turns", doctor.OK, "", func(f *doctor.Facts) { f.Jobs["worker"] = doctor.Job{LastRun: time.Now(), Verdict: "again"} }},
+		{"sealing fails", "sealing", doctor.Fail, "--function checkpointer", func(f *doctor.Facts) {
+			f.Jobs["checkpointer"] = doctor.Job{LastRun: time.Now(), Verdict: "unavailable"}
+		}},
+		{"no index is published", "search index", doctor.Fail, "--function indexer", func(f *doctor.Facts) { f.Jobs["indexer"] = doctor.Job{LastRun: time.Now(), Verdict: "internal"} }},
+		{"accounts fail", "accounts and AGP", doctor.Fail, "--function gateway", func(f *doctor.Facts) { f.HostAnswers.Gateway.Status = 502 }},
+		{"usage is not folded", "usage", doctor.Fail, "--function meter", func(f *doctor.Facts) { f.Jobs["meter"] = doctor.Job{LastRun: time.Now(), Verdict: "unavailable"} }},
+		{"nothing is swept", "sweeps", doctor.Fail, "--function sweeper", func(f *doctor.Facts) { f.Jobs["sweeper"] = doctor.Job{LastRun: time.Now(), Verdict: "unavailable"} }},
+		{"the handler of the gate fails", "graduations", doctor.Fail, "--function graduate", func(f *doctor.Facts) { f.HostAnswers.Graduate.Status = 502 }},
+		{"the handler of the gate is another's", "graduations", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.HostAnswers.Graduate = doctor.Answer{Status: 200} }},
+		{"the handler of the gate knows no code", "graduations", doctor.Fail, "--function graduate", func(f *doctor.Facts) { f.HostAnswers.Graduate.Code = "" }},
 		{"no state machine", "gate", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Gate = doctor.Gate{Missing: true} }},
 		{"a state machine that goes", "gate", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Gate.Status = "DELETING" }},
 		{"attempts without a verdict", "gate", doctor.Warn, "list-executions", func(f *doctor.Facts) { f.Gate.Failed = 2 }},
 		{"a state machine that cannot be read", "gate", doctor.Fail, "aws sts get-caller-identity", func(f *doctor.Facts) { f.Gate.Err = errors.New("denied") }},
-		{"no key of one's own", "rows: encryption", doctor.Fail, "--sse-specification", func(f *doctor.Facts) { f.Rows.Key = "" }},
-		{"no ceiling", "rows: ceilings", doctor.Fail, "--on-demand-throughput", func(f *doctor.Facts) { f.Rows.Write = 0 }},
-		{"no ceiling of an index", "docs: ceilings", doctor.Fail, "listed", func(f *doctor.Facts) { f.Docs.Indexes[0].Read = 0 }},
-		{"raw URL answers", "edge", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Raw["export"] = doctor.Answer{Status: 404} }},
-		{"raw URL does not answer", "edge", doctor.Fail, "vacancy tail", func(f *doctor.Facts) { f.Visit.Raw["message"] = doctor.Answer{Err: errors.New("refused")} }},
-		{"no Function URL", "edge", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Raw = nil }},
-		{"host fails", "health", doctor.Fail, "vacancy tail --host aws --since 1h --function message --stage dev", func(f *doctor.Facts) { f.Visit.Health.Status = 502 }},
-		{"host does not answer", "health", doctor.Fail, "vacancy tail", func(f *doctor.Facts) { f.Visit.Health = doctor.Answer{Err: errors.New("refused")} }},
-		{"edge has another secret", "health", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.Visit.Health.Status = 403 }},
-		{"host is flooded", "health", doctor.Warn, "vacancy doctor", func(f *doctor.Facts) { f.Visit.Health.Status = 429 }},
-		{"software identity", "host identity", doctor.Warn, "hostKey=kms", func(f *doctor.Facts) { f.Visit.Host.Key = admin.KeySoftware }},
-		{"another's identity", "host identity", doctor.Fail, "vacancy deploy", func(f *doctor.Facts) { f.Visit.Proved = false }},
+		{"no key of one's own", "rows: encryption", doctor.Fail, "--sse-specification", func(f *doctor.Facts) { f.Rows.KeyARN = "" }},
+		{"no ceiling", "rows: ceilings", doctor.Fail, "--on-demand-throughput", func(f *doctor.Facts) { f.Rows.WriteLimit = 0 }},
+		{"no ceiling of an index", "docs: ceilings", doctor.Fail, "listed", func(f *doctor.Facts) { f.Docs.Indexes[0].ReadLimit = 0 }},
+		{"raw URL answers", "edge", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.HostAnswers.DirectAnswers["export"] = doctor.Answer{Status: 404} }},
+		{"raw URL does not answer", "edge", doctor.Fail, "vacancy tail", func(f *doctor.Facts) {
+			f.HostAnswers.DirectAnswers["message"] = doctor.Answer{Err: errors.New("refused")}
+		}},
+		{"no Function URL", "edge", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.HostAnswers.DirectAnswers = nil }},
+		{"host fails", "health", doctor.Fail, "vacancy tail --host aws --since 1h --function message --stage dev", func(f *doctor.Facts) { f.HostAnswers.Health.Status = 502 }},
+		{"host does not answer", "health", doctor.Fail, "vacancy tail", func(f *doctor.Facts) { f.HostAnswers.Health = doctor.Answer{Err: errors.New("refused")} }},
+		{"edge has another secret", "health", doctor.Fail, "vacancy deploy --stage dev", func(f *doctor.Facts) { f.HostAnswers.Health.Status = 403 }},
+		{"host is flooded", "health", doctor.Warn, "vacancy doctor", func(f *doctor.Facts) { f.HostAnswers.Health.Status = 429 }},
+		{"software identity", "host identity", doctor.Warn, "hostKey=kms", func(f *doctor.Facts) { f.HostAnswers.Host.KeyStorage = admin.KeyStorageSoftware }},
+		{"another's identity", "host identity", doctor.Fail, "vacancy deploy", func(f *doctor.Facts) { f.HostAnswers.IdentityProved = false }},
 		{"an agent without its secret", "models", doctor.Fail, "vacancy secret set anthropic --host aws --stage dev --tenant acme", func(f *doctor.Facts) {
-			f.Models.Agents = []doctor.ModelAgent{{Name: "well"}, {Name: "sage", Tenant: "acme", Missing: "anthropic"}}
+			f.Models.Agents = []doctor.ModelAgent{{Name: "well"}, {Name: "sage", Tenant: "acme", MissingSecret: "anthropic"}}
 		}},
 		{"a model without a price", "models", doctor.Fail, "vacancy models set FILE --host aws --stage dev", func(f *doctor.Facts) {
-			f.Models.Agents = []doctor.ModelAgent{{Name: "sage", Tenant: "acme", Unpriced: "model: expected a model in the table"}}
+			f.Models.Agents = []doctor.ModelAgent{{Name: "sage", Tenant: "acme", PriceProblem: "model: expected a model in the table"}}
 		}},
 		{"a model without a grant", "models", doctor.Fail, "--context bedrockModels=amazon.nova-lite-v1:0,amazon.nova-pro-v1:0", func(f *doctor.Facts) {
-			f.Models.Granted, f.Models.Agents = []string{"amazon.nova-pro-v1:0"}, []doctor.ModelAgent{{Name: "rock", Bedrock: []string{"amazon.nova-lite-v1:0"}}}
+			f.Models.BedrockModels, f.Models.Agents = []string{"amazon.nova-pro-v1:0"}, []doctor.ModelAgent{{Name: "rock", Bedrock: []string{"amazon.nova-lite-v1:0"}}}
 		}},
 		{"grants that are not known here", "models", doctor.OK, "", func(f *doctor.Facts) {
-			f.Models.Unknown, f.Models.Agents = true, []doctor.ModelAgent{{Name: "rock", Bedrock: []string{"amazon.nova-lite-v1:0"}}}
+			f.Models.ContextUnknown, f.Models.Agents = true, []doctor.ModelAgent{{Name: "rock", Bedrock: []string{"amazon.nova-lite-v1:0"}}}
 		}},
 		{"a mock that answers", "models", doctor.Warn, "vacancy update trial substrate=KIND:MODEL", func(f *doctor.Facts) {
-			f.Models.Mock, f.Models.Agents = true, []doctor.ModelAgent{{Name: "trial", Mock: true}}
+			f.Models.MockAllowed, f.Models.Agents = true, []doctor.ModelAgent{{Name: "trial", IsMock: true}}
 		}},
-		{"mocks on a stage", "models", doctor.Warn, "--context mock=false", func(f *doctor.Facts) { f.Models.Mock = true }},
+		{"mocks on a stage", "models", doctor.Warn, "--context mock=false", func(f *doctor.Facts) { f.Models.MockAllowed = true }},
 		{"an issuer that is away", "issuers", doctor.Warn, "vacancy issuer show 0a --host aws", func(f *doctor.Facts) {
 			f.Issuers.All = []doctor.Issuer{{ID: "09", URL: "https://there.example", Tenant: "acme"}, {ID: "0a", URL: "https://away.example", Tenant: "acme", Failure: "nobody answers"}}
 		}},
 		{"issuers that cannot be read", "issuers", doctor.Fail, "--function admin", func(f *doctor.Facts) { f.Issuers.Err = errors.New("503") }},
 		{"agents that cannot be read", "models", doctor.Fail, "--function admin", func(f *doctor.Facts) { f.Models.Err = errors.New("503") }},
-		{"sealing key disabled", "sealing key", doctor.Fail, "aws kms enable-key --key-id seal", func(f *doctor.Facts) { f.Seal.State = "Disabled" }},
-		{"sealing key dying", "sealing key", doctor.Fail, "aws kms cancel-key-deletion --key-id seal", func(f *doctor.Facts) { f.Seal.State = "PendingDeletion" }},
-		{"rows changed by hand", "rows untouched", doctor.Fail, "vacancy verify --host aws --stage dev", func(f *doctor.Facts) { f.Tampered.Rows = 2 }},
+		{"sealing key disabled", "sealing key", doctor.Fail, "aws kms enable-key --key-id seal", func(f *doctor.Facts) { f.SealingKey.State = "Disabled" }},
+		{"sealing key dying", "sealing key", doctor.Fail, "aws kms cancel-key-deletion --key-id seal", func(f *doctor.Facts) { f.SealingKey.State = "PendingDeletion" }},
+		{"rows changed by hand", "rows untouched", doctor.Fail, "vacancy verify --host aws --stage dev", func(f *doctor.Facts) { f.TamperReports.Rows = 2 }},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {
 			f := well()
@@ -317,22 +321,22 @@ func TestChecksHiddenByAFaultAreNotApplicable(t *testing.T) {
 		hides []string
 		make  func(*doctor.Facts)
 	}{
-		{"no credentials", "credentials", "aws configure", blind, func(f *doctor.Facts) { f.Account = doctor.Account{Trouble: doctor.NoneFound} }},
-		{"expired credentials", "credentials", "aws sso login", blind, func(f *doctor.Facts) { f.Account.Trouble = doctor.Expired }},
+		{"no credentials", "credentials", "aws configure", blind, func(f *doctor.Facts) { f.Account = doctor.Account{CredentialProblem: doctor.NoCredentials} }},
+		{"expired credentials", "credentials", "aws sso login", blind, func(f *doctor.Facts) { f.Account.CredentialProblem = doctor.ExpiredCredentials }},
 		{"denied credentials", "credentials", "aws sts get-caller-identity", blind, func(f *doctor.Facts) {
-			f.Account.Trouble, f.Account.Err = doctor.Denied, errors.New("no such key")
+			f.Account.CredentialProblem, f.Account.Err = doctor.DeniedCredentials, errors.New("no such key")
 		}},
-		{"signature out of time", "credentials", "timedatectl", blind, func(f *doctor.Facts) { f.Account.Trouble = doctor.Skewed }},
+		{"signature out of time", "credentials", "timedatectl", blind, func(f *doctor.Facts) { f.Account.CredentialProblem = doctor.SkewedClock }},
 		{"AWS out of reach", "credentials", "AWS_ENDPOINT_URL", blind, func(f *doctor.Facts) {
-			f.Account.Trouble, f.Account.Err = doctor.Unreachable, errors.New("no route")
+			f.Account.CredentialProblem, f.Account.Err = doctor.Unreachable, errors.New("no route")
 		}},
 		{"no Region", "region", "export AWS_REGION", append(blind, "credentials"), func(f *doctor.Facts) {
-			f.Account = doctor.Account{Trouble: doctor.NoRegion}
+			f.Account = doctor.Account{CredentialProblem: doctor.NoRegion}
 		}},
 		{"table missing", "table rows", "restore", []string{"rows: keys", "rows: backups", "rows: stream"}, func(f *doctor.Facts) { f.Rows = doctor.Table{Name: "rows-1", Missing: true} }},
 		{"table not ready", "table rows", "vacancy doctor", []string{"rows: keys"}, func(f *doctor.Facts) { f.Rows.Status = "CREATING" }},
-		{"operator key refused", "operator key", "vacancy keys rotate-operator --stage dev", []string{"host identity", "models"}, func(f *doctor.Facts) { f.Visit.Operator.Status = 401 }},
-		{"no operator key", "operator key", "vacancy keys rotate-operator --stage dev", []string{"host identity", "models"}, func(f *doctor.Facts) { f.Visit.NoKey = true }},
+		{"operator key refused", "operator key", "vacancy keys rotate-operator --stage dev", []string{"host identity", "models"}, func(f *doctor.Facts) { f.HostAnswers.Operator.Status = 401 }},
+		{"no operator key", "operator key", "vacancy keys rotate-operator --stage dev", []string{"host identity", "models"}, func(f *doctor.Facts) { f.HostAnswers.NoKey = true }},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {
 			f := well()
@@ -353,7 +357,7 @@ func TestChecksHiddenByAFaultAreNotApplicable(t *testing.T) {
 func TestChecksThatTheSettingsMakeNeedless(t *testing.T) {
 	for check, change := range map[string]func(*doctor.Facts){
 		"alarm mail":   func(f *doctor.Facts) { f.Settings.Email, f.Mail.Subscribers = "", nil },
-		"mail address": func(f *doctor.Facts) { f.Want(nil, f.Region) }, // deployed from another machine
+		"mail address": func(f *doctor.Facts) { f.SetContext(nil, f.Region) }, // deployed from another machine
 		"key spec":     func(f *doctor.Facts) { f.Settings.HostKey, f.Types.KeySpecs = "software", nil },
 	} {
 		f := well()
@@ -417,7 +421,7 @@ func TestAStageWithoutEdgeOrKeepIsNotWrong(t *testing.T) {
 	f := well()
 	f.Stacks["edge"] = doctor.Stack{Missing: true}
 	delete(f.Stacks["functions"].Outputs, "EdgeSecret")
-	f.Visit.Edge, f.Settings.RetainData, f.Rows.DeletionProtection = false, false, false
+	f.HostAnswers.Edge, f.Settings.RetainData, f.Rows.DeletionProtection = false, false, false
 	r := doctor.Examine(f)
 	if !r.OK || r.Count(doctor.NotApplicable) != 3 {
 		t.Errorf("Examine() without edge and keep = %+v, want ok with 3 not applicable", r.Checks)
@@ -432,7 +436,7 @@ func TestTheReportHasEveryCheckWhateverIsKnown(t *testing.T) {
 		return n
 	}
 	full := names(well())
-	if diff := cmp.Diff(full, names(doctor.Facts{Stage: "dev", Account: doctor.Account{Trouble: doctor.NoRegion}})); diff != "" {
+	if diff := cmp.Diff(full, names(doctor.Facts{Stage: "dev", Account: doctor.Account{CredentialProblem: doctor.NoRegion}})); diff != "" {
 		t.Errorf("checks without facts (-all +got):\n%s", diff)
 	}
 	slices.Sort(full)

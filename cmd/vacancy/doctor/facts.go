@@ -15,33 +15,33 @@ type Facts struct {
 	// Version is the commit or release of this command, in the form of the stacks' output Version.
 	// It is "" if unknown.
 	Version string
-	// Settings and Limits are derived from the stage's CDK context (see Facts.Want). If that context
+	// Settings and Limits are derived from the stage's CDK context (see Facts.SetContext). If that context
 	// is unknown, they are the defaults.
-	Settings  setting.Values
-	Limits    cost.Limits
-	Undecided bool // the CDK context is unknown
+	Settings       setting.Values
+	Limits         cost.Limits
+	ContextUnknown bool // the CDK context is unknown
 	// Region is the Region to which this machine deployed the stage, or "".
 	Region string
 
-	Tools     []Tool
-	Account   Account
-	Clock     Clock
-	Bootstrap Bootstrap
-	Quota     Quota
-	Types     Types
-	Stacks    map[string]Stack // keyed by short name
-	Rows      Table
-	Docs      Table
-	Seal      Key
-	Tampered  Tampered
-	Mail      Mail
-	Roles     *Simulation    // nil unless requested
-	Watch     Feed           // event source of the tamper detector
-	Jobs      map[string]Job // keyed by the names of background functions
-	Gate      Gate
-	Visit     Visit
-	Models    Models
-	Issuers   Issuers
+	Tools         []Tool
+	Account       Account
+	Clock         Clock
+	Bootstrap     Bootstrap
+	Quota         Quota
+	Types         TypeSupport
+	Stacks        map[string]Stack // keyed by short name
+	Rows          Table
+	Docs          Table
+	SealingKey    SealingKey
+	TamperReports TamperReports
+	Mail          Mail
+	Roles         *Simulation    // nil unless requested
+	TamperSource  EventSource    // event source of the tamper detector
+	Jobs          map[string]Job // keyed by the names of background functions
+	Gate          Gate
+	HostAnswers   HostAnswers
+	Models        Models
+	Issuers       Issuers
 }
 
 type Tool struct {
@@ -50,30 +50,30 @@ type Tool struct {
 	Missing bool
 }
 
-// Trouble is a problem with credentials.
-type Trouble string
+// CredentialProblem is a problem with credentials.
+type CredentialProblem string
 
 const (
-	NoTrouble   Trouble = ""
-	NoneFound   Trouble = "none found"
-	Expired     Trouble = "expired"
-	Denied      Trouble = "denied"
-	Skewed      Trouble = "clock"
-	NoRegion    Trouble = "no Region"
-	Unreachable Trouble = "unreachable"
+	CredentialsOK      CredentialProblem = ""
+	NoCredentials      CredentialProblem = "none found"
+	ExpiredCredentials CredentialProblem = "expired"
+	DeniedCredentials  CredentialProblem = "denied"
+	SkewedClock        CredentialProblem = "clock"
+	NoRegion           CredentialProblem = "no Region"
+	Unreachable        CredentialProblem = "unreachable"
 )
 
 type Account struct {
-	ID, ARN string
-	Region  string
-	Trouble Trouble
-	Err     error // set together with Trouble
+	ID, ARN           string
+	Region            string
+	CredentialProblem CredentialProblem
+	Err               error // set together with Trouble
 }
 
 // Clock compares this machine's clock with AWS's.
 type Clock struct {
-	Seen bool          // AWS answered
-	Skew time.Duration // time by which this machine's clock is ahead
+	Known bool          // AWS answered
+	Skew  time.Duration // time by which this machine's clock is ahead
 }
 
 type Bootstrap struct {
@@ -91,8 +91,8 @@ type Quota struct {
 	Err        error
 }
 
-// Types describes the resource types that CloudFormation supports in the Region.
-type Types struct {
+// TypeSupport describes the resource types that CloudFormation supports in the Region.
+type TypeSupport struct {
 	Missing  []string // missing types among those that a stage may use
 	KeySpecs []string // key specs of KMS; empty if unknown
 	Err      error    // reason why some types are unknown
@@ -108,28 +108,28 @@ type Stack struct {
 
 // Table is a DynamoDB table.
 type Table struct {
-	Absent             bool // the name is unknown, because the stack that contains it does not exist
+	NameUnknown        bool // the name is unknown, because the stack that contains it does not exist
 	Name               string
 	Missing            bool
 	Status             string
 	Keys               []string // for example "pk B HASH"
 	PITR               bool
 	DeletionProtection bool
-	Stream             string // view type; "" if the stream is off
-	Key                string // ARN of the customer managed key; "" if AWS owns the key
+	StreamView         string // view type; "" if the stream is off
+	KeyARN             string // ARN of the customer managed key; "" if AWS owns the key
 	// Throughput limits in units per second, of the table and of its indexes. Zero means no limit.
-	Read, Write int
-	Indexes     []Index
-	Err         error
+	ReadLimit, WriteLimit int
+	Indexes               []Index
+	Err                   error
 }
 
 type Index struct {
-	Name        string
-	Read, Write int
+	Name                  string
+	ReadLimit, WriteLimit int
 }
 
-// Key is the sealing key.
-type Key struct {
+// SealingKey is the sealing key.
+type SealingKey struct {
 	Absent bool // the stage has no sealing key
 	ID     string
 	State  string // for example Enabled, Disabled or PendingDeletion
@@ -146,70 +146,70 @@ type Mail struct {
 
 // Simulation contains the decisions of AWS's policy simulator about the calls of all functions.
 type Simulation struct {
-	Calls int
-	Wrong []string // calls with an unexpected decision
-	Err   error
+	Calls      int
+	Mismatches []string // calls with an unexpected decision
+	Err        error
 }
 
-// Tampered counts the changed and removed rows that the tamper detector reported.
-type Tampered struct {
-	Absent bool      // the detector's log does not exist
-	Rows   int       // number of reported rows
-	Last   time.Time // time of the last report
-	Err    error
+// TamperReports counts the changed and removed rows that the tamper detector reported.
+type TamperReports struct {
+	Absent     bool      // the detector's log does not exist
+	Rows       int       // number of reported rows
+	LastReport time.Time // time of the last report
+	Err        error
 }
 
-// Feed is the event source mapping by which a stream starts a function.
-type Feed struct {
+// EventSource is the event source mapping by which a stream starts a function.
+type EventSource struct {
 	Absent bool   // the stage has no such mapping
 	State  string // Enabled if the mapping works
-	// Result is the result of the last batch: OK, No records processed, or PROBLEM: with the
+	// LastResult is the result of the last batch: OK, No records processed, or PROBLEM: with the
 	// reason.
-	Result string
-	Err    error
+	LastResult string
+	Err        error
 }
 
 // Job is the result of the last run of a background function.
 type Job struct {
 	Absent  bool // the log contains no run
-	Last    time.Time
+	LastRun time.Time
 	Verdict string // ok, or the kind of the failure
 	Err     error
 }
 
 // Gate is the state machine of the gate.
 type Gate struct {
-	Absent  bool   // the name is unknown, because no stack contains it
-	Status  string // ACTIVE or DELETING; "" if the machine does not exist
-	Missing bool
-	Failed  int       // number of executions in the last day that failed, timed out or were aborted
-	Last    time.Time // end of the last such execution
-	Err     error
+	NameUnknown bool   // the name is unknown, because no stack contains it
+	Status      string // ACTIVE or DELETING; "" if the machine does not exist
+	Missing     bool
+	Failed      int       // number of executions in the last day that failed, timed out or were aborted
+	LastFailure time.Time // end of the last such execution
+	Err         error
 }
 
-// Visit contains the answers of the host to requests of this command.
-type Visit struct {
+// HostAnswers contains the answers of the host to requests of this command.
+type HostAnswers struct {
 	Absent bool // the host's URL is unknown
 	Edge   bool // CloudFront is in front of the functions
-	// Raw contains each function's answer to a request that bypasses CloudFront.
-	Raw    map[string]Answer
-	Health Answer
+	// DirectAnswers contains each function's answer to a request that bypasses CloudFront.
+	DirectAnswers map[string]Answer
+	Health        Answer
 	// Agent is the answer for the agent card at the host's own address.
 	Agent Answer
 	// Registry, Log and Search are the answers of these routes.
 	Registry, Log, Search Answer
-	Unregistered          bool // the stage has no registry
+	NoRegistry            bool // the stage has no registry
 	// Graduate is the answer of the gate's route.
 	Graduate Answer
-	Ungated  bool // the stage has no gate
+	NoGate   bool // the stage has no gate
 	// Gateway is the answer of the status route of AGP, the protocol for bookings.
-	Gateway Answer
-	Unpaid  bool // the stage has no accounts
-	Host    admin.Host
+	Gateway    Answer
+	NoAccounts bool // the stage has no accounts
+	Host       admin.Host
 	// Operator is the admin API's answer to the operator's key.
-	Operator Answer
-	NoKey    bool // this machine has no operator's key for the stage
-	Proved   bool // the host signed the challenge with its own key
+	Operator       Answer
+	NoKey          bool // this machine has no operator's key for the stage
+	IdentityProved bool // the host signed the challenge with its own key
 }
 
 // Answer is an HTTP answer, reduced to its status and error code.

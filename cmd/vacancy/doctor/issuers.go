@@ -18,27 +18,27 @@ type Issuer struct{ ID, URL, Tenant, Failure string }
 
 // check returns the result of the check of the issuers. Its arguments are the flags that name the
 // host in commands, such as --stage, and the command that shows why the list cannot be read.
-func (i Issuers) check(more, logs string) Check {
+func (i Issuers) check(flags, logsCommand string) Check {
 	if i.Err != nil {
-		return fail(logs, "the issuers of tokens cannot be read: %s", i.Err)
+		return fail(logsCommand, "the issuers of tokens cannot be read: %s", i.Err)
 	}
 	if len(i.All) == 0 {
-		return ok("no issuer is configured")
+		return pass("no issuer is configured")
 	}
-	var silent []string
+	var failing []string
 	for _, issuer := range i.All {
 		if issuer.Failure != "" {
-			silent = append(silent, fmt.Sprintf("%s of tenant %s: %s", issuer.URL, issuer.Tenant, issuer.Failure))
+			failing = append(failing, fmt.Sprintf("%s of tenant %s: %s", issuer.URL, issuer.Tenant, issuer.Failure))
 		}
 	}
-	if len(silent) > 0 {
-		fix := "vacancy issuer show " + i.first() + more + "    # then the provider's own status"
-		return warn(fix, "the keys of %d of %d issuers cannot be fetched from here, so their tokens may be refused: %s", len(silent), len(i.All), strings.Join(silent, "; "))
+	if len(failing) > 0 {
+		fix := "vacancy issuer show " + i.firstFailing() + flags + "    # then the provider's own status"
+		return warn(fix, "the keys of %d of %d issuers cannot be fetched from here, so their tokens may be refused: %s", len(failing), len(i.All), strings.Join(failing, "; "))
 	}
-	return ok("%d of %d publish keys", len(i.All), len(i.All))
+	return pass("%d of %d publish keys", len(i.All), len(i.All))
 }
 
-func (i Issuers) first() string {
+func (i Issuers) firstFailing() string {
 	for _, issuer := range i.All {
 		if issuer.Failure != "" {
 			return issuer.ID
@@ -47,11 +47,11 @@ func (i Issuers) first() string {
 	return ""
 }
 
-func (f Facts) issuers() Check {
-	if !f.Visit.HasOperatorAccess() {
+func (f Facts) checkIssuers() Check {
+	if !f.HostAnswers.HasOperatorAccess() {
 		return skip("needs the operator key")
 	}
-	return f.Issuers.check(" --host aws --stage "+f.Stage, f.logs("admin"))
+	return f.Issuers.check(" --host aws --stage "+f.Stage, f.logsCommand("admin"))
 }
 
-func (l Local) issuers() Check { return l.Issuers.check(l.Flag, "vacancy logs"+l.Flag) }
+func (l Local) checkIssuers() Check { return l.Issuers.check(l.DataFlag, "vacancy logs"+l.DataFlag) }

@@ -11,36 +11,36 @@ import (
 
 // Local contains facts about a host on this machine.
 type Local struct {
-	Data  string
-	Flag  string // flag to append to commands: " --data DIR", or "" for the default directory
-	Path  string // data directory, quoted for a shell
-	Start string // command that starts the host
-	Here  bool   // the data directory contains a host's data
-	// Open lists files that only their owner should be able to read, but that others can read.
-	Open []string
-	// Free space on the disk in bytes, negative if it is unknown, and the free space below which a
+	DataDir      string
+	DataFlag     string // flag to append to commands: " --data DIR", or "" for the default directory
+	QuotedDir    string // data directory, quoted for a shell
+	StartCommand string // command that starts the host
+	HasData      bool   // the data directory contains a host's data
+	// ExposedFiles lists files that only their owner should be able to read, but that others can read.
+	ExposedFiles []string
+	// FreeBytes space on the disk in bytes, negative if it is unknown, and the free space below which a
 	// public host refuses requests that write.
-	Free, MinFree int64
+	FreeBytes, MinFreeBytes int64
 
 	// Format version of the data, and a description of what the next start does with the data. The
 	// description is "" if the data need no upgrade.
-	Stored, Outlook string
-	Unreadable      error // reason why the format version cannot be read
-	Newer           bool  // a newer program wrote the data
+	StoredFormat, UpgradeOutlook string
+	FormatErr                    error // reason why the format version cannot be read
+	WrittenByNewer               bool  // a newer program wrote the data
 
 	Running bool
 	Err     error  // reason why a running host does not answer
 	URL     string // public URL
 	// Versions of the host and of this command.
-	Version, Command string
-	Started          time.Time
-	Calls, Failed    uint64    // see admin.Status
-	Ready            Answer    // answer of URL/ready from this machine
-	Certificate      time.Time // end of its validity; zero without TLS
-	Alike            []string  // names of vacants that differ from another name only by case
-	Agents           []Agent
-	Issuers          Issuers
-	Now              time.Time
+	Version, CommandVersion string
+	StartedAt               time.Time
+	Calls, Failed           uint64    // see admin.Status
+	Ready                   Answer    // answer of URL/ready from this machine
+	CertificateEnd          time.Time // end of its validity; zero without TLS
+	CaseCollisions          []string  // names of vacants that differ from another name only by case
+	Agents                  []Agent
+	Issuers                 Issuers
+	Now                     time.Time
 }
 
 // Agent is the agent of a hosted vacant.
@@ -49,30 +49,30 @@ type Agent struct {
 	NoWorker      bool // Failure says that no worker is connected
 }
 
-// Free disk space, in bytes, below which the disk check fails (leastFree) or warns (someFree).
+// Free disk space, in bytes, below which the disk check fails (minFreeBytes) or warns (lowFreeBytes).
 const (
-	leastFree = 100 << 20
-	someFree  = 1 << 30
+	minFreeBytes = 100 << 20
+	lowFreeBytes = 1 << 30
 )
 
-// certificateSoon is the remaining validity below which a certificate causes a warning. A
+// certificateWarning is the remaining validity below which a certificate causes a warning. A
 // certificate from --tls-domain is renewed a month before its end.
-const certificateSoon = 14 * 24 * time.Hour
+const certificateWarning = 14 * 24 * time.Hour
 
 func ExamineLocal(l Local) Report {
-	r := Report{Data: l.Data}
+	r := Report{Data: l.DataDir}
 	for _, row := range []struct {
 		name    string
 		running bool // the check needs a running host
 		judge   func(Local) Check
 	}{
-		{"data directory", false, Local.directory}, {"file modes", false, Local.modes}, {"disk", false, Local.disk}, {"data", false, Local.data}, {"host", false, Local.host},
-		{"version", true, Local.version}, {"public URL", true, Local.public}, {"certificate", true, Local.certificate},
-		{"names", true, Local.names}, {"agents", true, Local.agents}, {"issuers", true, Local.issuers}, {"calls", true, Local.calls},
+		{"data directory", false, Local.checkDirectory}, {"file modes", false, Local.checkFileModes}, {"disk", false, Local.checkDisk}, {"data", false, Local.checkData}, {"host", false, Local.checkHost},
+		{"version", true, Local.checkVersion}, {"public URL", true, Local.checkPublicURL}, {"certificate", true, Local.checkCertificate},
+		{"names", true, Local.checkNames}, {"agents", true, Local.checkAgents}, {"issuers", true, Local.checkIssuers}, {"calls", true, Local.checkCalls},
 	} {
 		var c Check
 		switch {
-		case row.name != "data directory" && !l.Here:
+		case row.name != "data directory" && !l.HasData:
 			c = skip("needs a host's data")
 		case row.running && (!l.Running || l.Err != nil):
 			c = skip("needs a running host")
@@ -86,75 +86,75 @@ func ExamineLocal(l Local) Report {
 	return r
 }
 
-func (l Local) directory() Check {
-	if !l.Here {
-		return fail(l.Start, "no host in %s", l.Data)
+func (l Local) checkDirectory() Check {
+	if !l.HasData {
+		return fail(l.StartCommand, "no host in %s", l.DataDir)
 	}
-	return ok("%s", l.Data)
+	return pass("%s", l.DataDir)
 }
 
-func (l Local) modes() Check {
-	if len(l.Open) > 0 {
-		return fail("chmod -R go= "+l.Path, "others can read %s", strings.Join(l.Open, ", "))
+func (l Local) checkFileModes() Check {
+	if len(l.ExposedFiles) > 0 {
+		return fail("chmod -R go= "+l.QuotedDir, "others can read %s", strings.Join(l.ExposedFiles, ", "))
 	}
-	return ok("only you can read the keys and the data")
+	return pass("only you can read the keys and the data")
 }
 
-func (l Local) disk() Check {
+func (l Local) checkDisk() Check {
 	const fix = "make room, or move the data directory while its host is stopped"
 	switch {
-	case l.Free < 0:
+	case l.FreeBytes < 0:
 		return skip("the free space is not known on this system")
-	case l.Free < leastFree:
-		return fail(fix, "%d MB are free: a host that cannot write refuses calls", l.Free>>20)
-	case l.Free < l.MinFree:
-		return warn(fix, "%d MB are free: below %d MB vacancy serve refuses write requests from others (429)", l.Free>>20, l.MinFree>>20)
-	case l.Free < someFree:
-		return warn(fix, "%d MB are free", l.Free>>20)
+	case l.FreeBytes < minFreeBytes:
+		return fail(fix, "%d MB are free: a host that cannot write refuses calls", l.FreeBytes>>20)
+	case l.FreeBytes < l.MinFreeBytes:
+		return warn(fix, "%d MB are free: below %d MB vacancy serve refuses write requests from others (429)", l.FreeBytes>>20, l.MinFreeBytes>>20)
+	case l.FreeBytes < lowFreeBytes:
+		return warn(fix, "%d MB are free", l.FreeBytes>>20)
 	}
-	return ok("%d GB are free", l.Free>>30)
+	return pass("%d GB are free", l.FreeBytes>>30)
 }
 
-func (l Local) data() Check {
+func (l Local) checkData() Check {
 	switch {
-	case l.Unreadable != nil:
-		return fail("vacancy restore FILE, from a backup", "%s", l.Unreadable)
-	case l.Newer:
-		return fail("install the vacancy that wrote the data, or a newer one", "%s", l.Outlook)
-	case l.Outlook != "":
-		return warn(l.Start, "%s", l.Outlook)
-	case l.Stored == "":
+	case l.FormatErr != nil:
+		return fail("vacancy restore FILE, from a backup", "%s", l.FormatErr)
+	case l.WrittenByNewer:
+		return fail("install the vacancy that wrote the data, or a newer one", "%s", l.UpgradeOutlook)
+	case l.UpgradeOutlook != "":
+		return warn(l.StartCommand, "%s", l.UpgradeOutlook)
+	case l.StoredFormat == "":
 		return skip("the host does not report the format of its data")
 	}
-	return ok("%s", l.Stored)
+	return pass("%s", l.StoredFormat)
 }
 
-func (l Local) names() Check {
-	if len(l.Alike) > 0 {
-		return warn("vacancy update "+l.Alike[0]+" name=OTHER"+l.Flag, "names differ only by upper and lower case, which an earlier version of vacancy allowed: %s", strings.Join(l.Alike, ", "))
+func (l Local) checkNames() Check {
+	if len(l.CaseCollisions) > 0 {
+		return warn("vacancy update "+l.CaseCollisions[0]+" name=OTHER"+l.DataFlag, "names differ only by upper and lower case, which an earlier version of vacancy allowed: %s", strings.Join(l.CaseCollisions, ", "))
 	}
-	return ok("no two names differ only by upper and lower case")
+	return pass("no two names differ only by upper and lower case")
 }
 
-func (l Local) host() Check {
-	fix := l.Start
+func (l Local) checkHost() Check {
+	fix := l.StartCommand
 	switch {
 	case !l.Running:
 		return warn(fix, "the host is not running")
 	case l.Err != nil:
 		return fail("end the process, and start it again: "+fix, "a host is running, and its admin socket does not answer: %s", l.Err)
 	}
-	return ok("running since %s", l.Started.Format(time.DateTime))
+	return pass("running since %s", l.StartedAt.Format(time.DateTime))
 }
 
-func (l Local) version() Check {
+func (l Local) checkVersion() Check {
 	switch {
-	case isUnversioned(l.Version) || isUnversioned(l.Command):
+	case isUnversioned(l.Version) || isUnversioned(l.CommandVersion):
 		return skip("a build outside a clone does not know its version")
-	case l.Version != l.Command:
-		return warn("end the host, and start it by this command", "the host is of %s, this command of %s", l.Version, l.Command)
+	case l.Version != l.CommandVersion:
+		return warn("end the host, and start it by this command", "the host is of %s, this command of %s", l.Version, l.CommandVersion)
 	}
-	return ok("%s", l.Version)
+	return pass("%s", l.Version)
 }
 
 // isUnversioned reports whether different builds may have this version.
@@ -162,7 +162,7 @@ func isUnversioned(version string) bool {
 	return version == "" || strings.Contains(version, "(devel)") || strings.Contains(version, "+dirty")
 }
 
-func (l Local) public() Check {
+func (l Local) checkPublicURL() Check {
 	fix := "curl -i " + l.URL + "/ready    # from elsewhere too: proxy, DNS, firewall"
 	switch {
 	case l.Ready.Err != nil:
@@ -170,40 +170,40 @@ func (l Local) public() Check {
 	case l.Ready.Status != 200:
 		return fail(fix, "%s/ready answers %d", l.URL, l.Ready.Status)
 	}
-	return ok("%s answers", l.URL)
+	return pass("%s answers", l.URL)
 }
 
-func (l Local) certificate() Check {
-	left := l.Certificate.Sub(l.Now)
+func (l Local) checkCertificate() Check {
+	remaining := l.CertificateEnd.Sub(l.Now)
 	switch {
-	case l.Certificate.IsZero():
+	case l.CertificateEnd.IsZero():
 		return skip("the public URL has no TLS")
-	case left < 0:
-		return fail("renew the files of --tls-cert and --tls-key: the host reads them again", "it expired at %s", l.Certificate.Format(time.DateTime))
-	case left < certificateSoon:
-		return warn("renew it; the host renews one of --tls-domain, and vacancy logs says what fails", "it expires in %d days", int(left.Hours()/24))
+	case remaining < 0:
+		return fail("renew the files of --tls-cert and --tls-key: the host reads them again", "it expired at %s", l.CertificateEnd.Format(time.DateTime))
+	case remaining < certificateWarning:
+		return warn("renew it; the host renews one of --tls-domain, and vacancy logs says what fails", "it expires in %d days", int(remaining.Hours()/24))
 	}
-	return ok("it expires in %d days", int(left.Hours()/24))
+	return pass("it expires in %d days", int(remaining.Hours()/24))
 }
 
-func (l Local) agents() Check {
-	var failing, idle []string
-	fix := "vacancy logs --failed" + l.Flag
+func (l Local) checkAgents() Check {
+	var failing, withoutWorker []string
+	fix := "vacancy logs --failed" + l.DataFlag
 	for _, a := range l.Agents {
 		switch {
 		case a.NoWorker:
-			idle = append(idle, a.Name)
+			withoutWorker = append(withoutWorker, a.Name)
 		case a.Failure != "":
 			failing = append(failing, a.Name+": "+a.Failure)
 		}
 	}
-	stopped := func(a Agent) bool {
+	isStopped := func(a Agent) bool {
 		_, address, ok := strings.Cut(a.Failure, "no server listens at ")
 		address, _, _ = strings.Cut(address, " ")
 		host, _, err := net.SplitHostPort(strings.TrimRight(address, ",;"))
 		return ok && err == nil && outbound.IsThisMachine(host)
 	}
-	if i := slices.IndexFunc(l.Agents, stopped); i >= 0 {
+	if i := slices.IndexFunc(l.Agents, isStopped); i >= 0 {
 		fix = "start the program of " + l.Agents[i].Name + ", such as with vacancy watch DIR"
 	}
 	switch {
@@ -211,15 +211,15 @@ func (l Local) agents() Check {
 		return skip("no vacant has an agent of its own")
 	case len(failing) > 0:
 		return fail(fix, "%d of %d do not answer: %s", len(failing), len(l.Agents), strings.Join(failing, "; "))
-	case len(idle) > 0:
-		return warn("start a worker, such as with vacancy watch DIR --host URL", "no worker connected: %s", strings.Join(idle, ", "))
+	case len(withoutWorker) > 0:
+		return warn("start a worker, such as with vacancy watch DIR --host URL", "no worker connected: %s", strings.Join(withoutWorker, ", "))
 	}
-	return ok("all %d answer", len(l.Agents))
+	return pass("all %d answer", len(l.Agents))
 }
 
-func (l Local) calls() Check {
+func (l Local) checkCalls() Check {
 	if l.Failed > 0 {
-		return warn("vacancy logs --failed"+l.Flag, "%d of %d failed since the host was started", l.Failed, l.Calls)
+		return warn("vacancy logs --failed"+l.DataFlag, "%d of %d failed since the host was started", l.Failed, l.Calls)
 	}
-	return ok("%d since the host was started, none failed", l.Calls)
+	return pass("%d since the host was started, none failed", l.Calls)
 }

@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// leastGo is the minimum version of Go.
-const leastGo = "1.26"
+// minGoVersion is the minimum version of Go.
+const minGoVersion = "1.26"
 
-// tool returns a check that a program is in the PATH and has at least a minimum version. If the
+// toolCheck returns a check that a program is in the PATH and has at least a minimum version. If the
 // minimum is "", every version is accepted.
-func tool(name, least, use, needs, fix string) func(Facts) Check {
+func toolCheck(name, minVersion, use, requirement, fix string) func(Facts) Check {
 	return func(f Facts) Check {
 		i := slices.IndexFunc(f.Tools, func(t Tool) bool { return t.Name == name })
 		switch {
 		case i < 0 || f.Tools[i].Missing:
 			return fail(fix, "%s is not in the PATH; %s", name, use)
-		case older(f.Tools[i].Version, least):
-			return fail(fix, "%s %s is too old; %s %s", name, f.Tools[i].Version, needs, least)
+		case isOlder(f.Tools[i].Version, minVersion):
+			return fail(fix, "%s %s is too old; %s %s", name, f.Tools[i].Version, requirement, minVersion)
 		}
-		return ok("%s", f.Tools[i].Version)
+		return pass("%s", f.Tools[i].Version)
 	}
 }
 
-// older compares versions number by number, and reports whether version is older than the minimum.
+// isOlder compares versions number by number, and reports whether version is older than the minimum.
 // It returns false for a string that is not a version, because custom builds have arbitrary names.
-func older(version, least string) bool {
-	have, want := numbers(version), numbers(least)
+func isOlder(version, minVersion string) bool {
+	have, want := versionNumbers(version), versionNumbers(minVersion)
 	for i := range want {
 		if i >= len(have) {
 			return len(have) > 0
@@ -40,33 +40,33 @@ func older(version, least string) bool {
 	return false
 }
 
-func numbers(version string) (n []int) {
+func versionNumbers(version string) (parsed []int) {
 	for part := range strings.SplitSeq(strings.TrimLeft(version, "vgo"), ".") {
-		end := strings.IndexFunc(part, func(r rune) bool { return r < '0' || r > '9' })
-		if end >= 0 {
-			part = part[:end]
+		digitsEnd := strings.IndexFunc(part, func(r rune) bool { return r < '0' || r > '9' })
+		if digitsEnd >= 0 {
+			part = part[:digitsEnd]
 		}
 		i, err := strconv.Atoi(part)
 		if err != nil {
 			break
 		}
-		n = append(n, i)
+		parsed = append(parsed, i)
 	}
-	return n
+	return parsed
 }
 
-func (f Facts) credentials() Check {
+func (f Facts) checkCredentials() Check {
 	a := f.Account
-	switch a.Trouble {
-	case NoTrouble:
-		return ok("account %s, %s", a.ID, a.ARN)
-	case NoneFound:
+	switch a.CredentialProblem {
+	case CredentialsOK:
+		return pass("account %s, %s", a.ID, a.ARN)
+	case NoCredentials:
 		return fail("aws configure    # or: aws sso login, or set AWS_PROFILE", "no AWS credentials were found")
-	case Expired:
+	case ExpiredCredentials:
 		return fail("aws sso login    # or set new AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN", "the AWS credentials have expired")
-	case Denied:
+	case DeniedCredentials:
 		return fail("aws sts get-caller-identity    # check AWS_PROFILE and the keys", "AWS refuses these credentials: %s", a.Err)
-	case Skewed:
+	case SkewedClock:
 		return fail(timeFix, "AWS refuses the signature because of its time; see the check of the clock below")
 	case NoRegion:
 		return skip("no AWS Region is set")
@@ -74,42 +74,42 @@ func (f Facts) credentials() Check {
 	return fail("curl -sSI https://sts.amazonaws.com    # then look at the network and AWS_ENDPOINT_URL", "AWS cannot be reached: %s", a.Err)
 }
 
-func (f Facts) region() Check {
+func (f Facts) checkRegion() Check {
 	switch a := f.Account; {
-	case a.Trouble == NoRegion:
+	case a.CredentialProblem == NoRegion:
 		return fail("export AWS_REGION=us-east-1", "no AWS Region is set")
 	case a.Region == "":
 		return skip("no AWS configuration could be read")
 	case f.Region != "" && f.Region != a.Region:
 		return fail("export AWS_REGION="+f.Region, "stage %s was deployed to %s, and this is %s", f.Stage, f.Region, a.Region)
 	default:
-		return ok("%s", a.Region)
+		return pass("%s", a.Region)
 	}
 }
 
 const (
-	skewWarns = 60 * time.Second
+	warnSkew = 60 * time.Second
 	// AWS refuses signatures whose time differs by more. Hosts refuse envelopes that were signed
 	// this far in the future.
-	skewFails = 300 * time.Second
+	maxSkew = 300 * time.Second
 
 	timeFix = "sudo timedatectl set-ntp true"
 )
 
-func (f Facts) clock() Check {
-	if !f.Clock.Seen {
+func (f Facts) checkClock() Check {
+	if !f.Clock.Known {
 		return skip("AWS sent no answer to compare the clock with")
 	}
 	skew := f.Clock.Skew.Round(time.Second)
-	side := "ahead of"
+	direction := "ahead of"
 	if skew < 0 {
-		skew, side = -skew, "behind"
+		skew, direction = -skew, "behind"
 	}
 	switch {
-	case skew > skewFails:
-		return fail(timeFix, "this machine is %s %s AWS, which refuses signatures that are off by more than %s", skew, side, skewFails)
-	case skew > skewWarns:
-		return warn(timeFix, "this machine is %s %s AWS", skew, side)
+	case skew > maxSkew:
+		return fail(timeFix, "this machine is %s %s AWS, which refuses signatures that are off by more than %s", skew, direction, maxSkew)
+	case skew > warnSkew:
+		return warn(timeFix, "this machine is %s %s AWS", skew, direction)
 	}
-	return ok("%s %s AWS", skew, side)
+	return pass("%s %s AWS", skew, direction)
 }

@@ -18,41 +18,41 @@ import (
 type Models struct {
 	Agents []ModelAgent
 	// Facts from the stage's CDK context.
-	Granted []string // Bedrock models that the stage may use
-	Mock    bool     // the stage offers the substrate mock
-	Unknown bool     // the CDK context is unknown
-	More    bool     // there are more vacants than were checked
-	Err     error
+	BedrockModels  []string // Bedrock models that the stage may use
+	MockAllowed    bool     // the stage offers the substrate mock
+	ContextUnknown bool     // the CDK context is unknown
+	Truncated      bool     // there are more vacants than were checked
+	Err            error
 }
 
 type ModelAgent struct {
-	Name, Tenant string
-	Missing      string   // missing secret that the agent names
-	Unpriced     string   // reason why the table of models has no price for the agent
-	Bedrock      []string // Bedrock models
-	Mock         bool
+	Name, Tenant  string
+	MissingSecret string   // missing secret that the agent names
+	PriceProblem  string   // reason why the table of models has no price for the agent
+	Bedrock       []string // Bedrock models
+	IsMock        bool
 }
 
 // maxModelAgents limits the agents that are checked, because each takes a request.
 const maxModelAgents = 200
 
-// LookModels reads the agents of a stage's vacants. The caller must set the facts from the CDK
+// ReadModels reads the agents of a stage's vacants. The caller must set the facts from the CDK
 // context.
-func LookModels(ctx context.Context, c *admin.Client) (m Models) {
-	cache := knownToHost{secrets: map[string][]string{}}
-	for v, err := range c.All(ctx, false) {
+func ReadModels(ctx context.Context, c *admin.Client) (m Models) {
+	cache := hostCache{secrets: map[string][]string{}}
+	for v, err := range c.AllVacants(ctx, false) {
 		if err != nil {
 			m.Err = err
 			return m
 		}
 		spec, err := substrate.Parse(v.Substrate)
-		if err != nil || !spec.IsModel() && !(v.Agent > 0 && spec.TakesSecret()) {
+		if err != nil || !spec.IsModel() && !(v.AgentVersion > 0 && spec.TakesSecret()) {
 			continue
 		}
-		if m.More = len(m.Agents) == maxModelAgents; m.More {
+		if m.Truncated = len(m.Agents) == maxModelAgents; m.Truncated {
 			return m
 		}
-		agent, err := look(ctx, c, &v, &cache)
+		agent, err := readModelAgent(ctx, c, &v, &cache)
 		if err != nil {
 			m.Err = err
 			return m
@@ -62,19 +62,19 @@ func LookModels(ctx context.Context, c *admin.Client) (m Models) {
 	return m
 }
 
-// knownToHost caches the names of secrets by tenant, and the table of models.
-type knownToHost struct {
+// hostCache caches the names of secrets by tenant, and the table of models.
+type hostCache struct {
 	secrets map[string][]string
-	table   *models.Table
+	prices  *models.Table
 }
 
-func look(ctx context.Context, c *admin.Client, v *admin.Vacant, cache *knownToHost) (agent ModelAgent, err error) {
+func readModelAgent(ctx context.Context, c *admin.Client, v *admin.Vacant, cache *hostCache) (agent ModelAgent, err error) {
 	agent = ModelAgent{Name: v.Name, Tenant: v.Tenant}
-	got, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{VacantRequest: admin.VacantRequest{Vacant: v.ID.String()}})
+	stored, err := admin.GetAgent.Call(ctx, c, admin.AgentRequest{VacantRef: admin.VacantRef{Vacant: v.ID.String()}})
 	if err != nil {
 		return agent, err
 	}
-	a, err := definition.Parse(got.Agent)
+	a, err := definition.Parse(stored.Agent)
 	if err != nil {
 		return agent, err
 	}
@@ -82,31 +82,31 @@ func look(ctx context.Context, c *admin.Client, v *admin.Vacant, cache *knownToH
 	if err != nil {
 		return agent, err
 	}
-	other, _ := a.Fallback()
-	for _, s := range []substrate.Spec{spec, other} {
+	fallback, _ := a.Fallback()
+	for _, s := range []substrate.Spec{spec, fallback} {
 		if s.Kind == substrate.KindBedrock {
 			agent.Bedrock = append(agent.Bedrock, s.Argument)
 		}
 	}
-	agent.Mock = spec.Kind == substrate.KindMock
-	if a.UsesTable(v.Tenant) {
-		if cache.table == nil {
+	agent.IsMock = spec.Kind == substrate.KindMock
+	if a.UsesPriceTable(v.Tenant) {
+		if cache.prices == nil {
 			t, err := admin.GetModels.Call(ctx, c, op.None{})
 			if err != nil {
 				return agent, err
 			}
-			cache.table = &t
+			cache.prices = &t
 		}
-		if _, _, err := a.Prices(v.Tenant, cache.table); err != nil {
-			agent.Unpriced = problem.AsError(err).Text()
+		if _, _, err := a.Prices(v.Tenant, cache.prices); err != nil {
+			agent.PriceProblem = problem.AsError(err).Text()
 		}
 	}
 	name := a.SecretName()
 	if name == "" {
 		return agent, nil
 	}
-	if _, read := cache.secrets[v.Tenant]; !read {
-		secrets, err := admin.AgentSecrets.List.Call(ctx, c, admin.OfTenant{Tenant: v.Tenant})
+	if _, isCached := cache.secrets[v.Tenant]; !isCached {
+		secrets, err := admin.AgentSecrets.List.Call(ctx, c, admin.TenantRef{Tenant: v.Tenant})
 		if err != nil {
 			return agent, err
 		}
@@ -116,49 +116,49 @@ func look(ctx context.Context, c *admin.Client, v *admin.Vacant, cache *knownToH
 		}
 	}
 	if !slices.Contains(cache.secrets[v.Tenant], name) {
-		agent.Missing = name
+		agent.MissingSecret = name
 	}
 	return agent, nil
 }
 
-func (f Facts) models() Check {
+func (f Facts) checkModels() Check {
 	m := f.Models
 	switch {
-	case !f.Visit.HasOperatorAccess():
+	case !f.HostAnswers.HasOperatorAccess():
 		return skip("needs the operator key")
 	case m.Err != nil:
-		return fail(f.logs("admin"), "the agents cannot be read: %s", m.Err)
+		return fail(f.logsCommand("admin"), "the agents cannot be read: %s", m.Err)
 	}
 	for _, a := range m.Agents {
-		if a.Missing != "" {
-			fix := "vacancy secret set " + a.Missing + " --host aws --stage " + f.Stage
+		if a.MissingSecret != "" {
+			fix := "vacancy secret set " + a.MissingSecret + " --host aws --stage " + f.Stage
 			if a.Tenant != "" {
 				fix += " --tenant " + a.Tenant
 			}
-			return fail(fix, "vacant %s has no secret %s: its calls fail", a.Name, a.Missing)
+			return fail(fix, "vacant %s has no secret %s: its calls fail", a.Name, a.MissingSecret)
 		}
-		if a.Unpriced != "" {
-			return fail("vacancy models set FILE --host aws --stage "+f.Stage, "vacant %s: its calls fail: %s", a.Name, a.Unpriced)
+		if a.PriceProblem != "" {
+			return fail("vacancy models set FILE --host aws --stage "+f.Stage, "vacant %s: its calls fail: %s", a.Name, a.PriceProblem)
 		}
 		for _, id := range a.Bedrock {
-			if !m.Unknown && !slices.Contains(m.Granted, id) {
-				modelIDs := strings.Join(slices.Sorted(slices.Values(append(slices.Clone(m.Granted), id))), ",")
-				return fail(f.deploy()+" --context bedrockModels="+modelIDs, "vacant %s answers by %s at Bedrock, which the stage may not ask: its calls fail", a.Name, id)
+			if !m.ContextUnknown && !slices.Contains(m.BedrockModels, id) {
+				modelIDs := strings.Join(slices.Sorted(slices.Values(append(slices.Clone(m.BedrockModels), id))), ",")
+				return fail(f.deployCommand()+" --context bedrockModels="+modelIDs, "vacant %s answers by %s at Bedrock, which the stage may not ask: its calls fail", a.Name, id)
 			}
 		}
 	}
-	if i := slices.IndexFunc(m.Agents, func(a ModelAgent) bool { return a.Mock }); i >= 0 && (m.Mock || m.Unknown) {
+	if i := slices.IndexFunc(m.Agents, func(a ModelAgent) bool { return a.IsMock }); i >= 0 && (m.MockAllowed || m.ContextUnknown) {
 		return warn("vacancy update "+m.Agents[i].Name+" substrate=KIND:MODEL --host aws --stage "+f.Stage, "vacant %s is a mock: its callers get a script's answers", m.Agents[i].Name)
 	}
-	if m.Mock {
-		return warn(f.deploy()+" --context mock=false", "agents of this stage may be mocks, which are for trials")
+	if m.MockAllowed {
+		return warn(f.deployCommand()+" --context mock=false", "agents of this stage may be mocks, which are for trials")
 	}
-	return ok("%s", m.formatCount())
+	return pass("%s", m.formatCount())
 }
 
 func (m *Models) formatCount() string {
 	switch {
-	case m.More:
+	case m.Truncated:
 		return fmt.Sprintf("the first %d agents with a model or a secret have what they need", len(m.Agents))
 	case len(m.Agents) == 0:
 		return "no vacant has a model or a secret"

@@ -47,12 +47,12 @@ func TestAgentsOfAHostAreLookedAt(t *testing.T) {
 	table.Models = slices.DeleteFunc(table.Models, func(m models.Model) bool { return m.Name == "claude-haiku-4-5" })
 	_, err := host.Vacants.Resources.Models.Set(t.Context(), table)
 	host.Must(err)
-	client, base := serve.InProcess(host.Admin())
-	got := doctor.LookModels(t.Context(), &admin.Client{HTTP: client, URL: base})
+	client, base := serve.InProcessClient(host.Admin())
+	got := doctor.ReadModels(t.Context(), &admin.Client{HTTP: client, URL: base})
 	want := doctor.Models{Agents: []doctor.ModelAgent{
 		{Name: "paid", Tenant: "acme"}, {Name: "plain", Tenant: "acme"}, {Name: "rock", Tenant: "acme", Bedrock: []string{"amazon.nova-pro-v1:0", "amazon.nova-lite-v1:0"}},
-		{Name: "signed", Tenant: "acme", Missing: "signs"}, {Name: "trial", Tenant: "acme", Mock: true},
-		{Name: "unsold", Tenant: "acme", Unpriced: "model: expected a model in the host's table of models, because the operator pays for it; the operator can add a model with vacancy models set FILE, got anthropic:claude-haiku-4-5"},
+		{Name: "signed", Tenant: "acme", MissingSecret: "signs"}, {Name: "trial", Tenant: "acme", IsMock: true},
+		{Name: "unsold", Tenant: "acme", PriceProblem: "model: expected a model in the host's table of models, because the operator pays for it; the operator can add a model with vacancy models set FILE, got anthropic:claude-haiku-4-5"},
 	}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateErrors()); diff != "" {
 		t.Errorf("LookModels() (-want +got):\n%s", diff)

@@ -7,22 +7,22 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/stage"
 )
 
-func (f Facts) deploy() string { return "vacancy deploy --stage " + f.Stage }
+func (f Facts) deployCommand() string { return "vacancy deploy --stage " + f.Stage }
 
 // hasEdge reports whether the stage was deployed with an edge (CloudFront in front of the functions).
 // The functions of such a stage have the edge's secret.
 func (f Facts) hasEdge() bool { return f.Stacks["functions"].Outputs["EdgeSecret"] != "" }
 
-func (f Facts) stack(short string) Check {
-	whole := stage.FullName(f.Stage, short)
+func (f Facts) checkStack(short string) Check {
+	stackName := stage.FullName(f.Stage, short)
 	s := f.Stacks[short]
 	switch {
 	case s.Err != nil:
-		return unreadFailure(s.Err)
+		return failUnread(s.Err)
 	case s.Missing && short == "edge" && !f.Stacks["functions"].Missing && !f.hasEdge():
 		return skip("the stage was deployed without an edge")
 	case s.Missing:
-		return fail(f.deploy(), "there is no stack %s", whole)
+		return fail(f.deployCommand(), "there is no stack %s", stackName)
 	}
 	cause := s.Status
 	if s.Reason != "" {
@@ -30,45 +30,45 @@ func (f Facts) stack(short string) Check {
 	}
 	switch status := s.Status; {
 	case status == "ROLLBACK_COMPLETE" || status == "ROLLBACK_FAILED" || status == "CREATE_FAILED":
-		return fail(fmt.Sprintf("aws cloudformation delete-stack --stack-name %s && %s", whole, f.deploy()), "%s; its creation failed", cause)
+		return fail(fmt.Sprintf("aws cloudformation delete-stack --stack-name %s && %s", stackName, f.deployCommand()), "%s; its creation failed", cause)
 	case status == "UPDATE_ROLLBACK_FAILED":
-		return fail("aws cloudformation continue-update-rollback --stack-name "+whole, "%s", cause)
+		return fail("aws cloudformation continue-update-rollback --stack-name "+stackName, "%s", cause)
 	case status == "DELETE_FAILED":
 		return fail("vacancy destroy --stage "+f.Stage, "%s", cause)
 	case status == "REVIEW_IN_PROGRESS":
-		return fail(f.deploy(), "%s; it was never deployed", cause)
+		return fail(f.deployCommand(), "%s; it was never deployed", cause)
 	case strings.HasSuffix(status, "_IN_PROGRESS"):
 		return warn("vacancy doctor --host aws --stage "+f.Stage+"    # when CloudFormation is done", "%s", cause)
 	case status == "UPDATE_ROLLBACK_COMPLETE" || status == "UPDATE_FAILED":
-		return warn(f.deploy(), "%s; the last deployment failed", cause)
+		return warn(f.deployCommand(), "%s; the last deployment failed", cause)
 	}
-	return ok("%s", s.Status)
+	return pass("%s", s.Status)
 }
 
-// versions compares the versions of the stacks with each other, and with the version of this
+// checkVersions compares the versions of the stacks with each other, and with the version of this
 // command if it is known.
-func (f Facts) versions() Check {
-	seen := ""
-	for _, short := range stage.Stacks() {
+func (f Facts) checkVersions() Check {
+	previous := ""
+	for _, short := range stage.StackNames() {
 		s := f.Stacks[short]
-		v, there := s.Outputs["Version"]
+		v, exists := s.Outputs["Version"]
 		switch {
 		case s.Missing || s.Err != nil:
 			continue
-		case !there:
-			return fail(f.deploy(), "stack %s has no output Version", short)
-		case seen != "" && v != seen:
-			return warn(f.deploy(), "stack %s was deployed by %s, and those before it by %s", short, v, seen)
+		case !exists:
+			return fail(f.deployCommand(), "stack %s has no output Version", short)
+		case previous != "" && v != previous:
+			return warn(f.deployCommand(), "stack %s was deployed by %s, and those before it by %s", short, v, previous)
 		case f.Version != "" && !strings.Contains(v, f.Version):
-			return warn(f.deploy()+"    # or use the command of that version", "this is %s, and stack %s was deployed by %s", f.Version, short, v)
+			return warn(f.deployCommand()+"    # or use the command of that version", "this is %s, and stack %s was deployed by %s", f.Version, short, v)
 		}
-		seen = v
+		previous = v
 	}
 	switch {
-	case seen == "":
+	case previous == "":
 		return skip("no stack is deployed")
 	case f.Version == "":
-		return ok("the stacks are of %s; this command does not know its own", seen)
+		return pass("the stacks are of %s; this command does not know its own", previous)
 	}
-	return ok("the stacks are of %s, as this command is", seen)
+	return pass("the stacks are of %s, as this command is", previous)
 }

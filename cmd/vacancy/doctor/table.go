@@ -9,92 +9,92 @@ import (
 	"github.com/vacancy-host/vacancy/shared/front/onlambda/functions"
 )
 
-// row is an entry in the table of checks.
-type row struct {
+// checkRow is an entry in the table of checks.
+type checkRow struct {
 	name string
-	// needs returns the reason why the check does not apply, or "". A check without this function
+	// skipReason returns the reason why the check does not apply, or "". A check without this function
 	// always applies.
-	needs func(Facts) string
-	judge func(Facts) Check
+	skipReason func(Facts) string
+	check      func(Facts) Check
 }
 
-func table() []row {
-	rows := []row{
-		{"go", nil, tool("go", leastGo, "it builds the functions", "the functions need", "install Go "+leastGo+" or newer (https://go.dev/dl/); then: go version")},
-		{"node", nil, tool("node", strconv.Itoa(cdk.LeastNode), "the CDK runs on it", "the CDK needs", fmt.Sprintf("install Node.js %d (https://nodejs.org); then: node --version", cdk.SuggestedNode))},
-		{"npm", nil, tool("npm", "", "it installs the CDK, once", "", "install npm, which comes with Node.js (https://nodejs.org); then: npm --version")},
-		{"credentials", nil, Facts.credentials},
-		{"region", nil, Facts.region},
-		{"clock", nil, Facts.clock},
+func checkRows() []checkRow {
+	rows := []checkRow{
+		{"go", nil, toolCheck("go", minGoVersion, "it builds the functions", "the functions need", "install Go "+minGoVersion+" or newer (https://go.dev/dl/); then: go version")},
+		{"node", nil, toolCheck("node", strconv.Itoa(cdk.MinNodeMajor), "the CDK runs on it", "the CDK needs", fmt.Sprintf("install Node.js %d (https://nodejs.org); then: node --version", cdk.RecommendedNodeMajor))},
+		{"npm", nil, toolCheck("npm", "", "it installs the CDK, once", "", "install npm, which comes with Node.js (https://nodejs.org); then: npm --version")},
+		{"credentials", nil, Facts.checkCredentials},
+		{"region", nil, Facts.checkRegion},
+		{"clock", nil, Facts.checkClock},
 	}
-	rows = append(rows, accountRows()...)
-	for _, short := range stage.Stacks() {
-		rows = append(rows, row{"stack " + short, Facts.needsAWS, func(f Facts) Check { return f.stack(short) }})
+	rows = append(rows, accountCheckRows()...)
+	for _, short := range stage.StackNames() {
+		rows = append(rows, checkRow{"stack " + short, Facts.awsSkipReason, func(f Facts) Check { return f.checkStack(short) }})
 	}
-	rows = append(rows, row{"version", Facts.needsAWS, Facts.versions}, row{"alarm mail", Facts.needsAWS, Facts.alarmMail}, row{"roles", Facts.needsSimulation, Facts.roles})
-	rows = append(rows, tableRows(RowsTable, func(f Facts) Table { return f.Rows })...)
-	rows = append(rows, tableRows(DocsTable, func(f Facts) Table { return f.Docs })...)
+	rows = append(rows, checkRow{"version", Facts.awsSkipReason, Facts.checkVersions}, checkRow{"alarm mail", Facts.awsSkipReason, Facts.checkAlarmMail}, checkRow{"roles", Facts.simulationSkipReason, Facts.checkRoles})
+	rows = append(rows, tableCheckRows(RowsTable, func(f Facts) Table { return f.Rows })...)
+	rows = append(rows, tableCheckRows(DocsTable, func(f Facts) Table { return f.Docs })...)
 	rows = append(rows,
-		row{"edge", Facts.needsStage, Facts.edge},
-		row{"health", Facts.needsStage, Facts.health},
-		row{"a2a", Facts.needsStage, Facts.agent},
-		row{"operator key", Facts.needsStage, Facts.operator},
-		row{"host identity", nil, Facts.identity},
-		row{"models", Facts.needsStage, Facts.models},
-		row{"issuers", Facts.needsStage, Facts.issuers},
-		row{"sealing key", Facts.needsAWS, Facts.seal},
-		row{"rows watched", Facts.needsFunctions, Facts.tamperWatch},
-		row{"rows untouched", Facts.needsAWS, Facts.tamperedRows},
-		row{"registry", Facts.needsRegistry, func(f Facts) Check { return f.endpoint("registry", f.Visit.Registry) }},
-		row{"search", Facts.needsRegistry, func(f Facts) Check { return f.endpoint("search", f.Visit.Search) }},
-		row{"log", Facts.needsRegistry, Facts.log},
-		row{"accounts and AGP", Facts.needsStage, Facts.gateway},
-		row{"graduations", Facts.needsStage, Facts.graduate},
-		row{"gate", Facts.needsAWS, Facts.statemachine},
+		checkRow{"edge", Facts.stageSkipReason, Facts.checkEdge},
+		checkRow{"health", Facts.stageSkipReason, Facts.checkHealth},
+		checkRow{"a2a", Facts.stageSkipReason, Facts.checkAgentCard},
+		checkRow{"operator key", Facts.stageSkipReason, Facts.checkOperatorKey},
+		checkRow{"host identity", nil, Facts.checkHostIdentity},
+		checkRow{"models", Facts.stageSkipReason, Facts.checkModels},
+		checkRow{"issuers", Facts.stageSkipReason, Facts.checkIssuers},
+		checkRow{"sealing key", Facts.awsSkipReason, Facts.checkSealingKey},
+		checkRow{"rows watched", Facts.functionsSkipReason, Facts.checkTamperDetector},
+		checkRow{"rows untouched", Facts.awsSkipReason, Facts.checkTamperedRows},
+		checkRow{"registry", Facts.registrySkipReason, func(f Facts) Check { return f.checkEndpoint("registry", f.HostAnswers.Registry) }},
+		checkRow{"search", Facts.registrySkipReason, func(f Facts) Check { return f.checkEndpoint("search", f.HostAnswers.Search) }},
+		checkRow{"log", Facts.registrySkipReason, Facts.checkLog},
+		checkRow{"accounts and AGP", Facts.stageSkipReason, Facts.checkGateway},
+		checkRow{"graduations", Facts.stageSkipReason, Facts.checkGraduations},
+		checkRow{"gate", Facts.awsSkipReason, Facts.checkGate},
 	)
 	for _, function := range functions.All() {
 		if function.Check.Name != "" {
-			rows = append(rows, row{function.Check.Name, Facts.needsAWS, func(f Facts) Check { return f.job(function) }})
+			rows = append(rows, checkRow{function.Check.Name, Facts.awsSkipReason, func(f Facts) Check { return f.checkJob(function) }})
 		}
 	}
 	return rows
 }
 
-// tableRows returns the checks of one table. The checks of the table's settings apply only if the
+// tableCheckRows returns the checks of one table. The checks of the table's settings apply only if the
 // first check finds the table.
-func tableRows(short string, tableOf func(Facts) Table) []row {
-	there := func(f Facts) Check { return f.tableThere(tableOf(f)) }
-	rows := []row{{"table " + short, Facts.needsAWS, there}}
+func tableCheckRows(short string, tableOf func(Facts) Table) []checkRow {
+	checkExists := func(f Facts) Check { return f.checkTableExists(tableOf(f)) }
+	rows := []checkRow{{"table " + short, Facts.awsSkipReason, checkExists}}
 	for _, setting := range []struct {
 		name  string
 		judge func(Facts, string, Table) Check
 	}{
-		{"keys", Facts.tableKeys}, {"backups", Facts.tableBackups}, {"deletion protection", Facts.tableProtection},
-		{"encryption", Facts.tableKey}, {"ceilings", Facts.tableCeilings}, {"stream", Facts.tableStream},
+		{"keys", Facts.checkTableKeys}, {"backups", Facts.checkTableBackups}, {"deletion protection", Facts.checkTableProtection},
+		{"encryption", Facts.checkTableEncryption}, {"ceilings", Facts.checkTableThroughput}, {"stream", Facts.checkTableStream},
 	} {
-		needs := func(f Facts) string {
-			if f.needsAWS() != "" || there(f).Verdict != OK {
+		skipReason := func(f Facts) string {
+			if f.awsSkipReason() != "" || checkExists(f).Verdict != OK {
 				return "needs the table"
 			}
 			return ""
 		}
-		rows = append(rows, row{short + ": " + setting.name, needs, func(f Facts) Check { return setting.judge(f, short, tableOf(f)) }})
+		rows = append(rows, checkRow{short + ": " + setting.name, skipReason, func(f Facts) Check { return setting.judge(f, short, tableOf(f)) }})
 	}
 	return rows
 }
 
-// needsAWS returns the reason why AWS cannot be queried, or "". The functions below return similar
+// awsSkipReason returns the reason why AWS cannot be queried, or "". The functions below return similar
 // reasons for other facts.
-func (f Facts) needsAWS() string {
-	if f.Account.Trouble != NoTrouble {
+func (f Facts) awsSkipReason() string {
+	if f.Account.CredentialProblem != CredentialsOK {
 		return "needs AWS credentials and a Region"
 	}
 	return ""
 }
 
-func (f Facts) needsSimulation() string {
-	if why := f.needsAWS(); why != "" {
-		return why
+func (f Facts) simulationSkipReason() string {
+	if reason := f.awsSkipReason(); reason != "" {
+		return reason
 	}
 	if f.Roles == nil {
 		return "needs --simulate"
@@ -102,9 +102,9 @@ func (f Facts) needsSimulation() string {
 	return ""
 }
 
-func (f Facts) needsFunctions() string {
-	if why := f.needsAWS(); why != "" {
-		return why
+func (f Facts) functionsSkipReason() string {
+	if reason := f.awsSkipReason(); reason != "" {
+		return reason
 	}
 	if f.Stacks["functions"].Missing {
 		return "needs the stack functions"
@@ -112,16 +112,16 @@ func (f Facts) needsFunctions() string {
 	return ""
 }
 
-func (f Facts) needsStage() string {
-	if f.Visit.Absent {
+func (f Facts) stageSkipReason() string {
+	if f.HostAnswers.Absent {
 		return "needs a deployed stage"
 	}
 	return ""
 }
 
-func (f Facts) needsRegistry() string {
-	if f.Visit.Unregistered && !f.Visit.Absent {
+func (f Facts) registrySkipReason() string {
+	if f.HostAnswers.NoRegistry && !f.HostAnswers.Absent {
 		return "the stage was deployed without a registry"
 	}
-	return f.needsStage()
+	return f.stageSkipReason()
 }

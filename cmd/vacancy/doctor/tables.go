@@ -15,7 +15,7 @@ const (
 	DocsTable = "docs"
 )
 
-func layout(short string) []string {
+func keySchema(short string) []string {
 	if short == RowsTable {
 		return []string{"pk B HASH", "sk N RANGE"}
 	}
@@ -31,105 +31,105 @@ func streamView(short string) string {
 	return "KEYS_ONLY"
 }
 
-// atRest is the logical id of the key that encrypts the tables. It is in the stack data.
-const atRest = "AtRestKey"
+// encryptionKeyID is the logical id of the key that encrypts the tables. It is in the stack data.
+const encryptionKeyID = "AtRestKey"
 
-// index is the name of the index of docs. It contains only some documents.
-const index = "listed"
+// docsIndex is the name of the index of docs. It contains only some documents.
+const docsIndex = "listed"
 
-func (f Facts) tableThere(t Table) Check {
+func (f Facts) checkTableExists(t Table) Check {
 	switch {
-	case t.Absent:
+	case t.NameUnknown:
 		return skip("the name of the table is unknown, because there is no stack data")
 	case t.Err != nil:
-		return unreadFailure(t.Err)
+		return failUnread(t.Err)
 	case t.Missing:
-		return fail("aws dynamodb list-backups    # restore it under its name; if the stage is new: "+f.deploy(), "there is no table %s, though the stack data names it", t.Name)
+		return fail("aws dynamodb list-backups    # restore it under its name; if the stage is new: "+f.deployCommand(), "there is no table %s, though the stack data names it", t.Name)
 	case t.Status != "ACTIVE":
 		return fail("vacancy doctor --host aws --stage "+f.Stage+"    # when the table is active", "%s is %s", t.Name, t.Status)
 	}
-	return ok("%s", t.Name)
+	return pass("%s", t.Name)
 }
 
-func (f Facts) tableKeys(short string, t Table) Check {
-	want := layout(short)
+func (f Facts) checkTableKeys(short string, t Table) Check {
+	want := keySchema(short)
 	if !slices.Equal(want, t.Keys) {
 		return fail("vacancy deploy --stage OTHER    # a key schema cannot be changed; vacancy did not create this table",
 			"the keys of %s are %s, expected %s", t.Name, strings.Join(t.Keys, ", "), strings.Join(want, ", "))
 	}
-	if short == DocsTable && !slices.ContainsFunc(t.Indexes, func(i Index) bool { return i.Name == index }) {
-		return fail("vacancy deploy --stage OTHER    # vacancy did not create this table", "%s has no index %q", t.Name, index)
+	if short == DocsTable && !slices.ContainsFunc(t.Indexes, func(i Index) bool { return i.Name == docsIndex }) {
+		return fail("vacancy deploy --stage OTHER    # vacancy did not create this table", "%s has no index %q", t.Name, docsIndex)
 	}
-	return ok("%s", strings.Join(t.Keys, ", "))
+	return pass("%s", strings.Join(t.Keys, ", "))
 }
 
-func (f Facts) tableBackups(short string, t Table) Check {
+func (f Facts) checkTableBackups(short string, t Table) Check {
 	if t.PITR {
-		return ok("point-in-time recovery is on")
+		return pass("point-in-time recovery is on")
 	}
 	fix := fmt.Sprintf("aws dynamodb update-continuous-backups --table-name %s --point-in-time-recovery-specification PointInTimeRecoveryEnabled=true", t.Name)
 	return fail(fix, "point-in-time recovery of %s is off: deleted or overwritten data cannot be restored", t.Name)
 }
 
-func (f Facts) tableProtection(short string, t Table) Check {
+func (f Facts) checkTableProtection(short string, t Table) Check {
 	switch {
 	case t.DeletionProtection:
-		return ok("on")
+		return pass("on")
 	case !f.Settings.RetainData:
 		return skip("the stage was deployed with keep=false: its data is deleted with it")
 	}
 	return fail(fmt.Sprintf("aws dynamodb update-table --table-name %s --deletion-protection-enabled", t.Name), "%s can be deleted by one request", t.Name)
 }
 
-func (f Facts) tableStream(short string, t Table) Check {
-	view, off := streamView(short), "a row changed by hand is not noticed"
+func (f Facts) checkTableStream(short string, t Table) Check {
+	view, consequence := streamView(short), "a row changed by hand is not noticed"
 	if short == DocsTable {
-		off = "no search index is published"
+		consequence = "no search index is published"
 	}
-	fix := fmt.Sprintf("aws dynamodb update-table --table-name %s --stream-specification StreamEnabled=true,StreamViewType=%s && %s", t.Name, view, f.deploy())
-	switch t.Stream {
+	fix := fmt.Sprintf("aws dynamodb update-table --table-name %s --stream-specification StreamEnabled=true,StreamViewType=%s && %s", t.Name, view, f.deployCommand())
+	switch t.StreamView {
 	case view:
-		return ok("%s", view)
+		return pass("%s", view)
 	case "":
-		return fail(fix, "the stream of %s is off: %s", t.Name, off)
+		return fail(fix, "the stream of %s is off: %s", t.Name, consequence)
 	}
-	return fail(fix, "the stream of %s shows %s, expected %s", t.Name, t.Stream, view)
+	return fail(fix, "the stream of %s shows %s, expected %s", t.Name, t.StreamView, view)
 }
 
-func (f Facts) tableKey(short string, t Table) Check {
-	if t.Key != "" {
-		return ok("%s", t.Key)
+func (f Facts) checkTableEncryption(short string, t Table) Check {
+	if t.KeyARN != "" {
+		return pass("%s", t.KeyARN)
 	}
 	key := fmt.Sprintf("$(aws cloudformation describe-stack-resource --stack-name %s --logical-resource-id %s --query StackResourceDetail.PhysicalResourceId --output text)",
-		stage.FullName(f.Stage, "data"), atRest)
+		stage.FullName(f.Stage, "data"), encryptionKeyID)
 	fix := fmt.Sprintf("aws dynamodb update-table --table-name %s --sse-specification Enabled=true,SSEType=KMS,KMSMasterKeyId=%s", t.Name, key)
 	return fail(fix, "%s is encrypted under a key of AWS, not under the stage's", t.Name)
 }
 
-// ceilings returns the throughput limits of a table according to the stage's context.
-func (f Facts) ceilings(short string) (read, write int) {
+// wantedThroughput returns the throughput limits of a table according to the stage's context.
+func (f Facts) wantedThroughput(short string) (read, write int) {
 	if short == RowsTable {
 		return f.Limits[cost.RowsReads], f.Limits[cost.RowsWrites]
 	}
 	return f.Limits[cost.DocsReads], f.Limits[cost.DocsWrites]
 }
 
-func (f Facts) tableCeilings(short string, t Table) Check {
-	read, write := f.ceilings(short)
+func (f Facts) checkTableThroughput(short string, t Table) Check {
+	read, write := f.wantedThroughput(short)
 	fix := fmt.Sprintf("aws dynamodb update-table --table-name %s --on-demand-throughput MaxReadRequestUnits=%d,MaxWriteRequestUnits=%d", t.Name, read, write)
-	if t.Read == 0 || t.Write == 0 {
-		return fail(fix, "%s has no ceiling for %s: its daily cost is not bounded", t.Name, which(t.Read, t.Write))
+	if t.ReadLimit == 0 || t.WriteLimit == 0 {
+		return fail(fix, "%s has no ceiling for %s: its daily cost is not bounded", t.Name, missingLimits(t.ReadLimit, t.WriteLimit))
 	}
 	for _, i := range t.Indexes {
-		if i.Read == 0 || i.Write == 0 {
+		if i.ReadLimit == 0 || i.WriteLimit == 0 {
 			fix := fmt.Sprintf(`aws dynamodb update-table --table-name %s --global-secondary-index-updates '[{"Update":{"IndexName":%q,"OnDemandThroughput":{"MaxReadRequestUnits":%d,"MaxWriteRequestUnits":%d}}}]'`, t.Name, i.Name, f.Limits[cost.IndexReads], f.Limits[cost.IndexWrites])
-			return fail(fix, "index %s of %s has no ceiling for %s: its daily cost is not bounded", i.Name, t.Name, which(i.Read, i.Write))
+			return fail(fix, "index %s of %s has no ceiling for %s: its daily cost is not bounded", i.Name, t.Name, missingLimits(i.ReadLimit, i.WriteLimit))
 		}
 	}
-	return ok("%d reads and %d writes a second", t.Read, t.Write)
+	return pass("%d reads and %d writes a second", t.ReadLimit, t.WriteLimit)
 }
 
-func which(read, write int) string {
+func missingLimits(read, write int) string {
 	switch {
 	case read == 0 && write == 0:
 		return "reads and writes"

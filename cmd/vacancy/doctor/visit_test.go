@@ -41,12 +41,12 @@ func fakeHost(t *testing.T, lies bool) *httptest.Server {
 			w.WriteHeader(http.StatusUnauthorized)
 			fmt.Fprint(w, `{"code":"unauthorized"}`)
 		default:
-			h := admin.Host{ID: key.ID(), Key: admin.KeySoftware}
+			h := admin.Host{ID: key.ID(), KeyStorage: admin.KeyStorageSoftware}
 			challenge := r.URL.Query().Get("challenge")
 			if lies {
 				challenge += "x"
 			}
-			sig, err := key.Sign(r.Context(), h.Proof(challenge))
+			sig, err := key.Sign(r.Context(), h.ProofBytes(challenge))
 			if err != nil {
 				t.Error(err)
 			}
@@ -60,34 +60,34 @@ func fakeHost(t *testing.T, lies bool) *httptest.Server {
 
 func TestLookBelievesAHostThatProvesItself(t *testing.T) {
 	honest, liar := fakeHost(t, false), fakeHost(t, true)
-	look := func(d doctor.URLs) doctor.Visit {
-		return doctor.Look(t.Context(), http.DefaultClient, d, rand.Reader)
+	look := func(d doctor.URLs) doctor.HostAnswers {
+		return doctor.AskHost(t.Context(), http.DefaultClient, d, rand.Reader)
 	}
-	v := look(doctor.URLs{URL: honest.URL, Raw: map[string]string{"message": honest.URL}, Admin: honest.URL, Edge: true, Key: "vop_good"})
-	if v.Health.Status != 404 || v.Health.Code != "not_found" || v.Operator.Status != 200 || !v.Proved || v.Raw["message"].Status != 404 {
+	v := look(doctor.URLs{Public: honest.URL, FunctionURLs: map[string]string{"message": honest.URL}, Admin: honest.URL, Edge: true, OperatorKey: "vop_good"})
+	if v.Health.Status != 404 || v.Health.Code != "not_found" || v.Operator.Status != 200 || !v.IdentityProved || v.DirectAnswers["message"].Status != 404 {
 		t.Errorf("Look() at an honest host = %+v", v)
 	}
-	if v := look(doctor.URLs{URL: liar.URL, Admin: liar.URL, Key: "vop_good"}); v.Proved || v.Operator.Status != 200 || len(v.Raw) != 0 {
+	if v := look(doctor.URLs{Public: liar.URL, Admin: liar.URL, OperatorKey: "vop_good"}); v.IdentityProved || v.Operator.Status != 200 || len(v.DirectAnswers) != 0 {
 		t.Errorf("Look() at a host that signs another challenge = %+v, want it not proved", v)
 	}
-	if v := look(doctor.URLs{URL: honest.URL, Admin: honest.URL, Key: "vop_bad"}); v.Operator.Status != 401 || v.Proved {
+	if v := look(doctor.URLs{Public: honest.URL, Admin: honest.URL, OperatorKey: "vop_bad"}); v.Operator.Status != 401 || v.IdentityProved {
 		t.Errorf("Look() with a wrong key = %+v, want 401", v)
 	}
-	if v := look(doctor.URLs{URL: honest.URL, Admin: honest.URL + "/elsewhere", Key: "vop_good"}); v.Operator.Status != 302 {
+	if v := look(doctor.URLs{Public: honest.URL, Admin: honest.URL + "/elsewhere", OperatorKey: "vop_good"}); v.Operator.Status != 302 {
 		t.Errorf("Look() at a handler that sends elsewhere = %+v, want 302: the key goes nowhere else", v)
 	}
-	if v := look(doctor.URLs{URL: honest.URL, Key: "vop_good"}); v.Operator.Err == nil {
+	if v := look(doctor.URLs{Public: honest.URL, OperatorKey: "vop_good"}); v.Operator.Err == nil {
 		t.Errorf("Look() without an admin API = %+v, want an error", v)
 	}
-	if v := look(doctor.URLs{URL: honest.URL}); !v.NoKey || v.Health.Status != 404 {
+	if v := look(doctor.URLs{Public: honest.URL}); !v.NoKey || v.Health.Status != 404 {
 		t.Errorf("Look() without a key = %+v, want health alone", v)
 	}
 	if v := look(doctor.URLs{}); !v.Absent {
 		t.Errorf("Look() at nothing = %+v, want absent", v)
 	}
 	honest.Close()
-	v = look(doctor.URLs{URL: honest.URL, Raw: map[string]string{"message": honest.URL}, Admin: honest.URL, Edge: true, Key: "vop_good"})
-	if v.Health.Err == nil || v.Operator.Err == nil || v.Raw["message"].Err == nil {
+	v = look(doctor.URLs{Public: honest.URL, FunctionURLs: map[string]string{"message": honest.URL}, Admin: honest.URL, Edge: true, OperatorKey: "vop_good"})
+	if v.Health.Err == nil || v.Operator.Err == nil || v.DirectAnswers["message"].Err == nil {
 		t.Errorf("Look() at a closed handler = %+v, want errors", v)
 	}
 	if strings.Contains(fmt.Sprint(v), "vop_good") {
@@ -106,13 +106,13 @@ func TestLookReadsNoMoreThanItMust(t *testing.T) {
 	defer endless.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if v := doctor.Look(ctx, http.DefaultClient, doctor.URLs{URL: endless.URL}, rand.Reader); v.Health.Status != 200 {
+	if v := doctor.AskHost(ctx, http.DefaultClient, doctor.URLs{Public: endless.URL}, rand.Reader); v.Health.Status != 200 {
 		t.Errorf("Look() at an endless answer = %+v, want its status", v)
 	}
 }
 
 func TestToolsTellMissingFromOld(t *testing.T) {
-	got := doctor.Tools(t.Context(), func(_ context.Context, program string, _ ...string) (string, error) {
+	got := doctor.FindTools(t.Context(), func(_ context.Context, program string, _ ...string) (string, error) {
 		switch program {
 		case "go":
 			return "go version go1.26.8 linux/arm64\n", nil
@@ -125,10 +125,10 @@ func TestToolsTellMissingFromOld(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Tools() (-want +got):\n%s", diff)
 	}
-	if got := doctor.Tools(t.Context(), func(context.Context, string, ...string) (string, error) { return "", errors.New("exit 1") }); !got[0].Missing {
+	if got := doctor.FindTools(t.Context(), func(context.Context, string, ...string) (string, error) { return "", errors.New("exit 1") }); !got[0].Missing {
 		t.Errorf("Tools() of programs that fail = %+v, want them missing", got)
 	}
-	if _, err := doctor.Run(t.Context(), "no-such-program-of-ours"); !errors.Is(err, exec.ErrNotFound) {
+	if _, err := doctor.RunProgram(t.Context(), "no-such-program-of-ours"); !errors.Is(err, exec.ErrNotFound) {
 		t.Errorf("Run() of no program = %v, want %v", err, exec.ErrNotFound)
 	}
 }
@@ -138,7 +138,7 @@ func FuzzToolVersion(f *testing.F) {
 	f.Add("v22.1.0")
 	f.Add("devel go1.27-abcdef 2026")
 	f.Fuzz(func(t *testing.T, said string) {
-		tools := doctor.Tools(t.Context(), func(context.Context, string, ...string) (string, error) { return said, nil })
+		tools := doctor.FindTools(t.Context(), func(context.Context, string, ...string) (string, error) { return said, nil })
 		for _, c := range doctor.Examine(doctor.Facts{Tools: tools}).Checks[:3] {
 			if c.Verdict == doctor.NotApplicable || c.Verdict == doctor.Warn {
 				t.Errorf("check of %q = %+v, want ok or FAIL", said, c)

@@ -16,15 +16,15 @@ import (
 )
 
 type Entry struct {
-	// Name is the entry's name in the file (see NameOf).
+	// Name is the entry's name in the file (see SafeEntryName).
 	Name string
 	// URL is the server's URL. It is "" if the server must be started.
 	URL string
 	// Command and Args start the server on standard input and output.
 	Command string
 	Args    []string
-	// Variable is the environment variable that contains an account key, or "".
-	Variable string
+	// KeyVariable is the environment variable that contains an account key, or "".
+	KeyVariable string
 	// Env contains further environment variables of a started server.
 	Env []Variable
 	// Value, if not nil, is the complete value of the entry, and replaces the other fields except
@@ -35,164 +35,164 @@ type Entry struct {
 // Variable is an environment variable.
 type Variable struct{ Name, Value string }
 
-func NameOf(server string) string {
+func SafeEntryName(serverName string) string {
 	// Some clients accept only letters, digits, _ and - in names.
-	return regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(server, "-")
+	return regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(serverName, "-")
 }
 
-// Place contains the values from which the path of a client's file is derived.
-type Place struct {
-	OS   string            // runtime.GOOS
-	Dir  string            // working directory
-	Env  map[string]string // HOME, APPDATA and others
-	Home string            // home directory of the user
-	Name string            // name of the entry, for clients that have a file for each entry
+// PathParams contains the values from which the path of a client's file is derived.
+type PathParams struct {
+	OS         string            // runtime.GOOS
+	WorkingDir string            // working directory
+	Env        map[string]string // HOME, APPDATA and others
+	HomeDir    string            // home directory of the user
+	EntryName  string            // name of the entry, for clients that have a file for each entry
 }
 
 // Client is a client of MCP or ACP. Its row is based on the client's own documentation.
 type Client struct {
 	Name string
-	// Table is the path of the table of servers in the file.
-	Table []string
+	// TablePath is the path of the table of servers in the file.
+	TablePath []string
 	// TOML is true if the file is TOML. Lua is true if the file is Lua and contains only the entry.
 	// Otherwise the file is JSON with comments.
 	TOML, Lua bool
-	file      func(Place) string
-	// http returns the entry of a server with a URL. It is nil if the client can only start
+	filePath  func(PathParams) string
+	// urlMembers returns the entry of a server with a URL. It is nil if the client can only start
 	// servers.
-	http func(url string) []field
-	// bearer returns the member that makes the client send the key from an environment variable. It
+	urlMembers func(url string) []member
+	// bearerMember returns the member that makes the client send the key from an environment variable. It
 	// is nil if the client cannot use a variable in a header.
-	bearer func(variable string) field
-	// started contains the first members of the entry of a started server.
-	started []field
-	// inherits returns the member that passes a variable of the client's environment to a started
+	bearerMember func(variable string) member
+	// stdioMembers contains the first members of the entry of a started server.
+	stdioMembers []member
+	// inheritMember returns the member that passes a variable of the client's environment to a started
 	// server. It is nil if the client passes its whole environment, or cannot pass a variable.
-	inherits func(variable string) field
+	inheritMember func(variable string) member
 	// Scope describes where the file applies.
 	Scope string
 }
 
-// field is a member of an entry. Its value is a bool, a string, a []string or a []field.
-type field struct {
+// member is a member of an entry. Its value is a bool, a string, a []string or a []field.
+type member struct {
 	name  string
 	value any
 }
 
-func entry(name string, value any) func(string) []field {
-	return func(url string) []field { return append(asFields(value), field{name, url}) }
+func membersWithURL(urlMember string, otherMembers any) func(string) []member {
+	return func(url string) []member { return append(asMembers(otherMembers), member{urlMember, url}) }
 }
 
-func asFields(v any) []field {
-	f, _ := v.([]field)
+func asMembers(v any) []member {
+	f, _ := v.([]member)
 	return f
 }
 
-func header(before, after string) func(string) field {
-	return func(variable string) field {
-		return field{"headers", []field{{"Authorization", "Bearer " + before + variable + after}}}
+func bearerHeader(prefix, suffix string) func(string) member {
+	return func(variable string) member {
+		return member{"headers", []member{{"Authorization", "Bearer " + prefix + variable + suffix}}}
 	}
 }
 
-func env(before, after string) func(string) field {
-	return func(variable string) field { return field{"env", []field{{variable, before + variable + after}}} }
+func envMember(prefix, suffix string) func(string) member {
+	return func(variable string) member { return member{"env", []member{{variable, prefix + variable + suffix}}} }
 }
 
 // MCP lists the known clients of MCP. The rows were checked in November 2026 against each
 // client's documentation. Details that the documentation omits come from the client's issues.
 var MCP = Clients{
 	{
-		Name: "claude-code", Table: []string{"mcpServers"}, Scope: "the project in this folder",
-		file: func(p Place) string { return filepath.Join(p.Dir, ".mcp.json") },
-		http: entry("url", []field{{"type", "http"}}), bearer: header("${", "}"), started: []field{{"type", "stdio"}}, inherits: env("${", "}"),
+		Name: "claude-code", TablePath: []string{"mcpServers"}, Scope: "the project in this folder",
+		filePath:   func(p PathParams) string { return filepath.Join(p.WorkingDir, ".mcp.json") },
+		urlMembers: membersWithURL("url", []member{{"type", "http"}}), bearerMember: bearerHeader("${", "}"), stdioMembers: []member{{"type", "stdio"}}, inheritMember: envMember("${", "}"),
 	},
 	{
-		Name: "claude-desktop", Table: []string{"mcpServers"}, Scope: "you",
-		file: func(p Place) string { return p.application("Claude", "claude_desktop_config.json") },
+		Name: "claude-desktop", TablePath: []string{"mcpServers"}, Scope: "you",
+		filePath: func(p PathParams) string { return p.appConfigPath("Claude", "claude_desktop_config.json") },
 	},
 	{
-		Name: "cursor", Table: []string{"mcpServers"}, Scope: "all your projects",
-		file: func(p Place) string { return filepath.Join(p.Home, ".cursor", "mcp.json") },
-		http: entry("url", nil), bearer: header("${env:", "}"), started: []field{{"type", "stdio"}}, inherits: env("${env:", "}"),
+		Name: "cursor", TablePath: []string{"mcpServers"}, Scope: "all your projects",
+		filePath:   func(p PathParams) string { return filepath.Join(p.HomeDir, ".cursor", "mcp.json") },
+		urlMembers: membersWithURL("url", nil), bearerMember: bearerHeader("${env:", "}"), stdioMembers: []member{{"type", "stdio"}}, inheritMember: envMember("${env:", "}"),
 	},
 	{
 		// The client's headers cannot contain environment variables (microsoft/vscode#336232).
-		Name: "vscode", Table: []string{"servers"}, Scope: "your default profile",
-		file: func(p Place) string { return p.application("Code", "User", "mcp.json") },
-		http: entry("url", []field{{"type", "http"}}), started: []field{{"type", "stdio"}}, inherits: env("${env:", "}"),
+		Name: "vscode", TablePath: []string{"servers"}, Scope: "your default profile",
+		filePath:   func(p PathParams) string { return p.appConfigPath("Code", "User", "mcp.json") },
+		urlMembers: membersWithURL("url", []member{{"type", "http"}}), stdioMembers: []member{{"type", "stdio"}}, inheritMember: envMember("${env:", "}"),
 	},
 	{
-		Name: "gemini", Table: []string{"mcpServers"}, Scope: "all your projects",
-		file: func(p Place) string { return filepath.Join(p.Home, ".gemini", "settings.json") },
+		Name: "gemini", TablePath: []string{"mcpServers"}, Scope: "all your projects",
+		filePath: func(p PathParams) string { return filepath.Join(p.HomeDir, ".gemini", "settings.json") },
 		// The entry must name the variable, because the client hides variables whose names suggest
 		// a secret.
-		http: entry("httpUrl", nil), bearer: header("$", ""), inherits: env("$", ""),
+		urlMembers: membersWithURL("httpUrl", nil), bearerMember: bearerHeader("$", ""), inheritMember: envMember("$", ""),
 	},
 	{
-		Name: "codex", Table: []string{"mcp_servers"}, TOML: true, Scope: "all your projects",
-		file: func(p Place) string {
+		Name: "codex", TablePath: []string{"mcp_servers"}, TOML: true, Scope: "all your projects",
+		filePath: func(p PathParams) string {
 			if home := p.Env["CODEX_HOME"]; home != "" {
 				return filepath.Join(home, "config.toml")
 			}
-			return filepath.Join(p.Home, ".codex", "config.toml")
+			return filepath.Join(p.HomeDir, ".codex", "config.toml")
 		},
-		http: entry("url", nil), bearer: func(v string) field { return field{"bearer_token_env_var", v} },
-		inherits: func(v string) field { return field{"env_vars", []string{v}} },
+		urlMembers: membersWithURL("url", nil), bearerMember: func(v string) member { return member{"bearer_token_env_var", v} },
+		inheritMember: func(v string) member { return member{"env_vars", []string{v}} },
 	},
 	{
 		// The client's headers cannot contain variables (zed-industries/zed#60459).
-		Name: "zed", Table: []string{"context_servers"}, Scope: "you",
-		file: zedFile, http: entry("url", nil),
+		Name: "zed", TablePath: []string{"context_servers"}, Scope: "you",
+		filePath: zedFile, urlMembers: membersWithURL("url", nil),
 	},
 }
 
 // ACP lists the known clients of ACP. Each client starts its agents itself.
 var ACP = Clients{
-	{Name: "zed", Table: []string{"agent_servers"}, Scope: "you", file: zedFile, started: []field{{"type", "custom"}}},
+	{Name: "zed", TablePath: []string{"agent_servers"}, Scope: "you", filePath: zedFile, stdioMembers: []member{{"type", "custom"}}},
 	{
-		Name: "jetbrains", Table: []string{"agent_servers"}, Scope: "you, in each IDE with AI Assistant",
-		file: func(p Place) string { return filepath.Join(p.Home, ".jetbrains", "acp.json") },
+		Name: "jetbrains", TablePath: []string{"agent_servers"}, Scope: "you, in each IDE with AI Assistant",
+		filePath: func(p PathParams) string { return filepath.Join(p.HomeDir, ".jetbrains", "acp.json") },
 	},
 	{
 		Name: "neovim", Lua: true, Scope: "you, in avante.nvim",
-		file: func(p Place) string {
+		filePath: func(p PathParams) string {
 			config := p.Env["XDG_CONFIG_HOME"]
 			switch {
 			case p.OS == "windows":
 				config = p.Env["LOCALAPPDATA"]
 			case config == "":
-				config = filepath.Join(p.Home, ".config")
+				config = filepath.Join(p.HomeDir, ".config")
 			}
-			return filepath.Join(config, "nvim", "lua", "vacancy", p.Name+".lua")
+			return filepath.Join(config, "nvim", "lua", "vacancy", p.EntryName+".lua")
 		},
-		inherits: env("", ""),
+		inheritMember: envMember("", ""),
 	},
 }
 
 // GeminiAgents is the setting of Gemini CLI that lets it load agents.
-var GeminiAgents = Client{Name: "gemini", Table: []string{"experimental"}}
+var GeminiAgents = Client{Name: "gemini", TablePath: []string{"experimental"}}
 
-func zedFile(p Place) string {
+func zedFile(p PathParams) string {
 	switch config := p.Env["XDG_CONFIG_HOME"]; {
 	case p.OS == "windows":
 		return filepath.Join(p.Env["APPDATA"], "Zed", "settings.json")
 	case p.OS == "linux" && config != "":
 		return filepath.Join(config, "zed", "settings.json")
 	}
-	return filepath.Join(p.Home, ".config", "zed", "settings.json")
+	return filepath.Join(p.HomeDir, ".config", "zed", "settings.json")
 }
 
-func (p Place) application(path ...string) string {
-	root := []string{p.Home, ".config"}
+func (p PathParams) appConfigPath(path ...string) string {
+	configRoot := []string{p.HomeDir, ".config"}
 	switch config := p.Env["XDG_CONFIG_HOME"]; {
 	case p.OS == "darwin":
-		root = []string{p.Home, "Library", "Application Support"}
+		configRoot = []string{p.HomeDir, "Library", "Application Support"}
 	case p.OS == "windows":
-		root = []string{p.Env["APPDATA"]}
+		configRoot = []string{p.Env["APPDATA"]}
 	case config != "":
-		root = []string{config}
+		configRoot = []string{config}
 	}
-	return filepath.Join(append(root, path...)...)
+	return filepath.Join(append(configRoot, path...)...)
 }
 
 // Clients lists the known clients of one protocol.
@@ -214,76 +214,76 @@ func (c Clients) Find(name string) (Client, error) {
 	return Client{}, &problem.Error{Kind: problem.Usage, Field: "--client", Want: strings.Join(c.Names(), ", "), Got: name}
 }
 
-func (c *Client) File(p Place) string { return c.file(p) }
+func (c *Client) File(p PathParams) string { return c.filePath(p) }
 
-// Starts reports whether the client starts the entry's server instead of connecting to its URL.
-func (c *Client) Starts(e Entry) bool {
-	return e.URL == "" || c.http == nil || e.Variable != "" && c.bearer == nil
+// StartsServer reports whether the client starts the entry's server instead of connecting to its URL.
+func (c *Client) StartsServer(e Entry) bool {
+	return e.URL == "" || c.urlMembers == nil || e.KeyVariable != "" && c.bearerMember == nil
 }
 
 // NamesVariable reports whether the client's entry contains the variable with the key. Otherwise
 // the client itself must be started with the variable.
 func (c *Client) NamesVariable(e Entry) bool {
-	if c.Starts(e) {
-		return c.inherits != nil
+	if c.StartsServer(e) {
+		return c.inheritMember != nil
 	}
-	return c.bearer != nil
+	return c.bearerMember != nil
 }
 
-func (c *Client) fields(e Entry) []field {
-	if !c.Starts(e) {
-		members := c.http(e.URL)
-		if e.Variable != "" {
-			members = append(members, c.bearer(e.Variable))
+func (c *Client) entryMembers(e Entry) []member {
+	if !c.StartsServer(e) {
+		members := c.urlMembers(e.URL)
+		if e.KeyVariable != "" {
+			members = append(members, c.bearerMember(e.KeyVariable))
 		}
 		return members
 	}
-	members := append(append([]field{}, c.started...), field{"command", e.Command}, field{"args", e.Args})
-	var variables []field
+	members := append(append([]member{}, c.stdioMembers...), member{"command", e.Command}, member{"args", e.Args})
+	var variables []member
 	for _, v := range e.Env {
-		variables = append(variables, field{v.Name, v.Value})
+		variables = append(variables, member{v.Name, v.Value})
 	}
-	if e.Variable != "" && c.inherits != nil {
-		f := c.inherits(e.Variable)
+	if e.KeyVariable != "" && c.inheritMember != nil {
+		f := c.inheritMember(e.KeyVariable)
 		if f.name == "env" {
-			variables = append(variables, asFields(f.value)...)
+			variables = append(variables, asMembers(f.value)...)
 		} else {
 			members = append(members, f)
 		}
 	}
 	if variables != nil {
-		members = append(members, field{"env", variables})
+		members = append(members, member{"env", variables})
 	}
 	return members
 }
 
-// value returns the value of an entry.
-func (c *Client) value(e Entry) any {
+// entryValue returns the value of an entry.
+func (c *Client) entryValue(e Entry) any {
 	if e.Value != nil {
 		return e.Value
 	}
-	return c.fields(e)
+	return c.entryMembers(e)
 }
 
-func (c *Client) Text(e Entry) string {
+func (c *Client) FormatFile(e Entry) string {
 	switch {
 	case c.TOML:
-		return c.table(e)
+		return c.formatTOML(e)
 	case c.Lua:
-		return c.module(e)
+		return c.formatLua(e)
 	}
-	return string(c.document(e))
+	return string(c.formatJSON(e))
 }
 
 // Merge adds the entry to the content of a file. The entry replaces an entry with the same name;
 // replaced reports whether such an entry existed. The error is of kind Usage and names the line of
 // the problem. Merge preserves a byte order mark.
-func (c *Client) Merge(whole []byte, e Entry) (merged []byte, replaced bool, err error) {
-	old := canon.TrimByteOrderMark(whole)
-	if len(strings.TrimSpace(string(old))) == 0 {
-		return []byte(c.Text(e)), false, nil
+func (c *Client) Merge(file []byte, e Entry) (merged []byte, replaced bool, err error) {
+	content := canon.TrimByteOrderMark(file)
+	if len(strings.TrimSpace(string(content))) == 0 {
+		return []byte(c.FormatFile(e)), false, nil
 	}
-	if err := checkDepth(old); err != nil {
+	if err := checkDepth(content); err != nil {
 		return nil, false, err
 	}
 	merge := c.mergeJSON
@@ -293,11 +293,11 @@ func (c *Client) Merge(whole []byte, e Entry) (merged []byte, replaced bool, err
 	case c.Lua:
 		merge = c.mergeLua
 	}
-	if merged, replaced, err = merge(old, e); err != nil {
+	if merged, replaced, err = merge(content, e); err != nil {
 		return nil, false, err
 	}
-	mark := whole[: len(whole)-len(old) : len(whole)-len(old)]
-	return append(mark, merged...), replaced, nil
+	byteOrderMark := file[: len(file)-len(content) : len(file)-len(content)]
+	return append(byteOrderMark, merged...), replaced, nil
 }
 
 // maxDepth limits the open brackets in a file, because the parsers are recursive.
@@ -310,7 +310,7 @@ func checkDepth(b []byte) error {
 		switch c {
 		case '[', '{':
 			if depth++; depth > maxDepth {
-				return atLine(b, i, "more than %d brackets are open", maxDepth)
+				return errorAtLine(b, i, "more than %d brackets are open", maxDepth)
 			}
 		case ']', '}':
 			depth--
@@ -319,7 +319,7 @@ func checkDepth(b []byte) error {
 	return nil
 }
 
-func atLine(file []byte, offset int, format string, args ...any) error {
+func errorAtLine(file []byte, offset int, format string, args ...any) error {
 	line := 1 + strings.Count(string(file[:min(offset, len(file))]), "\n")
 	return problem.New(problem.Usage, "line %d: "+format, append([]any{line}, args...)...)
 }

@@ -25,8 +25,8 @@ var entries = []struct {
 	entry Entry
 }{
 	{"a guest", Entry{Name: "fox", URL: "https://agents.example.org/v/fox/mcp", Command: "/usr/bin/vacancy", Args: []string{"mcp", "fox", "--host", "https://agents.example.org"}}},
-	{"a key of an account", Entry{Name: "fox", URL: "https://agents.example.org/v/fox/mcp", Command: "/usr/bin/vacancy", Args: []string{"mcp", "fox", "--host", "https://agents.example.org"}, Variable: "VACANCY_KEY"}},
-	{"an identity", Entry{Name: "fox", Command: "/usr/bin/vacancy", Args: []string{"mcp", "fox", "--host", "https://agents.example.org", "--as", "alice"}, Variable: "VACANCY_KEY", Env: []Variable{{"VACANCY_HOME", "/home/a b/.vacancy"}}}},
+	{"a key of an account", Entry{Name: "fox", URL: "https://agents.example.org/v/fox/mcp", Command: "/usr/bin/vacancy", Args: []string{"mcp", "fox", "--host", "https://agents.example.org"}, KeyVariable: "VACANCY_KEY"}},
+	{"an identity", Entry{Name: "fox", Command: "/usr/bin/vacancy", Args: []string{"mcp", "fox", "--host", "https://agents.example.org", "--as", "alice"}, KeyVariable: "VACANCY_KEY", Env: []Variable{{"VACANCY_HOME", "/home/a b/.vacancy"}}}},
 }
 
 // Each client's files are as its documentation has them.
@@ -36,28 +36,28 @@ func TestEachClientHasItsFile(t *testing.T) {
 		must(t, err)
 		var b strings.Builder
 		for _, os := range []string{"linux", "darwin", "windows"} {
-			p := Place{OS: os, Dir: "/project", Home: "/home/me", Env: map[string]string{"APPDATA": "/home/me/AppData/Roaming"}}
+			p := PathParams{OS: os, WorkingDir: "/project", HomeDir: "/home/me", Env: map[string]string{"APPDATA": "/home/me/AppData/Roaming"}}
 			fmt.Fprintf(&b, "%-8s %s\n", os, filepath.ToSlash(c.File(p)))
 		}
 		for _, one := range entries {
-			fmt.Fprintf(&b, "\n--- %s: started %v, variable named %v ---\n%s", one.what, c.Starts(one.entry), one.entry.Variable != "" && c.NamesVariable(one.entry), c.Text(one.entry))
+			fmt.Fprintf(&b, "\n--- %s: started %v, variable named %v ---\n%s", one.what, c.StartsServer(one.entry), one.entry.KeyVariable != "" && c.NamesVariable(one.entry), c.FormatFile(one.entry))
 		}
-		clitest.Golden(t, name, b.String())
+		clitest.CompareGolden(t, name, b.String())
 	}
 	for _, name := range ACP.Names() {
 		c, err := ACP.Find(name)
 		must(t, err)
 		var b strings.Builder
 		for _, os := range []string{"linux", "darwin", "windows"} {
-			p := Place{OS: os, Home: "/home/me", Env: map[string]string{"APPDATA": "/home/me/AppData/Roaming", "LOCALAPPDATA": "/home/me/AppData/Local"}, Name: "fox"}
+			p := PathParams{OS: os, HomeDir: "/home/me", Env: map[string]string{"APPDATA": "/home/me/AppData/Roaming", "LOCALAPPDATA": "/home/me/AppData/Local"}, EntryName: "fox"}
 			fmt.Fprintf(&b, "%-8s %s\n", os, filepath.ToSlash(c.File(p)))
 		}
 		for _, one := range entries {
-			fmt.Fprintf(&b, "\n--- %s: variable named %v ---\n%s", one.what, one.entry.Variable != "" && c.NamesVariable(one.entry), c.Text(one.entry))
+			fmt.Fprintf(&b, "\n--- %s: variable named %v ---\n%s", one.what, one.entry.KeyVariable != "" && c.NamesVariable(one.entry), c.FormatFile(one.entry))
 		}
-		clitest.Golden(t, "acp-"+name, b.String())
+		clitest.CompareGolden(t, "acp-"+name, b.String())
 	}
-	p := Place{OS: "linux", Home: "/home/me", Env: map[string]string{"XDG_CONFIG_HOME": "/x", "CODEX_HOME": "/c"}}
+	p := PathParams{OS: "linux", HomeDir: "/home/me", Env: map[string]string{"XDG_CONFIG_HOME": "/x", "CODEX_HOME": "/c"}}
 	for name, want := range map[string]string{"zed": "/x/zed/settings.json", "vscode": "/x/Code/User/mcp.json", "codex": "/c/config.toml"} {
 		c, _ := MCP.Find(name)
 		if got := c.File(p); got != want {
@@ -67,7 +67,7 @@ func TestEachClientHasItsFile(t *testing.T) {
 	if _, err := MCP.Find("emacs"); !problem.Is(err, problem.Usage) || !strings.Contains(problem.AsError(err).Text(), "claude-code, claude-desktop, cursor, vscode, gemini, codex, zed") {
 		t.Errorf("an unknown client: %v", err)
 	}
-	if got := NameOf("übers/fox 1"); got != "-bers-fox-1" {
+	if got := SafeEntryName("übers/fox 1"); got != "-bers-fox-1" {
 		t.Errorf("the name of an entry is %q", got)
 	}
 }
@@ -215,7 +215,7 @@ func TestALuaFileIsReplacedOnlyIfItIsOurs(t *testing.T) {
 	if err != nil || replaced || !strings.Contains(string(first), `"command": "C:\\a \"b\""`) || !strings.Contains(string(first), `["é\n"]`) {
 		t.Errorf("a new file: %s, %v, %v", first, replaced, err)
 	}
-	if got, replaced, err := c.Merge(first, fox); err != nil || !replaced || string(got) != c.Text(fox) {
+	if got, replaced, err := c.Merge(first, fox); err != nil || !replaced || string(got) != c.FormatFile(fox) {
 		t.Errorf("a file of this command: %s, %v, %v", got, replaced, err)
 	}
 	if got, _, err := c.Merge([]byte("return {}\n"), fox); got != nil || !problem.Is(err, problem.Usage) {
@@ -231,7 +231,7 @@ func TestAFileWithoutContentIsRemoved(t *testing.T) {
 		}
 		return nil, false, nil
 	}
-	if w, err := Update(path, false, remove); !w.Same || err != nil {
+	if w, err := Update(path, false, remove); !w.Unchanged || err != nil {
 		t.Errorf("a missing file: %+v, %v", w, err)
 	}
 	must(t, os.WriteFile(path, []byte("theirs"), 0o600))
@@ -241,7 +241,7 @@ func TestAFileWithoutContentIsRemoved(t *testing.T) {
 	must(t, os.WriteFile(path, []byte("ours"), 0o600))
 	for _, dry := range []bool{true, false} {
 		w, err := Update(path, dry, remove)
-		if _, statErr := os.Stat(path); w.Same || w.Content != nil || err != nil || (statErr == nil) != dry {
+		if _, statErr := os.Stat(path); w.Unchanged || w.Content != nil || err != nil || (statErr == nil) != dry {
 			t.Errorf("dry %v: %+v, %v, then %v", dry, w, err, statErr)
 		}
 	}
@@ -251,16 +251,16 @@ func TestAFileKeepsItsModeAndHasOneBackup(t *testing.T) {
 	c, _ := MCP.Find("zed")
 	path := filepath.Join(t.TempDir(), "zed", "settings.json")
 	w, err := c.Write(path, fox)
-	if err != nil || !w.Made || w.Backup != "" {
+	if err != nil || !w.Created || w.Backup != "" {
 		t.Fatalf("a new file: %+v, %v", w, err)
 	}
 	must(t, os.WriteFile(path, []byte("{ // mine\n}\n"), 0o640))
 	must(t, os.Chmod(path, 0o640))
-	if w, err = c.Write(path, fox); err != nil || w.Made || w.Replaced || w.Backup != path+".before-vacancy" {
+	if w, err = c.Write(path, fox); err != nil || w.Created || w.Replaced || w.Backup != path+".before-vacancy" {
 		t.Errorf("a file without the entry: %+v, %v", w, err)
 	}
 	first, _ := os.ReadFile(path)
-	if w, err = c.Write(path, fox); err != nil || !w.Same {
+	if w, err = c.Write(path, fox); err != nil || !w.Unchanged {
 		t.Errorf("the same entry: %+v, %v", w, err)
 	}
 	other := fox
@@ -300,7 +300,7 @@ func TestLinksAndOtherFilesAreRefused(t *testing.T) {
 	must(t, os.Symlink(secret, filepath.Join(dir, "link.json")))
 	must(t, os.Symlink(dir, filepath.Join(dir, "folder")))
 	must(t, os.Mkdir(filepath.Join(dir, "dir.json"), 0o700))
-	must(t, os.WriteFile(filepath.Join(dir, "big.json"), make([]byte, maxFile+1), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "big.json"), make([]byte, maxFileBytes+1), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "bad.json"), []byte("{\n,}"), 0o600))
 	for name, want := range map[string]string{
 		"link.json": "is a symbolic link", "folder/new.json": "folder is a symbolic link", "dir.json": "is not a file", "big.json": "has more than", "bad.json": "bad.json is left as it is: line 2, column 1",

@@ -14,33 +14,33 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// unit is one level of indentation in a file without indented lines.
-const unit = "  "
+// defaultIndent is one level of indentation in a file without indented lines.
+const defaultIndent = "  "
 
-func (c *Client) document(e Entry) []byte {
-	l := layout{newline: "\n", unit: unit}
-	b := l.object(nil, []field{{c.Table[0], []field{{e.Name, c.value(e)}}}}, "")
+func (c *Client) formatJSON(e Entry) []byte {
+	l := layout{newline: "\n", indentUnit: defaultIndent}
+	b := l.appendObject(nil, []member{{c.TablePath[0], []member{{e.Name, c.entryValue(e)}}}}, "")
 	return append(b, '\n')
 }
 
 // layout is the formatting of a file: its line ending and one level of its indentation.
-type layout struct{ newline, unit string }
+type layout struct{ newline, indentUnit string }
 
-// object renders an object. indent is the indentation of the line on which it begins.
-func (l layout) object(b []byte, members []field, indent string) []byte {
+// appendObject renders an object. indent is the indentation of the line on which it begins.
+func (l layout) appendObject(b []byte, members []member, indent string) []byte {
 	b = append(b, '{')
 	for i, m := range members {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, l.newline+indent+l.unit...)
-		b = l.value(append(canon.AppendString(b, m.name), ": "...), m.value, indent+l.unit)
+		b = append(b, l.newline+indent+l.indentUnit...)
+		b = l.appendValue(append(canon.AppendString(b, m.name), ": "...), m.value, indent+l.indentUnit)
 	}
 	return append(append(b, l.newline+indent...), '}')
 }
 
-// value renders the value of a member. indent is the indentation of the member's line.
-func (l layout) value(b []byte, value any, indent string) []byte {
+// appendValue renders the value of a member. indent is the indentation of the member's line.
+func (l layout) appendValue(b []byte, value any, indent string) []byte {
 	switch v := value.(type) {
 	case bool:
 		return strconv.AppendBool(b, v)
@@ -49,7 +49,7 @@ func (l layout) value(b []byte, value any, indent string) []byte {
 	case []string:
 		return appendList(b, v)
 	}
-	return l.object(b, asFields(value), indent)
+	return l.appendObject(b, asMembers(value), indent)
 }
 
 func appendList(b []byte, items []string) []byte {
@@ -69,8 +69,8 @@ type change struct {
 	text       string
 }
 
-// apply applies changes, which must be sorted and must not overlap.
-func apply(b []byte, changes ...change) (out []byte) {
+// applyChanges applies changes, which must be sorted and must not overlap.
+func applyChanges(b []byte, changes ...change) (out []byte) {
 	offset := 0
 	for _, c := range changes {
 		out = append(append(out, b[offset:c.start]...), c.text...)
@@ -84,127 +84,127 @@ func (c *Client) mergeJSON(old []byte, e Entry) (merged []byte, replaced bool, e
 	if err != nil {
 		return nil, false, problem.New(problem.Usage, "%s", strings.TrimPrefix(err.Error(), "hujson: "))
 	}
-	l := layoutOf(old, &root)
+	l := detectLayout(old, &root)
 	node, indent := &root, ""
 	for depth := 0; ; depth++ {
 		o, ok := node.Value.(*hujson.Object)
 		if !ok {
-			what := "the file"
+			location := "the file"
 			if depth > 0 {
-				what = c.Table[depth-1]
+				location = c.TablePath[depth-1]
 			}
-			return nil, false, atLine(old, node.StartOffset, "%s: expected an object, got another value", what)
+			return nil, false, errorAtLine(old, node.StartOffset, "%s: expected an object, got another value", location)
 		}
 		name := e.Name
-		if depth < len(c.Table) {
-			name = c.Table[depth]
+		if depth < len(c.TablePath) {
+			name = c.TablePath[depth]
 		}
-		inner := indentOf(o, indent+l.unit)
-		found, err := member(old, o, name)
+		childIndent := memberIndent(o, indent+l.indentUnit)
+		found, err := findMember(old, o, name)
 		if err != nil {
 			return nil, false, err
 		}
 		switch {
 		case found == nil:
-			added := field{name, c.value(e)}
-			if depth < len(c.Table) {
-				added.value = []field{{e.Name, c.value(e)}}
+			newMember := member{name, c.entryValue(e)}
+			if depth < len(c.TablePath) {
+				newMember.value = []member{{e.Name, c.entryValue(e)}}
 			}
-			merged = l.insert(old, node, o, added, inner, indent)
-		case depth == len(c.Table):
+			merged = l.insertMember(old, node, o, newMember, childIndent, indent)
+		case depth == len(c.TablePath):
 			replaced = true
-			merged = apply(old, change{found.StartOffset, found.EndOffset, string(l.value(nil, c.value(e), inner))})
+			merged = applyChanges(old, change{found.StartOffset, found.EndOffset, string(l.appendValue(nil, c.entryValue(e), childIndent))})
 		default:
-			node, indent = found, inner
+			node, indent = found, childIndent
 			continue
 		}
 		break
 	}
-	if err := c.check(old, merged, e); err != nil {
+	if err := c.checkJSONChange(old, merged, e); err != nil {
 		return nil, false, err
 	}
 	return merged, replaced, nil
 }
 
-func layoutOf(b []byte, root *hujson.Value) layout {
-	l := layout{newline: "\n", unit: unit}
+func detectLayout(b []byte, root *hujson.Value) layout {
+	l := layout{newline: "\n", indentUnit: defaultIndent}
 	if bytes.Contains(b, []byte("\r\n")) {
 		l.newline = "\r\n"
 	}
 	if o, ok := root.Value.(*hujson.Object); ok {
-		if own := indentOf(o, ""); own != "" {
-			l.unit = own
+		if indent := memberIndent(o, ""); indent != "" {
+			l.indentUnit = indent
 		}
 	}
 	return l
 }
 
-// indentOf returns the indentation of an object's first member. It returns fallback if the object
+// memberIndent returns the indentation of an object's first member. It returns fallback if the object
 // is empty or the first member is not on its own line.
-func indentOf(o *hujson.Object, otherwise string) string {
+func memberIndent(o *hujson.Object, fallback string) string {
 	if len(o.Members) == 0 {
-		return otherwise
+		return fallback
 	}
-	before := string(o.Members[0].Name.BeforeExtra)
-	i := strings.LastIndexByte(before, '\n')
-	if i < 0 || strings.Trim(before[i+1:], " \t") != "" {
-		return otherwise
+	leadingText := string(o.Members[0].Name.BeforeExtra)
+	i := strings.LastIndexByte(leadingText, '\n')
+	if i < 0 || strings.Trim(leadingText[i+1:], " \t") != "" {
+		return fallback
 	}
-	return before[i+1:]
+	return leadingText[i+1:]
 }
 
-func member(file []byte, o *hujson.Object, name string) (found *hujson.Value, err error) {
+func findMember(file []byte, o *hujson.Object, name string) (found *hujson.Value, err error) {
 	for i := range o.Members {
 		m := &o.Members[i]
 		if l, ok := m.Name.Value.(hujson.Literal); !ok || l.String() != name {
 			continue
 		}
 		if found != nil {
-			return nil, atLine(file, m.Name.StartOffset, "%s occurs twice", name)
+			return nil, errorAtLine(file, m.Name.StartOffset, "%s occurs twice", name)
 		}
 		found = &m.Value
 	}
 	return found, nil
 }
 
-// insert adds a member at the end of an object. indent is the indentation of the members, and
+// insertMember adds a member at the end of an object. indent is the indentation of the members, and
 // outerIndent is the indentation of the object's line.
-func (l layout) insert(b []byte, node *hujson.Value, o *hujson.Object, m field, indent, outer string) []byte {
-	text := l.newline + indent + string(canon.AppendString(nil, m.name)) + ": " + string(l.value(nil, m.value, indent))
-	closing := node.EndOffset - 1
+func (l layout) insertMember(b []byte, node *hujson.Value, o *hujson.Object, m member, indent, outerIndent string) []byte {
+	text := l.newline + indent + string(canon.AppendString(nil, m.name)) + ": " + string(l.appendValue(nil, m.value, indent))
+	closingBrace := node.EndOffset - 1
 	// The member follows the last comment or value before the closing brace.
-	end := len(bytes.TrimRightFunc(b[:closing], unicode.IsSpace))
-	tail := change{end, end, text}
-	if !strings.Contains(string(b[end:closing]), "\n") {
-		tail = change{end, closing, text + l.newline + outer}
+	end := len(bytes.TrimRightFunc(b[:closingBrace], unicode.IsSpace))
+	insertion := change{end, end, text}
+	if !strings.Contains(string(b[end:closingBrace]), "\n") {
+		insertion = change{end, closingBrace, text + l.newline + outerIndent}
 	}
 	if len(o.Members) == 0 {
-		return apply(b, tail)
+		return applyChanges(b, insertion)
 	}
 	last := &o.Members[len(o.Members)-1].Value
 	// The file uses trailing commas, so the new member also gets one.
 	if last.AfterExtra != nil {
-		tail.text = text + "," + strings.TrimPrefix(tail.text, text)
-		return apply(b, tail)
+		insertion.text = text + "," + strings.TrimPrefix(insertion.text, text)
+		return applyChanges(b, insertion)
 	}
-	return apply(b, change{last.EndOffset, last.EndOffset, ","}, tail)
+	return applyChanges(b, change{last.EndOffset, last.EndOffset, ","}, insertion)
 }
 
-// check decodes a file before and after a change, and returns an error unless the change only added
+// checkJSONChange decodes a file before and after a change, and returns an error unless the change only added
 // or replaced the entry.
-func (c *Client) check(old, merged []byte, e Entry) error {
-	before, err := decode(old)
+func (c *Client) checkJSONChange(old, merged []byte, e Entry) error {
+	before, err := decodeJSON(old)
 	if err != nil {
 		return err
 	}
-	after, err := decode(merged)
+	after, err := decodeJSON(merged)
 	if err != nil {
 		return problem.Wrap(problem.Internal, err, "the changed file does not parse")
 	}
-	return c.compare(before, after, e)
+	return c.checkDecodedChange(before, after, e)
 }
 
-func decode(b []byte) (v map[string]any, err error) {
+func decodeJSON(b []byte) (v map[string]any, err error) {
 	if b, err = hujson.Standardize(bytes.Clone(b)); err == nil {
 		err = json.Unmarshal(b, &v)
 	}
@@ -214,10 +214,10 @@ func decode(b []byte) (v map[string]any, err error) {
 	return v, nil
 }
 
-// compare returns an error unless after equals before with the entry added or replaced.
-func (c *Client) compare(before, after map[string]any, e Entry) error {
+// checkDecodedChange returns an error unless after equals before with the entry added or replaced.
+func (c *Client) checkDecodedChange(before, after map[string]any, e Entry) error {
 	object := before
-	for _, name := range c.Table {
+	for _, name := range c.TablePath {
 		inner, ok := object[name].(map[string]any)
 		if !ok {
 			inner = map[string]any{}
@@ -225,14 +225,14 @@ func (c *Client) compare(before, after map[string]any, e Entry) error {
 		}
 		object = inner
 	}
-	object[e.Name] = plain([]field{{e.Name, c.value(e)}})[e.Name]
+	object[e.Name] = membersToMap([]member{{e.Name, c.entryValue(e)}})[e.Name]
 	if !reflect.DeepEqual(before, after) {
 		return problem.New(problem.Internal, "the change would affect more than the entry")
 	}
 	return nil
 }
 
-func plain(fields []field) map[string]any {
+func membersToMap(fields []member) map[string]any {
 	m := map[string]any{}
 	for _, f := range fields {
 		switch v := f.value.(type) {
@@ -244,8 +244,8 @@ func plain(fields []field) map[string]any {
 				list = append(list, s)
 			}
 			m[f.name] = list
-		case []field:
-			m[f.name] = plain(v)
+		case []member:
+			m[f.name] = membersToMap(v)
 		}
 	}
 	return m

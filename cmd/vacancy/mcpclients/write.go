@@ -12,46 +12,46 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// maxFile limits a file, in bytes.
-const maxFile = 4 << 20
+// maxFileBytes limits a file, in bytes.
+const maxFileBytes = 4 << 20
 
 // backupSuffix is the suffix of the copy of a file before its last change.
 const backupSuffix = ".before-vacancy"
 
-type Written struct {
+type WriteResult struct {
 	// Created is true if the file did not exist. Replaced is true if it contained an entry with the
 	// same name. Unchanged is true if it already contained the entry, and therefore was not written.
-	Made     bool `json:"made,omitempty"`
-	Replaced bool `json:"replaced,omitempty"`
-	Same     bool `json:"same,omitempty"`
+	Created   bool `json:"made,omitempty"`
+	Replaced  bool `json:"replaced,omitempty"`
+	Unchanged bool `json:"same,omitempty"`
 	// Backup is the path of the copy of the previous file, or "".
 	Backup string `json:"backup,omitempty"`
 	// Content is the content of the file after the change, or nil if there is no file.
 	Content []byte `json:"-"`
 }
 
-func (c *Client) Write(path string, e Entry) (Written, error) {
+func (c *Client) Write(path string, e Entry) (WriteResult, error) {
 	return c.write(path, e, func(string) {})
 }
 
 // write implements Write. Tests that simulate a crash receive the name of each step by onStep.
-func (c *Client) write(path string, e Entry, step func(string)) (w Written, err error) {
-	return update(path, func(old []byte) ([]byte, bool, error) { return c.Merge(old, e) }, false, step)
+func (c *Client) write(path string, e Entry, onStep func(string)) (w WriteResult, err error) {
+	return update(path, func(old []byte) ([]byte, bool, error) { return c.Merge(old, e) }, false, onStep)
 }
 
 // Update changes a file with merge, which returns the new content and whether it replaced an entry.
 // If the new content is nil, Update removes the file. If dryRun is true, Update only returns what
 // it would write.
-func Update(path string, dry bool, merge func(old []byte) ([]byte, bool, error)) (Written, error) {
-	return update(path, merge, dry, func(string) {})
+func Update(path string, dryRun bool, merge func(old []byte) ([]byte, bool, error)) (WriteResult, error) {
+	return update(path, merge, dryRun, func(string) {})
 }
 
-func update(path string, merge func([]byte) ([]byte, bool, error), dry bool, step func(string)) (w Written, err error) {
+func update(path string, merge func([]byte) ([]byte, bool, error), dryRun bool, onStep func(string)) (w WriteResult, err error) {
 	dir := filepath.Dir(path)
 	if err := checkDir(dir); err != nil {
 		return w, err
 	}
-	old, info, err := read(path)
+	old, info, err := readRegularFile(path)
 	if err != nil {
 		return w, err
 	}
@@ -60,9 +60,9 @@ func update(path string, merge func([]byte) ([]byte, bool, error), dry bool, ste
 		p := problem.AsError(err)
 		return w, problem.Wrap(p.Kind, err, "%s is left as it is: %s", path, p.Text())
 	}
-	w = Written{Made: info == nil, Replaced: replaced, Same: (info == nil) == (merged == nil) && bytes.Equal(old, merged), Content: merged}
+	w = WriteResult{Created: info == nil, Replaced: replaced, Unchanged: (info == nil) == (merged == nil) && bytes.Equal(old, merged), Content: merged}
 	switch {
-	case w.Same || dry:
+	case w.Unchanged || dryRun:
 		return w, nil
 	case merged == nil:
 		return w, errors.Join(os.Remove(path), durable.SyncDir(dir))
@@ -74,16 +74,16 @@ func update(path string, merge func([]byte) ([]byte, bool, error), dry bool, ste
 	if info != nil {
 		mode = info.Mode().Perm()
 		w.Backup = path + backupSuffix
-		if err := put(w.Backup, old, mode, step); err != nil {
+		if err := replaceFile(w.Backup, old, mode, onStep); err != nil {
 			return w, err
 		}
-		step("backup")
+		onStep("backup")
 	}
 	// The client itself may have changed its file concurrently.
-	if now, _, err := read(path); err != nil || !bytes.Equal(now, old) {
+	if current, _, err := readRegularFile(path); err != nil || !bytes.Equal(current, old) {
 		return w, errors.Join(problem.New(problem.Conflict, "%s was changed by another program in the meantime: run the command again", path), err)
 	}
-	return w, put(path, merged, mode, step)
+	return w, replaceFile(path, merged, mode, onStep)
 }
 
 // checkDir returns an error if the directory of a file is a symbolic link.
@@ -100,7 +100,7 @@ func checkDir(dir string) error {
 	return nil
 }
 
-func read(path string) (b []byte, info fs.FileInfo, err error) {
+func readRegularFile(path string) (b []byte, info fs.FileInfo, err error) {
 	info, err = os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -118,34 +118,34 @@ func read(path string) (b []byte, info fs.FileInfo, err error) {
 	}
 	defer f.Close()
 	// The opened file must be the file that was checked.
-	opened, err := f.Stat()
-	if err != nil || !os.SameFile(info, opened) {
+	openedInfo, err := f.Stat()
+	if err != nil || !os.SameFile(info, openedInfo) {
 		return nil, nil, errors.Join(problem.New(problem.Conflict, "%s was changed by another program in the meantime: run the command again", path), err)
 	}
-	if b, err = io.ReadAll(io.LimitReader(f, maxFile+1)); err == nil && len(b) > maxFile {
-		err = problem.New(problem.Usage, "%s has more than %d bytes", path, maxFile)
+	if b, err = io.ReadAll(io.LimitReader(f, maxFileBytes+1)); err == nil && len(b) > maxFileBytes {
+		err = problem.New(problem.Usage, "%s has more than %d bytes", path, maxFileBytes)
 	}
 	return b, info, err
 }
 
-// put replaces a file atomically: a crash leaves either the old or the new file.
-func put(path string, b []byte, mode fs.FileMode, step func(string)) error {
+// replaceFile replaces a file atomically: a crash leaves either the old or the new file.
+func replaceFile(path string, b []byte, mode fs.FileMode, onStep func(string)) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name()) // has no effect after the rename
-	step("made")
+	onStep("made")
 	_, err = f.Write(b)
 	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 	if err != nil {
 		return err
 	}
-	step("written")
+	onStep("written")
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	step("renamed")
+	onStep("renamed")
 	return durable.SyncDir(dir)
 }

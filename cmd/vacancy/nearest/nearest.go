@@ -11,9 +11,9 @@ func Name(word string, names []string) string {
 	if len(word) <= 4 {
 		maxDistance = 1
 	}
-	best, least := "", 2*maxDistance+2
+	bestName, lowestRank := "", 2*maxDistance+2
 	for _, name := range names {
-		d := distance(strings.ToLower(word), strings.ToLower(name))
+		d := editDistance(strings.ToLower(word), strings.ToLower(name))
 		if d > maxDistance || d >= len(name) {
 			continue
 		}
@@ -21,32 +21,32 @@ func Name(word string, names []string) string {
 		if len(name) != len(word) {
 			rank++ // modle more likely means model than mode
 		}
-		if rank < least {
-			best, least = name, rank
+		if rank < lowestRank {
+			bestName, lowestRank = name, rank
 		}
 	}
-	return best
+	return bestName
 }
 
-func distance(a, b string) int {
-	before, last := []int(nil), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
+func editDistance(a, b string) int {
+	beforeLastRow, lastRow := []int(nil), make([]int, len(b)+1)
+	for j := range lastRow {
+		lastRow[j] = j
 	}
 	for i := range len(a) {
 		row := make([]int, len(b)+1)
 		row[0] = i + 1
 		for j := range len(b) {
-			change := 1
+			cost := 1
 			if a[i] == b[j] {
-				change = 0
+				cost = 0
 			}
-			row[j+1] = min(row[j]+1, last[j+1]+1, last[j]+change)
+			row[j+1] = min(row[j]+1, lastRow[j+1]+1, lastRow[j]+cost)
 			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
+				row[j+1] = min(row[j+1], beforeLastRow[j-1]+1)
 			}
 		}
-		before, last = last, row
+		beforeLastRow, lastRow = lastRow, row
 	}
-	return last[len(b)]
+	return lastRow[len(b)]
 }

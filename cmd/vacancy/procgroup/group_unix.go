@@ -31,7 +31,7 @@ func End(cmd *exec.Cmd, kill bool) {
 // Guard starts a guard process that ends the program's group if this process dies, for example by
 // SIGKILL. The guard notices the death because its standard input ends. release ends the guard.
 func Guard(cmd *exec.Cmd) (release func()) {
-	guard := exec.Command("sh", "-c", fmt.Sprintf("read -r line; kill -s TERM -- -%[1]d; sleep %[2]d; kill -s KILL -- -%[1]d", cmd.Process.Pid, Grace/time.Second))
+	guard := exec.Command("sh", "-c", fmt.Sprintf("read -r line; kill -s TERM -- -%[1]d; sleep %[2]d; kill -s KILL -- -%[1]d", cmd.Process.Pid, GracePeriod/time.Second))
 	Own(guard)
 	if _, err := guard.StdinPipe(); err != nil || guard.Start() != nil {
 		return func() {}

@@ -3,5 +3,5 @@ package procgroup
 
 import "time"
 
-// Grace is the time between asking a program to end and killing it.
-const Grace = 3 * time.Second
+// GracePeriod is the time between asking a program to end and killing it.
+const GracePeriod = 3 * time.Second

@@ -31,9 +31,9 @@ type Agent struct {
 	Port     int // port on which its program listens
 }
 
-// Choose returns an agent from a template in a language. Its error names the invalid argument.
-func Choose(name, template, language string, port int) (Agent, error) {
-	if !nameForm.MatchString(name) {
+// NewAgent returns an agent from a template in a language. Its error names the invalid argument.
+func NewAgent(name, template, language string, port int) (Agent, error) {
+	if !namePattern.MatchString(name) {
 		return Agent{}, problem.Invalid("NAME", "a letter and up to 62 letters, digits and -, all small", fmt.Sprintf("%.80q", name))
 	}
 	i := slices.IndexFunc(Templates(), func(t Template) bool { return t.Name == template })
@@ -53,26 +53,26 @@ func Choose(name, template, language string, port int) (Agent, error) {
 	return Agent{name, t, t.languages[j], port}, nil
 }
 
-var nameForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
+var namePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{0,62}$`)
 
 func (a *Agent) Commands() ([]string, error) {
-	text, err := a.fill("commands", strings.Join(a.Template.commands, "\n"))
+	text, err := a.executeTemplate("commands", strings.Join(a.Template.commands, "\n"))
 	return strings.Split(string(text), "\n"), err
 }
 
 // Write writes the agent to dir, which must not exist or must be empty. If Write fails, it removes
 // a directory that it created.
 func (a *Agent) Write(dir string) error {
-	there, err := os.ReadDir(dir)
-	missing := os.IsNotExist(err)
+	entries, err := os.ReadDir(dir)
+	isMissing := os.IsNotExist(err)
 	switch {
-	case missing:
+	case isMissing:
 	case err != nil:
 		return problem.Wrap(problem.Unavailable, err, "%s: %v", dir, err)
-	case len(there) > 0:
+	case len(entries) > 0:
 		return problem.New(problem.Conflict, "%s is not empty; nothing was written", dir)
 	}
-	texts, err := a.render()
+	texts, err := a.renderFiles()
 	if err != nil {
 		return problem.Wrap(problem.Internal, err, "")
 	}
@@ -84,7 +84,7 @@ func (a *Agent) Write(dir string) error {
 		}
 	}
 	if err != nil {
-		if missing {
+		if isMissing {
 			_ = os.RemoveAll(dir) // the directory did not exist before
 		}
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be written: %v", dir, err)
@@ -92,9 +92,9 @@ func (a *Agent) Write(dir string) error {
 	return nil
 }
 
-func (a *Agent) render() (map[string][]byte, error) {
+func (a *Agent) renderFiles() (map[string][]byte, error) {
 	texts := map[string][]byte{}
-	for _, folder := range append([]string{"common"}, a.folders()...) {
+	for _, folder := range append([]string{"common"}, a.templateFolders()...) {
 		entries, err := fs.ReadDir(files, path.Join("files", folder))
 		if err != nil {
 			return nil, err
@@ -104,11 +104,11 @@ func (a *Agent) render() (map[string][]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			as := e.Name()
+			outputName := e.Name()
 			if a.Language.Name == "go" {
-				as = strings.TrimSuffix(as, ".txt")
+				outputName = strings.TrimSuffix(outputName, ".txt")
 			}
-			if texts[as], err = a.fill(as, string(text)); err != nil {
+			if texts[outputName], err = a.executeTemplate(outputName, string(text)); err != nil {
 				return nil, err
 			}
 		}
@@ -116,20 +116,20 @@ func (a *Agent) render() (map[string][]byte, error) {
 	return texts, nil
 }
 
-func (a *Agent) folders() []string {
+func (a *Agent) templateFolders() []string {
 	// A file replaces a file of the same name in an earlier folder.
 	if len(a.Template.languages) > 1 {
 		return []string{path.Join(a.Template.Name, a.Language.Name)}
 	}
-	return append(slices.Clone(a.Template.with), a.Template.Name)
+	return append(slices.Clone(a.Template.extraFolders), a.Template.Name)
 }
 
-func (a *Agent) fill(name, text string) ([]byte, error) {
-	t, err := template.New(name).Parse(text)
+func (a *Agent) executeTemplate(name, text string) ([]byte, error) {
+	tmpl, err := template.New(name).Parse(text)
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
-	err = t.Execute(&b, a)
+	err = tmpl.Execute(&b, a)
 	return b.Bytes(), err
 }

@@ -30,7 +30,7 @@ func list(t *testing.T, dir string) (names []string) {
 // write writes an agent named fox that listens at port 9321.
 func write(t *testing.T, dir, template, language string) scaffold.Agent {
 	t.Helper()
-	a, err := scaffold.Choose("fox", template, language, 9321)
+	a, err := scaffold.NewAgent("fox", template, language, 9321)
 	if err == nil {
 		err = a.Write(dir)
 	}
@@ -76,7 +76,7 @@ func TestEachTemplateIsWrittenInEachLanguage(t *testing.T) {
 				_, err := os.Stat(filepath.Join(dir, file))
 				return err == nil
 			}
-			if l, start := scaffold.Find(has); l.Program != a.Language.Program || start != a.Language.Start {
+			if l, start := scaffold.FindLanguage(has); l.Program != a.Language.Program || start != a.Language.Start {
 				t.Errorf("%s: Find() = %s by %q, want %s by %q", what, l.Program, start, a.Language.Program, a.Language.Start)
 			}
 		}
@@ -90,18 +90,18 @@ func TestInstalledPackagesAreUsed(t *testing.T) {
 	for installed, want := range map[string]string{"node_modules": "npm start", ".venv": ".venv/bin/pip install -q -r requirements.txt && .venv/bin/python agent.py"} {
 		folder := map[string][]string{"node_modules": {"package.json"}, ".venv": {"agent.py", "requirements.txt"}}[installed]
 		has := func(file string) bool { return file == installed || slices.Contains(folder, file) }
-		if _, start := scaffold.Find(has); start != want {
+		if _, start := scaffold.FindLanguage(has); start != want {
 			t.Errorf("with %s: Find() = %q, want %q", installed, start, want)
 		}
 	}
-	if _, start := scaffold.Find(func(file string) bool { return file == "requirements.txt" }); start != "" {
+	if _, start := scaffold.FindLanguage(func(file string) bool { return file == "requirements.txt" }); start != "" {
 		t.Errorf("Find() of a folder without a program = %q", start)
 	}
 }
 
 func TestWrongNamesAreRefused(t *testing.T) {
 	for _, name := range []string{"", "Fox", "a/b", "..", "1x", "a b", strings.Repeat("a", 64), "füchse"} {
-		if _, err := scaffold.Choose(name, "basic", "go", 9321); !problem.Is(err, problem.Malformed) {
+		if _, err := scaffold.NewAgent(name, "basic", "go", 9321); !problem.Is(err, problem.Malformed) {
 			t.Errorf("Choose(%q) = %v, want a refusal", name, err)
 		}
 	}

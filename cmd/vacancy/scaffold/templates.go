@@ -9,40 +9,40 @@ type Template struct {
 	Needs string // requirements in addition to the language, or ""
 	Set   string // sentence about what its owner must set first, or ""
 
-	languages []Language // if there are several, each has a folder below the template's folder
-	with      []string   // folders whose files are added to the files of the template's own folder
-	commands  []string   // commands to try while the agent runs
+	languages    []Language // if there are several, each has a folder below the template's folder
+	extraFolders []string   // folders whose files are added to the files of the template's own folder
+	commands     []string   // commands to try while the agent runs
 }
 
 const (
-	programText = "the function answer" // a value of Yours
-	call        = `vacancy call {{.Name}} "hello"`
+	answerFunction = "the function answer" // a value of Yours
+	callCommand    = `vacancy call {{.Name}} "hello"`
 )
 
 func Templates() []Template {
 	// The default template is the first.
 	return []Template{
 		{
-			Name: "basic", About: "one text for each question, with nothing but the standard library", Yours: programText,
+			Name: "basic", About: "one text for each question, with nothing but the standard library", Yours: answerFunction,
 			languages: []Language{golang, python, typescript},
-			commands:  []string{call},
+			commands:  []string{callCommand},
 		},
 		{
-			Name: "stream", About: "answers in pieces, which callers see as they come", Yours: programText,
-			languages: []Language{python}, with: []string{"server"},
+			Name: "stream", About: "answers in pieces, which callers see as they come", Yours: answerFunction,
+			languages: []Language{python}, extraFolders: []string{"server"},
 			commands: []string{`vacancy call http://127.0.0.1:8080/v/{{.Name}} "a long letter" --stream   # at the address that watch prints`},
 		},
 		{
-			Name: "openai", About: "a program that asks a model by OpenAI's API, at OpenAI or elsewhere", Yours: programText,
+			Name: "openai", About: "a program that asks a model by OpenAI's API, at OpenAI or elsewhere", Yours: answerFunction,
 			Set: "Set OPENAI_API_KEY where the program runs. " +
 				"For another server with that API set OPENAI_BASE_URL, such as http://127.0.0.1:11434/v1 for Ollama, and OPENAI_MODEL",
-			languages: []Language{python}, with: []string{"server"},
+			languages: []Language{python}, extraFolders: []string{"server"},
 			commands: []string{`vacancy call {{.Name}} "I am Ann" --context letters`, `vacancy call {{.Name}} "who am I?" --context letters`},
 		},
 		{
 			Name: "langgraph", About: "a graph of LangGraph, which remembers the threads of its callers", Yours: "the graph",
 			Needs:     "LangGraph, which pip fetches into .venv",
-			languages: []Language{pythonPackages}, with: []string{"server"},
+			languages: []Language{pythonPackages}, extraFolders: []string{"server"},
 			commands: []string{`vacancy call {{.Name}} "one" --context letters`, `vacancy call {{.Name}} "two" --context letters`},
 		},
 		{
@@ -52,8 +52,8 @@ func Templates() []Template {
 			commands:  []string{`vacancy call {{.Name}} "what do you know about owls?"`, "vacancy logs {{.Name}}", "vacancy show {{.Name}}"},
 		},
 		{
-			Name: "paid", About: "an agent with a price, and the commands that set it and pay it", Yours: programText,
-			languages: []Language{python}, with: []string{"server"},
+			Name: "paid", About: "an agent with a price, and the commands that set it and pay it", Yours: answerFunction,
+			languages: []Language{python}, extraFolders: []string{"server"},
 			commands: []string{
 				"vacancy price {{.Name}} 0.002", "vacancy account open acme", "vacancy credit acme 10 --key invoice-1",
 				"vacancy keys create acme --name trial   # prints KEY",
@@ -86,37 +86,37 @@ type Language struct {
 	Test    string // command that tests the program
 	// Markers lists files that identify a folder with such a program. If the file InstallMarker
 	// exists, StartInstalled starts the program. Otherwise Start does.
-	Markers        []string
-	Installed, Run string
+	Markers                       []string
+	InstallMarker, StartInstalled string
 	// Tools is true if the program does not answer calls itself, but serves tools to a model.
 	Tools bool
 }
 
 const (
-	install = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt && "
+	installCommand = "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt && "
 	// This command also completes an interrupted install.
-	update = ".venv/bin/pip install -q -r requirements.txt && "
+	updateCommand = ".venv/bin/pip install -q -r requirements.txt && "
 )
 
 var (
 	golang         = Language{"go", "main.go", "go run .", "go test ./...", []string{"go.mod"}, "", "", false}
 	pythonPackages = Language{
-		"python", "agent.py", install + ".venv/bin/python agent.py", install + ".venv/bin/python -m unittest",
-		[]string{"agent.py", "requirements.txt"}, ".venv", update + ".venv/bin/python agent.py", false,
+		"python", "agent.py", installCommand + ".venv/bin/python agent.py", installCommand + ".venv/bin/python -m unittest",
+		[]string{"agent.py", "requirements.txt"}, ".venv", updateCommand + ".venv/bin/python agent.py", false,
 	}
 	pythonTools = Language{"python", "tools.py", "python3 tools.py", "python3 -m unittest", []string{"tools.py"}, "", "", true}
 	python      = Language{"python", "agent.py", "python3 agent.py", "python3 -m unittest", []string{"agent.py"}, "", "", false}
 	typescript  = Language{"typescript", "agent.ts", "npm install && npm start", "npm install && npm test", []string{"package.json"}, "node_modules", "npm start", false}
 )
 
-// Find returns the language of the program in a folder and the command that starts the program. The
+// FindLanguage returns the language of the program in a folder and the command that starts the program. The
 // command is "" if the folder contains no program. exists reports whether the folder contains a file.
-func Find(there func(file string) bool) (l Language, start string) {
+func FindLanguage(exists func(file string) bool) (l Language, start string) {
 	for _, l := range []Language{golang, pythonPackages, python, pythonTools, typescript} {
 		switch {
-		case slices.ContainsFunc(l.Markers, func(file string) bool { return !there(file) }):
-		case l.Installed != "" && there(l.Installed):
-			return l, l.Run
+		case slices.ContainsFunc(l.Markers, func(file string) bool { return !exists(file) }):
+		case l.InstallMarker != "" && exists(l.InstallMarker):
+			return l, l.StartInstalled
 		default:
 			return l, l.Start
 		}

@@ -29,8 +29,8 @@ const (
 	CreateTerminal    = "create_terminal"    // terminal_id, command (the program's name)
 )
 
-// maxValue limits a string in a log, in bytes.
-const maxValue = 1 << 10
+// maxValueBytes limits a string in a log, in bytes.
+const maxValueBytes = 1 << 10
 
 // Log is the log of one session. A nil Log discards all entries.
 type Log struct {
@@ -40,26 +40,26 @@ type Log struct {
 
 // Open opens the log of a session below a root. It appends to the log of an earlier run.
 func Open(root, session string, now func() time.Time) (*Log, error) {
-	r, err := os.OpenRoot(root)
+	rootDir, err := os.OpenRoot(root)
 	if err != nil {
 		return nil, err
 	}
-	defer r.Close()
-	if err := r.MkdirAll(Dir, 0o700); err != nil {
+	defer rootDir.Close()
+	if err := rootDir.MkdirAll(Dir, 0o700); err != nil {
 		return nil, err
 	}
 	file := path.Join(Dir, fileName(session))
-	if info, err := r.Lstat(file); err == nil && !info.Mode().IsRegular() { // opening a pipe would hang
+	if info, err := rootDir.Lstat(file); err == nil && !info.Mode().IsRegular() { // opening a pipe would hang
 		return nil, fmt.Errorf("%s: expected a file", file)
 	}
-	f, err := r.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	f, err := rootDir.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	form := func(groups []string, a slog.Attr) slog.Attr {
+	replaceAttr := func(groups []string, a slog.Attr) slog.Attr {
 		switch {
-		case len(groups) > 0 && a.Value.Kind() == slog.KindString && len(a.Value.String()) > maxValue:
-			return slog.String(a.Key, strings.ToValidUTF8(a.Value.String()[:maxValue], ""))
+		case len(groups) > 0 && a.Value.Kind() == slog.KindString && len(a.Value.String()) > maxValueBytes:
+			return slog.String(a.Key, strings.ToValidUTF8(a.Value.String()[:maxValueBytes], ""))
 		case len(groups) > 0:
 			return a
 		case a.Key == slog.TimeKey:
@@ -69,29 +69,29 @@ func Open(root, session string, now func() time.Time) (*Log, error) {
 		}
 		return slog.Attr{} // no level
 	}
-	return &Log{slog.New(slog.NewJSONHandler(f, &slog.HandlerOptions{ReplaceAttr: form})), f}, nil
+	return &Log{slog.New(slog.NewJSONHandler(f, &slog.HandlerOptions{ReplaceAttr: replaceAttr})), f}, nil
 }
 
 // fileName returns the file name of a session's log. The session's id comes from another program,
 // so an id that is not a safe file name is replaced by its hash.
 func fileName(session string) string {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-	if session == "" || len(session) > 128 || strings.Trim(session, letters) != "" {
+	const safeCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+	if session == "" || len(session) > 128 || strings.Trim(session, safeCharacters) != "" {
 		session = fmt.Sprintf("%x", sha256.Sum256([]byte(session)))
 	}
 	return session + ".log"
 }
 
 // Write appends an entry. attrs contains alternating names and values. Strings are truncated to
-// maxValue bytes.
-func (l *Log) Write(kind string, data ...any) {
+// maxValueBytes bytes.
+func (l *Log) Write(entryType string, attrs ...any) {
 	if l != nil {
-		l.Info(kind, slog.Group("data", data...))
+		l.Info(entryType, slog.Group("data", attrs...))
 	}
 }
 
-// Update appends an entry for a session update, which is given as JSON. It ignores invalid JSON.
-func (l *Log) Update(update []byte) {
+// WriteUpdate appends an entry for a session update, which is given as JSON. It ignores invalid JSON.
+func (l *Log) WriteUpdate(update []byte) {
 	var u struct {
 		Update  string          `json:"sessionUpdate"`
 		Call    string          `json:"toolCallId"`
@@ -101,11 +101,11 @@ func (l *Log) Update(update []byte) {
 	if err := json.Unmarshal(update, &u); err != nil {
 		return
 	}
-	data := []any{"update", u.Update, "size", len(u.Content)}
+	attrs := []any{"update", u.Update, "size", len(u.Content)}
 	if u.Call != "" {
-		data = append(data, "tool_call_id", u.Call, "status", u.Status)
+		attrs = append(attrs, "tool_call_id", u.Call, "status", u.Status)
 	}
-	l.Write(SessionUpdate, data...)
+	l.Write(SessionUpdate, attrs...)
 }
 
 func (l *Log) Close() error {

@@ -50,7 +50,7 @@ func TestALogHasOneObjectPerLineAndGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Write(WriteTextFile, "path", "a\nb", "size", 3)
-		l.Write(ReadTextFile, "path", strings.Repeat("é", maxValue))
+		l.Write(ReadTextFile, "path", strings.Repeat("é", maxValueBytes))
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestALogHasOneObjectPerLineAndGoesOn(t *testing.T) {
 	if e := all[2]; e.Timestamp != "2027-01-15T08:00:00Z" || e.Type != WriteTextFile || e.Data["path"] != "a\nb" || e.Data["size"] != 3.0 {
 		t.Errorf("entry = %+v", e)
 	}
-	if text := all[3].Data["path"].(string); len(text) != maxValue {
+	if text := all[3].Data["path"].(string); len(text) != maxValueBytes {
 		t.Errorf("a long text has %d bytes", len(text))
 	}
 	info, err := os.Stat(filepath.Join(root, Dir, name))
@@ -78,7 +78,7 @@ func TestALogIsBelowItsFolderWhateverTheSessionIsCalled(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v", session, err)
 		}
-		l.Update([]byte(`{"sessionUpdate":"tool_call","toolCallId":"c","status":"pending","content":[1]}`))
+		l.WriteUpdate([]byte(`{"sessionUpdate":"tool_call","toolCallId":"c","status":"pending","content":[1]}`))
 		l.Close()
 		name, all := entries(t, root)
 		if len(name) != 64+len(".log") || len(all) != 1 || all[0].Type != SessionUpdate || all[0].Data["update"] != "tool_call" || all[0].Data["status"] != "pending" {

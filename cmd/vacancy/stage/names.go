@@ -1,10 +1,10 @@
 package stage
 
-// Stacks lists the short names of a stage's stacks in deployment order.
-func Stacks() []string { return []string{"data", "watch", "functions", "edge"} }
+// StackNames lists the short names of a stage's stacks in deployment order.
+func StackNames() []string { return []string{"data", "watch", "functions", "edge"} }
 
 // Gate is the short name of the state machine of a stage's gate (the checks before a vacant's child
 // becomes public), and of its log group.
 const Gate = "gate"
 
-func FullName(stage, short string) string { return "vacancy-" + stage + "-" + short }
+func FullName(stage, shortName string) string { return "vacancy-" + stage + "-" + shortName }

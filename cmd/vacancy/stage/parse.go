@@ -15,37 +15,37 @@ import (
 // oldest format also has a member "swapped", which is ignored, because each deployment replaces the
 // code of all functions.
 const (
-	format       = "vacancy-stage/4"
-	formerFormat = "vacancy-stage/3"
-	oldestFormat = "vacancy-stage/2"
+	recordFormat   = "vacancy-stage/4"
+	previousFormat = "vacancy-stage/3"
+	oldestFormat   = "vacancy-stage/2"
 )
 
 func (r Record) encode() ([]byte, error) {
 	b, err := json.MarshalIndent(struct {
 		Format string `json:"format"`
 		Record
-	}{format, r}, "", "  ")
+	}{recordFormat, r}, "", "  ")
 	return append(b, '\n'), err
 }
 
-func parse(b []byte) (Record, error) {
+func parseRecord(b []byte) (Record, error) {
 	var rec Record
-	var form, key string
+	var gotFormat, operatorKey string
 	// Check the format before reporting unknown members, because a later format may have new ones.
-	var unknown error
+	var unknownErr error
 	d := canon.NewDecoder(b, canon.DefaultLimits())
-	texts := map[string]*string{
-		"format": &form, "stage": &rec.Stage, "region": &rec.Region, "account": &rec.Account,
+	stringMembers := map[string]*string{
+		"format": &gotFormat, "stage": &rec.Stage, "region": &rec.Region, "account": &rec.Account,
 		"url": &rec.URL, "admin_url": &rec.AdminURL, "export_url": &rec.ExportURL,
-		"registry_url": &rec.RegistryURL, "search_url": &rec.SearchURL, "graduate_url": &rec.GraduateURL, "gateway_url": &rec.GatewayURL, "operator_key": &key,
+		"registry_url": &rec.RegistryURL, "search_url": &rec.SearchURL, "graduate_url": &rec.GraduateURL, "gateway_url": &rec.GatewayURL, "operator_key": &operatorKey,
 	}
 	err := d.Object(func(name string) (err error) {
-		if p := texts[name]; p != nil {
-			*p, err = d.String()
+		if target := stringMembers[name]; target != nil {
+			*target, err = d.String()
 			return err
 		}
 		switch {
-		case name == "swapped" && form == oldestFormat:
+		case name == "swapped" && gotFormat == oldestFormat:
 			err = d.Skip()
 		case name == "edge":
 			rec.Edge, err = d.Bool()
@@ -56,7 +56,7 @@ func parse(b []byte) (Record, error) {
 				return err
 			})
 		default:
-			unknown = errors.Join(unknown, problem.New(problem.Malformed, "%.40q is not a member of a record", name))
+			unknownErr = errors.Join(unknownErr, problem.New(problem.Malformed, "%.40q is not a member of a record", name))
 			err = d.Skip()
 		}
 		return err
@@ -67,14 +67,14 @@ func parse(b []byte) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	if form != format && form != formerFormat && form != oldestFormat {
+	if gotFormat != recordFormat && gotFormat != previousFormat && gotFormat != oldestFormat {
 		return Record{}, problem.New(problem.Conflict, "it has format %s, this vacancy reads %s: "+
-			"use the vacancy that wrote it, or remove the file and deploy the stage again", quoteShort(form), format)
+			"use the vacancy that wrote it, or remove the file and deploy the stage again", quoteTruncated(gotFormat), recordFormat)
 	}
-	if unknown != nil {
-		return Record{}, unknown
+	if unknownErr != nil {
+		return Record{}, unknownErr
 	}
-	rec.OperatorKey = Key(key)
+	rec.OperatorKey = Key(operatorKey)
 	return rec, rec.check()
 }
 
@@ -89,10 +89,10 @@ func (r *Record) check() error {
 		}
 		u, err := url.Parse(s)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.HasSuffix(s, "/") {
-			return problem.Invalid(field, "an absolute http or https URL without a slash at its end", quoteShort(s))
+			return problem.Invalid(field, "an absolute http or https URL without a slash at its end", quoteTruncated(s))
 		}
 	}
 	return nil
 }
 
-func quoteShort(s string) string { return fmt.Sprintf("%.40q", s) }
+func quoteTruncated(s string) string { return fmt.Sprintf("%.40q", s) }

@@ -14,7 +14,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(b)
 	f.Add([]byte(`{"format":"vacancy-stage/4","stage":"dev"}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		rec, err := parse(b)
+		rec, err := parseRecord(b)
 		if err != nil {
 			return
 		}
@@ -24,7 +24,7 @@ func FuzzParse(f *testing.F) {
 		if len(rec.Context) == 0 {
 			rec.Context = nil // an empty context is not written
 		}
-		again, err := parse(b)
+		again, err := parseRecord(b)
 		if diff := cmp.Diff(rec, again); diff != "" || err != nil {
 			t.Errorf("parse() of what was encoded = %v (-want +got):\n%s", err, diff)
 		}

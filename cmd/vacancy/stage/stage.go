@@ -26,19 +26,19 @@ import (
 // Default is the stage of commands without --stage.
 const Default = "dev"
 
-// maxName limits a stage's name, which is part of the names of functions and roles. AWS limits
+// maxNameBytes limits a stage's name, which is part of the names of functions and roles. AWS limits
 // those names.
-const maxName = 20
+const maxNameBytes = 20
 
 // CheckName returns an error unless name is a valid stage name: a lower-case letter, followed by up
 // to 19 characters of a-z, 0-9 and -.
 func CheckName(name string) error {
-	ok := name != "" && len(name) <= maxName && name[0] >= 'a' && name[0] <= 'z'
+	isValid := name != "" && len(name) <= maxNameBytes && name[0] >= 'a' && name[0] <= 'z'
 	for i := range len(name) {
 		c := name[i]
-		ok = ok && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-')
+		isValid = isValid && (c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-')
 	}
-	if ok {
+	if isValid {
 		return nil
 	}
 	return &problem.Error{Kind: problem.Usage, Field: "stage", Want: "a lower-case letter, then up to 19 of a-z 0-9 -", Got: fmt.Sprintf("%.40q", name)}
@@ -49,11 +49,11 @@ func CheckName(name string) error {
 type Key string
 
 func (k Key) Format(f fmt.State, _ rune) {
-	word := "no operator key"
+	placeholder := "no operator key"
 	if k != "" {
-		word = "operator key"
+		placeholder = "operator key"
 	}
-	_, _ = io.WriteString(f, word)
+	_, _ = io.WriteString(f, placeholder)
 }
 
 // LogValue implements slog.LogValuer, because slog's JSON handler would otherwise write the key in the
@@ -96,14 +96,14 @@ func (r Records) Read(name string) (Record, error) {
 		return Record{}, err
 	}
 	path := r.path(name)
-	b, err := readPrivate(path)
+	b, err := readPrivateFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Record{}, problem.New(problem.NotFound, "stage %s was not deployed from this machine: there is no %s", name, path)
 	}
 	if err != nil {
 		return Record{}, err
 	}
-	rec, err := parse(b)
+	rec, err := parseRecord(b)
 	if problem.Is(err, problem.Conflict) {
 		return Record{}, problem.WithPlace(problem.Conflict, path, err)
 	}
@@ -130,17 +130,17 @@ func (r Records) Names() ([]string, error) {
 	return names, nil
 }
 
-func (r Records) ByURL(url string) (Record, error) {
+func (r Records) FindByURL(url string) (Record, error) {
 	names, err := r.Names()
 	if err != nil {
 		return Record{}, err
 	}
 	url = strings.TrimRight(url, "/")
-	var unread error
+	var readErrs error
 	for _, name := range names {
 		rec, err := r.Read(name)
 		if err != nil {
-			unread = errors.Join(unread, err)
+			readErrs = errors.Join(readErrs, err)
 			continue
 		}
 		if slices.Contains([]string{rec.URL, rec.AdminURL, rec.ExportURL, rec.RegistryURL, rec.SearchURL, rec.GraduateURL, rec.GatewayURL}, url) {
@@ -148,8 +148,8 @@ func (r Records) ByURL(url string) (Record, error) {
 		}
 	}
 	// One of the unreadable records may be the record of this host.
-	if unread != nil {
-		return Record{}, unread
+	if readErrs != nil {
+		return Record{}, readErrs
 	}
 	return Record{}, problem.New(problem.NotFound, "no stage that was deployed from this machine is at %s", url)
 }
@@ -193,26 +193,26 @@ func (r Records) Remove(name string) error {
 	return err
 }
 
-const maxFile = 256 << 10
+const maxFileBytes = 256 << 10
 
-// readPrivate reads a file that only its owner may read. It checks the mode of the opened file, so
+// readPrivateFile reads a file that only its owner may read. It checks the mode of the opened file, so
 // the file cannot be exchanged between the check and the read.
-func readPrivate(path string) ([]byte, error) {
+func readPrivateFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat()
+	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	if mode := st.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
+	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&0o077 != 0 {
 		return nil, problem.New(problem.Forbidden, "%s holds an operator key and can be read by others (mode %04o); chmod 600 it, then: vacancy keys rotate-operator", path, mode)
 	}
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(b) > maxFile {
-		err = problem.New(problem.Damaged, "%s is larger than %d KiB", path, maxFile>>10)
+	b, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	if err == nil && len(b) > maxFileBytes {
+		err = problem.New(problem.Damaged, "%s is larger than %d KiB", path, maxFileBytes>>10)
 	}
 	return b, err
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// Max limits a document in bytes.
-const Max = 1 << 20
+// MaxBytes limits a document in bytes.
+const MaxBytes = 1 << 20
 
-// JSON converts a user's document to JSON. It returns valid JSON unchanged, byte for byte, so that the
+// ToJSON converts a user's document to JSON. It returns valid JSON unchanged, byte for byte, so that the
 // receiver checks what the user wrote. In YAML, it rejects aliases, tags and multiple documents, and
 // it treats dates as strings.
-func JSON(doc []byte) (json.RawMessage, error) {
+func ToJSON(doc []byte) (json.RawMessage, error) {
 	doc = canon.TrimByteOrderMark(doc)
 	if json.Valid(doc) {
 		return doc, nil
@@ -36,7 +36,7 @@ func JSON(doc []byte) (json.RawMessage, error) {
 	if err := d.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
 		return nil, problem.New(problem.Usage, "expected one document, got more")
 	}
-	v, err := plain(&n, 0)
+	v, err := nodeValue(&n, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -58,19 +58,19 @@ func FromJSON(doc []byte) ([]byte, error) {
 	return yaml.Marshal(v)
 }
 
-func plain(n *yaml.Node, depth int) (any, error) {
+func nodeValue(n *yaml.Node, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, problem.New(problem.Usage, "line %d: expected at most %d levels", n.Line, maxDepth)
 	}
 	switch n.Kind {
 	case yaml.DocumentNode:
-		return plain(n.Content[0], depth+1)
+		return nodeValue(n.Content[0], depth+1)
 	case yaml.MappingNode:
-		return plainMap(n, depth)
+		return mappingValue(n, depth)
 	case yaml.SequenceNode:
 		list := make([]any, len(n.Content))
 		for i, c := range n.Content {
-			v, err := plain(c, depth+1)
+			v, err := nodeValue(c, depth+1)
 			if err != nil {
 				return nil, err
 			}
@@ -78,22 +78,22 @@ func plain(n *yaml.Node, depth int) (any, error) {
 		}
 		return list, nil
 	case yaml.ScalarNode:
-		return plainScalar(n)
+		return scalarValue(n)
 	}
 	return nil, problem.New(problem.Usage, "line %d: aliases are not supported; repeat the value", n.Line)
 }
 
-func plainMap(n *yaml.Node, depth int) (any, error) {
+func mappingValue(n *yaml.Node, depth int) (any, error) {
 	m := make(map[string]any, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str" {
 			return nil, problem.New(problem.Usage, "line %d: expected a name, got %.80q", key.Line, key.Value)
 		}
-		if _, twice := m[key.Value]; twice {
+		if _, isDuplicate := m[key.Value]; isDuplicate {
 			return nil, problem.New(problem.Usage, "line %d: %.80q occurs twice", key.Line, key.Value)
 		}
-		v, err := plain(n.Content[i+1], depth+1)
+		v, err := nodeValue(n.Content[i+1], depth+1)
 		if err != nil {
 			return nil, err
 		}
@@ -102,7 +102,7 @@ func plainMap(n *yaml.Node, depth int) (any, error) {
 	return m, nil
 }
 
-func plainScalar(n *yaml.Node) (v any, err error) {
+func scalarValue(n *yaml.Node) (v any, err error) {
 	switch tag := n.ShortTag(); tag {
 	case "!!str", "!!timestamp":
 		return n.Value, nil

@@ -19,7 +19,7 @@ func TestADocumentOfYAMLIsTheJSONThatItSays(t *testing.T) {
 		"hex":                      {"a: 0x10", `{"a":16}`},
 		"yes is a word":            {"a: yes", `{"a":"yes"}`},
 	} {
-		got, err := JSON([]byte(c.doc))
+		got, err := ToJSON([]byte(c.doc))
 		if err != nil || string(got) != c.want {
 			t.Errorf("%s: JSON() = %s, %v, want %s", name, got, err, c.want)
 		}
@@ -32,7 +32,7 @@ func TestADocumentOfJSONReadsBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back, err := JSON(b); err != nil || string(back) != doc {
+		if back, err := ToJSON(b); err != nil || string(back) != doc {
 			t.Errorf("%s is %s, which is %s, %v", doc, b, back, err)
 		}
 	}
@@ -53,7 +53,7 @@ func TestYAMLBeyondJSONIsRefused(t *testing.T) {
 		"too deep":         {strings.Repeat("[", 40) + "a: !x 1" + strings.Repeat("]", 40), "levels"},
 		"no YAML":          {"a: [1\n", "neither"},
 	} {
-		got, err := JSON([]byte(c.doc))
+		got, err := ToJSON([]byte(c.doc))
 		if !problem.Is(err, problem.Usage) || !strings.Contains(problem.AsError(err).Text(), c.want) {
 			t.Errorf("%s: JSON() = %s, %v, want a refusal of %s", name, got, err, c.want)
 		}
@@ -65,7 +65,7 @@ func FuzzADocumentIsJSONOrRefused(f *testing.F) {
 	f.Add([]byte(`{"a": 1}`))
 	f.Add([]byte("a: &x [*x]"))
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		got, err := JSON(doc)
+		got, err := ToJSON(doc)
 		if err == nil && !json.Valid(got) {
 			t.Errorf("JSON(%q) = %q, want JSON", doc, got)
 		}

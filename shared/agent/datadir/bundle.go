@@ -51,7 +51,7 @@ func (b *Bundle) SignCard(ctx context.Context, capability string) error {
 func (i *Identity) Bundle(ctx context.Context) (Bundle, error) {
 	b := Bundle{Key: i.Key}
 	path := filepath.Join(i.Dir, logbookFile)
-	lines, err := readSmall(path)
+	lines, err := readFileLimited(path)
 	if err != nil {
 		return b, err
 	}
@@ -59,7 +59,7 @@ func (i *Identity) Bundle(ctx context.Context) (Bundle, error) {
 		return b, problem.Wrap(problem.Damaged, err, "%s", path)
 	}
 	path = filepath.Join(i.Dir, cardFile)
-	blob, err := readSmall(path)
+	blob, err := readFileLimited(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return b, err
 	}
@@ -79,21 +79,21 @@ func (i *Identity) Bundle(ctx context.Context) (Bundle, error) {
 
 func (i *Identity) readManifest() (*composite.Manifest, error) {
 	path := filepath.Join(i.Dir, manifestFile)
-	blob, err := readSmall(path)
+	content, err := readFileLimited(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	m, err := composite.ParseManifest(bytes.TrimSpace(blob))
+	m, err := composite.ParseManifest(bytes.TrimSpace(content))
 	if err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "%s", path)
 	}
 	return &m, nil
 }
 
-func genesis(ctx context.Context, key *identity.Key, name string, now time.Time) (logbook.Entry, error) {
+func newGenesis(ctx context.Context, key *identity.Key, name string, now time.Time) (logbook.Entry, error) {
 	e := logbook.Next(nil, logbook.KindGenesis, now, logbook.GenesisPayload(name, key.ID()))
 	_, err := e.Sign(ctx, key)
 	return e, err
@@ -108,16 +108,16 @@ func (b *Bundle) appendLogbook(dst []byte) []byte {
 
 func parseLogbook(b []byte) ([]logbook.Entry, error) {
 	var entries []logbook.Entry
-	n := 0
+	lineNumber := 0
 	for line := range bytes.Lines(b) {
-		n++
+		lineNumber++
 		line = bytes.TrimSpace(line)
 		if len(line) == 0 {
 			continue
 		}
 		e, err := logbook.ParseLine(line)
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+			return nil, fmt.Errorf("line %d: %w", lineNumber, err)
 		}
 		entries = append(entries, e)
 	}

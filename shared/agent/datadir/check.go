@@ -30,7 +30,7 @@ func AllOK(findings []Finding) bool {
 }
 
 func ReadExport(path string) (Export, error) {
-	b, err := readSmall(path)
+	b, err := readFileLimited(path)
 	if err != nil {
 		return Export{}, err
 	}
@@ -52,7 +52,7 @@ func (e *Export) Check() []Finding {
 }
 
 func (e *Export) checkKey(id identity.ID) Finding {
-	key, err := e.key()
+	key, err := e.seedKey()
 	switch {
 	case err != nil:
 		return Finding{"key", false, err.Error()}
@@ -93,7 +93,7 @@ func (e *Export) checkManifest(id identity.ID) Finding {
 }
 
 func (e *Export) checkLogbook(id identity.ID) Finding {
-	entries, err := e.entries()
+	entries, err := e.parseEntries()
 	if err == nil {
 		err = logbook.VerifyChain(id, entries)
 	}
@@ -108,10 +108,10 @@ func (e *Export) checkLogbook(id identity.ID) Finding {
 
 // checkChains returns a finding for each invalid chain state, or one finding if all are valid.
 func (e *Export) checkChains(id identity.ID) []Finding {
-	var broken []Finding
+	var invalid []Finding
 	seen := map[identity.ID]bool{}
 	for _, c := range e.Chains {
-		s, err := c.state(id)
+		s, err := c.decodeState(id)
 		if err == nil && seen[s.Target] {
 			err = problem.New(problem.Damaged, "it occurs twice")
 		}
@@ -119,13 +119,13 @@ func (e *Export) checkChains(id identity.ID) []Finding {
 			err = checkEnvelopes(&s)
 		}
 		if err != nil {
-			broken = append(broken, Finding{"chain", false, quoteTarget(c.Target) + ": " + err.Error()})
+			invalid = append(invalid, Finding{"chain", false, displayTarget(c.Target) + ": " + err.Error()})
 			continue
 		}
 		seen[s.Target] = true
 	}
-	if broken != nil {
-		return broken
+	if invalid != nil {
+		return invalid
 	}
 	return []Finding{{"chains", true, fmt.Sprintf("targets: %d", len(e.Chains))}}
 }
@@ -133,11 +133,11 @@ func (e *Export) checkChains(id identity.ID) []Finding {
 // checkEnvelopes verifies the envelopes in a chain state, because they may be sent again or may be
 // needed to request an answer.
 func checkEnvelopes(s *dispatch.State) error {
-	listed := slices.Concat(s.Sent, s.Acceptable, s.Overtaken)
-	if s.Reset != nil {
-		listed = append(listed, *s.Reset)
+	envelopes := slices.Concat(s.Sent, s.Acceptable, s.Overtaken)
+	if s.PendingReset != nil {
+		envelopes = append(envelopes, *s.PendingReset)
 	}
-	for _, e := range listed {
+	for _, e := range envelopes {
 		if _, ok := e.VerifyBy(s.Self); !ok {
 			return problem.New(problem.Damaged, "the signature of call %d does not verify", e.Seq)
 		}
@@ -145,14 +145,14 @@ func checkEnvelopes(s *dispatch.State) error {
 	return nil
 }
 
-// bundle returns e's content. Check must have accepted e.
-func (e *Export) bundle() (Bundle, error) {
-	key, err := e.key()
+// toBundle returns e's content. Check must have accepted e.
+func (e *Export) toBundle() (Bundle, error) {
+	key, err := e.seedKey()
 	if err != nil {
 		return Bundle{}, err
 	}
 	b := Bundle{Key: key}
-	if b.Logbook, err = e.entries(); err != nil {
+	if b.Logbook, err = e.parseEntries(); err != nil {
 		return Bundle{}, err
 	}
 	if e.Card != nil {
@@ -171,7 +171,7 @@ func (e *Export) bundle() (Bundle, error) {
 		b.Manifest = &m
 	}
 	for _, c := range e.Chains {
-		s, err := c.state(key.ID())
+		s, err := c.decodeState(key.ID())
 		if err != nil {
 			return Bundle{}, err
 		}
@@ -180,7 +180,7 @@ func (e *Export) bundle() (Bundle, error) {
 	return b, nil
 }
 
-func (e *Export) key() (*identity.Key, error) {
+func (e *Export) seedKey() (*identity.Key, error) {
 	seed, err := hex.DecodeString(e.Seed)
 	if err != nil || len(seed) != identity.Size {
 		return nil, problem.New(problem.Damaged, "seed_hex: expected 64 hex digits")
@@ -189,7 +189,7 @@ func (e *Export) key() (*identity.Key, error) {
 	return identity.KeyFromSeed(seed)
 }
 
-func (e *Export) entries() ([]logbook.Entry, error) {
+func (e *Export) parseEntries() ([]logbook.Entry, error) {
 	entries := make([]logbook.Entry, 0, len(e.Logbook))
 	for i, line := range e.Logbook {
 		entry, err := logbook.ParseLine(line)
@@ -201,9 +201,9 @@ func (e *Export) entries() ([]logbook.Entry, error) {
 	return entries, nil
 }
 
-func quoteTarget(s string) string {
+func displayTarget(s string) string {
 	if id, err := identity.ParseID(s); err == nil {
 		return id.Short()
 	}
-	return quote(s)
+	return quoteTruncated(s)
 }

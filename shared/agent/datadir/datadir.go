@@ -58,11 +58,11 @@ func (i *Identity) ChainsDir() string { return filepath.Join(i.Dir, chainsDir) }
 // CheckName returns an error unless name is a valid name of an identity and its directory: 1 to 64
 // of A-Z a-z 0-9 . _ -, not starting with a dot.
 func CheckName(name string) error {
-	bad := name == "" || len(name) > 64 || name[0] == '.' || strings.IndexFunc(name, func(r rune) bool {
+	isInvalid := name == "" || len(name) > 64 || name[0] == '.' || strings.IndexFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r))
 	}) >= 0
-	if bad {
-		return &problem.Error{Kind: problem.Usage, Field: "name", Want: "1 to 64 letters, digits, '.', '_' or '-', not starting with '.'", Got: quote(name)}
+	if isInvalid {
+		return &problem.Error{Kind: problem.Usage, Field: "name", Want: "1 to 64 letters, digits, '.', '_' or '-', not starting with '.'", Got: quoteTruncated(name)}
 	}
 	return nil
 }
@@ -73,11 +73,11 @@ func CheckNewName(name string) error {
 	if err := CheckName(name); err != nil || name[0] != '-' {
 		return err
 	}
-	return &problem.Error{Kind: problem.Usage, Field: "name", Want: "a name that does not begin with -, for example alice", Got: quote(name)}
+	return &problem.Error{Kind: problem.Usage, Field: "name", Want: "a name that does not begin with -, for example alice", Got: quoteTruncated(name)}
 }
 
-func (h *Dir) Names() ([]string, error) {
-	entries, err := os.ReadDir(h.Dir)
+func (d *Dir) Names() ([]string, error) {
+	entries, err := os.ReadDir(d.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -92,40 +92,40 @@ func (h *Dir) Names() ([]string, error) {
 }
 
 // Open reads an identity. It rejects a key file that other users can read.
-func (h *Dir) Open(name string) (*Identity, error) {
+func (d *Dir) Open(name string) (*Identity, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(h.Dir, name)
+	dir := filepath.Join(d.Dir, name)
 	path := filepath.Join(dir, keyFile)
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, problem.New(problem.NotFound, "no identity %q under %s", name, h.Dir)
+		return nil, problem.New(problem.NotFound, "no identity %q under %s", name, d.Dir)
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	st, err := f.Stat() // checks the opened file, because the path may have been replaced
+	info, err := f.Stat() // checks the opened file, because the path may have been replaced
 	if err != nil {
 		return nil, err
 	}
-	if runtime.GOOS != "windows" && st.Mode().Perm()&0o077 != 0 {
-		return nil, problem.New(problem.Forbidden, "%s can be read by others (mode %04o); chmod 600 it, and think whether the key is still secret", path, st.Mode().Perm())
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return nil, problem.New(problem.Forbidden, "%s can be read by others (mode %04o); chmod 600 it, and think whether the key is still secret", path, info.Mode().Perm())
 	}
-	b, err := readAll(path, f)
+	b, err := readLimited(path, f)
 	if err != nil {
 		return nil, err
 	}
 	defer clear(b)
-	key, err := parseKey(path, b)
+	key, err := parseKeyFile(path, b)
 	if err != nil {
 		return nil, err
 	}
 	return &Identity{Name: name, Dir: dir, Key: key}, nil
 }
 
-func quote(s string) string {
+func quoteTruncated(s string) string {
 	if len(s) > 40 {
 		s = s[:40] + "..."
 	}
@@ -137,26 +137,26 @@ func quote(s string) string {
 	}, s) + `"`
 }
 
-// maxFile limits the size of every file that this package reads. The largest is an export with a
+// maxFileBytes limits the size of every file that this package reads. The largest is an export with a
 // long logbook.
-const maxFile = 256 << 20
+const maxFileBytes = 256 << 20
 
-func readSmall(path string) ([]byte, error) {
+func readFileLimited(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readAll(path, f)
+	return readLimited(path, f)
 }
 
-func readAll(path string, r io.Reader) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+func readLimited(path string, r io.Reader) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxFileBytes+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(b) > maxFile {
-		return nil, problem.New(problem.TooLarge, "%s is larger than %d MiB", path, maxFile>>20)
+	if len(b) > maxFileBytes {
+		return nil, problem.New(problem.TooLarge, "%s is larger than %d MiB", path, maxFileBytes>>20)
 	}
 	return b, nil
 }

@@ -12,15 +12,15 @@ import (
 )
 
 // defaultFile contains the name of the default identity, which signs if the user names no identity. Its
-// second line is toldLine if a command has told the user about the default.
+// second line is toldMarker if a command has told the user about the default.
 const defaultFile = ".default"
 
-const toldLine = "told"
+const toldMarker = "told"
 
 // Default returns the name of the default identity, or "", and whether the user was told that this
 // identity signs by default.
-func (h *Dir) Default() (name string, told bool, err error) {
-	b, err := os.ReadFile(filepath.Join(h.Dir, defaultFile))
+func (d *Dir) Default() (name string, userTold bool, err error) {
+	b, err := os.ReadFile(filepath.Join(d.Dir, defaultFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil
 	}
@@ -31,24 +31,24 @@ func (h *Dir) Default() (name string, told bool, err error) {
 	if CheckName(name) != nil {
 		return "", false, nil // a damaged file means no default
 	}
-	if _, err := os.Stat(filepath.Join(h.Dir, name)); err != nil {
+	if _, err := os.Stat(filepath.Join(d.Dir, name)); err != nil {
 		return "", false, nil // the identity was removed
 	}
-	return name, strings.TrimSpace(rest) == toldLine, nil
+	return name, strings.TrimSpace(rest) == toldMarker, nil
 }
 
-func (h *Dir) SetDefault(name string, told bool) error {
+func (d *Dir) SetDefault(name string, userTold bool) error {
 	text := name + "\n"
-	if told {
-		text += toldLine + "\n"
+	if userTold {
+		text += toldMarker + "\n"
 	}
-	fresh := filepath.Join(h.Dir, defaultFile+".new")
-	err := os.WriteFile(fresh, []byte(text), 0o600)
+	tmpPath := filepath.Join(d.Dir, defaultFile+".new")
+	err := os.WriteFile(tmpPath, []byte(text), 0o600)
 	if err == nil {
-		err = os.Rename(fresh, filepath.Join(h.Dir, defaultFile))
+		err = os.Rename(tmpPath, filepath.Join(d.Dir, defaultFile))
 	}
 	if err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the default identity cannot be stored")
 	}
-	return durable.SyncDir(h.Dir)
+	return durable.SyncDir(d.Dir)
 }

@@ -52,7 +52,7 @@ func (b *Bundle) AppendExport(dst []byte, name string, now time.Time) []byte {
 	for i := range b.Chains {
 		out.Chains = append(out.Chains, bundle.Chain{Target: b.Chains[i].Target, State: b.Chains[i].AppendJSON(nil)})
 	}
-	return out.Append(dst, now)
+	return out.AppendJSON(dst, now)
 }
 
 // ParseExport parses an export file. Check verifies its content.
@@ -60,17 +60,17 @@ func ParseExport(b []byte) (Export, error) {
 	var e Export
 	// The limits are high, because the file is the person's own and may have a long logbook and
 	// many chains.
-	err := canon.Unmarshal(b, &e, canon.Limits{Bytes: maxFile, Depth: 32, Keys: 1 << 20, SkipUnknown: true})
+	err := canon.Unmarshal(b, &e, canon.Limits{Bytes: maxFileBytes, Depth: 32, Keys: 1 << 20, SkipUnknown: true})
 	if err != nil {
 		return e, problem.Wrap(problem.Damaged, err, "not an export of vacancy")
 	}
-	if e.Format != bundle.Format {
-		return e, &problem.Error{Kind: problem.Damaged, Field: "format", Want: bundle.Format, Got: quote(e.Format)}
+	if e.Format != bundle.FormatVersion {
+		return e, &problem.Error{Kind: problem.Damaged, Field: "format", Want: bundle.FormatVersion, Got: quoteTruncated(e.Format)}
 	}
 	return e, nil
 }
 
-func (c *ExportedChain) state(owner identity.ID) (dispatch.State, error) {
+func (c *ExportedChain) decodeState(owner identity.ID) (dispatch.State, error) {
 	target, err := identity.ParseID(c.Target)
 	if err != nil {
 		return dispatch.State{}, err

@@ -32,7 +32,7 @@ func exported(t testing.TB) string {
 	must(t, b.SignCard(context.Background(), "translate ZH↔EN"))
 	b.Manifest = manifest(t, b.Key)
 	at := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
-	g, err := genesis(context.Background(), b.Key, "alice", at)
+	g, err := newGenesis(context.Background(), b.Key, "alice", at)
 	must(t, err)
 	b.Logbook = append(b.Logbook, g)
 	return string(b.AppendExport(nil, "alice", at))
@@ -44,7 +44,7 @@ func manifest(t testing.TB, key *identity.Key) *composite.Manifest {
 	parent, err := identity.KeyFromSeed([]byte(strings.Repeat("p", identity.Size)))
 	must(t, err)
 	m := composite.Manifest{ParentID: parent.ID(), ChildID: key.ID(), BirthPath: "D2", ClosedByDefault: true,
-		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
+		Reachability: composite.ParentOnly, OutboundPolicy: composite.NoExternal, SchemaVersion: composite.SchemaV2}
 	must(t, errors.Join(m.SignParent(context.Background(), parent), m.SignChild(context.Background(), key)))
 	return &m
 }
@@ -136,7 +136,7 @@ func FuzzExport(f *testing.F) {
 		if err != nil || !AllOK(e.Check()) {
 			return
 		}
-		bundle, err := e.bundle()
+		bundle, err := e.toBundle()
 		if err != nil {
 			t.Fatalf("bundle() of what Check found whole = %v", err)
 		}
@@ -151,11 +151,11 @@ func FuzzKeyFile(f *testing.F) {
 	f.Add([]byte(plainKey))
 	f.Add([]byte(keyringKey))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		key, err := parseKey("key.json", b)
+		key, err := parseKeyFile("key.json", b)
 		if err != nil {
 			return
 		}
-		again, err := parseKey("key.json", appendKey(nil, key))
+		again, err := parseKeyFile("key.json", appendKeyFile(nil, key))
 		if err != nil || hex.EncodeToString(again.Seed()) != hex.EncodeToString(key.Seed()) {
 			t.Fatalf("a key file written and read is %v, %v", again, err)
 		}

@@ -35,14 +35,14 @@ const stdinName = "-"
 // directory that does not contain its seed, seed is the path of the seed. Otherwise seed is "".
 func Import(path, seed string, stdin io.Reader) (Bundle, Source, error) {
 	if path != stdinName {
-		st, err := os.Stat(path)
+		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return Bundle{}, "", problem.New(problem.NotFound, "no file or folder %s to import", path)
 		}
 		if err != nil {
 			return Bundle{}, "", err
 		}
-		if st.IsDir() {
+		if info.IsDir() {
 			b, err := importReference(path, seed, stdin)
 			return b, FromReference, err
 		}
@@ -55,14 +55,14 @@ func Import(path, seed string, stdin io.Reader) (Bundle, Source, error) {
 		return Bundle{}, "", err
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(b), []byte("{")) {
-		bundle, err := importExport(path, b)
+		bundle, err := importExportFile(path, b)
 		return bundle, FromExport, err
 	}
 	key, err := parseSeed(path, b)
 	return Bundle{Key: key}, FromSeed, err
 }
 
-func importExport(path string, b []byte) (Bundle, error) {
+func importExportFile(path string, b []byte) (Bundle, error) {
 	e, err := ParseExport(b)
 	if err != nil {
 		return Bundle{}, err
@@ -72,7 +72,7 @@ func importExport(path string, b []byte) (Bundle, error) {
 			return Bundle{}, problem.New(problem.Untrusted, "%s is not imported: its %s is broken: %s", path, f.Part, f.Detail)
 		}
 	}
-	return e.bundle()
+	return e.toBundle()
 }
 
 func parseSeed(path string, b []byte) (*identity.Key, error) {
@@ -95,7 +95,7 @@ func importReference(dir, seed string, stdin io.Reader) (Bundle, error) {
 	}
 	b := Bundle{Key: key}
 	path := filepath.Join(dir, logbookFile)
-	lines, err := readSmall(path)
+	lines, err := readFileLimited(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return Bundle{}, err
 	}
@@ -106,7 +106,7 @@ func importReference(dir, seed string, stdin io.Reader) (Bundle, error) {
 		return Bundle{}, problem.Wrap(problem.Untrusted, err, "%s is not imported", path)
 	}
 	path = filepath.Join(dir, "envelope_state.json")
-	state, err := readSmall(path)
+	state, err := readFileLimited(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return b, nil // the identity has made no calls
 	}
@@ -124,7 +124,7 @@ func importReference(dir, seed string, stdin io.Reader) (Bundle, error) {
 // in the operating system's keyring.
 func referenceKey(dir, seed string, stdin io.Reader) (*identity.Key, error) {
 	path := filepath.Join(dir, keyFile)
-	b, err := readSmall(path)
+	b, err := readFileLimited(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, problem.New(problem.NotFound, "%s is not a home of the reference: it has no %s", dir, keyFile)
 	}
@@ -158,14 +158,14 @@ func referenceKey(dir, seed string, stdin io.Reader) (*identity.Key, error) {
 	if doc.Seed == "" {
 		return nil, problem.New(problem.Damaged, "%s has no seed_hex", path)
 	}
-	return doc.key(path)
+	return doc.identityKey(path)
 }
 
 // ReadInput reads a file without its byte order mark, or stdin for "-".
 func ReadInput(path string, stdin io.Reader) ([]byte, error) {
 	if path == stdinName {
-		return readAll("standard input", stdin)
+		return readLimited("standard input", stdin)
 	}
-	b, err := readSmall(path)
+	b, err := readFileLimited(path)
 	return canon.TrimByteOrderMark(b), err
 }

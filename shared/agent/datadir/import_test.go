@@ -111,7 +111,7 @@ func TestImportContinuesAHomeOfTheReference(t *testing.T) {
 	}
 	want, _ := identity.ParseHash(e1)
 	c := got.Chains[0]
-	if c.Target.String() != idB || c.Request.Seq != 1 || c.Request.Hash != want || c.Response.Seq != 1 {
+	if c.Target.String() != idB || c.RequestTip.Seq != 1 || c.RequestTip.Hash != want || c.ResponseTip.Seq != 1 {
 		t.Errorf("chain = %+v, want to continue after seq 1 to %s", c, idB)
 	}
 }

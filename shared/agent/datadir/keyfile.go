@@ -20,7 +20,7 @@ const (
 	storageKeyring = "keyring"
 )
 
-func appendKey(dst []byte, k *identity.Key) []byte {
+func appendKeyFile(dst []byte, k *identity.Key) []byte {
 	seed := k.Seed()
 	defer clear(seed)
 	return fmt.Appendf(dst, "{\"format\": %q, \"key_storage\": %q, \"pubkey_hex\": %q, \"seed_hex\": %q}\n",
@@ -49,7 +49,7 @@ func parseKeyDoc(path string, b []byte) (keyDoc, error) {
 	return k, nil
 }
 
-func parseKey(path string, b []byte) (*identity.Key, error) {
+func parseKeyFile(path string, b []byte) (*identity.Key, error) {
 	doc, err := parseKeyDoc(path, b)
 	if err != nil {
 		return nil, err
@@ -57,12 +57,12 @@ func parseKey(path string, b []byte) (*identity.Key, error) {
 	if doc.Seed == "" {
 		return nil, problem.New(problem.Damaged, "%s has no seed_hex", path)
 	}
-	return doc.key(path)
+	return doc.identityKey(path)
 }
 
-// key returns the key of the document's seed. It returns an error if the document's id differs,
+// identityKey returns the key of the document's seed. It returns an error if the document's id differs,
 // because a seed pasted into the wrong file would sign as another identity.
-func (k keyDoc) key(path string) (*identity.Key, error) {
+func (k keyDoc) identityKey(path string) (*identity.Key, error) {
 	seed, err := hex.DecodeString(k.Seed)
 	if err != nil || len(seed) != identity.Size {
 		return nil, problem.New(problem.Damaged, "%s: seed_hex: expected 64 hex digits", path)

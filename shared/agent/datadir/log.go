@@ -32,7 +32,7 @@ func (i *Identity) AppendLog(ctx context.Context, kind string, payload []byte, n
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be locked", path)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	lines, err := readSmall(path)
+	lines, err := readFileLimited(path)
 	if err != nil {
 		return err
 	}
@@ -46,11 +46,11 @@ func (i *Identity) AppendLog(ctx context.Context, kind string, payload []byte, n
 			return nil
 		}
 	}
-	next := logbook.Next(last, kind, now, payload)
-	if _, err := next.Sign(ctx, i.Key); err != nil {
+	entry := logbook.Next(last, kind, now, payload)
+	if _, err := entry.Sign(ctx, i.Key); err != nil {
 		return err
 	}
-	b.Logbook = append(b.Logbook, next)
+	b.Logbook = append(b.Logbook, entry)
 	return replaceFile(path, b.appendLogbook(nil))
 }
 
@@ -58,7 +58,7 @@ func (i *Identity) AppendLog(ctx context.Context, kind string, payload []byte, n
 // StoreReview returns the stored one, because it may have been sent.
 func (i *Identity) StoreReview(call identity.Hash, signed []byte) (stored []byte, err error) {
 	path := filepath.Join(i.Dir, reviewsDir, call.String()+".json")
-	if stored, err = readSmall(path); !errors.Is(err, fs.ErrNotExist) {
+	if stored, err = readFileLimited(path); !errors.Is(err, fs.ErrNotExist) {
 		return stored, err
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -68,14 +68,14 @@ func (i *Identity) StoreReview(call identity.Hash, signed []byte) (stored []byte
 }
 
 func replaceFile(path string, data []byte) error {
-	next := path + ".next"
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // a crash may have left this file
+	tmpPath := path + ".next"
+	if err := os.Remove(tmpPath); err != nil && !errors.Is(err, fs.ErrNotExist) { // a crash may have left this file
 		return err
 	}
-	if err := WriteNew(next, data); err != nil {
+	if err := WriteNew(tmpPath, data); err != nil {
 		return err
 	}
-	if err := os.Rename(next, path); err != nil {
+	if err := os.Rename(tmpPath, path); err != nil {
 		return err
 	}
 	return durable.SyncDir(filepath.Dir(path))

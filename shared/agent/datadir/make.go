@@ -15,28 +15,28 @@ import (
 // All files are written and synced in a temporary directory that is then renamed, so that after a
 // crash the identity exists completely or not at all. Create rejects an existing name before it
 // writes the key, and again if the rename fails.
-func (h *Dir) Create(ctx context.Context, name string, b Bundle) (*Identity, error) {
+func (d *Dir) Create(ctx context.Context, name string, b Bundle) (*Identity, error) {
 	if err := CheckNewName(name); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(h.Dir, 0o700); err != nil {
+	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(h.Dir, name)
+	dir := filepath.Join(d.Dir, name)
 	if _, err := os.Lstat(dir); err == nil {
-		return nil, takenError(name, dir)
+		return nil, nameTakenError(name, dir)
 	}
-	if err := h.checkNewKey(b); err != nil {
+	if err := d.checkNewKey(b); err != nil {
 		return nil, err
 	}
 	if len(b.Logbook) == 0 {
-		genesis, err := genesis(ctx, b.Key, name, h.Now())
+		entry, err := newGenesis(ctx, b.Key, name, d.Now())
 		if err != nil {
 			return nil, err
 		}
-		b.Logbook = append(b.Logbook, genesis)
+		b.Logbook = append(b.Logbook, entry)
 	}
-	tmp, err := os.MkdirTemp(h.Dir, ".new-")
+	tmp, err := os.MkdirTemp(d.Dir, ".new-")
 	if err != nil {
 		return nil, err
 	}
@@ -45,31 +45,31 @@ func (h *Dir) Create(ctx context.Context, name string, b Bundle) (*Identity, err
 		return nil, err
 	}
 	if err := os.Rename(tmp, dir); err != nil {
-		if _, there := os.Lstat(dir); there == nil {
-			return nil, takenError(name, dir)
+		if _, statErr := os.Lstat(dir); statErr == nil {
+			return nil, nameTakenError(name, dir)
 		}
 		return nil, err
 	}
-	if err := durable.SyncDir(h.Dir); err != nil {
+	if err := durable.SyncDir(d.Dir); err != nil {
 		return nil, err
 	}
 	return &Identity{Name: name, Dir: dir, Key: b.Key}, nil
 }
 
-func takenError(name, dir string) error {
+func nameTakenError(name, dir string) error {
 	return problem.New(problem.Conflict, "identity %q exists already, in %s; a key is never overwritten", name, dir)
 }
 
 // checkNewKey rejects a key that another identity in h already has. Each identity would store its own
 // chains, and the calls of one identity would make the chains of the other invalid.
-func (h *Dir) checkNewKey(b Bundle) error {
-	names, err := h.Names()
+func (d *Dir) checkNewKey(b Bundle) error {
+	names, err := d.Names()
 	if err != nil {
 		return err
 	}
 	for _, other := range names {
 		// An identity that cannot be opened is reported when it is used.
-		if i, err := h.Open(other); err == nil && i.ID() == b.Key.ID() {
+		if i, err := d.Open(other); err == nil && i.ID() == b.Key.ID() {
 			return problem.New(problem.Conflict, "identity %q has this key already, in %s", other, i.Dir)
 		}
 	}
@@ -77,7 +77,7 @@ func (h *Dir) checkNewKey(b Bundle) error {
 }
 
 func (b *Bundle) write(ctx context.Context, dir string) error {
-	if err := WriteNew(filepath.Join(dir, keyFile), appendKey(nil, b.Key)); err != nil {
+	if err := WriteNew(filepath.Join(dir, keyFile), appendKeyFile(nil, b.Key)); err != nil {
 		return err
 	}
 	if err := WriteNew(filepath.Join(dir, logbookFile), b.appendLogbook(nil)); err != nil {
@@ -107,7 +107,7 @@ func (b *Bundle) write(ctx context.Context, dir string) error {
 // its directory must exist.
 func CheckNewFile(path string) error {
 	if _, err := os.Lstat(path); err == nil {
-		return existsError(path)
+		return fileExistsError(path)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -115,7 +115,7 @@ func CheckNewFile(path string) error {
 	return err
 }
 
-func existsError(path string) error {
+func fileExistsError(path string) error {
 	return problem.New(problem.Conflict, "%s exists already; it is not overwritten", path)
 }
 
@@ -123,7 +123,7 @@ func existsError(path string) error {
 func WriteNew(path string, b []byte) (err error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return existsError(path)
+		return fileExistsError(path)
 	}
 	if err != nil {
 		return err

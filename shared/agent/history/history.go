@@ -35,11 +35,11 @@ type Result struct {
 }
 
 const (
-	// maxLine limits the bytes of a line. A line contains a call and its answer, each with its text
+	// maxLineBytes limits the bytes of a line. A line contains a call and its answer, each with its text
 	// twice: as text, and in the signed message.
-	maxLine = 8 << 20
-	// maxNamed limits the findings that are described individually.
-	maxNamed = 100
+	maxLineBytes = 8 << 20
+	// maxFindings limits the findings that are described individually.
+	maxFindings = 100
 
 	// kindAnswer is the kind of an answer. The other kinds of messages are the kinds of entries.
 	kindAnswer = "answer"
@@ -59,29 +59,29 @@ func Check(r io.Reader) (Result, error) {
 		line, err := readLine(lines)
 		switch {
 		case errors.Is(err, io.EOF) && len(line) == 0:
-			return c.finish(), nil
-		case errors.Is(err, errLong):
-			c.fail("entry", "line %d: the line is too long", c.entries+1)
-			return c.finish(), nil
+			return c.result(), nil
+		case errors.Is(err, errLineTooLong):
+			c.reportFault("entry", "line %d: the line is too long", c.entryCount+1)
+			return c.result(), nil
 		case errors.Is(err, io.EOF):
-			c.fail("entry", "line %d: the file ends before the end of the line", c.entries+1)
-			return c.finish(), nil
+			c.reportFault("entry", "line %d: the file ends before the end of the line", c.entryCount+1)
+			return c.result(), nil
 		case err != nil:
 			return Result{}, err
 		}
-		c.add(line)
+		c.checkLine(line)
 	}
 }
 
-var errLong = errors.New("too long")
+var errLineTooLong = errors.New("too long")
 
 func readLine(r *bufio.Reader) (line []byte, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
 		line = append(line, part...)
 		switch {
-		case len(line) > maxLine:
-			return nil, errLong
+		case len(line) > maxLineBytes:
+			return nil, errLineTooLong
 		case err == nil:
 			return line[:len(line)-1], nil
 		case !errors.Is(err, bufio.ErrBufferFull):
@@ -92,11 +92,11 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 
 // checker is the state of a running check.
 type checker struct {
-	entries, broken, signed, unread int // numbers of lines, faults, verified and unreadable messages
+	entryCount, faultCount, signedCount, unreadCount int // numbers of lines, faults, verified and unreadable messages
 
 	findings   []datadir.Finding
-	last       *export.Entry // previous entry
-	latest     string        // latest signed time so far
+	lastEntry  *export.Entry // previous entry
+	latestTime string        // latest signed time so far
 	startEpoch int64         // epoch of the first entry if the file begins in the middle of an epoch, otherwise -1
 	pair       export.Pair   // caller and vacant of the first signed message
 	decisions  []decision    // decisions of all entries
@@ -106,38 +106,38 @@ type checker struct {
 // entryPosition is the position of the call. answerSeq, answerHash and answerPrev are members of the
 // answer. If the call has no answer, answerSeq is 0.
 type decision struct {
-	at, epoch, entry uint64
-	seq              int64
-	hash, prev       identity.Hash
+	position, epoch, entryPosition uint64
+	answerSeq                      int64
+	answerHash, answerPrev         identity.Hash
 }
 
-func (c *checker) fail(part, format string, args ...any) {
-	c.broken++
-	if len(c.findings) < maxNamed {
+func (c *checker) reportFault(part, format string, args ...any) {
+	c.faultCount++
+	if len(c.findings) < maxFindings {
 		c.findings = append(c.findings, datadir.Finding{Part: part, Detail: fmt.Sprintf(format, args...)})
 	}
 }
 
-func (c *checker) add(line []byte) {
-	c.entries++
+func (c *checker) checkLine(line []byte) {
+	c.entryCount++
 	e, err := readEntry(line)
 	if err == nil {
-		err = c.check(e)
+		err = c.checkEntry(e)
 	}
 	if err == nil {
-		c.last = e
+		c.lastEntry = e
 		return
 	}
-	location := fmt.Sprintf("line %d", c.entries)
+	location := fmt.Sprintf("line %d", c.entryCount)
 	if e != nil && e.Position > 0 {
 		location = fmt.Sprintf("entry %d", e.Position)
 	}
-	c.fail("entry", "%s: %s", location, problem.AsError(err).Text())
+	c.reportFault("entry", "%s: %s", location, problem.AsError(err).Text())
 }
 
 // readEntry parses a line. It ignores unknown members, which newer programs may have written.
 func readEntry(line []byte) (*export.Entry, error) {
-	d := canon.NewDecoder(line, canon.Limits{Bytes: maxLine, Depth: 32, Keys: 1024})
+	d := canon.NewDecoder(line, canon.Limits{Bytes: maxLineBytes, Depth: 32, Keys: 1024})
 	if err := errors.Join(d.Skip(), d.End()); err != nil {
 		return nil, err
 	}
@@ -162,24 +162,24 @@ func checkTime(member, text string) error {
 	return nil
 }
 
-func (c *checker) check(e *export.Entry) error {
-	if c.last == nil && e.Position != 1 && e.Kind == "call" {
+func (c *checker) checkEntry(e *export.Entry) error {
+	if c.lastEntry == nil && e.Position != 1 && e.Kind == "call" {
 		c.startEpoch = int64(e.Epoch)
 	}
-	c.checkPlace(e)
-	before := e.Prev
+	c.checkPosition(e)
+	expectedPrev := e.Prev
 	switch {
 	case e.Kind == "reset":
 	case e.Seq == 1:
-		before = identity.Hash{}
-	case c.last != nil:
-		before = c.last.Hash
+		expectedPrev = identity.Hash{}
+	case c.lastEntry != nil:
+		expectedPrev = c.lastEntry.Hash
 	}
-	if e.Prev != before {
-		c.fail("links", "entry %d: it names %s as the call before, expected %s", e.Position, e.Prev, before)
+	if e.Prev != expectedPrev {
+		c.reportFault("links", "entry %d: it names %s as the call before, expected %s", e.Position, e.Prev, expectedPrev)
 	}
-	told := messageFacts{kind: e.Kind, seq: e.Seq, time: e.Time, hash: e.Hash}
-	if err := c.checkMessage(e, told, &e.RecordedText, &e.Proof); err != nil {
+	facts := messageFacts{kind: e.Kind, seq: e.Seq, time: e.Time, hash: e.Hash}
+	if err := c.checkMessage(e, facts, &e.RecordedText, &e.Proof); err != nil {
 		return err
 	}
 	if e.Kind == "call" {
@@ -187,31 +187,31 @@ func (c *checker) check(e *export.Entry) error {
 			return err
 		}
 	}
-	c.latest = max(c.latest, e.Time)
+	c.latestTime = max(c.latestTime, e.Time)
 	return nil
 }
 
-func (c *checker) checkPlace(e *export.Entry) {
+func (c *checker) checkPosition(e *export.Entry) {
 	epoch, seq := e.Epoch, e.Seq
-	switch l := c.last; {
-	case l != nil && e.Kind == "reset":
-		epoch, seq = l.Epoch+1, 0
-	case l != nil:
-		epoch, seq = l.Epoch, l.Seq+1
+	switch last := c.lastEntry; {
+	case last != nil && e.Kind == "reset":
+		epoch, seq = last.Epoch+1, 0
+	case last != nil:
+		epoch, seq = last.Epoch, last.Seq+1
 	case e.Kind != "reset" && e.Position == 1:
 		seq = 1
 	}
-	if c.last != nil && e.Position != c.last.Position+1 {
-		c.fail("numbers", "entry %d: expected position %d, so entries are missing or moved", e.Position, c.last.Position+1)
+	if c.lastEntry != nil && e.Position != c.lastEntry.Position+1 {
+		c.reportFault("numbers", "entry %d: expected position %d, so entries are missing or moved", e.Position, c.lastEntry.Position+1)
 	}
 	switch {
 	case e.Epoch != epoch:
-		c.fail("epochs", "entry %d: expected epoch %d, got %d", e.Position, epoch, e.Epoch)
+		c.reportFault("epochs", "entry %d: expected epoch %d, got %d", e.Position, epoch, e.Epoch)
 	case e.Seq != seq:
-		c.fail("numbers", "entry %d: expected call %d.%d, got %d.%d", e.Position, e.Epoch, seq, e.Epoch, e.Seq)
+		c.reportFault("numbers", "entry %d: expected call %d.%d, got %d.%d", e.Position, e.Epoch, seq, e.Epoch, e.Seq)
 	}
-	if e.Kind == "reset" && e.Time <= c.latest {
-		c.fail("epochs", "entry %d: a reset is signed later than everything before it, %s", e.Position, c.latest)
+	if e.Kind == "reset" && e.Time <= c.latestTime {
+		c.reportFault("epochs", "entry %d: a reset is signed later than everything before it, %s", e.Position, c.latestTime)
 	}
 }
 
@@ -226,68 +226,68 @@ type messageFacts struct {
 }
 
 // checkMessage verifies a signed message and compares it with its entry.
-func (c *checker) checkMessage(e *export.Entry, told messageFacts, s *export.RecordedText, p *export.Proof) error {
+func (c *checker) checkMessage(e *export.Entry, facts messageFacts, recorded *export.RecordedText, proof *export.Proof) error {
 	switch {
-	case s.Damaged:
-		c.fail("texts", "entry %d: its text is damaged", e.Position)
+	case recorded.Damaged:
+		c.reportFault("texts", "entry %d: its text is damaged", e.Position)
 		return nil
-	case s.Sealed:
-		c.unread++
+	case recorded.Sealed:
+		c.unreadCount++
 		return nil
-	case s.Text == nil:
+	case recorded.Text == nil:
 		return problem.New(problem.Malformed, "text: expected a string")
-	case len(p.Message) == 0:
+	case len(proof.Message) == 0:
 		return problem.New(problem.Malformed, "message: expected an object")
 	}
-	m, err := envelope.DecodeMessage(p.Message)
+	m, err := envelope.DecodeMessage(proof.Message)
 	if err != nil {
 		return err
 	}
-	c.signed++
-	what, as, pair := "the message", "a "+told.kind, export.Pair{From: m.From, To: m.To}
-	if told.kind == kindAnswer {
-		what, as, pair = "the answer", "an answer", export.Pair{From: m.To, To: m.From}
+	c.signedCount++
+	subject, wantRole, pair := "the message", "a "+facts.kind, export.Pair{From: m.From, To: m.To}
+	if facts.kind == kindAnswer {
+		subject, wantRole, pair = "the answer", "an answer", export.Pair{From: m.To, To: m.From}
 	}
 	if c.pair == (export.Pair{}) {
 		c.pair = pair
 	}
 	if pair != c.pair {
-		c.fail("bindings", "entry %d: %s is of another pair", e.Position, what)
+		c.reportFault("bindings", "entry %d: %s is of another pair", e.Position, subject)
 	}
 	// A signature is valid for one purpose: a message signed as an answer must not be accepted as a
 	// call, and a message signed as a call must not be accepted as a reset.
 	isAnswer := m.Payload.Role == envelope.RoleAgent
-	if isAnswer != (told.kind == kindAnswer) || told.kind != kindAnswer && envelope.IsReplyKey(m.IdempotencyKey) || told.kind == "reset" && !m.IsReset() {
-		c.fail("bindings", "entry %d: %s is not signed as %s", e.Position, what, as)
+	if isAnswer != (facts.kind == kindAnswer) || facts.kind != kindAnswer && envelope.IsReplyKey(m.IdempotencyKey) || facts.kind == "reset" && !m.IsReset() {
+		c.reportFault("bindings", "entry %d: %s is not signed as %s", e.Position, subject, wantRole)
 	}
-	if told.key != "" && m.IdempotencyKey != told.key {
-		c.fail("bindings", "entry %d: the answer is not bound to the call", e.Position)
+	if facts.key != "" && m.IdempotencyKey != facts.key {
+		c.reportFault("bindings", "entry %d: the answer is not bound to the call", e.Position)
 	}
 	hash, valid := m.Verify()
-	if hash != told.hash || m.Prev != p.Prev || canon.FormatTime(m.Time) != told.time || told.kind != "reset" && m.Seq != told.seq || m.Payload.Text() != *s.Text {
-		c.fail("links", "entry %d: %s is not the one that the entry tells of", e.Position, what)
+	if hash != facts.hash || m.Prev != proof.Prev || canon.FormatTime(m.Time) != facts.time || facts.kind != "reset" && m.Seq != facts.seq || m.Payload.Text() != *recorded.Text {
+		c.reportFault("links", "entry %d: %s is not the one that the entry tells of", e.Position, subject)
 	}
 	if !valid {
-		c.fail("signatures", "entry %d: the signature of %s does not verify", e.Position, what)
+		c.reportFault("signatures", "entry %d: the signature of %s does not verify", e.Position, subject)
 	}
 	return nil
 }
 
 func (c *checker) addDecision(e *export.Entry) error {
-	decided := e.Fate == transcript.Answered || e.Fate == transcript.Void
+	isDecided := e.Outcome == transcript.Answered || e.Outcome == transcript.Void
 	switch d := e.Decision; {
-	case !decided && e.Fate != transcript.Closed && e.Fate != transcript.Pending:
+	case !isDecided && e.Outcome != transcript.Closed && e.Outcome != transcript.Pending:
 		return problem.New(problem.Malformed, "fate: expected answered, void, closed, pending")
-	case decided != (d != nil):
-		return problem.New(problem.Malformed, "decision: expected one for an answered or void call, and for no other; the call is %s", e.Fate)
+	case isDecided != (d != nil):
+		return problem.New(problem.Malformed, "decision: expected one for an answered or void call, and for no other; the call is %s", e.Outcome)
 	case d == nil:
 		return nil
 	case d.Position == 0:
 		return problem.New(problem.Malformed, "decision.position: expected an integer of at least 1")
-	case (e.Fate == transcript.Answered) != (d.Answer != nil):
-		return problem.New(problem.Malformed, "answer: expected one for an answered call, and for no other; the call is %s", e.Fate)
+	case (e.Outcome == transcript.Answered) != (d.Answer != nil):
+		return problem.New(problem.Malformed, "answer: expected one for an answered call, and for no other; the call is %s", e.Outcome)
 	}
-	record := decision{at: e.Decision.Position, epoch: e.Epoch, entry: e.Position}
+	record := decision{position: e.Decision.Position, epoch: e.Epoch, entryPosition: e.Position}
 	if a := e.Decision.Answer; a != nil {
 		if a.Seq < 1 {
 			return problem.New(problem.Malformed, "answer.seq: expected an integer of at least 1")
@@ -295,66 +295,66 @@ func (c *checker) addDecision(e *export.Entry) error {
 		if err := checkTime("answer.time", a.Time); err != nil {
 			return err
 		}
-		told := messageFacts{kindAnswer, a.Seq, a.Time, a.Hash, envelope.ReplyKey(e.Hash)}
-		if err := c.checkMessage(e, told, &a.RecordedText, &a.Proof); err != nil {
+		facts := messageFacts{kindAnswer, a.Seq, a.Time, a.Hash, envelope.ReplyKey(e.Hash)}
+		if err := c.checkMessage(e, facts, &a.RecordedText, &a.Proof); err != nil {
 			return err
 		}
-		record.seq, record.hash, record.prev = a.Seq, a.Hash, a.Prev
+		record.answerSeq, record.answerHash, record.answerPrev = a.Seq, a.Hash, a.Prev
 	}
 	c.decisions = append(c.decisions, record)
 	return nil
 }
 
-func (c *checker) finish() Result {
+func (c *checker) result() Result {
 	c.checkAnswers()
-	if c.broken > len(c.findings) {
-		c.findings = append(c.findings, datadir.Finding{Part: "more", Detail: fmt.Sprintf("%d more are broken", c.broken-maxNamed)})
+	if c.faultCount > len(c.findings) {
+		c.findings = append(c.findings, datadir.Finding{Part: "more", Detail: fmt.Sprintf("%d more are broken", c.faultCount-maxFindings)})
 	}
-	if c.entries == 0 {
+	if c.entryCount == 0 {
 		c.findings = append(c.findings, datadir.Finding{Part: "entries", Detail: "the file has none"})
 	}
 	if len(c.findings) == 0 {
 		c.findings = append(c.findings, datadir.Finding{Part: "entries", OK: true, Detail: c.summary()})
 	}
 	isSignature := func(f datadir.Finding) bool { return f.Part == "signatures" }
-	if c.signed > 0 && !slices.ContainsFunc(c.findings, isSignature) {
-		c.findings = append(c.findings, datadir.Finding{Part: "signatures", OK: true, Detail: fmt.Sprintf("messages: %d, each signed by its sender, from %s to %s and back", c.signed, c.pair.From.Short(), c.pair.To.Short())})
+	if c.signedCount > 0 && !slices.ContainsFunc(c.findings, isSignature) {
+		c.findings = append(c.findings, datadir.Finding{Part: "signatures", OK: true, Detail: fmt.Sprintf("messages: %d, each signed by its sender, from %s to %s and back", c.signedCount, c.pair.From.Short(), c.pair.To.Short())})
 	}
-	return Result{c.findings, c.unread}
+	return Result{c.findings, c.unreadCount}
 }
 
 func (c *checker) summary() string {
-	first, before := c.last.Position-uint64(c.entries)+1, ""
+	first, suffix := c.lastEntry.Position-uint64(c.entryCount)+1, ""
 	if first > 1 {
-		before = "; those before are not in the file"
+		suffix = "; those before are not in the file"
 	}
-	return fmt.Sprintf("entries: %d, from %d to %d, in order and linked, each decided at most once%s", c.entries, first, c.last.Position, before)
+	return fmt.Sprintf("entries: %d, from %d to %d, in order and linked, each decided at most once%s", c.entryCount, first, c.lastEntry.Position, suffix)
 }
 
 func (c *checker) checkAnswers() {
-	slices.SortStableFunc(c.decisions, func(a, b decision) int { return cmp.Compare(a.at, b.at) })
-	before, epoch, seq, tip := uint64(0), int64(-1), int64(0), identity.Hash{}
+	slices.SortStableFunc(c.decisions, func(a, b decision) int { return cmp.Compare(a.position, b.position) })
+	lastPosition, epoch, seq, tip := uint64(0), int64(-1), int64(0), identity.Hash{}
 	for _, d := range c.decisions {
-		if d.at == before {
-			c.fail("bindings", "entry %d: decision %d is the decision of another call, too", d.entry, d.at)
+		if d.position == lastPosition {
+			c.reportFault("bindings", "entry %d: decision %d is the decision of another call, too", d.entryPosition, d.position)
 		}
-		in := int64(d.epoch)
+		decisionEpoch := int64(d.epoch)
 		// In the epoch in which the file begins, answers may be missing before and between the
 		// decisions, because the file omits the earlier calls of that epoch.
-		gap := in == c.startEpoch && (in != epoch || d.at != before+1)
-		before = d.at
-		if d.seq == 0 {
+		hasGap := decisionEpoch == c.startEpoch && (decisionEpoch != epoch || d.position != lastPosition+1)
+		lastPosition = d.position
+		if d.answerSeq == 0 {
 			continue
 		}
-		if in != epoch {
-			epoch, seq, tip = in, 0, identity.Hash{}
+		if decisionEpoch != epoch {
+			epoch, seq, tip = decisionEpoch, 0, identity.Hash{}
 		}
-		switch follows := d.seq == seq+1; {
-		case follows && d.prev != tip:
-			c.fail("links", "entry %d: its answer names %s as the answer before, expected %s", d.entry, d.prev, tip)
-		case !follows && (!gap || d.seq <= seq):
-			c.fail("bindings", "entry %d: expected answer %d.%d, got %d.%d", d.entry, d.epoch, seq+1, d.epoch, d.seq)
+		switch isNext := d.answerSeq == seq+1; {
+		case isNext && d.answerPrev != tip:
+			c.reportFault("links", "entry %d: its answer names %s as the answer before, expected %s", d.entryPosition, d.answerPrev, tip)
+		case !isNext && (!hasGap || d.answerSeq <= seq):
+			c.reportFault("bindings", "entry %d: expected answer %d.%d, got %d.%d", d.entryPosition, d.epoch, seq+1, d.epoch, d.answerSeq)
 		}
-		seq, tip = d.seq, d.hash
+		seq, tip = d.answerSeq, d.answerHash
 	}
 }

@@ -29,7 +29,7 @@ func entries(t testing.TB) string {
 	r := httptest.NewRequest("GET", "/v1/admin/chain/x/demo", nil)
 	r.SetPathValue("from", a.Pair().Caller.String())
 	r.SetPathValue("to", "demo")
-	export.Chain(export.Config{Source: a.Store, Vault: a.Vault, Now: func() time.Time { return now }, Retention: hosttest.Retention}).ServeHTTP(w, r)
+	export.ChainHandler(export.Config{Source: a.Store, Vault: a.Vault, Now: func() time.Time { return now }, Retention: hosttest.Retention}).ServeHTTP(w, r)
 	for line := range strings.Lines(w.Body.String()) {
 		if one, ok := strings.CutPrefix(strings.TrimSuffix(line, "}\n"), `{"entry":`); ok {
 			fmt.Fprintf(&out, "%s\n", one)

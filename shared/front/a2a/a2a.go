@@ -29,30 +29,30 @@ import (
 
 type Config struct {
 	*plain.Service
-	// Sign calls fn with the signer of a vacant.
-	Sign    func(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
-	Callers caller.Verifier
+	// WithSigner calls fn with the signer of a vacant.
+	WithSigner func(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
+	Callers    caller.Verifier
 	// Push delivers the events of tasks. If Push is nil, the host does not support push
 	// notifications.
 	Push *push.Pusher
-	// Signed serves POST / if the body is a signed call in the host's own form instead of A2A's.
-	Signed http.Handler
-	// Follow limits the duration of a subscription to the events of a task. Zero means 120 s.
-	Follow time.Duration
+	// SignedCalls serves POST / if the body is a signed call in the host's own form instead of A2A's.
+	SignedCalls http.Handler
+	// MaxSubscription limits the duration of a subscription to the events of a task. Zero means 120 s.
+	MaxSubscription time.Duration
 }
 
 // Server serves all requests of A2A clients. It is safe for concurrent use.
 type Server struct{ *api }
 
 func New(c Config) Server {
-	if c.Follow == 0 {
-		c.Follow = 120 * time.Second
+	if c.MaxSubscription == 0 {
+		c.MaxSubscription = 120 * time.Second
 	}
-	return Server{&api{Config: c, cards: &cardCache{m: map[cardKey]*page{}}}}
+	return Server{&api{Config: c, cards: &cardCache{pages: map[cardKey]*publicPage{}}}}
 }
 
 func (s Server) Card(ctx context.Context, v *vacants.Record, base string) ([]byte, error) {
-	c, err := s.cards.get(ctx, s.api, v, base, union)
+	c, err := s.cards.cardFor(ctx, s.api, v, base, unionCard)
 	if err != nil {
 		return nil, err
 	}
@@ -69,25 +69,25 @@ type request struct {
 	*plain.Exchange
 
 	// The following fields are set while the request is read.
-	op         a2awire.Operation
-	dialect    a2awire.Dialect
-	withoutRPC bool // results and stream frames have no JSON-RPC wrapper
-	id         []byte
-	noAnswer   bool // the request is a notification
-	extension  bool // the client lists a2awire.Extension in a header
-	body       []byte
+	op             a2awire.Operation
+	dialect        a2awire.Dialect
+	isUnwrapped    bool // results and stream frames have no JSON-RPC wrapper
+	rpcID          []byte
+	isNotification bool // the request is a notification
+	hasExtension   bool // the client lists a2awire.Extension in a header
+	body           []byte
 }
 
 func (r *request) setOperation(op a2awire.Operation, name string) {
-	r.op, r.Line.What, r.Line.IsCall = op, name, op == a2awire.Send || op == a2awire.Stream
+	r.op, r.Line.Operation, r.Line.IsCall = op, name, op == a2awire.Send || op == a2awire.Stream
 }
 
 func (s Server) Handle(x *plain.Exchange) (err error) {
-	d, r := s.api, &request{Exchange: x}
+	a, r := s.api, &request{Exchange: x}
 	defer func() {
 		var f *fault
 		if errors.As(err, &f) {
-			d.fail(r, f)
+			a.writeFault(r, f)
 			err = nil
 		}
 	}()
@@ -95,45 +95,45 @@ func (s Server) Handle(x *plain.Exchange) (err error) {
 		if r.Method != http.MethodPost {
 			return problem.New(problem.NotFound, "this is a host of agents, which have no page: GET /v/NAME/ shows the card of the agent NAME, POST /v/NAME/text sends it a text; GET /v1/search?q=WORDS finds agents, GET /v1/openapi.json describes all operations")
 		}
-		own, err := d.isOwnForm(r)
+		isSignedCall, err := a.isSignedCall(r)
 		if err != nil {
 			return err
 		}
-		if own {
-			r.HandOver(d.Signed)
+		if isSignedCall {
+			r.HandOver(a.SignedCalls)
 			return nil
 		}
 	}
-	route, isREST := restRouteOf(r.Rest)
-	isRPC := r.Rest == "" && r.Method == http.MethodPost
+	route, isREST := parseRESTRoute(r.SubPath)
+	isRPC := r.SubPath == "" && r.Method == http.MethodPost
 	if isREST || isRPC {
-		r.HasTasks, r.Refuse = true, r.refuse
+		r.HasTasks, r.Refuse = true, r.writeRefusal
 	}
-	if err := r.Find(); err != nil {
+	if err := r.OpenByPath(); err != nil {
 		return err
 	}
 	isGet := r.Method == http.MethodGet || r.Method == http.MethodHead
-	switch r.Rest {
+	switch r.SubPath {
 	case "", cardPath, "/.well-known/agent.json":
 		switch {
 		case isRPC:
-			return d.rpc(r)
+			return a.serveRPC(r)
 		case isGet:
-			return d.card(r)
-		case r.Rest == "":
-			return r.NotAllowed("GET, POST")
+			return a.serveCard(r)
+		case r.SubPath == "":
+			return r.MethodError("GET, POST")
 		}
-		return r.NotAllowed("GET")
+		return r.MethodError("GET")
 	case keySetPath, "/jwks.json":
 		if !isGet {
-			return r.NotAllowed("GET")
+			return r.MethodError("GET")
 		}
-		return d.keySet(r)
+		return a.serveKeySet(r)
 	}
 	if !isREST {
-		return plain.NotFound()
+		return plain.NotFoundError()
 	}
-	return d.rest(r, route)
+	return a.serveREST(r, route)
 }
 
 // Paths of public documents below a vacant.
@@ -142,14 +142,14 @@ const (
 	keySetPath = "/.well-known/jwks.json"
 )
 
-// noteExtension records whether the client lists a2awire.Extension in a header, and echoes the
+// recordExtension records whether the client lists a2awire.Extension in a header, and echoes the
 // header if it does.
-func (r *request) noteExtension() {
+func (r *request) recordExtension() {
 	for _, header := range []string{"A2A-Extensions", "X-A2A-Extensions"} {
 		for _, value := range r.Request.Header.Values(header) {
 			for uri := range strings.SplitSeq(value, ",") {
-				if strings.TrimSpace(uri) == a2awire.Extension && !r.extension {
-					r.extension = true
+				if strings.TrimSpace(uri) == a2awire.Extension && !r.hasExtension {
+					r.hasExtension = true
 					r.ResponseWriter.Header().Set(header, a2awire.Extension)
 				}
 			}
@@ -167,16 +167,16 @@ func (r *request) requestedVersion() string {
 	return strings.TrimSpace(cmp.Or(strings.TrimSpace(r.Request.Header.Get("A2A-Version")), r.URL.Query().Get("A2A-Version")))
 }
 
-func (r *request) version() (string, error) {
+func (r *request) supportedVersion() (string, error) {
 	v := r.requestedVersion()
 	parts := strings.SplitN(v, ".", 3)
 	if v == "" {
 		return "", nil
 	}
 	if len(parts) >= 2 {
-		if mm := parts[0] + "." + parts[1]; mm == version1 || mm == version03 {
-			return mm, nil
+		if majorMinor := parts[0] + "." + parts[1]; majorMinor == version1 || majorMinor == version03 {
+			return majorMinor, nil
 		}
 	}
-	return "", &fault{kind: versionNotSupported, text: fmt.Sprintf("A2A-Version: expected %s or %s, got %.20q", version1, version03, v)}
+	return "", &fault{kind: versionNotSupported, message: fmt.Sprintf("A2A-Version: expected %s or %s, got %.20q", version1, version03, v)}
 }

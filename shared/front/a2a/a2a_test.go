@@ -290,7 +290,7 @@ func TestHistoryLength(t *testing.T) {
 
 func TestPlainSharedIsOneOwner(t *testing.T) {
 	w := newWorld(t)
-	w.setPlain(w.echo, vacants.PlainShared)
+	w.setPlain(w.echo, vacants.KeylessShared)
 	for range 3 {
 		w.rpc("/v/echo", "SendMessage", message("hi", `,"contextId":"chat"`))
 	}

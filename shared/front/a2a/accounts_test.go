@@ -26,7 +26,7 @@ type paying struct {
 
 func known(t *testing.T) *paying {
 	t.Helper()
-	w := &paying{world: openWorld(t, true, func(c *serve.Config) { c.Charges = true }).runs()}
+	w := &paying{world: openWorld(t, true, func(c *serve.Config) { c.HasAccounts = true }).runs()}
 	for tenant, to := range map[string]*string{"acme": &w.acme, "other": &w.other} {
 		*to = "Authorization: Bearer " + w.key(tenant, false)
 	}
@@ -36,7 +36,7 @@ func known(t *testing.T) *paying {
 // key is a key of a tenant, whose account is opened unless it has one.
 func (w *world) key(tenant string, test bool, scopes ...billing.Scope) string {
 	w.t.Helper()
-	a, err := w.server.Billing.Find(w.t.Context(), tenant)
+	a, err := w.server.Billing.FindAccount(w.t.Context(), tenant)
 	if problem.Is(err, problem.NotFound) {
 		a, err = w.server.Billing.OpenAccount(w.t.Context(), tenant, 1)
 	}
@@ -118,7 +118,7 @@ func TestCardsDeclareKeys(t *testing.T) {
 		t.Errorf("its extended card for a guest: %d %s", got.status, got.body)
 	}
 	// A vacant that takes none.
-	w.setPlain(w.echo, vacants.PlainOff)
+	w.setPlain(w.echo, vacants.KeylessOff)
 	if got := w.do("GET", "/v/echo", ""); strings.Contains(got.body, "ecurity") || strings.Contains(strings.ToLower(got.body), "extendedagentcard") {
 		t.Errorf("the card of a vacant without keys: %s", got.body)
 	}
@@ -139,7 +139,7 @@ func TestAnAnswerWithAPriceNamesItsReceipt(t *testing.T) {
 	if got := w.rpc(path, "SendMessage", withID("m0", "hi", "}"), w.acme); strings.Contains(got.body, member) {
 		t.Errorf("an answer without a price: %s", got.body)
 	}
-	_, err := w.server.Vacants.SetPrice(t.Context(), mind.ID, price.Price{Flat: 2000, Free: 9, FreeAddress: 9, FreeAll: 99})
+	_, err := w.server.Vacants.SetPrice(t.Context(), mind.ID, price.Price{Flat: 2000, FreePerSigner: 9, FreePerAddress: 9, FreeTotal: 99})
 	must(t, err)
 	sent := w.rpc(path, "SendMessage", withID("m1", "hi", "}"), w.acme)
 	receipt := at(t, sent.body, "result", "task", "status", "message", "metadata", member)

@@ -23,62 +23,62 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// profile is a form of the agent card.
-type profile uint8
+// cardForm is a form of the agent card.
+type cardForm uint8
 
 const (
-	union profile = iota // members of 1.0 and 0.3
-	pure                 // only members of 1.0, for readers that reject unknown members
-	snake                // 1.0 in snake case, for a client that reads only snake case
+	unionCard cardForm = iota // members of 1.0 and 0.3
+	pureCard                  // only members of 1.0, for readers that reject unknown members
+	snakeCard                 // 1.0 in snake case, for a client that reads only snake case
 )
 
-func (d *api) card(r *request) error {
-	base, err := d.Base(r.Request)
+func (a *api) serveCard(r *request) error {
+	base, err := a.Base(r.Request)
 	if err != nil {
 		return err
 	}
-	form := union
+	form := unionCard
 	v := r.requestedVersion()
 	switch {
 	case strings.HasPrefix(r.UserAgent(), "harbor-a2a/"):
-		form = snake
+		form = snakeCard
 	case r.Options.PureCard, v == version1 || strings.HasPrefix(v, version1+"."):
-		form = pure
+		form = pureCard
 	}
-	c, err := d.cards.get(r.Context(), d, &r.Vacant, base, form)
+	c, err := a.cards.cardFor(r.Context(), a, &r.Vacant, base, form)
 	if err != nil {
 		return err
 	}
 	h := r.ResponseWriter.Header()
 	h.Set("Vary", "A2A-Version, User-Agent")
-	d.page(r, c, "max-age=60")
+	a.servePage(r, c, "max-age=60")
 	return nil
 }
 
-func (d *api) keySet(r *request) error {
+func (a *api) serveKeySet(r *request) error {
 	id := r.Vacant.ID
 	body := canon.NewObject(member("keys", canon.NewArray(canon.NewObject(
-		text("kty", "OKP"), text("crv", "Ed25519"), text("alg", "EdDSA"), text("use", "sig"),
-		text("kid", id.String()), text("x", base64.RawURLEncoding.EncodeToString(id[:])),
+		textMember("kty", "OKP"), textMember("crv", "Ed25519"), textMember("alg", "EdDSA"), textMember("use", "sig"),
+		textMember("kid", id.String()), textMember("x", base64.RawURLEncoding.EncodeToString(id[:])),
 	)))).AppendCJ(nil)
-	d.page(r, newPage(body, r.Vacant.Created), "max-age=86400")
+	a.servePage(r, newPublicPage(body, r.Vacant.CreatedAt), "max-age=86400")
 	return nil
 }
 
-// page is a public response that caches may store.
-type page struct {
+// publicPage is a public response that caches may store.
+type publicPage struct {
 	body     []byte
 	etag     string
 	modified time.Time
 }
 
-func newPage(body []byte, modified time.Time) *page {
-	return &page{body, `"` + identity.Sum(body).String()[:32] + `"`, modified.UTC().Truncate(time.Second)}
+func newPublicPage(body []byte, modified time.Time) *publicPage {
+	return &publicPage{body, `"` + identity.Sum(body).String()[:32] + `"`, modified.UTC().Truncate(time.Second)}
 }
 
-func (d *api) page(r *request, p *page, cache string) {
+func (a *api) servePage(r *request, p *publicPage, cacheControl string) {
 	h := r.ResponseWriter.Header()
-	h.Set("Cache-Control", "public, "+cache)
+	h.Set("Cache-Control", "public, "+cacheControl)
 	h.Set("ETag", p.etag)
 	h.Set("Last-Modified", p.modified.Format(http.TimeFormat))
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -91,52 +91,52 @@ func (d *api) page(r *request, p *page, cache string) {
 // cardCache caches signed cards, because signing takes longer than the rest of a card, and KMS
 // charges for each signature.
 type cardCache struct {
-	mu sync.Mutex
-	m  map[cardKey]*page
+	mu    sync.Mutex
+	pages map[cardKey]*publicPage
 }
 
 type cardKey struct {
-	id      identity.ID
-	changed time.Time // time of the record's last change
-	base    string
-	issuers string
-	profile profile
+	id            identity.ID
+	recordChanged time.Time // time of the record's last change
+	base          string
+	issuers       string
+	form          cardForm
 }
 
-const maxCards = 1024
+const maxCachedCards = 1024
 
-func (c *cardCache) get(ctx context.Context, d *api, v *vacants.Record, base string, p profile) (*page, error) {
+func (c *cardCache) cardFor(ctx context.Context, d *api, v *vacants.Record, base string, form cardForm) (*publicPage, error) {
 	var issuers []string
-	if d.Issuers != nil && d.TakesKeys(v) {
+	if d.Issuers != nil && d.AcceptsKeys(v) {
 		var err error
 		if issuers, err = d.Issuers(ctx, v); err != nil {
 			return nil, err
 		}
 	}
-	key := cardKey{v.ID, v.Changed, base, strings.Join(issuers, " "), p}
+	key := cardKey{v.ID, v.ChangedAt, base, strings.Join(issuers, " "), form}
 	c.mu.Lock()
-	cached := c.m[key]
+	cached := c.pages[key]
 	c.mu.Unlock()
 	if cached != nil {
 		return cached, nil
 	}
-	body, err := d.signedCard(ctx, v, base, issuers, p)
+	body, err := d.buildSignedCard(ctx, v, base, issuers, form)
 	if err != nil {
 		return nil, err
 	}
-	cached = newPage(body, v.Changed)
+	cached = newPublicPage(body, v.ChangedAt)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.m) >= maxCards {
-		clear(c.m)
+	if len(c.pages) >= maxCachedCards {
+		clear(c.pages)
 	}
-	c.m[key] = cached
+	c.pages[key] = cached
 	return cached, nil
 }
 
-func text(key, s string) canon.Member               { return canon.Member{Key: key, Value: canon.NewString(s)} }
+func textMember(key, s string) canon.Member         { return canon.Member{Key: key, Value: canon.NewString(s)} }
 func member(key string, v canon.Value) canon.Member { return canon.Member{Key: key, Value: v} }
-func texts(values ...string) canon.Value {
+func textArray(values ...string) canon.Value {
 	items := make([]canon.Value, len(values))
 	for i, s := range values {
 		items[i] = canon.NewString(s)
@@ -144,55 +144,55 @@ func texts(values ...string) canon.Value {
 	return canon.NewArray(items...)
 }
 
-// signedCard builds a card and signs it once for each way in which clients reconstruct the signed bytes:
+// buildSignedCard builds a card and signs it once for each way in which clients reconstruct the signed bytes:
 // from the JSON as served, from the members of 1.0, and from the members of 0.3 without default values,
 // in ASCII. The card omits members with a default value, because clients that decode it into types drop
 // them. Such clients also drop empty members, of which the card has one: security of 0.3.
-func (d *api) signedCard(ctx context.Context, v *vacants.Record, base string, issuers []string, p profile) ([]byte, error) {
+func (a *api) buildSignedCard(ctx context.Context, v *vacants.Record, base string, issuers []string, form cardForm) ([]byte, error) {
 	halo, err := card.Parse(v.Card)
 	if err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", v.ID.Short())
 	}
-	b := cardBuilder{record: v, halo: &halo, url: base + "/v/" + v.ID.String(), push: d.Push != nil, keys: d.TakesKeys(v), extended: d.hasExtendedCard(v), issuers: issuers}
+	b := cardBuilder{record: v, halo: &halo, url: base + "/v/" + v.ID.String(), hasPush: a.Push != nil, acceptsKeys: a.AcceptsKeys(v), hasExtendedCard: a.hasExtendedCard(v), issuers: issuers}
 	card1 := canon.NewObject(b.members1()...)
-	whole, payloads := card1, [][]byte{card1.AppendCJ(nil)}
-	if b.keys { // the JavaScript SDK of 1.0 loses the schemes when it reads a card
+	served, payloads := card1, [][]byte{card1.AppendCJ(nil)}
+	if b.acceptsKeys { // the JavaScript SDK of 1.0 loses the schemes when it reads a card
 		schemeless := slices.DeleteFunc(slices.Clone(card1.Members()), func(m canon.Member) bool { return m.Key == "securitySchemes" })
 		payloads = append(payloads, canon.NewObject(schemeless...).AppendCJ(nil))
 	}
-	if p == union {
-		whole = canon.NewObject(b.union()...)
-		typed, _ := withoutEmpty(canon.NewObject(b.members03()...))
-		payloads = append(payloads, whole.AppendCJ(nil), typed.AppendASCII(nil))
+	if form == unionCard {
+		served = canon.NewObject(b.unionMembers()...)
+		card03, _ := removeEmpty(canon.NewObject(b.members03()...))
+		payloads = append(payloads, served.AppendCJ(nil), card03.AppendASCII(nil))
 	}
 	var signatures []canon.Value
-	err = d.Sign(ctx, v.ID, func(s identity.Signer) error {
+	err = a.WithSigner(ctx, v.ID, func(s identity.Signer) error {
 		for _, payload := range payloads {
-			protected, signature, err := jws.Sign(ctx, s, payload, text("jku", b.url+keySetPath))
+			protected, signature, err := jws.Sign(ctx, s, payload, textMember("jku", b.url+keySetPath))
 			if err != nil {
 				return err
 			}
-			signatures = append(signatures, canon.NewObject(text("protected", protected), text("signature", signature)))
+			signatures = append(signatures, canon.NewObject(textMember("protected", protected), textMember("signature", signature)))
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "the card cannot be signed now")
 	}
-	whole = canon.NewObject(append(whole.Members(), member("signatures", canon.NewArray(signatures...)))...)
-	if p == snake {
-		whole = snakeCase(whole)
+	served = canon.NewObject(append(served.Members(), member("signatures", canon.NewArray(signatures...)))...)
+	if form == snakeCard {
+		served = toSnakeCase(served)
 	}
-	return whole.AppendCJ(nil), nil
+	return served.AppendCJ(nil), nil
 }
 
-// withoutEmpty returns v without its empty objects and arrays. ok is false if the result is empty.
-func withoutEmpty(v canon.Value) (whole canon.Value, ok bool) {
+// removeEmpty returns v without its empty objects and arrays. ok is false if the result is empty.
+func removeEmpty(v canon.Value) (pruned canon.Value, ok bool) {
 	switch v.Kind() {
 	case canon.Object:
 		var members []canon.Member
 		for _, m := range v.Members() {
-			if value, ok := withoutEmpty(m.Value); ok {
+			if value, ok := removeEmpty(m.Value); ok {
 				members = append(members, member(m.Key, value))
 			}
 		}
@@ -200,7 +200,7 @@ func withoutEmpty(v canon.Value) (whole canon.Value, ok bool) {
 	case canon.Array:
 		var items []canon.Value
 		for _, item := range v.Items() {
-			if value, ok := withoutEmpty(item); ok {
+			if value, ok := removeEmpty(item); ok {
 				items = append(items, value)
 			}
 		}
@@ -209,16 +209,16 @@ func withoutEmpty(v canon.Value) (whole canon.Value, ok bool) {
 	return v, true
 }
 
-// snakeCase spells the members of a card in snake case. It leaves the parameters of extensions
+// toSnakeCase spells the members of a card in snake case. It leaves the parameters of extensions
 // unchanged, because an extension defines their names.
-func snakeCase(v canon.Value) canon.Value {
+func toSnakeCase(v canon.Value) canon.Value {
 	switch v.Kind() {
 	case canon.Object:
 		var members []canon.Member
 		for _, m := range v.Members() {
 			value := m.Value
 			if m.Key != "params" {
-				value = snakeCase(value)
+				value = toSnakeCase(value)
 			}
 			members = append(members, member(a2awire.ToSnakeCase(m.Key), value))
 		}
@@ -226,7 +226,7 @@ func snakeCase(v canon.Value) canon.Value {
 	case canon.Array:
 		var items []canon.Value
 		for _, item := range v.Items() {
-			items = append(items, snakeCase(item))
+			items = append(items, toSnakeCase(item))
 		}
 		return canon.NewArray(items...)
 	}
@@ -234,22 +234,22 @@ func snakeCase(v canon.Value) canon.Value {
 }
 
 type cardBuilder struct {
-	record   *vacants.Record
-	halo     *card.Card
-	url      string
-	push     bool
-	keys     bool // the vacant accepts keys of accounts
-	extended bool // the vacant has an extended card
+	record          *vacants.Record
+	halo            *card.Card
+	url             string
+	hasPush         bool
+	acceptsKeys     bool // the vacant accepts keys of accounts
+	hasExtendedCard bool // the vacant has an extended card
 	// issuers contains the URLs of the issuers whose tokens the vacant accepts.
 	issuers []string
 }
 
-// takesGuests reports whether a vacant answers callers without a key.
-func takesGuests(v *vacants.Record) bool {
+// acceptsGuests reports whether a vacant answers callers without a key.
+func acceptsGuests(v *vacants.Record) bool {
 	switch v.KeylessAccess {
-	case vacants.PlainOff:
+	case vacants.KeylessOff:
 		return false
-	case vacants.PlainShared:
+	case vacants.KeylessShared:
 		// All callers without a key are the same guest, who may call if callers that sign may.
 		return v.Price.AdmitsSigners()
 	}
@@ -259,12 +259,12 @@ func takesGuests(v *vacants.Record) bool {
 // hasExtendedCard reports whether a vacant has an extended card. A vacant has one if it answers only keys
 // of accounts. The guests of other vacants (callers without a key) would learn no more from an extended
 // card than from the public card.
-func (d *api) hasExtendedCard(v *vacants.Record) bool { return d.TakesKeys(v) && !takesGuests(v) }
+func (a *api) hasExtendedCard(v *vacants.Record) bool { return a.AcceptsKeys(v) && !acceptsGuests(v) }
 
-// bearer is the name of the security scheme of account keys.
-const bearer = "bearer"
+// bearerScheme is the name of the security scheme of account keys.
+const bearerScheme = "bearer"
 
-func login(i int) string {
+func loginScheme(i int) string {
 	if i == 0 {
 		return "login"
 	}
@@ -276,117 +276,117 @@ func login(i int) string {
 type versionSet byte
 
 const (
-	form1 versionSet = 1 << iota
-	form03
-	formBoth = form1 | form03
+	inVersion1 versionSet = 1 << iota
+	inVersion03
+	inBothVersions = inVersion1 | inVersion03
 )
 
-// scheme returns a security scheme. In 1.0, it contains an object whose name states the type. In 0.3,
+// securityScheme returns a security scheme. In 1.0, it contains an object whose name states the type. In 0.3,
 // it has a member "type". If versions contains only 0.3, scheme omits "type", because that card
 // omits members with default values.
-func scheme(f versionSet, name, object, kind string, about canon.Member) canon.Member {
+func securityScheme(versions versionSet, name, objectName, schemeType string, detail canon.Member) canon.Member {
 	var members []canon.Member
-	if f&form03 != 0 {
-		members = append(members, about)
-		if f == formBoth {
-			members = append(members, text("type", kind))
+	if versions&inVersion03 != 0 {
+		members = append(members, detail)
+		if versions == inBothVersions {
+			members = append(members, textMember("type", schemeType))
 		}
 	}
-	if f&form1 != 0 {
-		members = append(members, member(object, canon.NewObject(about)))
+	if versions&inVersion1 != 0 {
+		members = append(members, member(objectName, canon.NewObject(detail)))
 	}
 	return member(name, canon.NewObject(members...))
 }
 
-func (b *cardBuilder) schemes(f versionSet) canon.Member {
-	list := []canon.Member{scheme(f, bearer, "httpAuthSecurityScheme", "http", text("scheme", bearer))}
+func (b *cardBuilder) securitySchemes(versions versionSet) canon.Member {
+	list := []canon.Member{securityScheme(versions, bearerScheme, "httpAuthSecurityScheme", "http", textMember("scheme", bearerScheme))}
 	for i, issuer := range b.issuers {
-		metadata := text("openIdConnectUrl", billing.IssuerMetadata(issuer)[0])
-		list = append(list, scheme(f, login(i), "openIdConnectSecurityScheme", "openIdConnect", metadata))
+		metadata := textMember("openIdConnectUrl", billing.IssuerMetadataURLs(issuer)[0])
+		list = append(list, securityScheme(versions, loginScheme(i), "openIdConnectSecurityScheme", "openIdConnect", metadata))
 	}
 	return member("securitySchemes", canon.NewObject(list...))
 }
 
-// price returns the members about the price: the maximum price of a call, its unit, and the
+// priceMembers returns the members about the price: the maximum price of a call, its unit, and the
 // components of a price by tokens, each per million tokens.
-func (b *cardBuilder) price() []canon.Member {
+func (b *cardBuilder) priceMembers() []canon.Member {
 	amount := func(m money.Amount) string { return strconv.FormatInt(int64(m), 10) }
 	p := b.record.Price
 	if p.IsFree() {
-		return []canon.Member{text("price", "0")}
+		return []canon.Member{textMember("price", "0")}
 	}
-	members := []canon.Member{text("price", amount(p.Hold())), text("price_unit", a2awire.PriceUnit)}
+	members := []canon.Member{textMember("price", amount(p.Hold())), textMember("price_unit", a2awire.PriceUnit)}
 	if p.HasTokenPrice() {
-		members = append(members, text("price_flat", amount(p.Flat)), text("price_in", amount(p.In)), text("price_out", amount(p.Out)))
+		members = append(members, textMember("price_flat", amount(p.Flat)), textMember("price_in", amount(p.InputPrice)), textMember("price_out", amount(p.OutputPrice)))
 	}
 	return members
 }
 
-func (b *cardBuilder) common(capabilities ...canon.Member) []canon.Member {
+func (b *cardBuilder) commonMembers(capabilities ...canon.Member) []canon.Member {
 	extension := []canon.Member{
-		text("uri", a2awire.Extension),
-		text("description", "Messages may carry signed, hash-chained envelopes; the answer carries the agent's."),
+		textMember("uri", a2awire.Extension),
+		textMember("description", "Messages may carry signed, hash-chained envelopes; the answer carries the agent's."),
 		member("params", canon.NewObject(append([]canon.Member{
-			text("vacant_id", b.record.ID.String()), text("halo_hash", identity.Sum(b.record.Card).String()), text("halo_url", b.url+"/card"),
-		}, b.price()...)...)),
+			textMember("vacant_id", b.record.ID.String()), textMember("halo_hash", identity.Sum(b.record.Card).String()), textMember("halo_url", b.url+"/card"),
+		}, b.priceMembers()...)...)),
 	}
-	if b.record.KeylessAccess == vacants.PlainOff {
+	if b.record.KeylessAccess == vacants.KeylessOff {
 		extension = append(extension, member("required", canon.NewBool(true)))
 	}
-	if b.push {
+	if b.hasPush {
 		capabilities = append(capabilities, member("pushNotifications", canon.NewBool(true)))
 	}
 	capabilities = append(capabilities, member("streaming", canon.NewBool(true)), member("extensions", canon.NewArray(canon.NewObject(extension...))))
 	return []canon.Member{
-		text("name", b.record.Name), text("description", b.record.Capability), text("version", fmt.Sprintf("1.%d.0", b.record.Agent)),
+		textMember("name", b.record.Name), textMember("description", b.record.Capability), textMember("version", fmt.Sprintf("1.%d.0", b.record.AgentVersion)),
 		member("capabilities", canon.NewObject(capabilities...)),
-		member("defaultInputModes", texts(plain.InputModes(b.record)...)), member("defaultOutputModes", texts(plain.OutputModes(b.record)...)),
+		member("defaultInputModes", textArray(plain.InputModes(b.record)...)), member("defaultOutputModes", textArray(plain.OutputModes(b.record)...)),
 		member("skills", canon.NewArray(canon.NewObject(
-			text("id", b.record.Name), text("name", b.record.Name), text("description", b.record.Capability), member("tags", texts("vacant")),
+			textMember("id", b.record.Name), textMember("name", b.record.Name), textMember("description", b.record.Capability), member("tags", textArray("vacant")),
 		))),
 	}
 }
 
 func (b *cardBuilder) members1() []canon.Member {
 	newInterface := func(binding, version string) canon.Value {
-		return canon.NewObject(text("url", b.url), text("protocolBinding", binding), text("protocolVersion", version))
+		return canon.NewObject(textMember("url", b.url), textMember("protocolBinding", binding), textMember("protocolVersion", version))
 	}
 	interfaces := member("supportedInterfaces", canon.NewArray(newInterface("JSONRPC", version1), newInterface("HTTP+JSON", version1), newInterface("JSONRPC", version03)))
 	var capabilities []canon.Member
-	if b.extended {
+	if b.hasExtendedCard {
 		capabilities = []canon.Member{member("extendedAgentCard", canon.NewBool(true))}
 	}
-	members := append(b.common(capabilities...), interfaces)
-	if !b.keys {
+	members := append(b.commonMembers(capabilities...), interfaces)
+	if !b.acceptsKeys {
 		return members
 	}
 	// securityRequirements is omitted, because the Go SDK (v2.4.0) cannot read a card that contains
 	// it in the specified form.
-	return append(members, b.schemes(form1))
+	return append(members, b.securitySchemes(inVersion1))
 }
 
 // members03 returns the members of a 0.3 card that have no default value.
 func (b *cardBuilder) members03() []canon.Member {
-	members := append(b.common(member("stateTransitionHistory", canon.NewBool(true))), text("url", b.url),
-		member("additionalInterfaces", canon.NewArray(canon.NewObject(text("url", b.url), text("transport", "JSONRPC")))))
-	if b.keys {
-		ways := []canon.Value{canon.NewObject(member(bearer, canon.NewArray()))}
+	members := append(b.commonMembers(member("stateTransitionHistory", canon.NewBool(true))), textMember("url", b.url),
+		member("additionalInterfaces", canon.NewArray(canon.NewObject(textMember("url", b.url), textMember("transport", "JSONRPC")))))
+	if b.acceptsKeys {
+		alternatives := []canon.Value{canon.NewObject(member(bearerScheme, canon.NewArray()))}
 		for i := range b.issuers {
-			ways = append(ways, canon.NewObject(member(login(i), canon.NewArray())))
+			alternatives = append(alternatives, canon.NewObject(member(loginScheme(i), canon.NewArray())))
 		}
-		if takesGuests(b.record) {
-			ways = append(ways, canon.NewObject())
+		if acceptsGuests(b.record) {
+			alternatives = append(alternatives, canon.NewObject())
 		}
-		members = append(members, b.schemes(form03), member("security", canon.NewArray(ways...)))
+		members = append(members, b.securitySchemes(inVersion03), member("security", canon.NewArray(alternatives...)))
 	}
-	if b.extended {
+	if b.hasExtendedCard {
 		members = append(members, member("supportsAuthenticatedExtendedCard", canon.NewBool(true)))
 	}
 	return members
 }
 
-func (b *cardBuilder) union() []canon.Member {
-	merged := append(b.members03(), text("protocolVersion", "0.3.0"), text("preferredTransport", "JSONRPC"))
+func (b *cardBuilder) unionMembers() []canon.Member {
+	merged := append(b.members03(), textMember("protocolVersion", "0.3.0"), textMember("preferredTransport", "JSONRPC"))
 	for _, m := range b.members1() {
 		index := slices.IndexFunc(merged, func(o canon.Member) bool { return o.Key == m.Key })
 		switch {
@@ -401,7 +401,7 @@ func (b *cardBuilder) union() []canon.Member {
 			}
 			merged[index].Value = canon.NewObject(members...)
 		case m.Key == "securitySchemes":
-			merged[index] = b.schemes(formBoth)
+			merged[index] = b.securitySchemes(inBothVersions)
 		}
 	}
 	return merged

@@ -44,7 +44,7 @@ type stepped struct {
 	dead  bool
 }
 
-var errDead = store.NotApplied(errors.New("the process is dead"))
+var errDead = store.NotAppliedError(errors.New("the process is dead"))
 
 // step returns whether the call is made, and what happens after it.
 func (s *stepped) step() (alive bool, after func() bool) {
@@ -134,7 +134,7 @@ func newCutting(t *testing.T, p price.Price) *cutting {
 	t.Helper()
 	c := &cutting{price: p}
 	w := openWorld(t, true, func(config *serve.Config) {
-		config.Charges = true
+		config.HasAccounts = true
 		config.Substrates["pieces"] = func(string) (substrate.Substrate, error) { return c, nil }
 		config.Substrates[substrate.KindMock] = func(string) (substrate.Substrate, error) { return &c.asker, nil }
 		c.config = *config
@@ -143,7 +143,7 @@ func newCutting(t *testing.T, p price.Price) *cutting {
 	c.acme = "Authorization: Bearer " + w.key("acme", false)
 	c.credit("acme", money.Dollar)
 	var err error
-	c.account, err = w.server.Billing.Find(t.Context(), "acme")
+	c.account, err = w.server.Billing.FindAccount(t.Context(), "acme")
 	must(c.t, err)
 	c.vacant = c.create("pieces", "pieces").ID
 	_, err = w.server.Vacants.SetPrice(t.Context(), c.vacant, p)
@@ -175,7 +175,7 @@ func (c *cutting) Infer(context.Context, substrate.Request) iter.Seq2[substrate.
 		if before != nil {
 			before(len(pieces))
 		}
-		if yield(substrate.Usage{In: 1000, Out: 40, Turns: 0}, nil) {
+		if yield(substrate.Usage{InputTokens: 1000, OutputTokens: 40, Turns: 0}, nil) {
 			yield(substrate.Stop, nil)
 		}
 	}
@@ -198,7 +198,7 @@ func (c *cutting) next() (id string, r task.Ref) {
 	c.ids++
 	id = fmt.Sprintf("m%d", c.ids)
 	owner := call.AccountOwner(c.account.ID, "")
-	return id, task.Ref{Vacant: c.vacant, Owner: owner, ID: task.MessageTask(c.vacant, owner, id)}
+	return id, task.Ref{Vacant: c.vacant, Owner: owner, ID: task.MessageTaskID(c.vacant, owner, id)}
 }
 
 // post calls a method at a process.
@@ -227,7 +227,7 @@ func (c *cutting) balance() money.Amount {
 // whole verifies everything that is stored.
 func (c *cutting) whole() {
 	c.t.Helper()
-	_, err := fsck.Run(c.t.Context(), fsck.Config{Source: c.store.Store.(fsck.Source), Vault: c.config.Vault, Now: c.now, Found: func(f fsck.Finding) error {
+	_, err := fsck.Run(c.t.Context(), fsck.Config{Source: c.store.Store.(fsck.Source), Vault: c.config.Vault, Now: c.now, ReportFinding: func(f fsck.Finding) error {
 		c.t.Errorf("verify finds %+v", f)
 		return nil
 	}})
@@ -237,7 +237,7 @@ func (c *cutting) whole() {
 // estimated returns the price of a partial answer for which no usage was
 // reported.
 func (c *cutting) estimated(said string) money.Amount {
-	return c.price.Charge(call.EstimatedTokens(len("count to three")), call.EstimatedTokens(len(said)))
+	return c.price.Charge(call.EstimateTokens(len("count to three")), call.EstimateTokens(len(said)))
 }
 
 // settles lets time pass until the task has ended by itself and its call is swept, and checks
@@ -263,7 +263,7 @@ func (c *cutting) settles(what string, r task.Ref, balance money.Amount) task.St
 	for _, a := range got.Artifacts {
 		text += a.Parts[0].Text
 	}
-	must(c.t, sound.Follow(ctx, r, 0, func(n task.Numbered) bool {
+	must(c.t, sound.Follow(ctx, r, 0, func(n task.NumberedEvent) bool {
 		if n.Artifact != nil && !n.Artifact.Append {
 			read = ""
 		}
@@ -289,7 +289,7 @@ func (c *cutting) settles(what string, r task.Ref, balance money.Amount) task.St
 	if paid != want || read != text {
 		c.t.Errorf("%s: the task is %s with %q, of which followers read %q; %s are paid, want %s", what, got.Status.State, text, read, paid, want)
 	}
-	if said := got.Status.Message; said == nil || said.Cut != cut || text != "" && said.Parts[0].Text != text {
+	if said := got.Status.Message; said == nil || said.CutReason != cut || text != "" && said.Parts[0].Text != text {
 		c.t.Errorf("%s: the task's status says %+v, want %q, cut %q", what, said, text, cut)
 	}
 	return got.Status.State
@@ -298,7 +298,7 @@ func (c *cutting) settles(what string, r task.Ref, balance money.Amount) task.St
 // prices of a call, and what a cut answer costs by each.
 var cutPrices = map[string]price.Price{
 	"flat":      {Flat: 2000},
-	"by tokens": {Flat: 3, In: money.Dollar, Out: 2 * money.Dollar, MaxCharge: 5000},
+	"by tokens": {Flat: 3, InputPrice: money.Dollar, OutputPrice: 2 * money.Dollar, MaxCharge: 5000},
 }
 
 // A cancel at each store call of a turn that streams, before it or after it, takes all or
@@ -542,7 +542,7 @@ func TestAResetDuringAStreamDoesNotMakeItFree(t *testing.T) {
 func TestAResetDuringASlowTurnDoesNotMakeItFree(t *testing.T) {
 	c := newCutting(t, price.Price{Flat: 2000})
 	minutes := 5 * time.Minute
-	_, err := c.server.Vacants.Update(t.Context(), c.vacant, vacants.Changes{Work: &minutes})
+	_, err := c.server.Vacants.Update(t.Context(), c.vacant, vacants.Changes{CallTimeout: &minutes})
 	must(c.t, err)
 	c.skip.Add(int64(2 * time.Second)) // records are cached for a second
 	s, runner := c.linked(), c.process(c.store.Store)
@@ -550,7 +550,7 @@ func TestAResetDuringASlowTurnDoesNotMakeItFree(t *testing.T) {
 	if out := runner.Tasks.Send(t.Context(), c.vacant, e, call.Credential{}, "203.0.113.1"); out.State != call.Pending {
 		t.Fatalf("the call is %q, %v, want pending", out.State, out.Problem)
 	}
-	r := task.Ref{Vacant: c.vacant, Owner: call.KeyOwner(e.From), ID: task.EnvelopeTask(e.Hash())}
+	r := task.Ref{Vacant: c.vacant, Owner: call.KeyOwner(e.From), ID: task.EnvelopeTaskID(e.Hash())}
 	var during call.Outcome
 	read := ""
 	c.set(func(piece int) {
@@ -563,7 +563,7 @@ func TestAResetDuringASlowTurnDoesNotMakeItFree(t *testing.T) {
 			during = c.reset(s)
 		}
 	})
-	must(c.t, runner.Tasks.Work(t.Context(), r.Vacant.String()+"#"+r.Owner.String()+"#"+r.ID))
+	must(c.t, runner.Tasks.RunQueued(t.Context(), r.Vacant.String()+"#"+r.Owner.String()+"#"+r.ID))
 	if read == "" || during.Problem == nil || during.Problem.Kind != problem.Pending {
 		t.Errorf("a reset after %q was read: %v, want pending", read, during.Problem)
 	}
@@ -580,7 +580,7 @@ func TestAResetDuringASlowTurnDoesNotMakeItFree(t *testing.T) {
 func TestAPaidTurnWithoutRoomIsRefunded(t *testing.T) {
 	c := newCutting(t, price.Price{Flat: 2000})
 	minutes := 14 * time.Minute
-	_, err := c.server.Vacants.Update(t.Context(), c.vacant, vacants.Changes{Work: &minutes})
+	_, err := c.server.Vacants.Update(t.Context(), c.vacant, vacants.Changes{CallTimeout: &minutes})
 	must(c.t, err)
 	c.skip.Add(int64(2 * time.Second)) // records are cached for a second
 	s := c.linked()
@@ -591,15 +591,15 @@ func TestAPaidTurnWithoutRoomIsRefunded(t *testing.T) {
 	}
 	c.wantBalance("acme", money.Dollar-2000)
 	share := "sender " + string(task.SenderOf(call.AccountOwner(c.account.ID, ""), ""))
-	full := store.Put{Key: task.RunningDocs.Key(share, c.now().UTC().Format(time.DateOnly)), WriteID: store.WriteID{1}, Number: 1}
+	full := store.Put{Key: task.RunningCountDocs.Key(share, c.now().UTC().Format(time.DateOnly)), WriteID: store.WriteID{1}, Number: 1}
 	must(c.t, c.store.Commit(t.Context(), full))
-	r := task.Ref{Vacant: c.vacant, Owner: call.KeyOwner(e.From), ID: task.EnvelopeTask(e.Hash())}
+	r := task.Ref{Vacant: c.vacant, Owner: call.KeyOwner(e.From), ID: task.EnvelopeTaskID(e.Hash())}
 	message := r.Vacant.String() + "#" + r.Owner.String() + "#" + r.ID
-	if err := workers.Tasks.Work(t.Context(), message); !errors.Is(err, task.ErrAccountFull) {
+	if err := workers.Tasks.RunQueued(t.Context(), message); !errors.Is(err, task.ErrAccountFull) {
 		t.Fatalf("Work() = %v, want no room for the account", err)
 	}
 	c.skip.Add(int64(call.MaxQueued + time.Second))
-	must(c.t, workers.Tasks.Work(t.Context(), message))
+	must(c.t, workers.Tasks.RunQueued(t.Context(), message))
 	c.wantBalance("acme", money.Dollar)
 	if got, err := workers.Tasks.Get(t.Context(), r); err != nil || got.Status.State != task.Failed {
 		t.Errorf("the task is %+v, %v", got.Status, err)
@@ -635,7 +635,7 @@ func TestAResendSaysThatItsAnswerWasCut(t *testing.T) {
 	c := newCutting(t, price.Price{})
 	s, runner := c.signer(), c.process(c.store.Store)
 	e := s.envelope(c.vacant, 1, identity.Hash{}, "count to three", "m", "")
-	r := task.Ref{Vacant: c.vacant, Owner: call.KeyOwner(s.key.ID()), ID: task.EnvelopeTask(e.Hash())}
+	r := task.Ref{Vacant: c.vacant, Owner: call.KeyOwner(s.key.ID()), ID: task.EnvelopeTaskID(e.Hash())}
 	c.set(func(piece int) {
 		if piece == 2 {
 			_, err := runner.Tasks.Cancel(context.Background(), r)

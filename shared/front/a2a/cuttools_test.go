@@ -38,7 +38,7 @@ type asksEcho struct {
 
 // used returns the tokens in and out until now.
 func (m *asksEcho) used() [2]uint64 {
-	return [2]uint64{uint64(m.reported[0]) + call.EstimatedTokens(m.bytes[0]), uint64(m.reported[1]) + call.EstimatedTokens(m.bytes[1])}
+	return [2]uint64{uint64(m.reported[0]) + call.EstimateTokens(m.bytes[0]), uint64(m.reported[1]) + call.EstimateTokens(m.bytes[1])}
 }
 
 // record records what is used when an event is stored.
@@ -84,12 +84,12 @@ func (m *asksEcho) Infer(_ context.Context, r substrate.Request) iter.Seq2[subst
 				m.reported[1] += out
 				m.bytes = [2]int{}
 			})
-			return yield(substrate.Usage{In: in, Out: out}, nil)
+			return yield(substrate.Usage{InputTokens: in, OutputTokens: out}, nil)
 		}
 		if !isAgain {
 			const arguments = `{"message":"7"}`
 			name := r.Tools[0].Name
-			_ = text("Let me see. ") && report(1000, 40) && say(substrate.ToolCall{ID: "1", Name: name, Arguments: arguments}, m.unlessReported(len(name)+len(arguments))) && yield(substrate.Called, nil)
+			_ = text("Let me see. ") && report(1000, 40) && say(substrate.ToolCall{ID: "1", Name: name, Arguments: arguments}, m.unlessReported(len(name)+len(arguments))) && yield(substrate.ToolUse, nil)
 			m.change(func() { m.events = 2 })
 			return
 		}
@@ -164,10 +164,10 @@ func TestACancelAtEachStepOfAModelWithToolsIsChargedForWhatWasUsed(t *testing.T)
 	for name, reports := range map[string]bool{"a model that reports its usage": true, "a model that reports nothing": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := price.Price{Flat: 3, In: 10 * money.Dollar, Out: 20 * money.Dollar, MaxCharge: 100_000}
+			p := price.Price{Flat: 3, InputPrice: 10 * money.Dollar, OutputPrice: 20 * money.Dollar, MaxCharge: 100_000}
 			c := newCutting(t, p)
 			c.asker.reports, c.asker.pass = reports, func(d time.Duration) { c.skip.Add(int64(d)) }
-			asker, err := c.server.Vacants.Create(t.Context(), vacants.CreateSpec{By: vacants.Operator(), Name: "asker", Capability: "asks", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{c.echo.ID.String()}}})
+			asker, err := c.server.Vacants.Create(t.Context(), vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "asker", Capability: "asks", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{c.echo.ID.String()}}})
 			must(c.t, err)
 			c.vacant = asker.ID
 			_, err = c.server.Vacants.SetPrice(t.Context(), c.vacant, p)

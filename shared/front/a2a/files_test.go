@@ -37,7 +37,7 @@ func reading(t *testing.T) (*paying, *reader) {
 	t.Helper()
 	agent := &reader{}
 	w := &paying{world: openWorld(t, true, func(c *serve.Config) {
-		c.Charges = true
+		c.HasAccounts = true
 		for _, kind := range []string{substrate.KindHTTP, substrate.KindOllama} {
 			c.Substrates[kind] = func(string) (substrate.Substrate, error) { return agent, nil }
 		}
@@ -163,7 +163,7 @@ func TestAMessageThatComesAgainNeedsNoAgentThatTakesIt(t *testing.T) {
 		}
 	}
 	ran := agent.turns.Load()
-	viewer, err := w.server.Vacants.ByName(t.Context(), vacants.Operator(), "viewer")
+	viewer, err := w.server.Vacants.GetByName(t.Context(), vacants.OperatorAsker(), "viewer")
 	must(t, err)
 	_, err = w.server.Vacants.Update(t.Context(), viewer.ID, vacants.Changes{Agent: &definition.Agent{Provider: substrate.KindHTTP, BaseURL: w.http.URL + "/agent", Memory: true}})
 	must(t, err)

@@ -91,7 +91,7 @@ func (f *flaky) Rows(ctx context.Context, s store.Stream, from uint64, n int, d 
 
 func (f *flaky) Commit(ctx context.Context, writes ...store.Write) error {
 	if f.down.Load() {
-		return store.NotApplied(io.ErrUnexpectedEOF)
+		return store.NotAppliedError(io.ErrUnexpectedEOF)
 	}
 	err := f.Store.Commit(ctx, writes...)
 	for _, w := range writes {
@@ -147,7 +147,7 @@ func (w *world) runs() *world {
 	ctx, end := context.WithCancel(context.Background())
 	ended := make(chan bool)
 	go func() { defer close(ended); agents.Run(ctx) }()
-	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents), Account: w.server.AccountHandler(nil), Resource: w.server.ResourceHandler(), Login: w.server.Login(), Pages: w.server.Pages()}.Public()
+	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), Plain: agents.Plain, Protocols: handlers.NewProtocols(agents), Account: w.server.AccountHandler(nil), Resource: w.server.ResourceHandler(), MetadataURL: w.server.MetadataURL(), PageJudge: w.server.PageJudge()}.Public()
 	first := w.http
 	w.t.Cleanup(func() { end(); <-ended; first.Close() })
 	return w
@@ -155,7 +155,7 @@ func (w *world) runs() *world {
 
 // web returns the public handler of a process that serves only protocols.
 func web(a *serve.A2A) http.Handler {
-	return serve.Handlers{Agents: a.Plain, Protocols: handlers.Open(a)}.Public()
+	return serve.Handlers{Plain: a.Plain, Protocols: handlers.NewProtocols(a)}.Public()
 }
 
 // another is another process of the same host.
@@ -174,9 +174,9 @@ func (w *world) create(name, substrate string) vacants.Record {
 	return r
 }
 
-func (w *world) setPlain(r vacants.Record, to vacants.Plain) {
+func (w *world) setPlain(r vacants.Record, to vacants.KeylessAccess) {
 	w.t.Helper()
-	_, err := w.server.Vacants.Update(w.t.Context(), r.ID, vacants.Changes{Plain: &to})
+	_, err := w.server.Vacants.Update(w.t.Context(), r.ID, vacants.Changes{KeylessAccess: &to})
 	must(w.t, err)
 }
 

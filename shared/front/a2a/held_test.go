@@ -106,7 +106,7 @@ func TestCompletionsWaitInLine(t *testing.T) {
 	release := make(chan struct{})
 	var inside atomic.Int32
 	w := openWorld(t, true, func(c *serve.Config) { c.Substrates["slow"] = until(release, &inside) }).runs()
-	_, err := w.server.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "slow", Capability: "Thinks", Substrate: "slow:a", Work: call.MaxWork})
+	_, err := w.server.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "slow", Capability: "Thinks", Substrate: "slow:a", CallTimeout: call.MaxCallTimeout})
 	must(t, err)
 	codes := make(chan int, 24)
 	for i := range cap(codes) {

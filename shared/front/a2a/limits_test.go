@@ -74,7 +74,7 @@ func TestPlainOffRefusesMethodsWithoutAnEnvelope(t *testing.T) {
 	w := known(t)
 	sent := w.rpc("/v/echo", "SendMessage", withID("m1", "hi", "}"), w.acme)
 	id := fmt.Sprintf(`{"id":%q}`, at(t, sent.body, "result", "task", "id"))
-	w.setPlain(w.echo, vacants.PlainOff)
+	w.setPlain(w.echo, vacants.KeylessOff)
 	for method, params := range map[string]string{"GetTask": id, "ListTasks": "{}", "CancelTask": id, "SendMessage": withID("m2", "hi", "}")} {
 		for who, headers := range map[string][]string{"the account": {w.acme}, "a guest": nil} {
 			if got := w.rpc("/v/echo", method, params, headers...); at(t, got.body, "error", "code") != "-32008" {

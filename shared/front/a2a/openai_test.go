@@ -80,12 +80,12 @@ func TestACompletionIsTheVacantsAnswer(t *testing.T) {
 			t.Errorf("%s: a stream says %q", path, text)
 		}
 		last := all[len(all)-1]
-		if last.Usage != nil || last.Proof == nil || *last.Choices[0].Finish != "stop" {
+		if last.Usage != nil || last.Proof == nil || *last.Choices[0].FinishReason != "stop" {
 			t.Errorf("%s: a stream ends with %+v", path, last)
 		}
 		all = chunksOf(t, w.do("POST", path, asking("hi", `,"stream":true,"stream_options":{"include_usage":true}`)).body)
 		last = all[len(all)-1]
-		if last.Usage == nil || last.Proof == nil || len(last.Choices) != 0 || *all[len(all)-2].Choices[0].Finish != "stop" {
+		if last.Usage == nil || last.Proof == nil || len(last.Choices) != 0 || *all[len(all)-2].Choices[0].FinishReason != "stop" {
 			t.Errorf("%s: a stream with usage ends with %+v", path, last)
 		}
 		for _, c := range all {
@@ -148,7 +148,7 @@ func countingWorld(t *testing.T) *counting {
 	t.Helper()
 	c := &counting{begun: make(chan struct{}, 100), goOn: make(chan struct{})}
 	w := openWorld(t, true, func(s *serve.Config) {
-		s.Charges, s.HoldsIdentity = true, true
+		s.HasAccounts, s.HoldsIdentity = true, true
 		s.Substrates["counting"] = func(string) (substrate.Substrate, error) {
 			return said(func(r substrate.Request, yield func(substrate.Event, error) bool) {
 				n := c.turns.Add(1)
@@ -169,7 +169,7 @@ func countingWorld(t *testing.T) *counting {
 					yield(nil, problem.New(problem.SubstrateBusy, "the model is busy"))
 					return
 				}
-				_ = yield(substrate.Text(fmt.Sprintf("answer %d", n)), nil) && yield(substrate.Usage{In: 11, Out: 7, Cached: 3}, nil) && yield(substrate.Stop, nil)
+				_ = yield(substrate.Text(fmt.Sprintf("answer %d", n)), nil) && yield(substrate.Usage{InputTokens: 11, OutputTokens: 7, CachedTokens: 3}, nil) && yield(substrate.Stop, nil)
 			}), nil
 		}
 	}).runs()
@@ -421,7 +421,7 @@ func TestRefusalsOfACompletionHaveOpenAIsForm(t *testing.T) {
 	for _, path := range []string{"/v1/models", "/v1/models/echo", "/v/echo/v1/models", "/v/echo/v1/models/echo"} {
 		refused(path, w.do("GET", path, "", "Authorization: Bearer x"), 401, "invalid_api_key", "Authorization: ", false)
 	}
-	w.setPlain(w.echo, vacants.PlainOff)
+	w.setPlain(w.echo, vacants.KeylessOff)
 	refused("plain off", at("echo", "hi", ""), 403, "forbidden", "answers only signed calls", false)
 	w.store.down.Store(true)
 	down := at("talker", "hi", "")
@@ -450,7 +450,7 @@ func TestStreamsEndAsTheAnswerDoes(t *testing.T) {
 		t.Errorf("a cut answer: %s", got.body)
 	}
 	all := chunksOf(t, w.do("POST", "/v/talker"+completions, asking("too long|er", `,"stream":true`)).body)
-	if saidBy(all) != "too longer" || *all[len(all)-1].Choices[0].Finish != "length" {
+	if saidBy(all) != "too longer" || *all[len(all)-1].Choices[0].FinishReason != "length" {
 		t.Errorf("a cut stream: %+v", all)
 	}
 	got := w.do("POST", "/v/talker"+completions, asking("fail", `,"stream":true`))
@@ -472,7 +472,7 @@ func TestModelsAreThePublishedVacants(t *testing.T) {
 		defer w.skip.Add(int64(time.Minute))
 		return found.Find(ctx, r)
 	}
-	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents)}.Public()
+	w.http.Config.Handler = serve.Handlers{Message: w.server.MessageHandler(), Plain: agents.Plain, Protocols: handlers.NewProtocols(agents)}.Public()
 	if got := w.do("GET", "/v1/models", ""); got.status != 200 || got.body != `{"object":"list","data":[]}`+"\n" {
 		t.Errorf("nothing is published: %d %s", got.status, got.body)
 	}

@@ -85,9 +85,9 @@ func identified(t *testing.T) *world {
 	})
 	tasks := a2a.New(a2a.Config{
 		Service: callers, Push: agents.Push,
-		Callers: caller.Verifier{URL: w.server.Vacants.Base, Revoked: w.server.Registry.IsRevoked, Now: w.now},
+		Callers: caller.Verifier{URL: w.server.Vacants.Base, IsRevoked: w.server.Registry.IsRevoked, Now: w.now},
 	})
-	w.http.Config.Handler = serve.Handlers{Agents: callers, Protocols: []plain.Protocol{
+	w.http.Config.Handler = serve.Handlers{Plain: callers, Protocols: []plain.Protocol{
 		{Protocol: &protocol.OpenAI, Serve: openai.Handler(callers, nil)}, {Protocol: &protocol.A2A, Serve: tasks.Handle},
 	}}.Public()
 	return w
@@ -188,7 +188,7 @@ func TestCallersDoNotShareTheRepeatsOfACompletion(t *testing.T) {
 	spec := vacants.CreateSpec{Name: "shared", Capability: "Remembers", Agent: &definition.Agent{Provider: substrate.KindMock}}
 	shared, err := w.server.Vacants.Create(t.Context(), spec)
 	must(t, err)
-	w.setPlain(shared, vacants.PlainShared)
+	w.setPlain(shared, vacants.KeylessShared)
 	spec.Name, spec.Tenant = "own", "aa"
 	own, err := w.server.Vacants.Create(t.Context(), spec)
 	must(t, err)

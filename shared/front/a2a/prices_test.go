@@ -25,7 +25,7 @@ func (w *paying) setPrice(p price.Price) {
 // wantBalance requires what a tenant can spend.
 func (w *paying) wantBalance(tenant string, want money.Amount) {
 	w.t.Helper()
-	a, err := w.server.Billing.Find(w.t.Context(), tenant)
+	a, err := w.server.Billing.FindAccount(w.t.Context(), tenant)
 	must(w.t, err)
 	got, err := w.server.Billing.Balance(w.t.Context(), &a)
 	if err != nil || got != want {
@@ -35,7 +35,7 @@ func (w *paying) wantBalance(tenant string, want money.Amount) {
 
 func (w *paying) credit(tenant string, amount money.Amount) {
 	w.t.Helper()
-	a, err := w.server.Billing.Find(w.t.Context(), tenant)
+	a, err := w.server.Billing.FindAccount(w.t.Context(), tenant)
 	must(w.t, err)
 	_, _, err = w.server.Billing.Credit(w.t.Context(), a.ID, amount, "first", "")
 	must(w.t, err)
@@ -89,9 +89,9 @@ func TestAKeysBoundCountsForEachWayToSendAMessage(t *testing.T) {
 	w := known(t)
 	w.setPrice(price.Price{Flat: 2000})
 	w.credit("acme", 20_000)
-	a, err := w.server.Billing.Find(t.Context(), "acme")
+	a, err := w.server.Billing.FindAccount(t.Context(), "acme")
 	must(t, err)
-	_, secret, err := w.server.Billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Most: 1999})
+	_, secret, err := w.server.Billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{MaxPrice: 1999})
 	must(t, err)
 	bound := "Authorization: Bearer " + secret
 	for name, got := range map[string]answer{
@@ -123,10 +123,10 @@ func TestAKeysBoundCountsForEachWayToSendAMessage(t *testing.T) {
 func TestAPriceByTokensChargesWhatTheAgentReports(t *testing.T) {
 	var reports, cut atomic.Bool
 	w := &paying{world: openWorld(t, true, func(c *serve.Config) {
-		c.Charges = true
+		c.HasAccounts = true
 		c.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) {
 			return said(func(_ substrate.Request, yield func(substrate.Event, error) bool) {
-				_ = yield(substrate.Text("a long answer"), nil) && (!reports.Load() || yield(substrate.Usage{In: 10, Out: 20}, nil)) && yield(map[bool]substrate.FinishReason{false: substrate.Stop, true: substrate.Length}[cut.Load()], nil)
+				_ = yield(substrate.Text("a long answer"), nil) && (!reports.Load() || yield(substrate.Usage{InputTokens: 10, OutputTokens: 20}, nil)) && yield(map[bool]substrate.FinishReason{false: substrate.Stop, true: substrate.Length}[cut.Load()], nil)
 			}), nil
 		}
 	}).runs()}
@@ -135,7 +135,7 @@ func TestAPriceByTokensChargesWhatTheAgentReports(t *testing.T) {
 	var err error
 	w.echo, err = w.server.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "agent", Capability: "Answers", Agent: &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:1/", System: "answers"}})
 	must(t, err)
-	w.setPrice(price.Price{Flat: 2000, In: money.Dollar, Out: 10 * money.Dollar, MaxCharge: 50_000})
+	w.setPrice(price.Price{Flat: 2000, InputPrice: money.Dollar, OutputPrice: 10 * money.Dollar, MaxCharge: 50_000})
 	left := money.Amount(money.Dollar)
 	for _, tt := range []struct {
 		reported, cut bool
@@ -158,8 +158,8 @@ func TestTheCardOfAFreeAddressTakesGuests(t *testing.T) {
 		of     price.Price
 		guests bool
 	}{
-		{price.Price{Flat: 2000, FreeAddress: 2}, true},
-		{price.Price{Flat: 2000, Free: 9}, false}, // for callers that sign
+		{price.Price{Flat: 2000, FreePerAddress: 2}, true},
+		{price.Price{Flat: 2000, FreePerSigner: 9}, false}, // for callers that sign
 	} {
 		w := known(t)
 		w.setPrice(c.of)
@@ -193,7 +193,7 @@ func TestTheCardTellsThePrice(t *testing.T) {
 		want map[string]string
 		says string
 	}{
-		{price.Price{In: money.Dollar, MaxCharge: 700}, map[string]string{"price": "700", "price_unit": "micro-USD", "price_flat": "0", "price_in": "1000000", "price_out": "0"}, "$1 in/$0 out for a million tokens, at most $0.0007 a call"},
+		{price.Price{InputPrice: money.Dollar, MaxCharge: 700}, map[string]string{"price": "700", "price_unit": "micro-USD", "price_flat": "0", "price_in": "1000000", "price_out": "0"}, "$1 in/$0 out for a million tokens, at most $0.0007 a call"},
 		{price.Price{Flat: 2000}, map[string]string{"price": "2000", "price_unit": "micro-USD"}, "$0.002 a call"},
 	} {
 		w.setPrice(c.of)
@@ -205,7 +205,7 @@ func TestTheCardTellsThePrice(t *testing.T) {
 					t.Errorf("the card of %s of %s: %s, want %s of %s", version, c.of.String(), got.body, name, want)
 				}
 			}
-			if read, err := agents.ParseCard("https://agents.example.org/v/echo", []byte(got.body)); err != nil || read.Terms.String() != c.says || read.Price != int64(c.of.Hold()) {
+			if read, err := agents.ParseCard("https://agents.example.org/v/echo", []byte(got.body)); err != nil || read.PriceTerms.String() != c.says || read.Price != int64(c.of.Hold()) {
 				t.Errorf("the card of %s reads as %v, want %s", version, err, c.says)
 			}
 			if !strings.Contains(got.body, `"securitySchemes":{"bearer":`) {
@@ -224,9 +224,9 @@ func TestATaskIsPaidByAllShardsInOneCommit(t *testing.T) {
 	must(t, err)
 	_, _, err = w.server.Billing.Credit(t.Context(), a.ID, 1600, "first", "")
 	must(t, err)
-	_, err = w.server.Billing.SetCap(t.Context(), a.ID, money.Dollar)
+	_, err = w.server.Billing.SetDailyCap(t.Context(), a.ID, money.Dollar)
 	must(t, err)
-	_, secret, err := w.server.Billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Cap: money.Dollar})
+	_, secret, err := w.server.Billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{DailyCap: money.Dollar})
 	must(t, err)
 	push := `},"configuration":{"returnImmediately":true,"taskPushNotificationConfig":{"url":"http://127.0.0.1:1/"}}`
 	got := w.rpc("/v/echo", "SendMessage", withID("m1", "hi", push), "Authorization: Bearer "+secret)

@@ -7,25 +7,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func (d *api) pushConfigs(r *request, params []byte) error {
-	if d.Push == nil {
-		return faultf(pushNotSupported, "push notifications are not supported; stream or poll the task")
+func (a *api) servePushConfigs(r *request, params []byte) error {
+	if a.Push == nil {
+		return newFault(pushNotSupported, "push notifications are not supported; stream or poll the task")
 	}
 	if r.op == a2awire.CreatePushConfig {
 		q, err := a2awire.DecodePushCreate(r.dialect, params)
 		if err != nil {
 			return err
 		}
-		ref, err := d.ref(r, q.Task)
+		ref, err := a.taskRef(r, q.TaskID)
 		if err != nil {
 			return err
 		}
-		if err := d.checkPush(r, &q.Config); err != nil {
+		if err := a.preparePushConfig(r, &q.Config); err != nil {
 			return err
 		}
-		c, err := d.Tasks.AddPush(r.Context(), ref, q.Config)
+		c, err := a.Tasks.AddPush(r.Context(), ref, q.Config)
 		if err == nil {
-			d.answer(r, a2awire.EncodePushConfig(r.dialect, q.Task, &c))
+			a.writeResult(r, a2awire.EncodePushConfig(r.dialect, q.TaskID, &c))
 		}
 		return err
 	}
@@ -33,49 +33,49 @@ func (d *api) pushConfigs(r *request, params []byte) error {
 	if err != nil {
 		return err
 	}
-	ref, err := d.ref(r, q.Task)
+	ref, err := a.taskRef(r, q.TaskID)
 	if err != nil {
 		return err
 	}
 	if r.op == a2awire.DeletePushConfig {
-		if err := d.Tasks.RemovePush(r.Context(), ref, q.ID); err != nil {
+		if err := a.Tasks.RemovePush(r.Context(), ref, q.ConfigID); err != nil {
 			return err
 		}
-		d.answer(r, map[bool][]byte{true: []byte("null"), false: []byte("{}")}[r.dialect == a2awire.V03])
+		a.writeResult(r, map[bool][]byte{true: []byte("null"), false: []byte("{}")}[r.dialect == a2awire.V03])
 		return nil
 	}
-	configs, err := d.Tasks.Pushes(r.Context(), ref)
+	configs, err := a.Tasks.PushConfigs(r.Context(), ref)
 	if err != nil {
 		return err
 	}
 	if r.op == a2awire.ListPushConfigs {
-		d.answer(r, a2awire.EncodePushConfigs(r.dialect, q.Task, configs))
+		a.writeResult(r, a2awire.EncodePushConfigs(r.dialect, q.TaskID, configs))
 		return nil
 	}
 	for i := range configs {
-		if configs[i].ID == q.ID || q.ID == "" {
-			d.answer(r, a2awire.EncodePushConfig(r.dialect, q.Task, &configs[i]))
+		if configs[i].ID == q.ConfigID || q.ConfigID == "" {
+			a.writeResult(r, a2awire.EncodePushConfig(r.dialect, q.TaskID, &configs[i]))
 			return nil
 		}
 	}
-	return faultf(taskNotFound, task.ErrNoPushConfig.Text())
+	return newFault(taskNotFound, task.ErrNoPushConfig.Text())
 }
 
-// checkPush validates a client's configuration and gives it an id if it has none.
-func (d *api) checkPush(r *request, c *task.PushConfig) (err error) {
-	if d.Push == nil {
-		return faultf(pushNotSupported, "push notifications are not supported; stream or poll the task")
+// preparePushConfig validates a client's configuration and gives it an id if it has none.
+func (a *api) preparePushConfig(r *request, c *task.PushConfig) (err error) {
+	if a.Push == nil {
+		return newFault(pushNotSupported, "push notifications are not supported; stream or poll the task")
 	}
-	c.Extension, c.From = r.extension, caller.RateKey(r.RemoteAddr).String()
-	if err := d.Push.CheckConfig(r.Context(), r.Vacant.ID, c); err != nil {
-		if f := problemOfFault(err); f != nil {
+	c.AcceptsEnvelopes, c.ClientAddress = r.hasExtension, caller.RateLimitPrefix(r.RemoteAddr).String()
+	if err := a.Push.CheckConfig(r.Context(), r.Vacant.ID, c); err != nil {
+		if f := faultOf(err); f != nil {
 			return f
 		}
 		// The configuration is invalid, for example because the host must not call its URL.
-		return faultf(invalidParams, "pushNotificationConfig: "+problem.AsError(err).Text())
+		return newFault(invalidParams, "pushNotificationConfig: "+problem.AsError(err).Text())
 	}
 	if c.ID == "" {
-		c.ID, err = d.Tasks.NewID()
+		c.ID, err = a.Tasks.NewID()
 	}
 	return err
 }

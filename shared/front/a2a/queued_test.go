@@ -88,7 +88,7 @@ func newQueuedWith(t *testing.T, with serve.Queues, changes ...func(*serve.Confi
 	q := &queued{world: openWorld(t, true, changes...)}
 	with.Tasks, with.Notices = taskQueue{q}, noticeQueue{q}
 	q.agents = q.server.OpenQueuedA2A(with)
-	q.http.Config.Handler = serve.Handlers{Message: q.server.MessageHandler(), Agents: q.agents.Plain, Protocols: handlers.Open(q.agents)}.Public()
+	q.http.Config.Handler = serve.Handlers{Message: q.server.MessageHandler(), Plain: q.agents.Plain, Protocols: handlers.NewProtocols(q.agents)}.Public()
 	return q
 }
 
@@ -103,7 +103,7 @@ func (q *queued) work(times int) {
 	for _, m := range all {
 		for range times {
 			running.Go(func() {
-				if err := q.agents.Tasks.Work(context.Background(), m); err != nil && !errors.Is(err, task.ErrAgain) {
+				if err := q.agents.Tasks.RunQueued(context.Background(), m); err != nil && !errors.Is(err, task.ErrRetryLater) {
 					q.t.Error(err)
 				}
 			})
@@ -138,10 +138,10 @@ func (q *queued) workers(n int) {
 				room <- true
 				running.Go(func() {
 					defer func() { <-room }()
-					switch err := q.agents.Tasks.Work(context.Background(), m); {
+					switch err := q.agents.Tasks.RunQueued(context.Background(), m); {
 					case errors.Is(err, task.ErrFull):
 						time.AfterFunc(10*time.Millisecond, func() { q.sent(m) })
-					case err != nil && !errors.Is(err, task.ErrAgain):
+					case err != nil && !errors.Is(err, task.ErrRetryLater):
 						q.t.Error(err)
 					}
 				})
@@ -174,7 +174,7 @@ func (q *queued) notify(times int) {
 		var running sync.WaitGroup
 		for range times {
 			running.Go(func() {
-				if err := q.agents.Push.Handle(context.Background(), next.notice); err != nil && !errors.Is(err, task.ErrAgain) {
+				if err := q.agents.Push.Handle(context.Background(), next.notice); err != nil && !errors.Is(err, task.ErrRetryLater) {
 					q.t.Error(err)
 				}
 			})
@@ -320,8 +320,8 @@ func TestWhatIsNotAcceptedIsNotQueued(t *testing.T) {
 // A notice for a task that is not stored yet comes again; one that is damaged does not.
 func TestANoticeWaitsForItsTask(t *testing.T) {
 	q := newQueued(t)
-	of := task.Notice{Task: task.Ref{Vacant: q.echo.ID, Owner: call.GuestOwner, ID: strings.Repeat("ab", 16)}, Events: 1}
-	if err := q.agents.Push.Handle(t.Context(), of.String()); !errors.Is(err, task.ErrAgain) {
+	of := task.Notice{Task: task.Ref{Vacant: q.echo.ID, Owner: call.GuestOwner, ID: strings.Repeat("ab", 16)}, MinEvents: 1}
+	if err := q.agents.Push.Handle(t.Context(), of.String()); !errors.Is(err, task.ErrRetryLater) {
 		t.Errorf("Handle() of a task that is not there = %v, want ErrAgain", err)
 	}
 	of.Slot = 1
@@ -333,7 +333,7 @@ func TestANoticeWaitsForItsTask(t *testing.T) {
 }
 
 func FuzzNotice(f *testing.F) {
-	f.Add(task.Notice{Task: task.Ref{Owner: call.GuestOwner, ID: strings.Repeat("ab", 16)}, Slot: 4, Idle: 2, Events: 1}.String())
+	f.Add(task.Notice{Task: task.Ref{Owner: call.GuestOwner, ID: strings.Repeat("ab", 16)}, Slot: 4, IdleChecks: 2, MinEvents: 1}.String())
 	f.Fuzz(func(t *testing.T, s string) {
 		n, err := task.ParseNotice(s)
 		if err != nil {

@@ -15,14 +15,14 @@ import (
 )
 
 type restRoute struct {
-	op      a2awire.Operation
-	methods []string
-	id      string // id of the task in the path
-	config  string // id of the push configuration in the path
+	op       a2awire.Operation
+	methods  []string
+	taskID   string // id of the task in the path
+	configID string // id of the push configuration in the path
 }
 
-// restRouteOf returns the operation of a path. The path may begin with a tenant.
-func restRouteOf(path string) (route restRoute, ok bool) {
+// parseRESTRoute returns the operation of a path. The path may begin with a tenant.
+func parseRESTRoute(path string) (route restRoute, ok bool) {
 	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
 	post, get := []string{http.MethodPost}, []string{http.MethodGet}
 	for range 2 {
@@ -43,25 +43,25 @@ func restRouteOf(path string) (route restRoute, ok bool) {
 		case len(parts) == 2:
 			switch id, verb, hasVerb := strings.Cut(parts[1], ":"); {
 			case !hasVerb:
-				return restRoute{op: a2awire.GetTask, methods: get, id: id}, true
+				return restRoute{op: a2awire.GetTask, methods: get, taskID: id}, true
 			case verb == "cancel":
-				return restRoute{op: a2awire.CancelTask, methods: post, id: id}, true
+				return restRoute{op: a2awire.CancelTask, methods: post, taskID: id}, true
 			case verb == "subscribe":
-				return restRoute{op: a2awire.Subscribe, methods: []string{http.MethodGet, http.MethodPost}, id: id}, true
+				return restRoute{op: a2awire.Subscribe, methods: []string{http.MethodGet, http.MethodPost}, taskID: id}, true
 			}
 		case len(parts) == 3 && parts[2] == "pushNotificationConfigs":
-			return restRoute{op: a2awire.ListPushConfigs, methods: []string{http.MethodGet, http.MethodPost}, id: parts[1]}, true
+			return restRoute{op: a2awire.ListPushConfigs, methods: []string{http.MethodGet, http.MethodPost}, taskID: parts[1]}, true
 		case len(parts) == 4 && parts[2] == "pushNotificationConfigs" && parts[3] != "":
-			return restRoute{op: a2awire.GetPushConfig, methods: []string{http.MethodDelete, http.MethodGet}, id: parts[1], config: parts[3]}, true
+			return restRoute{op: a2awire.GetPushConfig, methods: []string{http.MethodDelete, http.MethodGet}, taskID: parts[1], configID: parts[3]}, true
 		}
 		parts = parts[1:]
 	}
 	return route, false
 }
 
-func (d *api) rest(r *request, route restRoute) error {
+func (a *api) serveREST(r *request, route restRoute) error {
 	if !slices.Contains(route.methods, r.Method) {
-		return r.NotAllowed(strings.Join(route.methods, ", "))
+		return r.MethodError(strings.Join(route.methods, ", "))
 	}
 	switch {
 	case r.Method == http.MethodPost && route.op == a2awire.ListPushConfigs:
@@ -69,90 +69,90 @@ func (d *api) rest(r *request, route restRoute) error {
 	case r.Method == http.MethodDelete:
 		route.op = a2awire.DeletePushConfig
 	}
-	r.withoutRPC = true
+	r.isUnwrapped = true
 	r.setOperation(route.op, logNames[route.op])
-	r.noteExtension()
+	r.recordExtension()
 	// The binding exists only in version 1.0.
-	v, err := r.version()
+	v, err := r.supportedVersion()
 	if err == nil && v == version03 {
-		err = faultf(versionNotSupported, "A2A 0.3 is served only by JSON-RPC")
+		err = newFault(versionNotSupported, "A2A 0.3 is served only by JSON-RPC")
 	}
 	if err != nil {
 		return err
 	}
 	// A POST has its parameters in the body, which may be empty only if the path names a task. Other
 	// requests have their parameters in the path and the query.
-	if r.Method == http.MethodPost && (route.id == "" || route.op == a2awire.CreatePushConfig || r.ContentLength != 0) {
-		if err := r.read(); err != nil {
+	if r.Method == http.MethodPost && (route.taskID == "" || route.op == a2awire.CreatePushConfig || r.ContentLength != 0) {
+		if err := r.readBody(); err != nil {
 			return err
 		}
-		in := canon.NewDecoder(r.body, a2awire.Limits())
-		isObject := in.Kind() == canon.Object
-		switch err := errors.Join(in.Skip(), in.End()); {
+		decoder := canon.NewDecoder(r.body, a2awire.Limits())
+		isObject := decoder.Kind() == canon.Object
+		switch err := errors.Join(decoder.Skip(), decoder.End()); {
 		case err != nil:
-			return faultf(parseError, "the body does not decode: "+problem.AsError(err).Text())
-		case route.id == "":
-			d.operate(r, r.body)
+			return newFault(parseError, "the body does not decode: "+problem.AsError(err).Text())
+		case route.taskID == "":
+			a.runOperation(r, r.body)
 			return nil
 		case !isObject:
-			return faultf(invalidParams, "the body: expected an object")
+			return newFault(invalidParams, "the body: expected an object")
 		}
-		key := "id"
+		taskMember := "id"
 		if route.op == a2awire.CreatePushConfig {
-			key = "taskId"
+			taskMember = "taskId"
 		}
-		params := canon.AppendString(append(canon.AppendString([]byte{'{'}, key), ':'), route.id)
-		in = canon.NewDecoder(r.body, a2awire.Limits())
-		err := in.Object(func(name string) error {
-			if name == key || name == "task_id" {
-				return in.Skip()
+		params := canon.AppendString(append(canon.AppendString([]byte{'{'}, taskMember), ':'), route.taskID)
+		decoder = canon.NewDecoder(r.body, a2awire.Limits())
+		err := decoder.Object(func(name string) error {
+			if name == taskMember || name == "task_id" {
+				return decoder.Skip()
 			}
-			value, err := in.SkipRaw()
+			value, err := decoder.SkipRaw()
 			params = append(append(canon.AppendString(append(params, ','), name), ':'), value...)
 			return err
 		})
 		if err != nil {
-			return faultf(invalidParams, problem.AsError(err).Text())
+			return newFault(invalidParams, problem.AsError(err).Text())
 		}
-		d.operate(r, append(params, '}'))
+		a.runOperation(r, append(params, '}'))
 		return nil
 	}
-	q, err := url.ParseQuery(r.URL.RawQuery)
+	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return faultf(invalidParams, "the query does not decode")
+		return newFault(invalidParams, "the query does not decode")
 	}
-	p := map[string]any{}
+	values := map[string]any{}
 	switch {
 	case route.op == a2awire.GetPushConfig || route.op == a2awire.ListPushConfigs || route.op == a2awire.DeletePushConfig:
-		p["taskId"], p["id"] = route.id, route.config
-	case route.id != "":
-		p["id"] = route.id
+		values["taskId"], values["id"] = route.taskID, route.configID
+	case route.taskID != "":
+		values["id"] = route.taskID
 	}
 	for _, name := range []string{"contextId", "pageToken", "status", "statusTimestampAfter"} {
-		if q.Has(name) {
-			p[name] = q.Get(name)
+		if query.Has(name) {
+			values[name] = query.Get(name)
 		}
 	}
 	for _, name := range []string{"historyLength", "pageSize"} {
-		if !q.Has(name) {
+		if !query.Has(name) {
 			continue
 		}
-		n, err := strconv.ParseInt(q.Get(name), 10, 64)
+		n, err := strconv.ParseInt(query.Get(name), 10, 64)
 		if err != nil {
-			return faultf(invalidParams, name+": expected a whole number")
+			return newFault(invalidParams, name+": expected a whole number")
 		}
-		p[name] = n
+		values[name] = n
 	}
-	if q.Has("includeArtifacts") {
-		on, err := strconv.ParseBool(q.Get("includeArtifacts"))
+	if query.Has("includeArtifacts") {
+		include, err := strconv.ParseBool(query.Get("includeArtifacts"))
 		if err != nil {
-			return faultf(invalidParams, "includeArtifacts: expected true or false")
+			return newFault(invalidParams, "includeArtifacts: expected true or false")
 		}
-		p["includeArtifacts"] = on
+		values["includeArtifacts"] = include
 	}
-	params, err := json.Marshal(p)
+	params, err := json.Marshal(values)
 	if err == nil {
-		d.operate(r, params)
+		a.runOperation(r, params)
 	}
 	return err
 }

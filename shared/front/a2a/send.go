@@ -18,128 +18,128 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// send answers a message with its task or with a stream of the task's events. If the vacant's
+// sendMessage answers a message with its task or with a stream of the task's events. If the vacant's
 // conformance options make the message bare, send answers with a message instead of a task.
-func (d *api) send(r *request, params []byte) error {
+func (a *api) sendMessage(r *request, params []byte) error {
 	q, err := a2awire.DecodeSend(r.dialect, params)
 	if err != nil {
 		return err
 	}
-	turn, err := d.turn(r, &q)
+	turn, err := a.newTurn(r, &q)
 	if err == nil {
 		err = r.SetPayment(r.Context(), turn, r.Request, &r.Line)
 	}
 	if err != nil {
 		return err
 	}
-	isStream, isBare := r.op == a2awire.Stream, r.Options.IsBare(&q.Message)
+	isStream, isBare := r.op == a2awire.Stream, r.Options.IsAnsweredWithoutTask(&q.Message)
 	var t task.Task
 	var ref task.Ref
 	switch {
 	case isStream && isBare:
-		t, err = d.Tasks.Run(r.Context(), *turn)
+		t, err = a.Tasks.Run(r.Context(), *turn)
 	case isStream:
 		var done <-chan struct{}
-		if ref, done, err = r.Begin(r.Context(), turn); err == nil {
+		if ref, done, err = r.BeginTurn(r.Context(), turn); err == nil {
 			// A turn continues without its client. The handler waits for the turn, because a Lambda
 			// function may not run code after its handler has returned.
 			defer func() { <-done }()
 		}
 	case q.ReturnImmediately && !isBare:
-		t, err = d.Tasks.Start(r.Context(), *turn)
+		t, err = a.Tasks.Enqueue(r.Context(), *turn)
 	default:
-		t, err = r.Run(r.Context(), turn, plain.Wait{})
+		t, err = r.Run(r.Context(), turn, plain.WaitOptions{})
 		if r.IsSlow() {
 			// The write deadline began with the request. A turn may take minutes longer.
-			r.ExtendWrite()
+			r.ExtendWriteDeadline()
 		}
 	}
 	if turn.Continue && errors.Is(err, task.ErrBusy) {
-		before, err := d.Tasks.Get(r.Context(), turn.Ref)
+		current, err := a.Tasks.Get(r.Context(), turn.Ref)
 		switch {
 		case err != nil:
 			return err
-		case before.Status.State.Terminal():
-			return faultf(unsupported, "task "+before.ID+" has ended ("+string(before.Status.State)+"); send a message without taskId")
+		case current.Status.State.IsTerminal():
+			return newFault(unsupportedOperation, "task "+current.ID+" has ended ("+string(current.Status.State)+"); send a message without taskId")
 		}
-		return faultf(taskBusy, "task "+before.ID+" is still answering the previous message; wait until it ends, or cancel it")
+		return newFault(taskBusy, "task "+current.ID+" is still answering the previous message; wait until it ends, or cancel it")
 	}
 	if err != nil {
 		return err
 	}
 	if isStream && !isBare {
-		s := r.Stream(&events{r: r, task: task.Task{ID: ref.ID}, history: q.HistoryLength})
+		s := r.NewStream(&eventRenderer{r: r, task: task.Task{ID: ref.ID}, historyLength: q.HistoryLength})
 		if !turn.Continue {
-			return s.Follow(ref, 0, d.Tasks.FollowTurn)
+			return s.Follow(ref, 0, a.Tasks.FollowTurn)
 		}
 		// A stream begins with the task, even if the task already existed. Its turn may already have
 		// ended.
-		t, last, err := d.Tasks.TurnSnapshot(r.Context(), ref)
+		t, last, err := a.Tasks.TurnSnapshot(r.Context(), ref)
 		if err != nil {
 			return err
 		}
-		s.Send(task.Numbered{N: last, Event: task.Event{Task: &t}})
-		return s.Follow(ref, last, d.Tasks.FollowTurn)
+		s.Send(task.NumberedEvent{Number: last, Event: task.Event{Task: &t}})
+		return s.Follow(ref, last, a.Tasks.FollowTurn)
 	}
-	r.Line.Cut = t.Status.Cut()
+	r.Line.CutReason = t.Status.CutReason()
 	if !isBare || !isStream && t.Status.Message == nil {
-		d.answer(r, a2awire.EncodeSendResult(r.dialect, r.view(&t, q.HistoryLength)))
+		a.writeResult(r, a2awire.EncodeSendResult(r.dialect, r.viewTask(&t, q.HistoryLength)))
 		return nil
 	}
-	m := *r.view(&t, nil).Status.Message
+	m := *r.viewTask(&t, nil).Status.Message
 	m.Task = ""
-	result := a2awire.MessageResult(r.dialect, &m)
+	result := a2awire.EncodeMessageResult(r.dialect, &m)
 	if !isStream {
-		d.answer(r, result)
+		a.writeResult(r, result)
 		return nil
 	}
-	r.Stream(nil).Write(append(r.frame([]byte("data: "), result), "\n\n"...))
+	r.NewStream(nil).Write(append(r.appendFrame([]byte("data: "), result), "\n\n"...))
 	r.Log("ok", http.StatusOK, nil)
 	return nil
 }
 
-// turn returns the turn of a message, or an error if the vacant cannot answer the message. If the
+// newTurn returns the turn of a message, or an error if the vacant cannot answer the message. If the
 // message has no envelope, the host signs it.
-func (d *api) turn(r *request, q *a2awire.SendRequest) (t *task.Turn, err error) {
-	m, modes := q.Message, plain.OutputModes(&r.Vacant)
+func (a *api) newTurn(r *request, q *a2awire.SendRequest) (t *task.Turn, err error) {
+	m, outputModes := q.Message, plain.OutputModes(&r.Vacant)
 	accepted := len(q.OutputModes) == 0 || slices.ContainsFunc(q.OutputModes, func(accepted string) bool {
 		media, _, _ := strings.Cut(accepted, ";")
 		media = strings.ToLower(strings.TrimSpace(media))
-		return slices.Contains(modes, media) || media == "text/*" || media == "*/*" || media == "*"
+		return slices.Contains(outputModes, media) || media == "text/*" || media == "*/*" || media == "*"
 	})
-	var unfit error
+	var unfitErr error
 	switch {
 	case r.dialect == a2awire.V03 && m.ID == "": // required in 1.0 too, but clients of 1.0 omit it
-		unfit = problem.Invalid("messageId", "an id that the client makes", "none")
+		unfitErr = problem.Invalid("messageId", "an id that the client makes", "none")
 	case m.Role != task.User:
-		unfit = problem.Invalid("role", "a user's", string(m.Role))
+		unfitErr = problem.Invalid("role", "a user's", string(m.Role))
 	case !accepted:
-		unfit = faultf(contentType, fmt.Sprintf("acceptedOutputModes: this agent answers %s, got %.80q", strings.Join(modes, ", "), strings.Join(q.OutputModes, ", ")))
+		unfitErr = newFault(contentTypeNotSupported, fmt.Sprintf("acceptedOutputModes: this agent answers %s, got %.80q", strings.Join(outputModes, ", "), strings.Join(q.OutputModes, ", ")))
 	default:
-		unfit = plain.CheckParts(&m, func(i int, p *task.Part) error {
+		unfitErr = plain.CheckParts(&m, func(i int, p *task.Part) error {
 			if r.AcceptsPart(p) {
 				return nil
 			}
-			return faultf(contentType, fmt.Sprintf("parts[%d]: this agent reads %s, got %s", i, plain.ListReadable(&r.Vacant), plain.DescribePart(p)))
+			return newFault(contentTypeNotSupported, fmt.Sprintf("parts[%d]: this agent reads %s, got %s", i, plain.ReadableTypes(&r.Vacant), plain.DescribePart(p)))
 		})
 	}
 	e, err := a2awire.ParseEnvelope(&m)
 	switch {
-	case unfit != nil && (e != nil || err != nil):
-		err = unfit
+	case unfitErr != nil && (e != nil || err != nil):
+		err = unfitErr
 	case err != nil:
 	case e != nil:
-		r.extension, r.Signed = true, true
+		r.hasExtension, r.Signed = true, true
 		// The task's id is derived from the envelope, so the same bytes find the same task. The
 		// task that the message names is read only after the envelope is accepted as new: the
 		// signature does not cover that name, so the owner of an old envelope could otherwise test
 		// which tasks exist.
 		owner := call.KeyOwner(e.From)
 		t = &task.Turn{
-			Ref:  task.Ref{Vacant: r.Vacant.ID, Owner: owner, ID: task.EnvelopeTask(e.Hash())},
-			List: owner, Signed: true, Opens: e.Seq == 1, Caller: e.From,
-			Envelope: func(context.Context, call.Next) (*envelope.Envelope, error) { return e, nil },
-			Carries: func(m *task.Message) bool {
+			Ref:       task.Ref{Vacant: r.Vacant.ID, Owner: owner, ID: task.EnvelopeTaskID(e.Hash())},
+			ListOwner: owner, Signed: true, IsFirstCall: e.Seq == 1, Caller: e.From,
+			Envelope: func(context.Context, call.ExpectedEnvelope) (*envelope.Envelope, error) { return e, nil },
+			ContainsEnvelope: func(m *task.Message) bool {
 				other, err := a2awire.ParseEnvelope(m)
 				return err == nil && other != nil && bytes.Equal(other.Signature, e.Signature)
 			},
@@ -153,13 +153,13 @@ func (d *api) turn(r *request, q *a2awire.SendRequest) (t *task.Turn, err error)
 			m.ID = "m-" + t.ID
 		}
 		t.Message = m
-	case unfit == nil && r.Plain() == vacants.PlainOff:
-		err = plainOff()
+	case unfitErr == nil && r.KeylessAccess() == vacants.KeylessOff:
+		err = newExtensionRequired()
 	default:
-		t, err = r.Turn(r.Context(), m, unfit)
+		t, err = r.NewTurn(r.Context(), m, unfitErr)
 	}
 	if err == nil && q.Push != nil {
-		err = d.checkPush(r, q.Push)
+		err = a.preparePushConfig(r, q.Push)
 	}
 	if err == nil {
 		t.Push = q.Push

@@ -31,11 +31,11 @@ func TestAnswersHaveTheMembersOfTheirShapes(t *testing.T) {
 		shape   any
 	}{
 		"a task that was sent":    {a2awire.EncodeSendResult(a2awire.V1, &whole), new(a2a.Sent)},
-		"a message that was sent": {a2awire.MessageResult(a2awire.V1, &message), new(a2a.Sent)},
+		"a message that was sent": {a2awire.EncodeMessageResult(a2awire.V1, &message), new(a2a.Sent)},
 		"a task":                  {a2awire.EncodeTask(a2awire.V1, &whole), new(a2a.Task)},
-		"tasks":                   {a2awire.ListResult(a2awire.V1, &task.Page{Tasks: []task.Task{whole}, Next: "n", Total: 2}, 1, true), new(a2a.Tasks)},
-		"a status":                {a2awire.StreamResult(a2awire.V1, &whole, task.Event{Status: &status}), new(a2a.Streamed)},
-		"an artifact":             {a2awire.StreamResult(a2awire.V1, &whole, task.Event{Artifact: &task.Chunk{Artifact: artifact, Append: true, Last: true}}), new(a2a.Streamed)},
+		"tasks":                   {a2awire.EncodeListResult(a2awire.V1, &task.Page{Tasks: []task.Task{whole}, Next: "n", Total: 2}, 1, true), new(a2a.Tasks)},
+		"a status":                {a2awire.EncodeStreamResult(a2awire.V1, &whole, task.Event{Status: &status}), new(a2a.Streamed)},
+		"an artifact":             {a2awire.EncodeStreamResult(a2awire.V1, &whole, task.Event{Artifact: &task.Chunk{Artifact: artifact, Append: true, Last: true}}), new(a2a.Streamed)},
 		"a configuration":         {a2awire.EncodePushConfig(a2awire.V1, "t", &push), new(a2a.PushConfig)},
 		"configurations":          {a2awire.EncodePushConfigs(a2awire.V1, "t", []task.PushConfig{push}), new(a2a.PushConfigs)},
 	} {

@@ -96,7 +96,7 @@ func slowWorld(t *testing.T) (*world, *thinker, vacants.Record) {
 
 func (w *world) slow(name string, work time.Duration) vacants.Record {
 	w.t.Helper()
-	r, err := w.server.Vacants.Create(w.t.Context(), vacants.CreateSpec{Name: name, Capability: "Thinks", Substrate: "thinker", Work: work})
+	r, err := w.server.Vacants.Create(w.t.Context(), vacants.CreateSpec{Name: name, Capability: "Thinks", Substrate: "thinker", CallTimeout: work})
 	must(w.t, err)
 	return r
 }
@@ -136,7 +136,7 @@ func TestSlowAnswersReachTheirClients(t *testing.T) {
 			w, s, _ := slowWorld(t)
 			got := make(chan string, 1)
 			go func() { got <- tc.ask(w) }()
-			if limit := await.Receive(t, "the agent is asked", s.limits); limit <= call.DefaultWork || limit > 5*time.Minute {
+			if limit := await.Receive(t, "the agent is asked", s.limits); limit <= call.DefaultCallTimeout || limit > 5*time.Minute {
 				t.Errorf("the turn has %s", limit)
 			}
 			select {
@@ -198,11 +198,11 @@ func TestASlowSignedCallIsPendingUntilItsAnswer(t *testing.T) {
 			t.Fatalf("%d %s", got.status, got.body)
 		}
 		due, err := canon.ParseTime(at(t, got.body, "due"))
-		if least := before.Add(5*time.Minute + call.Grace); err != nil || due.Before(least.Add(-time.Millisecond)) || due.After(least.Add(w.now().Sub(before))) {
-			t.Errorf("due %s, want accept, 5 minutes and %s", due, call.Grace)
+		if least := before.Add(5*time.Minute + call.GracePeriod); err != nil || due.Before(least.Add(-time.Millisecond)) || due.After(least.Add(w.now().Sub(before))) {
+			t.Errorf("due %s, want accept, 5 minutes and %s", due, call.GracePeriod)
 		}
 	}
-	if limit := await.Receive(t, "the agent is asked", s.limits); limit <= call.DefaultWork || limit > 5*time.Minute {
+	if limit := await.Receive(t, "the agent is asked", s.limits); limit <= call.DefaultCallTimeout || limit > 5*time.Minute {
 		t.Errorf("the turn has %s", limit)
 	}
 	s.release <- true
@@ -262,7 +262,7 @@ func TestASlowTurnOutlivesAShorterSetting(t *testing.T) {
 	w.send(e)
 	await.Receive(t, "the agent is asked", s.limits)
 	brief := 10 * time.Second
-	_, err := w.server.Vacants.Update(t.Context(), slow.ID, vacants.Changes{Work: &brief})
+	_, err := w.server.Vacants.Update(t.Context(), slow.ID, vacants.Changes{CallTimeout: &brief})
 	must(t, err)
 	w.skip.Store(int64(time.Minute)) // longer than the new setting
 	if got := w.send(e); at(t, got.body, "state") != "pending" {
@@ -276,15 +276,15 @@ func TestASlowTurnOutlivesAShorterSetting(t *testing.T) {
 func TestASlowCallEndsWithItsTime(t *testing.T) {
 	s := newThinker()
 	w := openWorld(t, true, s.with).runs()
-	slow := w.slow("slow", call.MaxWork)
+	slow := w.slow("slow", call.MaxCallTimeout)
 	e := w.signer().envelope(slow.ID, 1, identity.Hash{}, "hi", "", "")
 	w.send(e)
 	await.Receive(t, "the agent is asked", s.limits)
-	w.skip.Store(int64(call.MaxWork))
+	w.skip.Store(int64(call.MaxCallTimeout))
 	if got := w.send(e); at(t, got.body, "state") != "pending" {
 		t.Errorf("in the 14th minute: %d %s", got.status, got.body)
 	}
-	w.skip.Store(int64(call.MaxWork + call.Grace + time.Second))
+	w.skip.Store(int64(call.MaxCallTimeout + call.GracePeriod + time.Second))
 	if got := w.send(e); at(t, got.body, "state") != "unanswered" {
 		t.Errorf("after it: %d %s", got.status, got.body)
 	}
@@ -305,7 +305,7 @@ func TestASlowTurnThatIsVoidLeavesItsPlace(t *testing.T) {
 			q := newQueuedWith(t, serve.Queues{}, s.with)
 			slow := q.slow("slow", 5*time.Minute)
 			places := func() int64 {
-				n, _, err := task.TurnDocs.Get(t.Context(), q.store, task.TurnDocs.Key(slow.ID.String()))
+				n, _, err := task.BackgroundCountDocs.Get(t.Context(), q.store, task.BackgroundCountDocs.Key(slow.ID.String()))
 				must(t, err)
 				return n
 			}
@@ -319,7 +319,7 @@ func TestASlowTurnThatIsVoidLeavesItsPlace(t *testing.T) {
 				work()
 				await.Receive(t, "the agent is asked", s.limits)
 			}
-			q.skip.Store(int64(5*time.Minute + call.Grace + time.Second))
+			q.skip.Store(int64(5*time.Minute + call.GracePeriod + time.Second))
 			if got := q.send(e); at(t, got.body, "state") != "unanswered" {
 				t.Fatalf("%d %s", got.status, got.body)
 			}
@@ -370,7 +370,7 @@ func TestAQueueThatHangsEndsWithTheRequest(t *testing.T) {
 // is after a while, another process runs the turn, and a third one finds the answer.
 func TestASlowTurnRunsInAnotherProcess(t *testing.T) {
 	s := newThinker()
-	q := newQueuedWith(t, serve.Queues{Hold: 20 * time.Millisecond}, s.with)
+	q := newQueuedWith(t, serve.Queues{MaxWait: 20 * time.Millisecond}, s.with)
 	q.slow("slow", 5*time.Minute)
 	got := q.rpc("/v/slow", "SendMessage", message("hi", ""), "A2A-Version: 1.0")
 	if state := at(t, got.body, "result", "task", "status", "state"); state != "TASK_STATE_SUBMITTED" {
@@ -409,7 +409,7 @@ func TestTwoProcessesRunASlowTurnOnce(t *testing.T) {
 		for _, one := range both {
 			await.Until(t, "the answer is there", func() bool { return at(t, one.send(e).body, "state") == "answered" })
 		}
-		_, a, err := w.server.Calls.AnsweredCall(t.Context(), call.Pair{Caller: e.From, Vacant: slow.ID}, 1)
+		_, a, err := w.server.Calls.LoadCallAndAnswer(t.Context(), call.Pair{Caller: e.From, Vacant: slow.ID}, 1)
 		if err != nil || a == nil || a.Position != 1 {
 			t.Errorf("call %d has the decision %v, %v", i, a, err)
 		}
@@ -427,19 +427,19 @@ func TestADelegationCountsTheTimeOfASlowChild(t *testing.T) {
 	clerk, _, err := w.server.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Parent: firm.ID, Path: "D2", Name: "clerk"})
 	must(t, err)
 	thinking, minutes, more := "thinker", 5*time.Minute, 10*time.Minute
-	_, err = w.server.Vacants.Update(t.Context(), clerk.ID, vacants.Changes{Work: &minutes, Substrate: &thinking})
+	_, err = w.server.Vacants.Update(t.Context(), clerk.ID, vacants.Changes{CallTimeout: &minutes, Substrate: &thinking})
 	must(t, err)
 	p, err := plan.Parse([]byte(`{"version":1,"aggregate":{"how":"first"},"delegate":[{"child":"clerk"}]}`))
 	must(t, err)
-	_, _, err = w.server.Vacants.SetPlan(t.Context(), vacants.Operator(), firm.ID, p)
+	_, _, err = w.server.Vacants.SetPlan(t.Context(), vacants.OperatorAsker(), firm.ID, p)
 	must(t, err)
 	w.skip.Store(int64(2 * time.Second)) // records are cached for a second
 	got := w.send(w.signer().envelope(firm.ID, 1, identity.Hash{}, "hi", "", ""))
 	asked, err := w.store.Tip(t.Context(), call.Pair{Caller: firm.ID, Vacant: clerk.ID}.Requests())
-	if err != nil || got.status != problem.Deadline.Row().Status || asked.Position != 0 || s.turns.Load() != 0 {
+	if err != nil || got.status != problem.DeadlineExceeded.Forms().HTTPStatus || asked.Position != 0 || s.turns.Load() != 0 {
 		t.Errorf("%d %s; %d calls of the child, %d turns, %v", got.status, got.body, asked.Position, s.turns.Load(), err)
 	}
-	_, err = w.server.Vacants.Update(t.Context(), firm.ID, vacants.Changes{Work: &more})
+	_, err = w.server.Vacants.Update(t.Context(), firm.ID, vacants.Changes{CallTimeout: &more})
 	must(t, err)
 	w.skip.Store(int64(4 * time.Second))
 	close(s.release)
@@ -514,7 +514,7 @@ func strangersKeepNobodyElseWaiting(t *testing.T, w *world, s *thinker) {
 
 // Strangers at several slow vacants leave room for an account at another.
 func TestStrangersAtSlowVacantsLeaveRoomForAccounts(t *testing.T) {
-	everywhere(t, strangersLeaveRoomForAccounts, func(c *serve.Config) { c.Charges = true })
+	everywhere(t, strangersLeaveRoomForAccounts, func(c *serve.Config) { c.HasAccounts = true })
 }
 
 func strangersLeaveRoomForAccounts(t *testing.T, w *world, s *thinker) {
@@ -555,7 +555,7 @@ func strangersLeaveRoomForAccounts(t *testing.T, w *world, s *thinker) {
 // Strangers who have all places of a slow vacant leave some for accounts.
 func TestStrangersLeaveAnAccountAPlaceAtASlowVacant(t *testing.T) {
 	s := newThinker()
-	w := openWorld(t, true, s.with, func(c *serve.Config) { c.Charges = true }).runs()
+	w := openWorld(t, true, s.with, func(c *serve.Config) { c.HasAccounts = true }).runs()
 	w.slow("slow", 5*time.Minute)
 	key := "Authorization: Bearer " + w.key("acme", false)
 	for range task.MaxBackground {

@@ -10,70 +10,70 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func (d *api) subscribe(r *request, params []byte) error {
+func (a *api) subscribe(r *request, params []byte) error {
 	q, err := a2awire.DecodeTask(r.dialect, params)
 	if err != nil {
 		return err
 	}
-	ref, err := d.ref(r, q.ID)
+	ref, err := a.taskRef(r, q.ID)
 	if err != nil {
 		return err
 	}
-	t, last, err := d.Tasks.Snapshot(r.Context(), ref)
+	t, lastNumber, err := a.Tasks.Snapshot(r.Context(), ref)
 	if err != nil {
 		return err
 	}
 	after, lastID := 0, r.Request.Header.Get("Last-Event-ID")
 	if lastID != "" {
-		if after, err = strconv.Atoi(lastID); err != nil || after < 0 || after > last {
-			return problem.Invalid("Last-Event-ID", "the id of an event of this task", httpapi.Clip(lastID))
+		if after, err = strconv.Atoi(lastID); err != nil || after < 0 || after > lastNumber {
+			return problem.Invalid("Last-Event-ID", "the id of an event of this task", httpapi.QuoteTruncated(lastID))
 		}
 	}
-	if t.Status.State.Terminal() && (lastID == "" || after == last) {
-		return faultf(unsupported, "task "+t.ID+" has ended ("+string(t.Status.State)+"); read it with GetTask")
+	if t.Status.State.IsTerminal() && (lastID == "" || after == lastNumber) {
+		return newFault(unsupportedOperation, "task "+t.ID+" has ended ("+string(t.Status.State)+"); read it with GetTask")
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), d.Follow)
+	ctx, cancel := context.WithTimeout(r.Context(), a.MaxSubscription)
 	defer cancel()
 	r.Request = r.WithContext(ctx)
-	s := r.Stream(&events{r: r, task: task.Task{ID: ref.ID, Context: t.Context}})
+	s := r.NewStream(&eventRenderer{r: r, task: task.Task{ID: ref.ID, Context: t.Context}})
 	if lastID == "" {
-		s.Send(task.Numbered{N: last, Event: task.Event{Task: &t}})
-		after = last
+		s.Send(task.NumberedEvent{Number: lastNumber, Event: task.Event{Task: &t}})
+		after = lastNumber
 	}
-	return s.Follow(ref, after, d.Tasks.Follow)
+	return s.Follow(ref, after, a.Tasks.Follow)
 }
 
-type events struct {
-	r       *request
-	task    task.Task // only the id and the context are set
-	history *int
+type eventRenderer struct {
+	r             *request
+	task          task.Task // only the id and the context are set
+	historyLength *int
 }
 
-func (e *events) Event(n task.Numbered) ([]byte, error) {
+func (e *eventRenderer) RenderEvent(n task.NumberedEvent) ([]byte, error) {
 	if n.Task != nil {
 		e.task.Context = n.Task.Context
 	}
-	result := a2awire.StreamResult(e.r.dialect, &e.task, n.View(e.history, e.r.extension))
-	b := append(strconv.AppendInt([]byte("id: "), int64(n.N), 10), "\ndata: "...)
-	return append(e.r.frame(b, result), "\n\n"...), nil
+	result := a2awire.EncodeStreamResult(e.r.dialect, &e.task, n.View(e.historyLength, e.r.hasExtension))
+	b := append(strconv.AppendInt([]byte("id: "), int64(n.Number), 10), "\ndata: "...)
+	return append(e.r.appendFrame(b, result), "\n\n"...), nil
 }
 
-// frame appends a result with the JSON-RPC wrapper, if the client expects one.
-func (r *request) frame(b, result []byte) []byte {
-	if r.withoutRPC {
+// appendFrame appends a result with the JSON-RPC wrapper, if the client expects one.
+func (r *request) appendFrame(b, result []byte) []byte {
+	if r.isUnwrapped {
 		return append(b, result...)
 	}
-	b = append(append(b, r.appendID(nil)...), `,"result":`...)
+	b = append(append(b, r.appendRPCHead(nil)...), `,"result":`...)
 	return append(append(b, result...), '}')
 }
 
-func (e *events) End(err error) []byte {
-	if err == nil || e.r.withoutRPC {
+func (e *eventRenderer) RenderEnd(err error) []byte {
+	if err == nil || e.r.isUnwrapped {
 		return nil
 	}
-	f := problemOfFault(err)
+	f := faultOf(err)
 	if f == nil {
-		f = faultf(internalError, problem.AsError(err).Text())
+		f = newFault(internalError, problem.AsError(err).Text())
 	}
-	return append(append([]byte("data: "), e.r.rpcError(f)...), "\n\n"...)
+	return append(append([]byte("data: "), e.r.encodeRPCError(f)...), "\n\n"...)
 }

@@ -33,7 +33,7 @@ func (w *world) say(path, text string, headers ...string) answer {
 func talker(string) (substrate.Substrate, error) {
 	return said(func(r substrate.Request, yield func(substrate.Event, error) bool) {
 		asked := r.Turns[len(r.Turns)-1].Text
-		if kind, ok := map[string]problem.Kind{"fail": problem.SubstrateUnavailable, "late": problem.Deadline}[asked]; ok {
+		if kind, ok := map[string]problem.Kind{"fail": problem.SubstrateUnavailable, "late": problem.DeadlineExceeded}[asked]; ok {
 			if yield(substrate.Text("a part"), nil) {
 				yield(nil, problem.New(kind, ""))
 			}
@@ -160,14 +160,14 @@ func TestATextContinuesAContext(t *testing.T) {
 	if got := w.say(path+"?context="+name, "hello", w.other); got.body != "hello" {
 		t.Errorf("an account in a guest's context: %d %q", got.status, got.body)
 	}
-	w.setPlain(w.echo, vacants.PlainShared)
+	w.setPlain(w.echo, vacants.KeylessShared)
 	if got := w.say("/v/echo/text?context=all", "hi"); got.status != 200 || got.header.Get("Vacancy-Context") != "all" {
 		t.Errorf("plain shared: %d %q", got.status, got.body)
 	}
 }
 
-// events are the events of a stream: name and data, which is joined as clients join it.
-func events(t *testing.T, body string) (all [][2]string) {
+// eventRenderer are the events of a stream: name and data, which is joined as clients join it.
+func eventRenderer(t *testing.T, body string) (all [][2]string) {
 	t.Helper()
 	var name string
 	var data []string
@@ -200,7 +200,7 @@ func TestATextIsStreamed(t *testing.T) {
 		"event: done\n\n":                "event: done\n\n",
 	} {
 		got := w.say("/v/talker/text", asked, accept)
-		all := events(t, got.body)
+		all := eventRenderer(t, got.body)
 		text := ""
 		for _, e := range all[:max(0, len(all)-1)] {
 			text += e[1]
@@ -215,7 +215,7 @@ func TestATextIsStreamed(t *testing.T) {
 			t.Errorf("%q has the headers %v", asked, h)
 		}
 	}
-	failed := events(t, w.say("/v/talker/text", "fail", accept).body)
+	failed := eventRenderer(t, w.say("/v/talker/text", "fail", accept).body)
 	if last := failed[len(failed)-1]; last != [2]string{"error", "the vacant failed to answer: its agent is not available"} {
 		t.Errorf("an agent that fails: %q", failed)
 	}
@@ -230,7 +230,7 @@ func TestATextThatIsCutSaysSo(t *testing.T) {
 	if got := w.say("/v/talker/text", "too long"); got.status != 200 || got.body != "too long" || got.header.Get("Vacancy-Cut") != "length" {
 		t.Errorf("a cut answer: %d %q, Vacancy-Cut %q; want length", got.status, got.body, got.header.Get("Vacancy-Cut"))
 	}
-	all := events(t, w.say("/v/talker/text", "too long", "Accept: text/event-stream").body)
+	all := eventRenderer(t, w.say("/v/talker/text", "too long", "Accept: text/event-stream").body)
 	if want := [][2]string{{"", "too long"}, {"done", "length"}}; !slices.Equal(all, want) {
 		t.Errorf("a cut answer as a stream: %q, want %q", all, want)
 	}
@@ -287,9 +287,9 @@ func TestRefusalsOfATextAreLines(t *testing.T) {
 	refused("an agent that is late", w.say("/v/talker/text", "late"), 504, "the vacant did not answer in time")
 	refused("no such vacant", w.say("/v/nobody/text", "hi"), 404, "no such vacant or path")
 	refused("a key of nobody", w.say("/v/echo/text", "hi", "Authorization: Bearer x"), 401, "Authorization: ")
-	off, on := vacants.PlainOff, vacants.PlainOpen
-	for _, set := range []*vacants.Plain{&off, &on} {
-		_, err := w.server.Vacants.Update(t.Context(), w.echo.ID, vacants.Changes{Plain: set})
+	off, on := vacants.KeylessOff, vacants.KeylessOpen
+	for _, set := range []*vacants.KeylessAccess{&off, &on} {
+		_, err := w.server.Vacants.Update(t.Context(), w.echo.ID, vacants.Changes{KeylessAccess: set})
 		must(t, err)
 		if set == &off {
 			refused("plain off", w.say("/v/echo/text", "hi"), 403, "answers only signed calls; send one with vacancy call")

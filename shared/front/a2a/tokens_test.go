@@ -23,7 +23,7 @@ import (
 func TestAnIssuerIsRemovedInTheMiddleOfAStream(t *testing.T) {
 	begun, goOn := make(chan bool), make(chan bool)
 	w := &paying{world: openWorld(t, true, func(c *serve.Config) {
-		c.Charges, c.Tokens = true, tokens.ForBilling
+		c.HasAccounts, c.NewTokenChecker = true, tokens.NewForBilling
 		c.Substrates["slow"] = func(string) (substrate.Substrate, error) {
 			return substrate.Func(func(ctx context.Context, _ substrate.Request) (string, error) {
 				begun <- true
@@ -42,7 +42,7 @@ func TestAnIssuerIsRemovedInTheMiddleOfAStream(t *testing.T) {
 	a, err := w.server.Billing.OpenAccount(t.Context(), "acme", 1)
 	must(t, err)
 	w.credit("acme", money.Dollar)
-	i, err := w.server.Billing.AddIssuer(t.Context(), a.ID, login.URL, billing.IssuerOptions{Cap: money.Dollar, DailyLimit: money.Dollar, AllowAll: true})
+	i, err := w.server.Billing.AddIssuer(t.Context(), a.ID, login.URL, billing.IssuerOptions{SubjectDailyCap: money.Dollar, TotalDailyCap: money.Dollar, AllowAll: true})
 	must(t, err)
 	token, err := tokenstest.Sign("EdDSA", "EdDSA", map[string]any{"iss": login.URL, "sub": "ann", "aud": w.http.URL + "/v/" + w.echo.ID.String(), "exp": time.Now().Add(time.Hour).Unix()}, nil)
 	must(t, err)
@@ -64,14 +64,14 @@ func TestAnIssuerIsRemovedInTheMiddleOfAStream(t *testing.T) {
 
 // A token is good at the address that it names, however a request spells another one.
 func TestATokenIsGoodAtItsAddressOnly(t *testing.T) {
-	w := &paying{world: openWorld(t, true, func(c *serve.Config) { c.Charges, c.Tokens = true, tokens.ForBilling }).runs()}
+	w := &paying{world: openWorld(t, true, func(c *serve.Config) { c.HasAccounts, c.NewTokenChecker = true, tokens.NewForBilling }).runs()}
 	w.echo = w.create("clerk", "echo")
 	other := w.create("other", "echo")
 	login := tokenstest.New()
 	t.Cleanup(login.Close)
 	a, err := w.server.Billing.OpenAccount(t.Context(), "acme", 1)
 	must(t, err)
-	_, err = w.server.Billing.AddIssuer(t.Context(), a.ID, login.URL, billing.IssuerOptions{Cap: money.Dollar, DailyLimit: money.Dollar, AllowAll: true})
+	_, err = w.server.Billing.AddIssuer(t.Context(), a.ID, login.URL, billing.IssuerOptions{SubjectDailyCap: money.Dollar, TotalDailyCap: money.Dollar, AllowAll: true})
 	must(t, err)
 	token := func(aud string) string {
 		token, err := tokenstest.Sign("EdDSA", "EdDSA", map[string]any{"iss": login.URL, "sub": "ann", "aud": aud, "exp": time.Now().Add(time.Hour).Unix()}, nil)
@@ -132,7 +132,7 @@ func TestATokenIsGoodAtItsAddressOnly(t *testing.T) {
 
 // A host on loopback has several names. Its metadata and its tokens have the one that the client uses.
 func TestTokensAtAnotherNameOfLoopback(t *testing.T) {
-	w, login := &paying{world: openWorld(t, true, func(c *serve.Config) { c.Charges, c.Tokens = true, tokens.ForBilling }).runs()}, tokenstest.New()
+	w, login := &paying{world: openWorld(t, true, func(c *serve.Config) { c.HasAccounts, c.NewTokenChecker = true, tokens.NewForBilling }).runs()}, tokenstest.New()
 	t.Cleanup(login.Close)
 	w.listIssuer(login.URL)
 	base, err := url.Parse(w.http.URL)
@@ -166,7 +166,7 @@ func (w *paying) listIssuer(issuer string) {
 	w.t.Helper()
 	a, err := w.server.Billing.OpenAccount(w.t.Context(), "acme", 1)
 	if err == nil {
-		_, err = w.server.Billing.AddIssuer(w.t.Context(), a.ID, issuer, billing.IssuerOptions{Cap: money.Dollar, DailyLimit: money.Dollar, AllowAll: true, Publish: true})
+		_, err = w.server.Billing.AddIssuer(w.t.Context(), a.ID, issuer, billing.IssuerOptions{SubjectDailyCap: money.Dollar, TotalDailyCap: money.Dollar, AllowAll: true, Publish: true})
 	}
 	must(w.t, err)
 	w.skip.Add(int64(2 * time.Second)) // issuers are cached for a second
@@ -174,7 +174,7 @@ func (w *paying) listIssuer(issuer string) {
 
 // A guest at a priced vacant is led to the login by each protocol, and told the price. Everybody else gets 402.
 func TestAGuestWhoHasToPayIsLedToTheLogin(t *testing.T) {
-	w := &paying{world: openWorld(t, true, func(c *serve.Config) { c.Charges, c.Tokens = true, tokens.ForBilling }).runs()}
+	w := &paying{world: openWorld(t, true, func(c *serve.Config) { c.HasAccounts, c.NewTokenChecker = true, tokens.NewForBilling }).runs()}
 	w.setPrice(price.Price{Flat: 2000})
 	text := func(headers ...string) answer {
 		return w.do("POST", "/v/echo/text", "hi", append(headers, "Content-Type: text/plain")...)
@@ -236,7 +236,7 @@ func TestAGuestWhoHasToPayIsLedToTheLogin(t *testing.T) {
 
 // A token whose scope does not name call calls nothing, and its client is told the scope.
 func TestATokenOfAnotherScopeIsToldTheScope(t *testing.T) {
-	w, login := &paying{world: openWorld(t, true, func(c *serve.Config) { c.Charges, c.Tokens = true, tokens.ForBilling }).runs()}, tokenstest.New()
+	w, login := &paying{world: openWorld(t, true, func(c *serve.Config) { c.HasAccounts, c.NewTokenChecker = true, tokens.NewForBilling }).runs()}, tokenstest.New()
 	t.Cleanup(login.Close)
 	w.listIssuer(login.URL)
 	for scope, good := range map[string]bool{"read": false, "openid profile": false, "call openid": true} {

@@ -32,7 +32,7 @@ func (s sleepy) Infer(ctx context.Context, _ substrate.Request) iter.Seq2[substr
 				yield(substrate.Stop, nil)
 			}
 		case <-ctx.Done():
-			yield(nil, substrate.EndedError(ctx, "the agent"))
+			yield(nil, substrate.ContextError(ctx, "the agent"))
 		}
 	}
 }
@@ -80,10 +80,10 @@ func TestAMessageThatBlocksFailsAfter25Seconds(t *testing.T) {
 // More time is advised only where a stream has more: not if the agent's own timeout has passed, or another limit within
 // the agent.
 func TestAFailureAdvisesMoreTimeOnlyWhereThereIsSome(t *testing.T) {
-	own := &call.TimeLimit{Time: 2 * time.Second, Name: "the timeout of its agent"}
+	own := &call.TimeLimit{Duration: 2 * time.Second, Name: "the timeout of its agent"}
 	for want, failure := range map[string]error{
-		"the vacant did not answer within 2s, the timeout of its agent": problem.Wrap(problem.Deadline, own, "late"),
-		"the vacant did not answer in time":                             problem.New(problem.Deadline, "a tool took too long"),
+		"the vacant did not answer within 2s, the timeout of its agent": problem.Wrap(problem.DeadlineExceeded, own, "late"),
+		"the vacant did not answer in time":                             problem.New(problem.DeadlineExceeded, "a tool took too long"),
 	} {
 		w := &paying{world: openWorld(t, true, func(c *serve.Config) {
 			c.Substrates["late"] = func(string) (substrate.Substrate, error) {

@@ -82,127 +82,127 @@ type api struct {
 	payments billing.Payments // nil if the host has no payments
 }
 
-// Operator returns the operator's routes, or nil if the host has no accounts. The host must
+// OperatorRoutes returns the operator's routes, or nil if the host has no accounts. The host must
 // authorize their requests.
-func Operator(b *billing.Billing, receipts *Receipts) []op.Route {
+func OperatorRoutes(b *billing.Billing, receipts *Receipts) []op.Route {
 	if b == nil {
 		return nil
 	}
-	return (&api{Billing: b, receipts: receipts}).operator(op.Server{Operator: true})
+	return (&api{Billing: b, receipts: receipts}).operatorRoutes(op.Server{OperatorOnly: true})
 }
 
-func (d *api) operator(s op.Server) []op.Route {
+func (d *api) operatorRoutes(s op.Server) []op.Route {
 	return append(d.twinRoutes(s),
-		op.On(s, OpenAccount, d.open),
-		op.On(s, ListAccounts, d.list),
-		op.On(s, CreditAccount, d.move((*billing.Billing).Credit)),
-		op.On(s, AdjustAccount, d.move((*billing.Billing).Adjust)),
-		op.On(s, SetLine, change(d, func(ctx context.Context, id string, b Sum) (billing.Account, error) {
-			return d.SetLine(ctx, id, b.Amount, b.Note)
+		op.NewRoute(s, OpenAccount, d.open),
+		op.NewRoute(s, ListAccounts, d.listPage),
+		op.NewRoute(s, CreditAccount, d.moveMoney((*billing.Billing).Credit)),
+		op.NewRoute(s, AdjustAccount, d.moveMoney((*billing.Billing).Adjust)),
+		op.NewRoute(s, SetLine, changeHandler(d, func(ctx context.Context, id string, b Sum) (billing.Account, error) {
+			return d.SetCreditLine(ctx, id, b.Amount, b.Note)
 		})),
-		op.On(s, SetCap, change(d, func(ctx context.Context, id string, b Limit) (billing.Account, error) {
-			return d.SetCap(ctx, id, b.Amount)
+		op.NewRoute(s, SetCap, changeHandler(d, func(ctx context.Context, id string, b Limit) (billing.Account, error) {
+			return d.SetDailyCap(ctx, id, b.Amount)
 		})),
-		op.On(s, SetTaskLifetime, change(d, func(ctx context.Context, id string, b Seconds) (billing.Account, error) {
+		op.NewRoute(s, SetTaskLifetime, changeHandler(d, func(ctx context.Context, id string, b Seconds) (billing.Account, error) {
 			return d.SetTaskLifetime(ctx, id, b.Seconds)
 		})),
-		op.On(s, SuspendAccount, change(d, func(ctx context.Context, id string, b Note) (billing.Account, error) {
-			return d.Suspend(ctx, id, true, b.Note)
+		op.NewRoute(s, SuspendAccount, changeHandler(d, func(ctx context.Context, id string, b Note) (billing.Account, error) {
+			return d.SetSuspended(ctx, id, true, b.Note)
 		})),
-		op.On(s, ResumeAccount, change(d, func(ctx context.Context, id string, b Note) (billing.Account, error) {
-			return d.Suspend(ctx, id, false, b.Note)
+		op.NewRoute(s, ResumeAccount, changeHandler(d, func(ctx context.Context, id string, b Note) (billing.Account, error) {
+			return d.SetSuspended(ctx, id, false, b.Note)
 		})),
-		op.On(s, AddIssuer, func(ctx context.Context, in op.Body[NewIssuer]) (i billing.Issuer, err error) {
-			a, err := d.Find(ctx, in.Body.Tenant)
+		op.NewRoute(s, AddIssuer, func(ctx context.Context, in op.Body[NewIssuer]) (i billing.Issuer, err error) {
+			a, err := d.FindAccount(ctx, in.Body.Tenant)
 			if err != nil {
 				return i, err
 			}
 			return d.AddIssuer(ctx, a.ID, in.Body.Issuer, in.Body.IssuerOptions)
 		}),
-		op.On(s, ListIssuers, func(ctx context.Context, _ op.None) (Issuers, error) {
+		op.NewRoute(s, ListIssuers, func(ctx context.Context, _ op.None) (Issuers, error) {
 			issuers, err := d.Issuers(ctx)
 			return Issuers{append([]billing.Issuer{}, issuers...)}, err
 		}),
-		op.On(s, ShowIssuer, func(ctx context.Context, in OneIssuer) (billing.Issuer, error) { return d.Issuer(ctx, in.ID) }),
-		op.On(s, RemoveIssuer, func(ctx context.Context, in OneIssuer) (billing.Issuer, error) { return d.RemoveIssuer(ctx, in.ID) }),
-		op.On(s, ForgetSubject, onAccount(d, func(ctx context.Context, a *billing.Account, in OneSubject) (billing.NamedSubject, error) {
+		op.NewRoute(s, ShowIssuer, func(ctx context.Context, in IssuerRef) (billing.Issuer, error) { return d.Issuer(ctx, in.ID) }),
+		op.NewRoute(s, RemoveIssuer, func(ctx context.Context, in IssuerRef) (billing.Issuer, error) { return d.RemoveIssuer(ctx, in.ID) }),
+		op.NewRoute(s, ForgetSubject, withAccount(d, func(ctx context.Context, a *billing.Account, in SubjectRef) (billing.NamedSubject, error) {
 			return d.ForgetSubject(ctx, a.ID, in.Subject)
 		})),
-		op.On(s, GetOperatorUsage, d.operatorUsage))
+		op.NewRoute(s, GetOperatorUsage, d.operatorUsage))
 }
 
-// Handler returns the handler of the tenants' routes. If payments is nil, the payment routes answer
+// TenantHandler returns the handler of the tenants' routes. If payments is nil, the payment routes answer
 // with 404.
-func Handler(b *billing.Billing, receipts *Receipts, payments billing.Payments, log *slog.Logger, now func() time.Time) http.Handler {
+func TenantHandler(b *billing.Billing, receipts *Receipts, payments billing.Payments, log *slog.Logger, now func() time.Time) http.Handler {
 	d := &api{Billing: b, receipts: receipts, payments: payments}
-	return httpapi.API{Name: "account", Log: log, Now: now}.Mux(op.Routes(d.tenants(op.Server{Keys: b})...))
+	return httpapi.API{Name: "account", Log: log, Now: now}.Mux(op.RoutesByPath(d.tenantRoutes(op.Server{Keys: b})...))
 }
 
-func (d *api) tenants(s op.Server) []op.Route {
-	return slices.Concat(d.twinRoutes(s), []op.Route{op.On(s, GetHost, d.host)}, op.RoutesIf(d.payments != nil, "this host does not accept payments",
-		op.On(s, MakePayment, d.pay),
-		op.Handle(op.Spec{Method: "GET", Path: billing.CheckoutPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows a message to a payer who returns from the checkout", Gives: []string{"text/plain"}, Answer: "A sentence for the payer."}, d.showCheckoutReturn),
-		op.Handle(op.Spec{Method: "POST", Path: StripePath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "receives signed webhooks from Stripe"}, d.stripe)))
+func (d *api) tenantRoutes(s op.Server) []op.Route {
+	return slices.Concat(d.twinRoutes(s), []op.Route{op.NewRoute(s, GetHost, d.showHost)}, op.RoutesIf(d.payments != nil, "this host does not accept payments",
+		op.NewRoute(s, MakePayment, d.startPayment),
+		op.NewHandlerRoute(op.Spec{Method: "GET", Path: billing.CheckoutPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows a message to a payer who returns from the checkout", AnswerMedia: []string{"text/plain"}, AnswerDoc: "A sentence for the payer."}, d.showCheckoutReturn),
+		op.NewHandlerRoute(op.Spec{Method: "POST", Path: StripePath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "receives signed webhooks from Stripe"}, d.receiveStripeEvent)))
 }
 
 // Operations lists the operations of a host on which all features are enabled.
 func Operations() []op.Spec {
-	none := &api{}
-	return op.Specs(slices.Concat(none.operator(op.Server{Operator: true}), none.tenants(op.Server{})))
+	emptyAPI := &api{}
+	return op.Specs(slices.Concat(emptyAPI.operatorRoutes(op.Server{OperatorOnly: true}), emptyAPI.tenantRoutes(op.Server{})))
 }
 
 // twinRoutes returns the routes of the operations that both the operator and account keys can use.
 func (d *api) twinRoutes(s op.Server) []op.Route {
-	mayRead := d.mayRead
-	if s.Operator {
-		mayRead = func(*http.Request, call.Pair, *call.RequestRow) (bool, error) { return true, nil }
+	canRead := d.isReceiptParty
+	if s.OperatorOnly {
+		canRead = func(*http.Request, call.Pair, *call.RequestRow) (bool, error) { return true, nil }
 	}
 	return []op.Route{
-		op.Handle(GetReceipt.For(s.Operator).Spec(), d.receipt(mayRead)),
-		op.OnTwin(s, ShowAccount.Twin, onAccount(d, func(ctx context.Context, a *billing.Account, _ One) (Account, error) {
-			result, err := d.whole(ctx, *a, nil)
+		op.NewHandlerRoute(GetReceipt.For(s.OperatorOnly).Spec(), d.receiptHandler(canRead)),
+		op.NewTwinRoute(s, ShowAccount.Twin, withAccount(d, func(ctx context.Context, a *billing.Account, _ Ref) (Account, error) {
+			result, err := d.fullAccount(ctx, *a, nil)
 			result.Key = op.CallerOf(ctx).Key
 			return result, err
 		})),
-		op.OnTwin(s, ListChanges.Twin, onAccount(d, d.changes)),
-		op.OnTwin(s, GetUsage.Twin, d.usage),
-		op.OnTwin(s, GetStatement.Twin, d.statement),
-		op.OnTwin(s, ListKeys.Twin, onAccount(d, func(ctx context.Context, a *billing.Account, _ One) (Keys, error) {
+		op.NewTwinRoute(s, ListChanges.Twin, withAccount(d, d.changePage)),
+		op.NewTwinRoute(s, GetUsage.Twin, d.accountUsage),
+		op.NewTwinRoute(s, GetStatement.Twin, d.monthStatement),
+		op.NewTwinRoute(s, ListKeys.Twin, withAccount(d, func(ctx context.Context, a *billing.Account, _ Ref) (Keys, error) {
 			result, err := d.Keys(ctx, a.ID)
-			by := op.CallerOf(ctx).Key
-			result = slices.DeleteFunc(result, func(other billing.Key) bool { return !by.CanSee(&other) })
+			requestKey := op.CallerOf(ctx).Key
+			result = slices.DeleteFunc(result, func(other billing.Key) bool { return !requestKey.CanSee(&other) })
 			return Keys{append([]billing.Key{}, result...)}, err
 		})),
-		op.OnTwin(s, MakeKey.Twin, onAccount(d, func(ctx context.Context, a *billing.Account, in With[billing.KeyOptions]) (m NewKey, err error) {
-			m.Key, m.Secret, err = d.MakeKeyBy(ctx, op.CallerOf(ctx).Key, a.ID, in.Body)
-			return m, err
+		op.NewTwinRoute(s, MakeKey.Twin, withAccount(d, func(ctx context.Context, a *billing.Account, in Request[billing.KeyOptions]) (newKey NewKey, err error) {
+			newKey.Key, newKey.Secret, err = d.MakeKeyBy(ctx, op.CallerOf(ctx).Key, a.ID, in.Body)
+			return newKey, err
 		})),
-		op.OnTwin(s, RevokeKey.Twin, onAccount(d, func(ctx context.Context, a *billing.Account, in RevokedKey) (r billing.Revocation, err error) {
-			if in.Only {
-				r.Key, err = d.RevokeOnly(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
+		op.NewTwinRoute(s, RevokeKey.Twin, withAccount(d, func(ctx context.Context, a *billing.Account, in RevokeKeyRequest) (r billing.Revocation, err error) {
+			if in.OnlyThisKey {
+				r.Key, err = d.RevokeSingleKey(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
 				return r, err
 			}
 			return d.RevokeKey(ctx, op.CallerOf(ctx).Key, a.ID, in.Key)
 		})),
-		op.OnTwin(s, LinkCaller.Twin, d.link),
-		op.OnTwin(s, UnlinkCaller.Twin, onAccount(d, func(ctx context.Context, a *billing.Account, in OneCaller) (op.None, error) {
+		op.NewTwinRoute(s, LinkCaller.Twin, d.link),
+		op.NewTwinRoute(s, UnlinkCaller.Twin, withAccount(d, func(ctx context.Context, a *billing.Account, in CallerRef) (op.None, error) {
 			return op.None{}, d.Unlink(ctx, op.CallerOf(ctx).Key, a.ID, in.Caller)
 		})),
 	}
 }
 
-// find returns the account that the operator's request names, or the account of the caller's key.
-func (d *api) find(ctx context.Context, in ofAccount) (billing.Account, error) {
-	by := op.CallerOf(ctx)
-	if by.Operator {
-		return d.Find(ctx, in.account())
+// findAccount returns the account that the operator's request names, or the account of the caller's key.
+func (d *api) findAccount(ctx context.Context, in accountNamer) (billing.Account, error) {
+	sender := op.CallerOf(ctx)
+	if sender.IsOperator {
+		return d.FindAccount(ctx, in.account())
 	}
-	return d.Billing.Account(ctx, by.Key.Account)
+	return d.Billing.Account(ctx, sender.Key.Account)
 }
 
-func onAccount[In ofAccount, Out any](d *api, f func(context.Context, *billing.Account, In) (Out, error)) func(context.Context, In) (Out, error) {
+func withAccount[In accountNamer, Out any](d *api, f func(context.Context, *billing.Account, In) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (out Out, err error) {
-		a, err := d.find(ctx, in)
+		a, err := d.findAccount(ctx, in)
 		if err != nil {
 			return out, err
 		}
@@ -210,22 +210,22 @@ func onAccount[In ofAccount, Out any](d *api, f func(context.Context, *billing.A
 	}
 }
 
-func change[Body any](d *api, f func(ctx context.Context, id string, b Body) (billing.Account, error)) func(context.Context, With[Body]) (Account, error) {
-	return onAccount(d, func(ctx context.Context, a *billing.Account, in With[Body]) (Account, error) {
-		changed, err := f(ctx, a.ID, in.Body)
-		return d.whole(ctx, changed, err)
+func changeHandler[Body any](d *api, f func(ctx context.Context, id string, b Body) (billing.Account, error)) func(context.Context, Request[Body]) (Account, error) {
+	return withAccount(d, func(ctx context.Context, a *billing.Account, in Request[Body]) (Account, error) {
+		updated, err := f(ctx, a.ID, in.Body)
+		return d.fullAccount(ctx, updated, err)
 	})
 }
 
-// whole returns an account with its balance, held amount and links. If err is not nil, it only
+// fullAccount returns an account with its balance, held amount and links. If err is not nil, it only
 // returns err.
-func (d *api) whole(ctx context.Context, a billing.Account, err error) (Account, error) {
+func (d *api) fullAccount(ctx context.Context, a billing.Account, err error) (Account, error) {
 	if err != nil {
 		return Account{}, err
 	}
-	view, err := d.view(ctx, &a)
+	result, err := d.accountWithBalance(ctx, &a)
 	if err != nil {
-		return view, err
+		return result, err
 	}
 	// Held is the sum of all changes, minus the balance and the spending that usage includes.
 	held, err := d.Sum(ctx, &a, func(c billing.Change) money.Amount { return c.Amount })
@@ -236,45 +236,45 @@ func (d *api) whole(ctx context.Context, a billing.Account, err error) (Account,
 		})
 	}
 	if err != nil {
-		return view, err
+		return result, err
 	}
 	// The three values are read one after another. If a credit is added between the reads, or
 	// finished calls are added to usage, the difference may be negative.
-	held = max(held-view.Balance, 0)
-	view.Held = &held
-	view.Links, err = d.Billing.Links(ctx, a.ID)
-	return view, err
+	held = max(held-result.Balance, 0)
+	result.Held = &held
+	result.Links, err = d.Billing.Links(ctx, a.ID)
+	return result, err
 }
 
-func (d *api) view(ctx context.Context, a *billing.Account) (Account, error) {
+func (d *api) accountWithBalance(ctx context.Context, a *billing.Account) (Account, error) {
 	balance, err := d.Balance(ctx, a)
 	if err != nil {
 		return Account{}, err
 	}
-	self, err := d.Self(ctx)
-	return Account{Account: *a, Balance: balance, Host: self}, err
+	hostID, err := d.Self(ctx)
+	return Account{Account: *a, Balance: balance, Host: hostID}, err
 }
 
 func (d *api) open(ctx context.Context, in op.Body[Opening]) (Account, error) {
 	a, err := d.OpenAccount(ctx, in.Body.Tenant, in.Body.Shards)
-	return d.whole(ctx, a, err)
+	return d.fullAccount(ctx, a, err)
 }
 
-// maxPage limits a page of accounts or changes. It is low because listing accounts reads the
+// maxPageSize limits a page of accounts or changes. It is low because listing accounts reads the
 // balance of each account.
-const maxPage = 100
+const maxPageSize = 100
 
 // pageSize limits the requested page size. Zero requests the maximum.
-func pageSize(limit uint64) int { return int(min(cmp.Or(limit, maxPage), maxPage)) }
+func pageSize(limit uint64) int { return int(min(cmp.Or(limit, maxPageSize), maxPageSize)) }
 
-func (d *api) list(ctx context.Context, in List) (page Page, err error) {
+func (d *api) listPage(ctx context.Context, in ListRequest) (page Page, err error) {
 	accounts, next, err := d.Accounts(ctx, in.Cursor, pageSize(in.Limit))
 	if err != nil {
 		return page, err
 	}
 	page = Page{Accounts: make([]Account, len(accounts)), Next: next}
 	for i := range accounts {
-		if page.Accounts[i], err = d.view(ctx, &accounts[i]); err != nil {
+		if page.Accounts[i], err = d.accountWithBalance(ctx, &accounts[i]); err != nil {
 			return page, err
 		}
 	}
@@ -288,23 +288,23 @@ type Moved struct {
 	Replayed bool `json:"replayed,omitempty"`
 }
 
-func (m *Moved) Reply(h http.Header) int {
+func (m *Moved) SetHeaders(h http.Header) int {
 	if m.Replayed {
 		h.Set("Idempotent-Replayed", "true")
 	}
 	return 0
 }
 
-// move returns the function of an operation that changes the balance once per idempotency key.
-func (d *api) move(change func(b *billing.Billing, ctx context.Context, id string, amount money.Amount, key, note string) (billing.Account, bool, error)) func(context.Context, Moving) (Moved, error) {
-	return onAccount(d, func(ctx context.Context, a *billing.Account, in Moving) (m Moved, err error) {
-		*a, m.Replayed, err = change(d.Billing, ctx, a.ID, in.Body.Amount, in.Key, in.Body.Note)
-		m.Account, err = d.whole(ctx, *a, err)
-		return m, err
+// moveMoney returns the function of an operation that changes the balance once per idempotency key.
+func (d *api) moveMoney(changeBalance func(b *billing.Billing, ctx context.Context, id string, amount money.Amount, key, note string) (billing.Account, bool, error)) func(context.Context, MoveRequest) (Moved, error) {
+	return withAccount(d, func(ctx context.Context, a *billing.Account, in MoveRequest) (moved Moved, err error) {
+		*a, moved.Replayed, err = changeBalance(d.Billing, ctx, a.ID, in.Body.Amount, in.Key, in.Body.Note)
+		moved.Account, err = d.fullAccount(ctx, *a, err)
+		return moved, err
 	})
 }
 
-func (d *api) changes(ctx context.Context, a *billing.Account, in ChangeList) (Changes, error) {
+func (d *api) changePage(ctx context.Context, a *billing.Account, in ChangesRequest) (Changes, error) {
 	from := max(in.From, 1)
 	entries, err := d.Changes(ctx, a.ID, from, pageSize(in.Limit))
 	page := Changes{Changes: make([]Change, len(entries)), Next: from + uint64(len(entries))}
@@ -317,23 +317,23 @@ func (d *api) changes(ctx context.Context, a *billing.Account, in ChangeList) (C
 // Linked contains the new link of a caller, or nil if the request ended the link.
 type Linked struct{ *billing.Link }
 
-func (l *Linked) Reply(http.Header) int {
+func (l *Linked) SetHeaders(http.Header) int {
 	if l.Link == nil {
 		return http.StatusNoContent
 	}
 	return 0
 }
 
-func (d *api) link(ctx context.Context, in With[Claim]) (Linked, error) {
+func (d *api) link(ctx context.Context, in Request[Claim]) (Linked, error) {
 	if billing.IsUnlinkClaim(in.Body.Claim) {
 		// The signer of a claim may end its link without a key.
-		return Linked{}, d.UnlinkBy(ctx, in.Body.Claim)
+		return Linked{}, d.UnlinkByClaim(ctx, in.Body.Claim)
 	}
-	ctx, err := op.Admit(ctx)
+	ctx, err := op.RequireKey(ctx)
 	if err != nil {
 		return Linked{}, err
 	}
-	a, err := d.find(ctx, in)
+	a, err := d.findAccount(ctx, in)
 	if err != nil {
 		return Linked{}, err
 	}
@@ -346,7 +346,7 @@ type Host struct {
 	ID identity.ID `json:"host_id"`
 }
 
-func (d *api) host(ctx context.Context, _ op.None) (Host, error) {
-	self, err := d.Self(ctx)
-	return Host{self}, err
+func (d *api) showHost(ctx context.Context, _ op.None) (Host, error) {
+	hostID, err := d.Self(ctx)
+	return Host{hostID}, err
 }

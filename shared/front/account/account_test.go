@@ -42,7 +42,7 @@ func newFixtureOver(t *testing.T, s store.Store, now func() time.Time) *fixture 
 		MAC:  func(_ context.Context, b []byte) ([32]byte, error) { return sha256.Sum256(b), nil },
 		Self: func(context.Context) (identity.ID, error) { return hostID, nil },
 	})
-	f.handler = account.Handler(f.billing, nil, nil, slog.New(slog.NewTextHandler(&f.log, nil)), now)
+	f.handler = account.TenantHandler(f.billing, nil, nil, slog.New(slog.NewTextHandler(&f.log, nil)), now)
 	var err error
 	if f.account, err = f.billing.OpenAccount(t.Context(), "acme", 1); err != nil {
 		t.Fatal(err)

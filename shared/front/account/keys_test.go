@@ -19,9 +19,9 @@ func TestWhatEachKindOfKeyMayDo(t *testing.T) {
 	soon := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	scopes := func(all ...billing.Scope) []billing.Scope { return all }
 	kinds := map[string]billing.KeyOptions{
-		"live": {Scopes: scopes("call", "read", "manage")}, "default": {}, "test": {Test: true}, "capped": {Cap: 10_000}, "expiring": {Expires: soon},
+		"live": {Scopes: scopes("call", "read", "manage")}, "default": {}, "test": {Test: true}, "capped": {DailyCap: 10_000}, "expiring": {Expires: soon},
 		"test manager":     {Test: true, Scopes: scopes("call", "read", "manage")},
-		"capped manager":   {Cap: 10_000, Scopes: scopes("call", "read", "manage")},
+		"capped manager":   {DailyCap: 10_000, Scopes: scopes("call", "read", "manage")},
 		"expiring manager": {Expires: soon, Scopes: scopes("call", "read", "manage")},
 		"manager":          {Scopes: scopes("manage")},
 		"reader":           {Scopes: scopes("read")}, "caller": {Scopes: scopes("call")}, "vacants": {Scopes: scopes("vacants")},

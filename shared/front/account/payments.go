@@ -12,19 +12,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// maxEvent limits a webhook in bytes.
-const maxEvent = 256 << 10
+// maxEventBytes limits a webhook in bytes.
+const maxEventBytes = 256 << 10
 
-func (d *api) pay(ctx context.Context, in Payment) (page billing.Checkout, err error) {
+func (d *api) startPayment(ctx context.Context, in PaymentRequest) (page billing.Checkout, err error) {
 	if err := billing.CheckPayment(in.Body.Amount); err != nil {
 		return page, err
 	}
 	if len(in.Key) > 255 {
-		return page, problem.Invalid(IdempotencyKey, "at most 255 bytes", "more")
+		return page, problem.Invalid(IdempotencyHeader, "at most 255 bytes", "more")
 	}
-	a, err := d.find(ctx, One{})
+	a, err := d.findAccount(ctx, Ref{})
 	if err == nil {
-		page, err = d.payments.Checkout(ctx, a.ID, in.Body.Amount, in.Key)
+		page, err = d.payments.CreateCheckout(ctx, a.ID, in.Body.Amount, in.Key)
 	}
 	return page, err
 }
@@ -40,16 +40,16 @@ func (d *api) showCheckoutReturn(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// stripe receives a webhook. Stripe repeats a webhook for days until it gets status 200, so the
+// receiveStripeEvent receives a webhook. Stripe repeats a webhook for days until it gets status 200, so the
 // answer is sent only after the complete event is stored.
-func (d *api) stripe(w http.ResponseWriter, r *http.Request) error {
-	body, err := httpapi.Body(w, r, maxEvent)
+func (d *api) receiveStripeEvent(w http.ResponseWriter, r *http.Request) error {
+	body, err := httpapi.ReadBody(w, r, maxEventBytes)
 	if err != nil {
 		return err
 	}
 	// Lambda splits a header value at its commas, so the parts are joined again.
 	signature := strings.Join(r.Header.Values(paykeys.SignatureHeader), ",")
-	event, err := d.payments.Event(r.Context(), signature, body)
+	event, err := d.payments.ParseEvent(r.Context(), signature, body)
 	if err != nil {
 		return err
 	}

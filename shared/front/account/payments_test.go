@@ -35,17 +35,17 @@ func paying(t *testing.T, at string) *fixture {
 	if at != "" {
 		hosts = []string{at}
 	}
-	for name, value := range map[string]string{paykeys.Stripe: stripemock.Key, paykeys.StripeWebhook: stripemock.Signing} {
+	for name, value := range map[string]string{paykeys.StripeAPIKey: stripemock.Key, paykeys.StripeWebhookKey: stripemock.Signing} {
 		if _, err := keys.Set(t.Context(), "", name, hosts, []byte(value)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	payments := stripe.New(paykeys.Config{
 		Keys: keys, Client: outbound.New(outbound.Options{AllowLoopback: true}), Now: time.Now,
-		Self: func(context.Context) (identity.ID, error) { return hostID, nil },
-		Base: func(context.Context) (string, error) { return "https://host.example", nil },
+		HostID:  func(context.Context) (identity.ID, error) { return hostID, nil },
+		BaseURL: func(context.Context) (string, error) { return "https://host.example", nil },
 	})
-	f.handler = account.Handler(f.billing, nil, payments, slog.New(slog.NewTextHandler(&f.log, nil)), time.Now)
+	f.handler = account.TenantHandler(f.billing, nil, payments, slog.New(slog.NewTextHandler(&f.log, nil)), time.Now)
 	return f
 }
 
@@ -110,7 +110,7 @@ func TestAWebhookThatMeetsAStorageFaultIsTakenLater(t *testing.T) {
 	f := paying(t, "")
 	whole, now := f.billing.Store, time.Now()
 	for _, fate := range []storetest.Fault{storetest.Lost, storetest.Unacknowledged} { // after the second it is there
-		f.billing.Store = &storetest.Lossy{Store: whole, Decide: func(op string, _ []store.Write) storetest.Fault {
+		f.billing.Store = &storetest.Lossy{Store: whole, ChooseFault: func(op string, _ []store.Write) storetest.Fault {
 			if op == "Commit" {
 				return fate
 			}
@@ -129,7 +129,7 @@ func TestAnIdempotencyKeyOfACheckoutIsBounded(t *testing.T) {
 		r := httptest.NewRequest(http.MethodPost, billing.CheckoutPath, strings.NewReader(`{"amount":25000000}`))
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("Authorization", "Bearer "+f.key())
-		r.Header.Set(account.IdempotencyKey, strings.Repeat("k", n))
+		r.Header.Set(account.IdempotencyHeader, strings.Repeat("k", n))
 		w := httptest.NewRecorder()
 		f.handler.ServeHTTP(w, r)
 		if w.Code != status {

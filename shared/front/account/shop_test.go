@@ -45,10 +45,10 @@ func openShop(t *testing.T, clock *calltest.Clock) *shop {
 	_, _, err = f.billing.Credit(ctx, f.account.ID, 10_000, "first", "")
 	must(t, err)
 	vacant, who := newKey(t), newKey(t)
-	p := &price.Price{Version: 1, In: 1_000_000, MaxCharge: 3000}
+	p := &price.Price{Version: 1, InputPrice: 1_000_000, MaxCharge: 3000}
 	data, err := price.VersionDocs.Encode(*p)
 	must(t, err)
-	must(t, file.Commit(ctx, store.Put{Key: price.Key(vacant.ID(), 1), WriteID: store.WriteID{1}, Data: data}))
+	must(t, file.Commit(ctx, store.Put{Key: price.VersionKey(vacant.ID(), 1), WriteID: store.WriteID{1}, Data: data}))
 	one := claim.PaymentClaim{Host: hostID, Account: f.account.ID}
 	must(t, one.Sign(ctx, who, now()))
 	_, err = f.billing.Link(ctx, f.account.ID, one.String())
@@ -63,7 +63,7 @@ func openShop(t *testing.T, clock *calltest.Clock) *shop {
 			if e.Payload.Text() == "fail" {
 				return envelope.Message{}, errors.New("it fails")
 			}
-			call.RecordUsage(ctx, call.Usage{In: 2000})
+			call.RecordUsage(ctx, call.Usage{InputTokens: 2000})
 			return envelope.Message{Role: envelope.RoleAgent, Parts: []string{"yes"}}, nil
 		}},
 	})
@@ -81,7 +81,7 @@ func openShop(t *testing.T, clock *calltest.Clock) *shop {
 		}
 		before = e
 	}
-	s.meter = &usage.Meter{Store: file, Feed: file, Now: now, Rand: rand.Reader, Owner: func(context.Context, identity.ID) (string, error) { return "acme", nil }}
+	s.meter = &usage.Meter{Store: file, Feed: file, Now: now, Rand: rand.Reader, TenantOf: func(context.Context, identity.ID) (string, error) { return "acme", nil }}
 	return s
 }
 
@@ -95,7 +95,7 @@ func (s *shop) fold() {
 // held and spent add up to the credits.
 func TestHeldIsWhatCallsHaveTakenAndUsageDoesNotCount(t *testing.T) {
 	s := openShop(t, calltest.NewClock(time.Now()))
-	_, err := s.billing.SetLine(t.Context(), s.account.ID, 5_000, "")
+	_, err := s.billing.SetCreditLine(t.Context(), s.account.ID, 5_000, "")
 	must(t, err)
 	wants := func(balance, held string) {
 		t.Helper()
@@ -163,16 +163,16 @@ func TestAStatementCountsWhatWasPaidIn(t *testing.T) {
 		t.Helper()
 		s.do("GET", account.TenantPath+"/statement?month="+month, "", s.key, 200, want)
 	}
-	_, err := s.billing.SetLine(t.Context(), s.account.ID, 5000, "")
+	_, err := s.billing.SetCreditLine(t.Context(), s.account.ID, 5000, "")
 	must(t, err)
 	statement("2026-12", `"credited":10000,`)
 	statement("2026-12", `"balance":15000,"owed":0}`)
 	clock.Advance(time.Second)
 	// A payment that is taken back after it was spent is owed, and the next credit pays it.
-	must(t, s.billing.SettlePayment(t.Context(), billing.Event{Payment: "pi_1", Account: s.account.ID, Paid: 6000}))
+	must(t, s.billing.SettlePayment(t.Context(), billing.Event{PaymentID: "pi_1", Account: s.account.ID, Paid: 6000}))
 	_, _, err = s.billing.Adjust(t.Context(), s.account.ID, -18_000, "spend", "spent")
 	must(t, err)
-	must(t, s.billing.SettlePayment(t.Context(), billing.Event{Payment: "pi_1", RefundedTotal: 6000}))
+	must(t, s.billing.SettlePayment(t.Context(), billing.Event{PaymentID: "pi_1", RefundedTotal: 6000}))
 	statement("2027-01", `"credited":-18000,`)
 	statement("2027-01", `"balance":0,"owed":8000}`) // 5000 of the line, 3000 of the payment
 	_, _, err = s.billing.Credit(t.Context(), s.account.ID, 4000, "second", "")

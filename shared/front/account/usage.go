@@ -52,12 +52,12 @@ type Usage struct {
 
 // Event is a usage event. Cents is the amount in AGP's unit, negative for refunds.
 type Event struct {
-	ID      string    `json:"event_id"`
-	Intent  string    `json:"intent"`
-	Cents   int64     `json:"amount_cents"`
-	Booking string    `json:"booking_id"`
-	Key     string    `json:"key"`
-	At      time.Time `json:"ts"`
+	ID        string    `json:"event_id"`
+	Intent    string    `json:"intent"`
+	Cents     int64     `json:"amount_cents"`
+	BookingID string    `json:"booking_id"`
+	KeyID     string    `json:"key"`
+	Time      time.Time `json:"ts"`
 }
 
 // Statement summarizes a month of an account. Gross is the amount that callers paid for the
@@ -79,51 +79,51 @@ type Statement struct {
 // maxSpan limits the span of one answer.
 const maxSpan = 400 * 24 * time.Hour
 
-// read parses the span. The default is the current UTC month until now.
-func (s Span) read(now time.Time) (from, until time.Time, by string, err error) {
+// parse parses the span. The default is the current UTC month until now.
+func (s Span) parse(now time.Time) (from, until time.Time, grouping string, err error) {
 	now = now.UTC()
 	from = time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
 	until = now.Add(time.Hour)
 	if s.From != "" {
-		if from, err = parseDay("from", s.From); err != nil {
-			return from, until, by, err
+		if from, err = parseDayOrHour("from", s.From); err != nil {
+			return from, until, grouping, err
 		}
 	}
 	if s.Until != "" {
-		if until, err = parseDay("until", s.Until); err != nil {
-			return from, until, by, err
+		if until, err = parseDayOrHour("until", s.Until); err != nil {
+			return from, until, grouping, err
 		}
 	}
-	by = cmp.Or(s.By, ByVacant)
+	grouping = cmp.Or(s.By, ByVacant)
 	switch {
-	case !slices.Contains([]string{ByHour, ByDay, ByVacant, ByCaller, BySubject}, by):
-		err = problem.Invalid("by", "hour, day, vacant, caller or subject", httpapi.Clip(by))
+	case !slices.Contains([]string{ByHour, ByDay, ByVacant, ByCaller, BySubject}, grouping):
+		err = problem.Invalid("by", "hour, day, vacant, caller or subject", httpapi.QuoteTruncated(grouping))
 	case !from.Before(until):
-		err = problem.Invalid("until", "a time after from", httpapi.Clip(s.Until))
+		err = problem.Invalid("until", "a time after from", httpapi.QuoteTruncated(s.Until))
 	case until.Sub(from) > maxSpan:
-		err = problem.Invalid("until", "at most 400 days after from", httpapi.Clip(s.Until))
+		err = problem.Invalid("until", "at most 400 days after from", httpapi.QuoteTruncated(s.Until))
 	}
-	return from, until, by, err
+	return from, until, grouping, err
 }
 
-func parseDay(field, s string) (time.Time, error) {
-	for _, form := range []string{time.DateOnly, "2006-01-02T15"} {
-		if t, err := time.Parse(form, s); err == nil {
+func parseDayOrHour(field, s string) (time.Time, error) {
+	for _, layout := range []string{time.DateOnly, "2006-01-02T15"} {
+		if t, err := time.Parse(layout, s); err == nil {
 			return t, nil
 		}
 	}
-	return time.Time{}, problem.Invalid(field, "a UTC day such as 2026-11-24, or a UTC hour such as 2026-11-24T15", httpapi.Clip(s))
+	return time.Time{}, problem.Invalid(field, "a UTC day such as 2026-11-24, or a UTC hour such as 2026-11-24T15", httpapi.QuoteTruncated(s))
 }
 
 // usageGroups sums up hours of usage. grouping is one of ByHour to BySubject.
 type usageGroups struct {
-	by string
-	m  map[Line]*usage.Counts
+	grouping string
+	lines    map[Line]*usage.Counts
 }
 
 func (l *usageGroups) add(h usage.Hour) error {
 	var key Line
-	switch l.by {
+	switch l.grouping {
 	case ByHour:
 		key.Hour = h.Start.Format("2006-01-02T15")
 	case ByDay:
@@ -137,16 +137,16 @@ func (l *usageGroups) add(h usage.Hour) error {
 	default:
 		key.Vacant = h.Vacant.String()
 	}
-	if l.m[key] == nil {
-		l.m[key] = &usage.Counts{}
+	if l.lines[key] == nil {
+		l.lines[key] = &usage.Counts{}
 	}
-	l.m[key].Add(h.Counts)
+	l.lines[key].Add(h.Counts)
 	return nil
 }
 
-func (l *usageGroups) sorted() []Line {
-	list := make([]Line, 0, len(l.m))
-	for key, c := range l.m {
+func (l *usageGroups) sortedLines() []Line {
+	list := make([]Line, 0, len(l.lines))
+	for key, c := range l.lines {
 		if key.Counts = *c; *c != (usage.Counts{}) { // a correction may leave empty counts
 			list = append(list, key)
 		}
@@ -157,18 +157,18 @@ func (l *usageGroups) sorted() []Line {
 	return list
 }
 
-func (d *api) usage(ctx context.Context, in OneSpan) (u Usage, err error) {
-	from, until, by, err := in.read(d.Now())
+func (d *api) accountUsage(ctx context.Context, in UsageRequest) (u Usage, err error) {
+	from, until, grouping, err := in.parse(d.Now())
 	if err != nil {
 		return u, err
 	}
-	a, err := d.find(ctx, in)
+	a, err := d.findAccount(ctx, in)
 	if err != nil {
 		return u, err
 	}
 	u = Usage{Tenant: a.Tenant, From: from, Until: until, Events: []Event{}}
-	paid, earned := usageGroups{by, map[Line]*usage.Counts{}}, usageGroups{by, map[Line]*usage.Counts{}}
-	if by == BySubject {
+	paid, earned := usageGroups{grouping, map[Line]*usage.Counts{}}, usageGroups{grouping, map[Line]*usage.Counts{}}
+	if grouping == BySubject {
 		// The line without a subject must contain only the usage that no subject caused. The usage
 		// of the subjects is subtracted from it here, because EachPaid below adds all usage of the
 		// account.
@@ -176,22 +176,22 @@ func (d *api) usage(ctx context.Context, in OneSpan) (u Usage, err error) {
 		if err != nil {
 			return u, err
 		}
-		named := make(map[string]*billing.NamedSubject, len(subjects))
+		subjectByID := make(map[string]*billing.NamedSubject, len(subjects))
 		for i := range subjects {
-			named[subjects[i].ID] = &subjects[i]
+			subjectByID[subjects[i].ID] = &subjects[i]
 		}
-		rest := &usage.Counts{}
-		paid.m[Line{}] = rest
+		unattributed := &usage.Counts{}
+		paid.lines[Line{}] = unattributed
 		err = usage.EachBySubject(ctx, d.Store, a.ID, from, until, func(h usage.Hour) error {
 			key := Line{Subject: h.Subject}
-			if s := named[h.Subject]; s != nil {
+			if s := subjectByID[h.Subject]; s != nil {
 				key.Issuer, key.Name = s.Issuer, s.Name
 			}
-			if paid.m[key] == nil {
-				paid.m[key] = &usage.Counts{}
+			if paid.lines[key] == nil {
+				paid.lines[key] = &usage.Counts{}
 			}
-			paid.m[key].Add(h.Counts)
-			rest.Sub(h.Counts)
+			paid.lines[key].Add(h.Counts)
+			unattributed.Sub(h.Counts)
 			return nil
 		})
 		if err != nil {
@@ -204,34 +204,34 @@ func (d *api) usage(ctx context.Context, in OneSpan) (u Usage, err error) {
 	if err := usage.EachOwned(ctx, d.Store, a.Tenant, from, until, earned.add); err != nil {
 		return u, err
 	}
-	err = booking.Events(ctx, d.Store, a.ID, from, until, func(e booking.Event) error {
-		u.Events = append(u.Events, Event{e.ID, e.Intent, int64(e.Amount / booking.Cent), e.Booking, e.Key, e.At})
+	err = booking.EachUsageEvent(ctx, d.Store, a.ID, from, until, func(e booking.UsageEvent) error {
+		u.Events = append(u.Events, Event{e.ID, e.Intent, int64(e.Amount / booking.Cent), e.BookingID, e.KeyID, e.Time})
 		return nil
 	})
-	u.Paid, u.Earned = paid.sorted(), earned.sorted()
+	u.Paid, u.Earned = paid.sortedLines(), earned.sortedLines()
 	return u, err
 }
 
 func (d *api) operatorUsage(ctx context.Context, in Span) (u Usage, err error) {
-	from, until, by, err := in.read(d.Now())
+	from, until, grouping, err := in.parse(d.Now())
 	if err != nil {
 		return u, err
 	}
-	earned := usageGroups{by, map[Line]*usage.Counts{}}
+	earned := usageGroups{grouping, map[Line]*usage.Counts{}}
 	err = usage.EachOwned(ctx, d.Store, "", from, until, earned.add)
-	return Usage{From: from, Until: until, Paid: []Line{}, Earned: earned.sorted(), Events: []Event{}}, err
+	return Usage{From: from, Until: until, Paid: []Line{}, Earned: earned.sortedLines(), Events: []Event{}}, err
 }
 
-func (d *api) statement(ctx context.Context, in Month) (s Statement, err error) {
+func (d *api) monthStatement(ctx context.Context, in MonthRequest) (s Statement, err error) {
 	from := d.Now().UTC().Truncate(24 * time.Hour)
 	if in.Month != "" {
 		if from, err = time.Parse("2006-01", in.Month); err != nil {
-			return s, problem.Invalid("month", "a month such as 2026-11", httpapi.Clip(in.Month))
+			return s, problem.Invalid("month", "a month such as 2026-11", httpapi.QuoteTruncated(in.Month))
 		}
 	}
 	from = time.Date(from.Year(), from.Month(), 1, 0, 0, 0, 0, time.UTC)
 	until := from.AddDate(0, 1, 0)
-	a, err := d.find(ctx, in)
+	a, err := d.findAccount(ctx, in)
 	if err != nil {
 		return s, err
 	}
@@ -248,14 +248,14 @@ func (d *api) statement(ctx context.Context, in Month) (s Statement, err error) 
 		})
 	}
 	if err == nil {
-		err = booking.Events(ctx, d.Store, a.ID, from, until, func(e booking.Event) error {
+		err = booking.EachUsageEvent(ctx, d.Store, a.ID, from, until, func(e booking.UsageEvent) error {
 			s.Spent += e.Amount
 			return nil
 		})
 	}
 	if err == nil {
 		s.Credited, err = d.Sum(ctx, &a, func(c billing.Change) money.Amount {
-			if c.Kind == billing.LineSet || c.At.Before(from) || !c.At.Before(until) {
+			if c.Kind == billing.CreditLineSet || c.Time.Before(from) || !c.Time.Before(until) {
 				return 0
 			}
 			return c.Amount - c.Owed
@@ -264,6 +264,6 @@ func (d *api) statement(ctx context.Context, in Month) (s Statement, err error) 
 	if err == nil {
 		s.Balance, err = d.Balance(ctx, &a)
 	}
-	s.Net, s.Owed = s.Gross-s.Fee, max(a.Line-s.Balance, 0)+a.Owed
+	s.Net, s.Owed = s.Gross-s.Fee, max(a.CreditLine-s.Balance, 0)+a.Owed
 	return s, err
 }

@@ -55,7 +55,7 @@ func newTestServer(t testing.TB, change ...func(*admin.Config)) *testServer {
 		Vault:     vault,
 		Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New}},
 	})
-	c := admin.Config{Vacants: v, Answers: answer.New(answer.Config{Vacants: v}), Host: admin.SocketHost, Log: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	c := admin.Config{Vacants: v, Answers: answer.New(answer.Config{Vacants: v}), AllowedHost: admin.SocketHost, Log: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	for _, f := range change {
 		f(&c)
 	}
@@ -104,8 +104,8 @@ func decode[T any](t testing.TB, w *httptest.ResponseRecorder) (v T) {
 func wantRefusal(t *testing.T, w *httptest.ResponseRecorder, kind problem.Kind, field string) {
 	t.Helper()
 	r := decode[httpapi.Refusal](t, w)
-	if w.Code != kind.Row().Status || r.Code != kind.String() || r.Field != field || r.Detail == "" {
-		t.Errorf("answer = %d %s, want %d, code %s, field %q", w.Code, w.Body, kind.Row().Status, kind, field)
+	if w.Code != kind.Forms().HTTPStatus || r.Code != kind.String() || r.Field != field || r.Detail == "" {
+		t.Errorf("answer = %d %s, want %d, code %s, field %q", w.Code, w.Body, kind.Forms().HTTPStatus, kind, field)
 	}
 	if w.Header().Get("Access-Control-Allow-Origin") != "" {
 		t.Error("a refusal carries a CORS header")
@@ -133,7 +133,7 @@ func TestAVacantsLifeThroughTheHandler(t *testing.T) {
 	want := admin.Vacant{
 		ID: c.VacantID, Name: "demo", State: lifecycle.Local, Capability: "says <what> it hears", Substrate: "echo",
 		Endpoint: "http://127.0.0.1:8080/v/" + c.VacantID.String() + "/a2a/message/send", Card: v.Card,
-		Created: "2026-05-06T00:00:00+00:00", Changed: "2026-05-06T00:00:00+00:00",
+		CreatedAt: "2026-05-06T00:00:00+00:00", ChangedAt: "2026-05-06T00:00:00+00:00",
 	}
 	if diff := cmp.Diff(want, v); diff != "" {
 		t.Errorf("create (-want +got):\n%s", diff)
@@ -322,7 +322,7 @@ func TestAPageInABrowserGetsNothing(t *testing.T) {
 	if v := decode[admin.Vacant](t, h.ask("GET", "/v1/admin/vacants/demo", "")); v.State != lifecycle.Local {
 		t.Errorf("the vacant is %s, want LOCAL", v.State)
 	}
-	keyed := newTestServer(t, func(c *admin.Config) { c.Host = "" })
+	keyed := newTestServer(t, func(c *admin.Config) { c.AllowedHost = "" })
 	if w := keyed.ask("GET", "/v1/admin/vacants", "", rebound("abc.lambda-url.eu-central-1.on.aws")); w.Code != http.StatusOK {
 		t.Errorf("where a key guards the handler any Host will do, got %d", w.Code)
 	}
@@ -346,8 +346,8 @@ func TestPathsAndMethodsThatAreNotThere(t *testing.T) {
 
 func TestStreamsAreServedByWhoCan(t *testing.T) {
 	h := newTestServer(t, func(c *admin.Config) {
-		c.Verify = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "verified") })
-		c.Chain = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.VerifyHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "verified") })
+		c.ChainHandler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			io.WriteString(w, r.PathValue("from")+">"+r.PathValue("to"))
 		})
 	})
@@ -384,26 +384,26 @@ func TestAStorageFaultIsOpaqueOutsideAndWholeInTheLog(t *testing.T) {
 
 func TestTheClientSpeaksToTheHandler(t *testing.T) {
 	h := newTestServer(t, func(c *admin.Config) {
-		c.Host = ""
-		c.Verify = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "verified") })
+		c.AllowedHost = ""
+		c.VerifyHandler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "verified") })
 	})
 	s := httptest.NewServer(h.handler)
 	defer s.Close()
 	c := &admin.Client{HTTP: s.Client(), URL: s.URL}
 	ctx := t.Context()
-	made, err := admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: "demo", Capability: "a <b> & c", Substrate: "echo"}))
+	made, err := admin.CreateVacant.Call(ctx, c, op.NewBody(admin.Creation{Name: "demo", Capability: "a <b> & c", Substrate: "echo"}))
 	must(t, err)
-	shown, err := admin.ShowVacant.Call(ctx, c, admin.VacantRequest{Vacant: "demo"})
+	shown, err := admin.ShowVacant.Call(ctx, c, admin.VacantRef{Vacant: "demo"})
 	if diff := cmp.Diff(made, shown); err != nil || diff != "" {
 		t.Errorf("Show() = %v (-made +shown):\n%s", err, diff)
 	}
-	if v, err := admin.PauseVacant.Call(ctx, c, admin.VacantRequest{Vacant: "demo"}); err != nil || v.State != lifecycle.Hibernating {
+	if v, err := admin.PauseVacant.Call(ctx, c, admin.VacantRef{Vacant: "demo"}); err != nil || v.State != lifecycle.Hibernating {
 		t.Errorf("Change() = %v, %v", v.State, err)
 	}
-	if p, err := admin.ListVacants.Call(ctx, c, admin.VacantList{Cursor: "", All: false}); err != nil || len(p.Vacants) != 1 {
+	if p, err := admin.ListVacants.Call(ctx, c, admin.VacantsRequest{Cursor: "", All: false}); err != nil || len(p.Vacants) != 1 {
 		t.Errorf("List() = %v, %v", p, err)
 	}
-	if l, err := admin.GetLogbook.Call(ctx, c, admin.LogbookPart{VacantRequest: admin.VacantRequest{Vacant: "demo"}, From: 2}); err != nil || len(l.Entries) != 1 || l.Entries[0].Kind != logbook.KindStateChanged {
+	if l, err := admin.GetLogbook.Call(ctx, c, admin.LogbookRequest{VacantRef: admin.VacantRef{Vacant: "demo"}, From: 2}); err != nil || len(l.Entries) != 1 || l.Entries[0].Kind != logbook.KindStateChanged {
 		t.Errorf("Logbook() = %v, %v", l, err)
 	}
 	body, err := c.Stream(ctx, "/v1/admin/verify")
@@ -413,21 +413,21 @@ func TestTheClientSpeaksToTheHandler(t *testing.T) {
 	}
 	body.Close()
 	key, _ := identity.NewKey(rand.Reader)
-	if v, err := admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: "moved", Capability: "c", Import: json.RawMessage(export(t, key, identity.ID{7}))})); err != nil || v.ID != key.ID() {
+	if v, err := admin.CreateVacant.Call(ctx, c, op.NewBody(admin.Creation{Name: "moved", Capability: "c", Import: json.RawMessage(export(t, key, identity.ID{7}))})); err != nil || v.ID != key.ID() {
 		t.Errorf("Create() of an export = %v, %v", v, err)
 	}
-	_, err = admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: "demo", Capability: "c"}))
+	_, err = admin.CreateVacant.Call(ctx, c, op.NewBody(admin.Creation{Name: "demo", Capability: "c"}))
 	want := &problem.Error{Kind: problem.Conflict, Field: "name", Detail: "the name demo is in use or reserved on this host; choose another"}
 	if diff := cmp.Diff(want, problem.AsError(err)); diff != "" {
 		t.Errorf("Create() of a taken name (-want +got):\n%s", diff)
 	}
 	for _, what := range []string{"", ".", "..", "a/b", "a?b", "../vacants"} {
-		if _, err := admin.ShowVacant.Call(ctx, c, admin.VacantRequest{Vacant: what}); !problem.Is(err, problem.Malformed) {
+		if _, err := admin.ShowVacant.Call(ctx, c, admin.VacantRef{Vacant: what}); !problem.Is(err, problem.Malformed) {
 			t.Errorf("Show(%q) = %v, want a refused name", what, err)
 		}
 	}
 	s.Close()
-	if _, err := admin.ShowVacant.Call(ctx, c, admin.VacantRequest{Vacant: "demo"}); !problem.Is(err, problem.Unavailable) {
+	if _, err := admin.ShowVacant.Call(ctx, c, admin.VacantRef{Vacant: "demo"}); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Show() without a host = %v, want unavailable", err)
 	}
 }
@@ -453,7 +453,7 @@ func TestAnUpdateIsMadeOnceAndOnlyByWhoSawTheLast(t *testing.T) {
 	seen := create(t, h, "demo")
 	c := h.client(t)
 	name, capability := "scribe", "sings"
-	got, err := admin.UpdateVacant.Call(t.Context(), c, admin.ForVacant("demo", admin.Update{Name: &name, Capability: &capability, Seen: &seen.Changed}))
+	got, err := admin.UpdateVacant.Call(t.Context(), c, admin.NewVacantRequest("demo", admin.Update{Name: &name, Capability: &capability, BasedOn: &seen.ChangedAt}))
 	if err != nil || got.Name != name || got.Capability != capability || got.ID != seen.ID {
 		t.Fatalf("Update() = %+v, %v", got, err)
 	}

@@ -22,9 +22,9 @@ type Agent struct {
 	Settings []definition.Setting `json:"settings"`
 }
 
-func (a *Agent) Sound() error { return a.Vacant.Sound() }
+func (a *Agent) Validate() error { return a.Vacant.Validate() }
 
-func (d *api) agent(ctx context.Context, rec *vacants.Record, in AgentVersion) (Agent, error) {
+func (d *api) agentVersion(ctx context.Context, rec *vacants.Record, in AgentRequest) (Agent, error) {
 	return d.showAgent(ctx, rec, int(in.Version))
 }
 
@@ -33,12 +33,12 @@ func (d *api) showAgent(ctx context.Context, rec *vacants.Record, version int) (
 	if err != nil {
 		return Agent{}, err
 	}
-	return Agent{vacantOf(rec), cmp.Or(version, rec.Agent), a.Blob(), a.Settings(rec.Tenant)}, nil
+	return Agent{vacantOf(rec), cmp.Or(version, rec.AgentVersion), a.Blob(), a.Settings(rec.Tenant)}, nil
 }
 
 // setAgent creates the next version of a vacant's agent. It fails if the request has an After that
 // is not the current version.
-func (d *api) setAgent(ctx context.Context, in NewAgent) (Agent, error) {
+func (d *api) setAgent(ctx context.Context, in SetAgentRequest) (Agent, error) {
 	a, err := definition.Parse(in.Body)
 	if err == nil {
 		err = d.chooseModel(ctx, &a)
@@ -46,11 +46,11 @@ func (d *api) setAgent(ctx context.Context, in NewAgent) (Agent, error) {
 	if err != nil {
 		return Agent{}, err
 	}
-	rec, err := d.find(ctx, in.Vacant)
+	rec, err := d.findVacant(ctx, in.Vacant)
 	if err != nil {
 		return Agent{}, err
 	}
-	c := vacants.Changes{By: askerOf(ctx), Agent: &a, IfAgent: (*int)(in.After)}
+	c := vacants.Changes{Asker: askerOf(ctx), Agent: &a, IfAgentVersion: (*int)(in.After)}
 	if rec, err = d.Vacants.Update(ctx, rec.ID, c); err != nil {
 		return Agent{}, err
 	}
@@ -72,11 +72,11 @@ func (d *api) chooseModel(ctx context.Context, a *definition.Agent) error {
 	return a.ResolveTier(&t)
 }
 
-// AgentAfter returns a request to store agent, which is JSON, as the next version after
+// NewSetAgentRequest returns a request to store agent, which is JSON, as the next version after
 // current. The request fails with Conflict if current is no longer the current version.
-func AgentAfter(now *Agent, agent []byte) NewAgent {
-	after := Version(now.Version)
-	return NewAgent{ForVacant(now.Vacant.ID.String(), op.Raw[definition.Agent](agent)), &after}
+func NewSetAgentRequest(current *Agent, agent []byte) SetAgentRequest {
+	after := Version(current.Version)
+	return SetAgentRequest{NewVacantRequest(current.Vacant.ID.String(), op.Raw[definition.Agent](agent)), &after}
 }
 
 // Version is a version number, starting at 0.
@@ -85,7 +85,7 @@ type Version int
 func (v *Version) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 10, 31)
 	if err != nil {
-		return problem.Invalid("version", "the number of a version", clip(string(text)))
+		return problem.Invalid("version", "the number of a version", quoteTruncated(string(text)))
 	}
 	*v = Version(n)
 	return nil

@@ -16,17 +16,17 @@ func TestAnAgentThroughTheHandler(t *testing.T) {
 	h := newTestServer(t)
 	create(t, h, "demo")
 	got := decode[admin.Agent](t, h.ask("GET", "/v1/admin/vacants/demo/agent", ""))
-	if got.Version != 0 || string(got.Agent) != `{"provider":"echo"}` || len(got.Settings) == 0 || got.Vacant.Agent != 0 {
+	if got.Version != 0 || string(got.Agent) != `{"provider":"echo"}` || len(got.Settings) == 0 || got.Vacant.AgentVersion != 0 {
 		t.Errorf("the agent of defaults is %+v", got)
 	}
 	for i, body := range []string{`{"provider":"echo","system":"one"}`, `{"provider":"echo","system":"two"}`} {
 		w := h.ask("PUT", "/v1/admin/vacants/demo/agent?after="+string(rune('0'+i)), body)
-		if got = decode[admin.Agent](t, w); w.Code != http.StatusOK || got.Version != i+1 || string(got.Agent) != body || got.Vacant.Agent != i+1 {
+		if got = decode[admin.Agent](t, w); w.Code != http.StatusOK || got.Version != i+1 || string(got.Agent) != body || got.Vacant.AgentVersion != i+1 {
 			t.Errorf("PUT agent = %d %s, want version %d", w.Code, w.Body, i+1)
 		}
 	}
 	got = decode[admin.Agent](t, h.ask("GET", "/v1/admin/vacants/demo/agent?version=1", ""))
-	if got.Version != 1 || !strings.Contains(string(got.Agent), "one") || got.Vacant.Agent != 2 {
+	if got.Version != 1 || !strings.Contains(string(got.Agent), "one") || got.Vacant.AgentVersion != 2 {
 		t.Errorf("version 1 is %+v", got)
 	}
 	wantRefusal(t, h.ask("PUT", "/v1/admin/vacants/demo/agent?after=1", `{"provider":"echo"}`), problem.Conflict, "")
@@ -45,11 +45,11 @@ func TestAnAgentThroughTheHandler(t *testing.T) {
 func TestACreationBringsAnAgent(t *testing.T) {
 	h := newTestServer(t)
 	w := h.ask("POST", "/v1/admin/vacants", `{"name":"sage","capability":"knows","agent":{"provider":"echo","system":"x"}}`)
-	if v := decode[admin.Vacant](t, w); w.Code != http.StatusCreated || v.Agent != 1 || v.Substrate != "echo" {
+	if v := decode[admin.Vacant](t, w); w.Code != http.StatusCreated || v.AgentVersion != 1 || v.Substrate != "echo" {
 		t.Errorf("create = %d %s", w.Code, w.Body)
 	}
 	w = h.ask("POST", "/v1/admin/vacants/sage/children", `{"name":"pupil","path":"D2","capability":"learns","agent":{"provider":"echo","system":"y"}}`)
-	if s := decode[admin.Spawned](t, w); w.Code != http.StatusCreated || s.Vacant.Agent != 1 {
+	if s := decode[admin.Spawned](t, w); w.Code != http.StatusCreated || s.Vacant.AgentVersion != 1 {
 		t.Errorf("spawn = %d %s", w.Code, w.Body)
 	}
 	for body, field := range map[string]string{
@@ -79,8 +79,8 @@ func TestAnImportBringsItsAgent(t *testing.T) {
 	for rest, want := range map[string]int{``: 1, `,"substrate":"echo"`: 0, `,"agent":{"provider":"echo"}`: 1} {
 		other := newTestServer(t)
 		w := other.ask("POST", "/v1/admin/vacants", `{"name":"sage","capability":"knows","import":`+w.Body.String()+rest+`}`)
-		if v := decode[admin.Vacant](t, w); w.Code != http.StatusCreated || v.Agent != want || v.ID != made.ID {
-			t.Errorf("import with %q = %d, version %d, want %d", rest, w.Code, v.Agent, want)
+		if v := decode[admin.Vacant](t, w); w.Code != http.StatusCreated || v.AgentVersion != want || v.ID != made.ID {
+			t.Errorf("import with %q = %d, version %d, want %d", rest, w.Code, v.AgentVersion, want)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestAClientSetsAgents(t *testing.T) {
 	}))
 	defer server.Close()
 	c := &admin.Client{HTTP: server.Client(), URL: server.URL}
-	next := admin.NewAgent{With: admin.ForVacant("demo", op.Raw[definition.Agent](`{"provider":"echo","system":"x"}`)), After: new(admin.Version)}
+	next := admin.SetAgentRequest{VacantRequest: admin.NewVacantRequest("demo", op.Raw[definition.Agent](`{"provider":"echo","system":"x"}`)), After: new(admin.Version)}
 	if a, err := admin.SetAgent.Call(t.Context(), c, next); err != nil || a.Version != 1 {
 		t.Errorf("SetAgent() = %+v, %v", a, err)
 	}
@@ -116,11 +116,11 @@ func TestAClientSetsAgents(t *testing.T) {
 	if _, err := admin.SetAgent.Call(t.Context(), c, next); !problem.Is(err, problem.Conflict) {
 		t.Errorf("SetAgent() after another = %v, want a conflict", err)
 	}
-	if a, err := admin.GetAgent.Call(t.Context(), c, admin.AgentVersion{VacantRequest: admin.VacantRequest{Vacant: "demo"}, Version: admin.Version(1)}); err != nil || a.Version != 1 || len(a.Settings) == 0 {
+	if a, err := admin.GetAgent.Call(t.Context(), c, admin.AgentRequest{VacantRef: admin.VacantRef{Vacant: "demo"}, Version: admin.Version(1)}); err != nil || a.Version != 1 || len(a.Settings) == 0 {
 		t.Errorf("Agent() = %+v, %v", a, err)
 	}
 	thread := "t"
-	if v, err := admin.ForgetThread.Call(t.Context(), c, admin.ForVacant("demo", admin.Forgetting{ContextID: &thread})); err != nil || v.Name != "demo" {
+	if v, err := admin.ForgetConversations.Call(t.Context(), c, admin.NewVacantRequest("demo", admin.Forgetting{ContextID: &thread})); err != nil || v.Name != "demo" {
 		t.Errorf("ForgetThread() = %v, %v", v, err)
 	}
 }

@@ -14,20 +14,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-// maxCreation limits the body of a creation, in bytes. The body may contain a logbook and chains.
-const maxCreation = 16 << 20
+// maxCreationBytes limits the body of a creation, in bytes. The body may contain a logbook and chains.
+const maxCreationBytes = 16 << 20
 
-func limits() canon.Limits { return httpapi.Limits(maxCreation) }
+func bodyLimits() canon.Limits { return httpapi.Limits(maxCreationBytes) }
 
 // defaultSubstrate is the substrate of a creation that names none.
 const defaultSubstrate = "echo"
 
-// imported is the output of `vacancy export`. Its name and card are ignored, because the creation
+// importedVacant is the output of `vacancy export`. Its name and card are ignored, because the creation
 // names the vacant and the host signs a new card.
-type imported struct {
+type importedVacant struct {
 	Seed     seed            `json:"seed_hex"`
 	ID       string          `json:"id"`
-	Logbook  entries         `json:"logbook"`
+	Logbook  logEntries      `json:"logbook"`
 	Chains   chains          `json:"chains"`
 	Manifest json.RawMessage `json:"manifest" canon:"null"`
 	Agent    json.RawMessage `json:"agent" canon:"null"`
@@ -37,15 +37,15 @@ type imported struct {
 	Card     json.RawMessage `json:"card" canon:"null"`
 }
 
-// spec returns the specification of the vacant to create. An import provides the key, manifest,
+// createSpec returns the specification of the vacant to create. An import provides the key, manifest,
 // logbook and chains, and also the agent if the creation specifies neither an agent nor a
 // substrate.
-func (n *Creation) spec() (s vacants.CreateSpec, err error) {
+func (n *Creation) createSpec() (s vacants.CreateSpec, err error) {
 	s = vacants.CreateSpec{Name: n.Name, Capability: n.Capability, Substrate: n.Substrate, Tenant: n.Tenant}
-	if s.Work, err = vacants.ParseWork(n.Work); err != nil {
+	if s.CallTimeout, err = vacants.ParseCallTimeout(n.CallTimeout); err != nil {
 		return s, err
 	}
-	if s.Agent, err = readAgent(n.Agent); err != nil {
+	if s.Agent, err = parseAgent(n.Agent); err != nil {
 		return s, problem.AtPath("agent", err)
 	}
 	if len(n.Import) > 0 {
@@ -64,35 +64,35 @@ func (n *Creation) spec() (s vacants.CreateSpec, err error) {
 }
 
 func (n *Creation) addImport(s *vacants.CreateSpec) (agent *definition.Agent, err error) {
-	var i imported
-	if err := canon.NewDecoder(n.Import, limits()).Decode(&i); err != nil {
+	var bundle importedVacant
+	if err := canon.NewDecoder(n.Import, bodyLimits()).Decode(&bundle); err != nil {
 		return nil, err
 	}
-	s.Key, s.Logbook, s.Chains = i.Seed.key, i.Logbook, i.Chains
+	s.Key, s.Logbook, s.Chains = bundle.Seed.key, bundle.Logbook, bundle.Chains
 	switch {
 	case s.Key == nil:
 		return nil, problem.Invalid("seed_hex", "64 hex digits", "nothing")
-	case i.ID != "" && i.ID != s.Key.ID().String():
-		return nil, problem.Invalid("id", "the id of the seed", clip(i.ID))
+	case bundle.ID != "" && bundle.ID != s.Key.ID().String():
+		return nil, problem.Invalid("id", "the id of the seed", quoteTruncated(bundle.ID))
 	}
-	if len(i.Manifest) > 0 {
-		m, err := composite.ParseManifest(i.Manifest)
+	if len(bundle.Manifest) > 0 {
+		m, err := composite.ParseManifest(bundle.Manifest)
 		if err != nil {
 			return nil, problem.AtPath("manifest", err)
 		}
 		s.Manifest = &m
 	}
-	if agent, err = readAgent(i.Agent); err != nil {
+	if agent, err = parseAgent(bundle.Agent); err != nil {
 		return nil, problem.AtPath("agent", err)
 	}
 	return agent, nil
 }
 
-func readAgent(raw json.RawMessage) (*definition.Agent, error) {
+func parseAgent(raw json.RawMessage) (*definition.Agent, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
-	if k := canon.NewDecoder(raw, limits()).Kind(); k != canon.Object {
+	if k := canon.NewDecoder(raw, bodyLimits()).Kind(); k != canon.Object {
 		return nil, problem.Invalid("body", canon.Object.String(), k.String())
 	}
 	a, err := definition.Parse(raw)
@@ -104,28 +104,28 @@ func readAgent(raw json.RawMessage) (*definition.Agent, error) {
 type seed struct{ key *identity.Key }
 
 func (s *seed) UnmarshalCanon(d *canon.Decoder) error {
-	wrong := &problem.Error{Kind: problem.Malformed, Field: "body", Want: "64 hex digits"}
+	formatErr := &problem.Error{Kind: problem.Malformed, Field: "body", Want: "64 hex digits"}
 	text, err := d.String()
 	if err != nil {
-		return wrong
+		return formatErr
 	}
 	b, err := identity.ParseHex(text)
 	if err != nil {
-		return wrong
+		return formatErr
 	}
 	defer clear(b)
 	if s.key, err = identity.KeyFromSeed(b); err != nil {
-		return wrong
+		return formatErr
 	}
 	return nil
 }
 
-type entries []logbook.Entry
+type logEntries []logbook.Entry
 
-func (l *entries) UnmarshalCanon(d *canon.Decoder) error {
+func (l *logEntries) UnmarshalCanon(d *canon.Decoder) error {
 	return d.Array(func(i int) error {
-		if i >= vacants.MaxEntries {
-			return problem.Invalid("body", fmt.Sprintf("at most %d entries", vacants.MaxEntries), "more")
+		if i >= vacants.MaxLogbookEntries {
+			return problem.Invalid("body", fmt.Sprintf("at most %d entries", vacants.MaxLogbookEntries), "more")
 		}
 		line, err := d.Raw()
 		if err != nil {
@@ -148,8 +148,8 @@ func (c *chains) UnmarshalCanon(d *canon.Decoder) error {
 	*c = chains{}
 	return d.Object(func(key string) error {
 		target, err := identity.ParseID(key)
-		if _, twice := (*c)[target]; err != nil || twice {
-			return problem.Invalid("body", "ids of 64 hex digits, each once", clip(key))
+		if _, isDuplicate := (*c)[target]; err != nil || isDuplicate {
+			return problem.Invalid("body", "ids of 64 hex digits, each once", quoteTruncated(key))
 		}
 		if d.Kind() != canon.Object {
 			return problem.Invalid(target.Short(), canon.Object.String(), d.Kind().String())
@@ -160,4 +160,4 @@ func (c *chains) UnmarshalCanon(d *canon.Decoder) error {
 	})
 }
 
-func clip(s string) string { return fmt.Sprintf("%.80q", s) }
+func quoteTruncated(s string) string { return fmt.Sprintf("%.80q", s) }

@@ -20,7 +20,7 @@ func newPayer(t *testing.T) *testServer {
 	t.Helper()
 	return newTestServer(t, func(c *admin.Config) {
 		now := func() time.Time { return at }
-		c.Vacants.Resources.Spend = spend.New(store.Updater{Store: c.Vacants.Store, Rand: rand.Reader}, now, 3*money.Dollar)
+		c.Vacants.Resources.Budgets = spend.New(store.Updater{Store: c.Vacants.Store, Rand: rand.Reader}, now, 3*money.Dollar)
 		c.Vacants.Resources.Models = models.NewTables(c.Vacants.Store, now, rand.Reader)
 	})
 }

@@ -15,56 +15,56 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func (d *api) spawn(ctx context.Context, in With[Spawning]) (made Spawned, err error) {
+func (d *api) spawnChild(ctx context.Context, in VacantRequest[Spawning]) (spawned Spawned, err error) {
 	b := &in.Body
-	agent, err := readAgent(b.Agent)
+	agent, err := parseAgent(b.Agent)
 	if err != nil {
-		return made, problem.AtPath("agent", err)
+		return spawned, problem.AtPath("agent", err)
 	}
 	if err := d.chooseModel(ctx, agent); err != nil {
-		return made, err
+		return spawned, err
 	}
-	parent, err := d.find(ctx, in.Vacant)
+	parent, err := d.findVacant(ctx, in.Vacant)
 	if err != nil {
-		return made, err
+		return spawned, err
 	}
 	spec := vacants.SpawnSpec{
-		By: askerOf(ctx), Parent: parent.ID, Path: b.Path, Name: b.Name, Capability: b.Capability, Substrate: b.Substrate, Agent: agent,
-		Tools: b.Tools, Rule: b.Rule, Reach: b.Reach, Outbound: b.Outbound,
+		Asker: askerOf(ctx), Parent: parent.ID, Path: b.Path, Name: b.Name, Capability: b.Capability, Substrate: b.Substrate, Agent: agent,
+		Tools: b.Tools, Rule: b.Rule, Reachability: b.Reachability, OutboundPolicy: b.OutboundPolicy,
 	}
-	if b.With != "" {
-		with, err := d.find(ctx, b.With)
+	if b.SecondParent != "" {
+		secondParent, err := d.findVacant(ctx, b.SecondParent)
 		if err != nil {
 			e := problem.WithPlace(problem.AsError(err).Kind, "with", err)
 			e.Field = "with"
-			return made, e
+			return spawned, e
 		}
-		spec.With = &with.ID
+		spec.SecondParent = &secondParent.ID
 	}
-	had, err := d.Vacants.ByName(ctx, askerOf(ctx), spec.Name)
+	existing, err := d.Vacants.GetByName(ctx, askerOf(ctx), spec.Name)
 	if err != nil && !problem.Is(err, problem.NotFound) {
-		return made, err
+		return spawned, err
 	}
-	if made, err = d.makeChild(ctx, spec); err != nil {
-		return made, err
+	if spawned, err = d.createChild(ctx, spec); err != nil {
+		return spawned, err
 	}
-	made.Unchanged = made.Vacant.ID == had.ID
-	return made, nil
+	spawned.Unchanged = spawned.Vacant.ID == existing.ID
+	return spawned, nil
 }
 
-// makeChild creates a child. If the child would inherit the substrate of a parent with a plan, it
+// createChild creates a child. If the child would inherit the substrate of a parent with a plan, it
 // gets the default substrate.
-func (d *api) makeChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, error) {
-	endpoints, err := d.endpoints(ctx, &spec)
+func (d *api) createChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, error) {
+	endpoints, err := d.resolveEndpoints(ctx, &spec)
 	if err != nil {
 		return Spawned{}, err
 	}
 	// A child that cannot reach its own endpoints could not answer.
 	switch {
 	case len(endpoints) == 0:
-	case spec.Outbound == composite.NoExternal:
-		return Spawned{}, problem.Invalid("outbound", "parent-permitted or unrestricted for a child whose substrate is at a URL, because it could not answer otherwise", string(spec.Outbound))
-	case spec.Outbound == composite.ParentPermitted:
+	case spec.OutboundPolicy == composite.NoExternal:
+		return Spawned{}, problem.Invalid("outbound", "parent-permitted or unrestricted for a child whose substrate is at a URL, because it could not answer otherwise", string(spec.OutboundPolicy))
+	case spec.OutboundPolicy == composite.ParentPermitted:
 		spec.Tools = slices.Clone(spec.Tools)
 		for _, endpoint := range endpoints {
 			if !slices.Contains(spec.Tools, endpoint) {
@@ -78,17 +78,17 @@ func (d *api) makeChild(ctx context.Context, spec vacants.SpawnSpec) (Spawned, e
 	}
 	// The manifest names some fields differently from the request.
 	p := problem.AsError(err)
-	for member, sent := range map[string]string{"endpoint_reachability": "reach", "outbound_policy": "outbound"} {
-		if rest, ok := strings.CutPrefix(p.Text(), member+":"); ok {
-			err = &problem.Error{Kind: p.Kind, Field: sent, Detail: sent + ":" + rest, Err: p.Err}
+	for manifestField, requestField := range map[string]string{"endpoint_reachability": "reach", "outbound_policy": "outbound"} {
+		if rest, ok := strings.CutPrefix(p.Text(), manifestField+":"); ok {
+			err = &problem.Error{Kind: p.Kind, Field: requestField, Detail: requestField + ":" + rest, Err: p.Err}
 		}
 	}
 	return Spawned{}, err
 }
 
-// endpoints returns the URLs to which the child's agent sends requests. If the child would inherit
+// resolveEndpoints returns the URLs to which the child's agent sends requests. If the child would inherit
 // its parent's plan, endpoints sets the default substrate.
-func (d *api) endpoints(ctx context.Context, spec *vacants.SpawnSpec) ([]string, error) {
+func (d *api) resolveEndpoints(ctx context.Context, spec *vacants.SpawnSpec) ([]string, error) {
 	agent := spec.Agent
 	switch {
 	case agent != nil:
@@ -100,7 +100,7 @@ func (d *api) endpoints(ctx context.Context, spec *vacants.SpawnSpec) ([]string,
 		return nil, nil // opening the substrate reports the error
 	default:
 		// The request's sender was already authorized for the parent.
-		parent, err := d.Vacants.Get(ctx, vacants.Operator(), spec.Parent)
+		parent, err := d.Vacants.Get(ctx, vacants.OperatorAsker(), spec.Parent)
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func (d *api) endpoints(ctx context.Context, spec *vacants.SpawnSpec) ([]string,
 	return agent.Endpoints(), nil
 }
 
-func (d *api) children(ctx context.Context, parent *vacants.Record, in ChildList) (Children, error) {
+func (d *api) children(ctx context.Context, parent *vacants.Record, in ChildrenRequest) (Children, error) {
 	reports, next, err := d.ChildReport(ctx, askerOf(ctx), parent.ID, in.Cursor, int(cmp.Or(in.Limit, vacants.MaxPage)))
 	if err != nil {
 		return Children{}, err
@@ -125,10 +125,10 @@ func (d *api) children(ctx context.Context, parent *vacants.Record, in ChildList
 	page := Children{Children: make([]Child, len(reports)), Next: next}
 	for i := range reports {
 		report, c := &reports[i], &page.Children[i]
-		*c = Child{Vacant: vacantOf(&report.Record), Calls: report.Calls, Decided: report.Decided, Failures: report.Failures}
-		if report.Decided > report.Failures {
-			took := report.Median.Milliseconds()
-			c.MedianMS = &took
+		*c = Child{Vacant: vacantOf(&report.Record), Calls: report.Calls, DecidedCalls: report.DecidedCalls, FailedCalls: report.FailedCalls}
+		if report.DecidedCalls > report.FailedCalls {
+			medianMS := report.MedianLatency.Milliseconds()
+			c.MedianLatencyMS = &medianMS
 		}
 		switch {
 		case report.Record.IsDeleted():
@@ -147,7 +147,7 @@ func (d *api) children(ctx context.Context, parent *vacants.Record, in ChildList
 	return page, nil
 }
 
-func (d *api) manifest(ctx context.Context, in VacantRequest) (Manifest, error) {
+func (d *api) manifest(ctx context.Context, in VacantRef) (Manifest, error) {
 	child, err := d.childOf(ctx, in.Vacant)
 	if err != nil {
 		return Manifest{}, err
@@ -164,18 +164,18 @@ func (d *api) showManifest(ctx context.Context, child identity.ID) (Manifest, er
 		return Manifest{}, problem.New(problem.NotFound, "vacant %s is not a known child on this host", child.Short())
 	}
 	page := Manifest{Manifest: m.Manifest.Blob(), Graduated: m.Graduated}
-	if m.Replaced != nil {
-		page.Replaced = m.Replaced.Blob()
+	if m.PreviousManifest != nil {
+		page.Replaced = m.PreviousManifest.Blob()
 	}
 	return page, nil
 }
 
-func (d *api) storeManifest(ctx context.Context, in With[op.Raw[composite.ManifestDocument]]) (Manifest, error) {
+func (d *api) storeManifest(ctx context.Context, in VacantRequest[op.Raw[composite.ManifestDocument]]) (Manifest, error) {
 	m, err := composite.ParseManifest(in.Body)
 	if err != nil {
 		return Manifest{}, err
 	}
-	rec, err := d.find(ctx, in.Vacant)
+	rec, err := d.findVacant(ctx, in.Vacant)
 	if err != nil {
 		return Manifest{}, err
 	}
@@ -188,7 +188,7 @@ func (d *api) storeManifest(ctx context.Context, in With[op.Raw[composite.Manife
 	return d.showManifest(ctx, rec.ID)
 }
 
-func (d *api) plan(ctx context.Context, rec *vacants.Record, _ VacantRequest) (Plan, error) {
+func (d *api) plan(ctx context.Context, rec *vacants.Record, _ VacantRef) (Plan, error) {
 	p, ok, err := d.Vacants.Plan(ctx, rec.ID)
 	switch {
 	case err != nil:
@@ -199,12 +199,12 @@ func (d *api) plan(ctx context.Context, rec *vacants.Record, _ VacantRequest) (P
 	return Plan{vacantOf(rec), p.Blob(), p.Hash()}, nil
 }
 
-func (d *api) setPlan(ctx context.Context, in With[op.Raw[plan.Document]]) (Plan, error) {
+func (d *api) setPlan(ctx context.Context, in VacantRequest[op.Raw[plan.Document]]) (Plan, error) {
 	p, err := plan.Parse(in.Body)
 	if err != nil {
 		return Plan{}, err
 	}
-	rec, err := d.find(ctx, in.Vacant)
+	rec, err := d.findVacant(ctx, in.Vacant)
 	if err != nil {
 		return Plan{}, err
 	}

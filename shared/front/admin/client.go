@@ -34,17 +34,17 @@ type Creation struct {
 	Substrate  string          `json:"substrate,omitempty"`
 	Agent      json.RawMessage `json:"agent,omitempty" canon:"null"`
 	Tenant     string          `json:"tenant,omitempty"`
-	// Work limits the duration of a call, for example "5m". "" means the host's limit.
-	Work   string          `json:"work,omitempty"`
-	Import json.RawMessage `json:"import,omitempty" canon:"null"`
+	// CallTimeout limits the duration of a call, for example "5m". "" means the host's limit.
+	CallTimeout string          `json:"work,omitempty"`
+	Import      json.RawMessage `json:"import,omitempty" canon:"null"`
 }
 
 func (n Creation) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "creation of %q", n.Name) }
 
-// All returns the vacants of all pages. If includeDeleted is set, it includes deleted vacants.
-func (c Client) All(ctx context.Context, deleted bool) iter.Seq2[Vacant, error] {
+// AllVacants returns the vacants of all pages. If includeDeleted is set, it includes deleted vacants.
+func (c Client) AllVacants(ctx context.Context, includeDeleted bool) iter.Seq2[Vacant, error] {
 	return store.Flatten(store.AllPages(func(cursor string) ([]Vacant, string, error) {
-		p, err := ListVacants.Call(ctx, c, VacantList{All: deleted, Cursor: cursor})
+		p, err := ListVacants.Call(ctx, c, VacantsRequest{All: includeDeleted, Cursor: cursor})
 		return p.Vacants, p.Next, err
 	}))
 }
@@ -58,14 +58,14 @@ func (c Client) Backup(ctx context.Context) (io.ReadCloser, error) {
 	return resp.Body, nil
 }
 
-// maxExport limits an accepted export, in bytes.
-const maxExport = 128 << 20
+// maxExportBytes limits an accepted export, in bytes.
+const maxExportBytes = 128 << 20
 
 // Export returns a vacant as a bundle that contains its key in the clear. The caller must wipe the
 // bundle. An incomplete answer is an error.
 func (c Client) Export(ctx context.Context, vacant string) ([]byte, error) {
 	var b op.Blob
-	path, err := ExportVacant.At(VacantRequest{vacant})
+	path, err := ExportVacant.PathFor(VacantRef{vacant})
 	if err == nil {
 		err = c.Call(ctx, ExportVacant.Method, path, nil, nil, &b)
 	}
@@ -99,7 +99,7 @@ func (c Client) Call(ctx context.Context, method, path string, header http.Heade
 	}
 	if b, ok := into.(*op.Blob); ok {
 		b.Header = resp.Header
-		b.Data, err = io.ReadAll(io.LimitReader(resp.Body, maxExport))
+		b.Data, err = io.ReadAll(io.LimitReader(resp.Body, maxExportBytes))
 	} else {
 		err = json.NewDecoder(resp.Body).Decode(into)
 	}

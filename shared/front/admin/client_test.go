@@ -35,12 +35,12 @@ func TestAClientTakesNothingForAVacantThatIsNone(t *testing.T) {
 	} {
 		one := fmt.Sprintf(good, id, quoted(tt.name), quoted(tt.state), quoted(tt.created))
 		answer = one
-		_, shown := ShowVacant.Call(t.Context(), c, VacantRequest{Vacant: "scribe"})
-		_, changed := PauseVacant.Call(t.Context(), c, VacantRequest{Vacant: "scribe"})
-		_, gone := DeleteVacant.Call(t.Context(), c, VacantRequest{Vacant: "scribe"})
-		_, made := CreateVacant.Call(t.Context(), c, op.Of(Creation{Name: "scribe"}))
+		_, shown := ShowVacant.Call(t.Context(), c, VacantRef{Vacant: "scribe"})
+		_, changed := PauseVacant.Call(t.Context(), c, VacantRef{Vacant: "scribe"})
+		_, gone := DeleteVacant.Call(t.Context(), c, VacantRef{Vacant: "scribe"})
+		_, made := CreateVacant.Call(t.Context(), c, op.NewBody(Creation{Name: "scribe"}))
 		answer = `{"vacants":[` + one + `],"next":""}`
-		_, listed := ListVacants.Call(t.Context(), c, VacantList{Cursor: "", All: false})
+		_, listed := ListVacants.Call(t.Context(), c, VacantsRequest{Cursor: "", All: false})
 		for op, err := range map[string]error{"Show": shown, "Change": changed, "Delete": gone, "Create": made, "List": listed} {
 			if tt.ok && err != nil || !tt.ok && !problem.Is(err, problem.Untrusted) {
 				t.Errorf("%s() of %s = %v, want it taken: %t", op, tt.what, err, tt.ok)
@@ -48,11 +48,11 @@ func TestAClientTakesNothingForAVacantThatIsNone(t *testing.T) {
 		}
 	}
 	answer = fmt.Sprintf(`{"vacant":`+good+`,"receipt":{"event_seq":1,"visibility":"PUBLIC\u001b[2J"}}`, id, `"scribe"`, `"ACTIVE"`, `"2026-01-02T03:04:05.000000+00:00"`)
-	if _, err := PublishVacant.Call(t.Context(), c, ForVacant("scribe", Publication{})); !problem.Is(err, problem.Untrusted) {
+	if _, err := PublishVacant.Call(t.Context(), c, NewVacantRequest("scribe", Publication{})); !problem.Is(err, problem.Untrusted) {
 		t.Errorf("Publish() = %v, want that the receipt is none", err)
 	}
 	answer = `{"entries":[{"position":1,"kind":"born","payload":{},"ts":"now\u001b[2J"}],"next":2}`
-	if _, err := GetLogbook.Call(t.Context(), c, LogbookPart{VacantRequest: VacantRequest{Vacant: "scribe"}, From: 1}); err == nil {
+	if _, err := GetLogbook.Call(t.Context(), c, LogbookRequest{VacantRef: VacantRef{Vacant: "scribe"}, From: 1}); err == nil {
 		t.Error("Logbook() takes an entry whose time is none")
 	}
 }

@@ -8,10 +8,10 @@ import (
 
 // ReadSpawning reads the body of a spawn, for the fuzzer.
 func ReadSpawning(body []byte) (s Spawning, err error) {
-	if err := canon.Unmarshal(body, &s, limits()); err != nil {
+	if err := canon.Unmarshal(body, &s, bodyLimits()); err != nil {
 		return s, err
 	}
-	_, err = readAgent(s.Agent)
+	_, err = parseAgent(s.Agent)
 	return s, err
 }
 
@@ -23,5 +23,5 @@ func TenantRoutes(c Config) map[string]httpapi.Methods {
 			open = append(open, r)
 		}
 	}
-	return op.Routes(open...)
+	return op.RoutesByPath(open...)
 }

@@ -25,38 +25,38 @@ type Gate interface {
 // GatePolicy is the policy for graduations and its source: "tenant", "host" or "default".
 type GatePolicy struct {
 	Tenant string      `json:"tenant,omitempty"`
-	From   string      `json:"from"`
+	Source string      `json:"from"`
 	Policy gate.Policy `json:"policy"`
 }
 
 // signGraduation signs a graduation request on behalf of a hosted vacant, as the parent or the
 // child. The signature only expresses the operator's consent. The gate decides.
-func (d *api) signGraduation(ctx context.Context, in With[GraduationRequest]) (out GraduationSignature, err error) {
+func (d *api) signGraduation(ctx context.Context, in VacantRequest[GraduationRequest]) (out GraduationSignature, err error) {
 	b := &in.Body
-	q := composite.GraduationRequest{ParentID: b.ParentID, ChildID: b.ChildID, CapabilityText: b.CapabilityText}
-	if err := q.Check(); err != nil {
+	req := composite.GraduationRequest{ParentID: b.ParentID, ChildID: b.ChildID, CapabilityText: b.CapabilityText}
+	if err := req.Check(); err != nil {
 		return out, err
 	}
-	rec, err := d.find(ctx, in.Vacant)
+	rec, err := d.findVacant(ctx, in.Vacant)
 	if err != nil {
 		return out, err
 	}
 	out.ID = rec.ID
-	sign := func(s identity.Signer) error { return q.SignParent(ctx, s) }
+	sign := func(s identity.Signer) error { return req.SignParent(ctx, s) }
 	switch rec.ID {
-	case q.ParentID:
+	case req.ParentID:
 		out.Party = "parent"
-	case q.ChildID:
+	case req.ChildID:
 		out.Party = "child"
-		sign = func(s identity.Signer) error { return q.SignChild(ctx, s) }
+		sign = func(s identity.Signer) error { return req.SignChild(ctx, s) }
 	default:
 		return out, problem.Invalid("vacant", "the parent or the child of the request", rec.Name)
 	}
-	if err := d.Vacants.Sign(ctx, rec.ID, sign); err != nil {
+	if err := d.Vacants.WithSigner(ctx, rec.ID, sign); err != nil {
 		return out, err
 	}
 	// One of the signatures is empty.
-	out.Signature = hex.EncodeToString(append(q.SignatureParent, q.SignatureChild...))
+	out.Signature = hex.EncodeToString(append(req.SignatureParent, req.SignatureChild...))
 	return out, nil
 }
 
@@ -67,7 +67,7 @@ type GraduationRequest struct {
 	CapabilityText string      `json:"capability_text"`
 }
 
-func (d *api) graduation(ctx context.Context, in Attempt) (v graduation.View, err error) {
+func (d *api) graduation(ctx context.Context, in AttemptRef) (v graduation.View, err error) {
 	child, err := d.childOf(ctx, in.Vacant)
 	if err != nil {
 		return v, err
@@ -91,20 +91,20 @@ func (d *api) graduation(ctx context.Context, in Attempt) (v graduation.View, er
 
 // childOf returns the id of the child that a request names. The operator may also use the id of a
 // child on another host.
-func (d *api) childOf(ctx context.Context, what string) (identity.ID, error) {
-	if id, err := identity.ParseID(what); err == nil && askerOf(ctx) == vacants.Operator() {
+func (d *api) childOf(ctx context.Context, ref string) (identity.ID, error) {
+	if id, err := identity.ParseID(ref); err == nil && askerOf(ctx) == vacants.OperatorAsker() {
 		return id, nil
 	}
-	rec, err := d.find(ctx, what)
+	rec, err := d.findVacant(ctx, ref)
 	return rec.ID, err
 }
 
-func (d *api) policy(ctx context.Context, in OfTenant) (GatePolicy, error) {
-	p, from, err := d.Gate.Policy(ctx, in.Tenant)
-	return GatePolicy{in.Tenant, from, p}, err
+func (d *api) gatePolicy(ctx context.Context, in TenantRef) (GatePolicy, error) {
+	p, source, err := d.Gate.Policy(ctx, in.Tenant)
+	return GatePolicy{in.Tenant, source, p}, err
 }
 
-func (d *api) setPolicy(ctx context.Context, in TenantWith[op.Raw[gate.Policy]]) (GatePolicy, error) {
+func (d *api) setGatePolicy(ctx context.Context, in TenantRequest[op.Raw[gate.Policy]]) (GatePolicy, error) {
 	p, err := gate.ParsePolicy(in.Body)
 	if err == nil {
 		err = d.Gate.SetPolicy(ctx, in.Tenant, p)
@@ -112,7 +112,7 @@ func (d *api) setPolicy(ctx context.Context, in TenantWith[op.Raw[gate.Policy]])
 	if err != nil {
 		return GatePolicy{}, err
 	}
-	return d.policy(ctx, in.OfTenant)
+	return d.gatePolicy(ctx, in.TenantRef)
 }
 
 // GraduationsPath is the route for graduation requests, in this API and on the public listener.

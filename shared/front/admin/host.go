@@ -12,66 +12,66 @@ import (
 
 // Storage of the host's identity key.
 const (
-	KeyService  = "kms"      // a key service stores the key and never reveals it
-	KeySoftware = "software" // the store contains the sealed key
+	KeyStorageKMS      = "kms"      // a key service stores the key and never reveals it
+	KeyStorageSoftware = "software" // the store contains the sealed key
 )
 
 // Host is the identity of a host. URL is "" until it is set. SignedCards is the number of cards
 // that were signed again because the URL changed. Only the answer of SetHost contains this number.
 type Host struct {
-	ID      identity.ID `json:"host_id"`
-	Key     string      `json:"key"`
-	URL     string      `json:"url"`
-	Version string      `json:"version"`
-	Stage   string      `json:"stage"`
+	ID         identity.ID `json:"host_id"`
+	KeyStorage string      `json:"key"`
+	URL        string      `json:"url"`
+	Version    string      `json:"version"`
+	Stage      string      `json:"stage"`
 	// Signature is the signature of a challenge, in hexadecimal.
-	Signature      string `json:"signature,omitempty"`
-	SignedChildren *int   `json:"cards_signed,omitempty"`
+	Signature   string `json:"signature,omitempty"`
+	SignedCards *int   `json:"cards_signed,omitempty"`
 }
 
-const maxChallenge = 128
+const maxChallengeBytes = 128
 
-// challengeLetters are the characters of hexadecimal and of both base64 alphabets.
-const challengeLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"
+// challengeChars are the characters of hexadecimal and of both base64 alphabets.
+const challengeChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"
 
-// Proof returns the bytes that the host signs for a challenge. No other signature of this project
+// ProofBytes returns the bytes that the host signs for a challenge. No other signature of this project
 // has the same prefix. The bytes contain the host and its URL, so a proof is valid for only one
 // host.
-func (h *Host) Proof(challenge string) []byte {
+func (h *Host) ProofBytes(challenge string) []byte {
 	return []byte(strings.Join([]string{"vacancy-host-proof/1", h.ID.String(), h.URL, challenge}, "\x1f"))
 }
 
-// Proves reports whether h contains a valid signature of challenge by h's id.
-func (h *Host) Proves(challenge string) bool {
+// HasValidProof reports whether h contains a valid signature of challenge by h's id.
+func (h *Host) HasValidProof(challenge string) bool {
 	sig, err := hex.DecodeString(h.Signature)
-	return err == nil && identity.Verify(h.ID, h.Proof(challenge), sig)
+	return err == nil && identity.Verify(h.ID, h.ProofBytes(challenge), sig)
 }
 
-func (d *api) host(ctx context.Context, in Challenged) (Host, error) {
+func (d *api) showHost(ctx context.Context, in HostRequest) (Host, error) {
 	challenge := ""
-	if given := in.Challenge; len(given) > 0 {
-		challenge = given[0]
-		if len(given) > 1 || challenge == "" || len(challenge) > maxChallenge || strings.Trim(challenge, challengeLetters) != "" {
-			return Host{}, problem.Invalid("challenge", "1 to 128 letters of hex or base64, once", clip(challenge))
+	if challenges := in.Challenge; len(challenges) > 0 {
+		challenge = challenges[0]
+		if len(challenges) > 1 || challenge == "" || len(challenge) > maxChallengeBytes || strings.Trim(challenge, challengeChars) != "" {
+			return Host{}, problem.Invalid("challenge", "1 to 128 letters of hex or base64, once", quoteTruncated(challenge))
 		}
 	}
-	h, err := d.describe(ctx)
+	h, err := d.describeHost(ctx)
 	if err != nil || challenge == "" {
 		return h, err
 	}
-	s, err := d.Vacants.Self(ctx)
+	signer, err := d.Vacants.HostSigner(ctx)
 	if err != nil {
 		return h, err
 	}
-	sig, err := s.Sign(ctx, h.Proof(challenge))
+	sig, err := signer.Sign(ctx, h.ProofBytes(challenge))
 	h.Signature = hex.EncodeToString(sig)
 	return h, err
 }
 
-func (d *api) describe(ctx context.Context) (Host, error) {
-	h := Host{Key: KeySoftware, Version: d.Version, Stage: d.Stage}
-	if d.KeyService {
-		h.Key = KeyService
+func (d *api) describeHost(ctx context.Context) (Host, error) {
+	h := Host{KeyStorage: KeyStorageSoftware, Version: d.Version, Stage: d.Stage}
+	if d.HasKeyService {
+		h.KeyStorage = KeyStorageKMS
 	}
 	var err error
 	if h.ID, err = d.Vacants.HostID(ctx); err != nil {
@@ -87,18 +87,18 @@ type HostURL struct {
 
 // setHost sets the public URL and signs cards again that contain another URL.
 func (d *api) setHost(ctx context.Context, in op.Body[HostURL]) (Host, error) {
-	signed, err := d.Vacants.SetURL(ctx, in.Body.URL)
+	signedCards, err := d.Vacants.SetURL(ctx, in.Body.URL)
 	if err != nil {
 		return Host{}, err
 	}
 	// Each deployment ends with this operation. A new stage therefore has the key that signs
 	// receipts before its first receipt.
-	if d.RenewKeys != nil {
-		if err := d.RenewKeys(ctx); err != nil {
+	if d.RenewReceiptKey != nil {
+		if err := d.RenewReceiptKey(ctx); err != nil {
 			return Host{}, err
 		}
 	}
-	h, err := d.describe(ctx)
-	h.SignedChildren = &signed
+	h, err := d.describeHost(ctx)
+	h.SignedCards = &signedCards
 	return h, err
 }

@@ -32,13 +32,13 @@ func (h *testServer) client(t *testing.T) *admin.Client {
 
 func TestAHostSaysWhoItIsAndProvesIt(t *testing.T) {
 	h := newTestServer(t, func(c *admin.Config) { c.Stage, c.Version = "test", "v1.2.3" })
-	got, err := admin.GetHost.Call(t.Context(), h.client(t), admin.Challenged{Challenge: []string{"n0nce-of_43="}})
+	got, err := admin.GetHost.Call(t.Context(), h.client(t), admin.HostRequest{Challenge: []string{"n0nce-of_43="}})
 	must(t, err)
-	want := admin.Host{ID: got.ID, Key: "software", URL: "http://127.0.0.1:8080", Version: "v1.2.3", Stage: "test", Signature: got.Signature}
+	want := admin.Host{ID: got.ID, KeyStorage: "software", URL: "http://127.0.0.1:8080", Version: "v1.2.3", Stage: "test", Signature: got.Signature}
 	if diff := cmp.Diff(want, got); diff != "" || got.ID.IsZero() {
 		t.Errorf("host (-want +got):\n%s", diff)
 	}
-	if !got.Proves("n0nce-of_43=") {
+	if !got.HasValidProof("n0nce-of_43=") {
 		t.Error("the proof does not verify")
 	}
 	for what, forged := range map[string]admin.Host{
@@ -46,14 +46,14 @@ func TestAHostSaysWhoItIsAndProvesIt(t *testing.T) {
 		"another URL":  {ID: got.ID, URL: "http://127.0.0.1:9090", Signature: got.Signature},
 		"no signature": {ID: got.ID, URL: got.URL},
 	} {
-		if forged.Proves("n0nce-of_43=") {
+		if forged.HasValidProof("n0nce-of_43=") {
 			t.Errorf("the proof does for %s", what)
 		}
 	}
-	if got.Proves("another") {
+	if got.HasValidProof("another") {
 		t.Error("the proof does for another challenge")
 	}
-	if plain, err := admin.GetHost.Call(t.Context(), h.client(t), admin.Challenged{}); err != nil || plain.Signature != "" || plain.ID != got.ID {
+	if plain, err := admin.GetHost.Call(t.Context(), h.client(t), admin.HostRequest{}); err != nil || plain.Signature != "" || plain.ID != got.ID {
 		t.Errorf("without a challenge = %+v, %v, want no signature", plain, err)
 	}
 }
@@ -62,12 +62,12 @@ func TestAHostSaysWhoItIsAndProvesIt(t *testing.T) {
 // sign elsewhere.
 func TestAProofIsNoOtherSignedThing(t *testing.T) {
 	host := admin.Host{ID: identity.ID{1}, URL: "https://x"}
-	got := string(host.Proof("abc"))
+	got := string(host.ProofBytes("abc"))
 	if want := "vacancy-host-proof/1\x1f" + host.ID.String() + "\x1fhttps://x\x1fabc"; got != want {
 		t.Errorf("Proof() = %q, want %q", got, want)
 	}
 	entry := logbook.Entry{Kind: "vacancy-host-proof/1", Time: at, Payload: []byte(`{}`)}
-	if strings.HasPrefix(string(entry.AppendSigning(nil)), "vacancy-host-proof/1\x1f"+host.ID.String()) {
+	if strings.HasPrefix(string(entry.AppendSignedBytes(nil)), "vacancy-host-proof/1\x1f"+host.ID.String()) {
 		t.Error("a logbook entry can begin like a proof")
 	}
 }
@@ -83,9 +83,9 @@ func TestAChallengeIsShortAndPlain(t *testing.T) {
 }
 
 func TestAKeyServicesHostSaysSo(t *testing.T) {
-	h := newTestServer(t, func(c *admin.Config) { c.KeyService = true })
-	if got := decode[admin.Host](t, h.ask("GET", "/v1/admin/host", "")); got.Key != "kms" {
-		t.Errorf("key = %q, want kms", got.Key)
+	h := newTestServer(t, func(c *admin.Config) { c.HasKeyService = true })
+	if got := decode[admin.Host](t, h.ask("GET", "/v1/admin/host", "")); got.KeyStorage != "kms" {
+		t.Errorf("key = %q, want kms", got.KeyStorage)
 	}
 }
 
@@ -93,11 +93,11 @@ func TestTheURLThatAHomeFixesIsTakenAndNoOther(t *testing.T) {
 	h := newTestServer(t)
 	create(t, h, "demo")
 	c := h.client(t)
-	got, err := admin.SetHost.Call(t.Context(), c, op.Of(admin.HostURL{URL: "http://127.0.0.1:8080/"}))
-	if err != nil || got.SignedChildren == nil || *got.SignedChildren != 0 || got.URL != "http://127.0.0.1:8080" {
+	got, err := admin.SetHost.Call(t.Context(), c, op.NewBody(admin.HostURL{URL: "http://127.0.0.1:8080/"}))
+	if err != nil || got.SignedCards == nil || *got.SignedCards != 0 || got.URL != "http://127.0.0.1:8080" {
 		t.Errorf("SetHost(its own) = %+v, %v", got, err)
 	}
-	if _, err := admin.SetHost.Call(t.Context(), c, op.Of(admin.HostURL{URL: "https://x.example"})); !problem.Is(err, problem.Conflict) {
+	if _, err := admin.SetHost.Call(t.Context(), c, op.NewBody(admin.HostURL{URL: "https://x.example"})); !problem.Is(err, problem.Conflict) {
 		t.Errorf("SetHost(another) = %v, want a conflict", err)
 	}
 	for body, field := range map[string]string{
@@ -119,22 +119,22 @@ func TestAVacantIsDeletedOnceItIsArchived(t *testing.T) {
 	h := newTestServer(t)
 	v := create(t, h, "demo")
 	c := h.client(t)
-	if _, err := admin.DeleteVacant.Call(t.Context(), c, admin.VacantRequest{Vacant: "demo"}); !problem.Is(err, problem.Conflict) {
+	if _, err := admin.DeleteVacant.Call(t.Context(), c, admin.VacantRef{Vacant: "demo"}); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Delete() of one that is LOCAL = %v, want a conflict", err)
 	}
 	wantRefusal(t, h.ask("DELETE", "/v1/admin/vacants/demo", `{}`), problem.Malformed, "body")
 	wantRefusal(t, h.ask("DELETE", "/v1/admin/vacants/nobody", ""), problem.NotFound, "")
 	wantRefusal(t, h.ask("DELETE", "/v1/admin/vacants", ""), problem.MethodNotAllowed, "")
-	for _, change := range []op.Op[admin.VacantRequest, admin.Vacant]{admin.SinkVacant, admin.ArchiveVacant} {
-		if _, err := change.Call(t.Context(), c, admin.VacantRequest{Vacant: "demo"}); err != nil {
+	for _, change := range []op.Op[admin.VacantRef, admin.Vacant]{admin.SinkVacant, admin.ArchiveVacant} {
+		if _, err := change.Call(t.Context(), c, admin.VacantRef{Vacant: "demo"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 2 { // the second time it is done already
-		got, err := admin.DeleteVacant.Call(t.Context(), c, admin.VacantRequest{Vacant: "demo"})
+		got, err := admin.DeleteVacant.Call(t.Context(), c, admin.VacantRef{Vacant: "demo"})
 		want := admin.Vacant{
 			ID: v.ID, Name: "demo", State: lifecycle.Archived, Card: json.RawMessage("null"),
-			Created: v.Created, Changed: "2026-05-06T00:00:00+00:00", Deleted: "2026-05-06T00:00:00+00:00",
+			CreatedAt: v.CreatedAt, ChangedAt: "2026-05-06T00:00:00+00:00", DeletedAt: "2026-05-06T00:00:00+00:00",
 		}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("Delete() = %v (-want +got):\n%s", err, diff)
@@ -143,7 +143,7 @@ func TestAVacantIsDeletedOnceItIsArchived(t *testing.T) {
 	if _, err := c.Export(t.Context(), "demo"); !problem.Is(err, problem.Gone) {
 		t.Errorf("Export() of a deleted vacant = %v, want gone", err)
 	}
-	if page, err := admin.ListVacants.Call(t.Context(), c, admin.VacantList{Cursor: "", All: true}); err != nil || len(page.Vacants) != 1 || page.Vacants[0].Deleted == "" {
+	if page, err := admin.ListVacants.Call(t.Context(), c, admin.VacantsRequest{Cursor: "", All: true}); err != nil || len(page.Vacants) != 1 || page.Vacants[0].DeletedAt == "" {
 		t.Errorf("List() = %+v, %v, want the tombstone", page, err)
 	}
 }
@@ -159,11 +159,11 @@ func TestAnExportIsTakenInByAnotherHost(t *testing.T) {
 	}
 	b, err := one.client(t).Export(t.Context(), "demo")
 	must(t, err)
-	made, err := admin.CreateVacant.Call(context.Background(), two.client(t), op.Of(admin.Creation{Name: "moved", Capability: "as before", Import: b}))
+	made, err := admin.CreateVacant.Call(context.Background(), two.client(t), op.NewBody(admin.Creation{Name: "moved", Capability: "as before", Import: b}))
 	if err != nil || made.ID != v.ID {
 		t.Fatalf("Create() from the export = %v, %v, want vacant %s", made.ID, err, v.ID.Short())
 	}
-	l, err := admin.GetLogbook.Call(t.Context(), two.client(t), admin.LogbookPart{VacantRequest: admin.VacantRequest{Vacant: "moved"}, From: 1})
+	l, err := admin.GetLogbook.Call(t.Context(), two.client(t), admin.LogbookRequest{VacantRef: admin.VacantRef{Vacant: "moved"}, From: 1})
 	kinds := []string{}
 	for _, e := range l.Entries {
 		kinds = append(kinds, e.Kind)

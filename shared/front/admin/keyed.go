@@ -9,20 +9,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Checker checks the operator's key in constant time. The error is of kind Unauthorized if the key
+// KeyChecker checks the operator's key in constant time. The error is of kind Unauthorized if the key
 // is wrong, or Unavailable if the key cannot be checked.
-type Checker interface {
+type KeyChecker interface {
 	Check(ctx context.Context, key string) error
 }
 
 // RequireKey accepts only requests with the operator's key, as "Authorization: Bearer KEY" (RFC
 // 6750). Other requests get 401 with WWW-Authenticate and no details. If the key cannot be checked,
 // they get 503, so that clients do not mistake a fault for a wrong key.
-func RequireKey(keys Checker, next http.Handler) http.Handler {
+func RequireKey(checker KeyChecker, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		key, err := bearer(r)
+		key, err := bearerKey(r)
 		if err == nil {
-			err = keys.Check(r.Context(), key)
+			err = checker.Check(r.Context(), key)
 		}
 		if err == nil {
 			next.ServeHTTP(w, r)
@@ -39,16 +39,16 @@ func RequireKey(keys Checker, next http.Handler) http.Handler {
 	})
 }
 
-// bearer returns the request's key. Its errors never quote the key, because a malformed key may
+// bearerKey returns the request's key. Its errors never quote the key, because a malformed key may
 // contain most of a valid key.
-func bearer(r *http.Request) (string, error) {
-	given := r.Header["Authorization"]
-	if len(given) == 0 {
+func bearerKey(r *http.Request) (string, error) {
+	headers := r.Header["Authorization"]
+	if len(headers) == 0 {
 		return "", problem.New(problem.Unauthorized, "the operator key is required: Authorization: Bearer KEY")
 	}
-	scheme, key, _ := strings.Cut(given[0], " ")
+	scheme, key, _ := strings.Cut(headers[0], " ")
 	key = strings.TrimLeft(key, " ")
-	if len(given) > 1 || !strings.EqualFold(scheme, "Bearer") || key == "" {
+	if len(headers) > 1 || !strings.EqualFold(scheme, "Bearer") || key == "" {
 		return "", problem.New(problem.Unauthorized, "Authorization: expected one Bearer KEY")
 	}
 	return key, nil

@@ -30,7 +30,7 @@ func mint(t *testing.T, s store.Store) string {
 }
 
 func TestOnlyTheOperatorsKeyOpensTheHandler(t *testing.T) {
-	h := newTestServer(t, func(c *admin.Config) { c.Host = "" })
+	h := newTestServer(t, func(c *admin.Config) { c.AllowedHost = "" })
 	revoked := mint(t, h.store)
 	key, foreign := mint(t, h.store), mint(t, memory.New())
 	h.handler = admin.RequireKey(operatorOf(h.store), h.handler)
@@ -82,9 +82,9 @@ func TestOnlyTheOperatorsKeyOpensTheHandler(t *testing.T) {
 }
 
 func TestAKeyThatCannotBeCheckedIsNoWrongKey(t *testing.T) {
-	h := newTestServer(t, func(c *admin.Config) { c.Host = "" })
+	h := newTestServer(t, func(c *admin.Config) { c.AllowedHost = "" })
 	key := mint(t, h.store)
-	away := &storetest.Lossy{Store: h.store, Decide: func(string, []store.Write) storetest.Fault { return storetest.Lost }}
+	away := &storetest.Lossy{Store: h.store, ChooseFault: func(string, []store.Write) storetest.Fault { return storetest.Lost }}
 	h.handler = admin.RequireKey(operatorOf(away), h.handler)
 	w := h.ask("GET", "/v1/admin/vacants", "", header("Authorization", "Bearer "+key))
 	wantRefusal(t, w, problem.Unavailable, "")
@@ -95,7 +95,7 @@ func TestAKeyThatCannotBeCheckedIsNoWrongKey(t *testing.T) {
 }
 
 func TestAPageInABrowserGetsNothingEvenWithTheKey(t *testing.T) {
-	h := newTestServer(t, func(c *admin.Config) { c.Host = "" })
+	h := newTestServer(t, func(c *admin.Config) { c.AllowedHost = "" })
 	key := mint(t, h.store)
 	h.handler = admin.RequireKey(operatorOf(h.store), h.handler)
 	w := h.ask("GET", "/v1/admin/vacants", "", header("Authorization", "Bearer "+key), header("Origin", "https://x.example"))
@@ -103,12 +103,12 @@ func TestAPageInABrowserGetsNothingEvenWithTheKey(t *testing.T) {
 }
 
 func TestAClientSendsItsKeyAndNeverPrintsIt(t *testing.T) {
-	h := newTestServer(t, func(c *admin.Config) { c.Host = "" })
+	h := newTestServer(t, func(c *admin.Config) { c.AllowedHost = "" })
 	key := mint(t, h.store)
 	srv := httptest.NewServer(admin.RequireKey(operatorOf(h.store), h.handler))
 	defer srv.Close()
 	c := admin.Client{HTTP: srv.Client(), URL: srv.URL, Key: key}
-	if _, err := admin.GetHost.Call(t.Context(), c, admin.Challenged{}); err != nil {
+	if _, err := admin.GetHost.Call(t.Context(), c, admin.HostRequest{}); err != nil {
 		t.Errorf("Host() with the key = %v", err)
 	}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
@@ -119,7 +119,7 @@ func TestAClientSendsItsKeyAndNeverPrintsIt(t *testing.T) {
 		}
 	}
 	c.Key = "vop_" + strings.Repeat("A", 43)
-	_, err := admin.ListVacants.Call(context.Background(), c, admin.VacantList{Cursor: "", All: false})
+	_, err := admin.ListVacants.Call(context.Background(), c, admin.VacantsRequest{Cursor: "", All: false})
 	if !problem.Is(err, problem.Unauthorized) || strings.Contains(err.Error(), c.Key) {
 		t.Errorf("List() with a wrong key = %v, want unauthorized without the key", err)
 	}

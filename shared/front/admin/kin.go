@@ -18,12 +18,12 @@ type Spawning struct {
 	Capability string              `json:"capability"`
 	Substrate  string              `json:"substrate,omitempty"`
 	// Agent is an alternative to Substrate.
-	Agent    json.RawMessage        `json:"agent,omitempty" canon:"null"`
-	Tools    []string               `json:"tools,omitempty"`
-	Rule     string                 `json:"rule,omitempty"` // rule that the child gets in addition, if Path is D1
-	With     string                 `json:"with,omitempty"`
-	Reach    composite.Reachability `json:"reach,omitempty"`
-	Outbound composite.Outbound     `json:"outbound,omitempty"`
+	Agent          json.RawMessage          `json:"agent,omitempty" canon:"null"`
+	Tools          []string                 `json:"tools,omitempty"`
+	Rule           string                   `json:"rule,omitempty"` // rule that the child gets in addition, if Path is D1
+	SecondParent   string                   `json:"with,omitempty"`
+	Reachability   composite.Reachability   `json:"reach,omitempty"`
+	OutboundPolicy composite.OutboundPolicy `json:"outbound,omitempty"`
 }
 
 // Spawned is a child with its manifest. Unchanged is true if the child already existed as
@@ -34,17 +34,17 @@ type Spawned struct {
 	Unchanged bool     `json:"unchanged,omitempty"`
 }
 
-func (s *Spawned) Reply(http.Header) int {
+func (s *Spawned) SetHeaders(http.Header) int {
 	if s.Unchanged {
 		return http.StatusOK
 	}
 	return 0
 }
 
-// Sound implements op.Validator. It checks that the text is safe to print, and that the child has a
+// Validate implements op.Validator. It checks that the text is safe to print, and that the child has a
 // manifest signed by itself and its parent.
-func (s *Spawned) Sound() error {
-	if err := s.Vacant.Sound(); err != nil {
+func (s *Spawned) Validate() error {
+	if err := s.Vacant.Validate(); err != nil {
 		return err
 	}
 	m, err := s.Manifest.Open()
@@ -74,31 +74,31 @@ func (m *Manifest) Open() (composite.Manifest, error) {
 	return out, nil
 }
 
-func (c *Children) Sound() error {
+func (c *Children) Validate() error {
 	for i := range c.Children {
-		if err := c.Children[i].Vacant.Sound(); err != nil {
+		if err := c.Children[i].Vacant.Validate(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *Plan) Sound() error { return p.Vacant.Sound() }
+func (p *Plan) Validate() error { return p.Vacant.Validate() }
 
 // Child is a child with the outcome of its parent's calls. Calls is the number of calls that the
-// child accepted. Of the last Decided calls, Failures failed, and MedianMS is the median latency of
+// child accepted. Of the last Decided calls, Failures failed, and MedianLatencyMS is the median latency of
 // the others in milliseconds, or null if there are none. UnavailableReason is the reason why the
 // parent cannot call the child (its state, or "deleted"), or "". Calls that the parent could not
 // make for this reason are not counted.
 type Child struct {
-	Vacant    Vacant              `json:"vacant"`
-	Path      composite.BirthPath `json:"path"`
-	Closed    bool                `json:"closed"`
-	Graduated bool                `json:"graduated"`
-	Calls     uint64              `json:"calls"`
-	Decided   int                 `json:"decided"`
-	Failures  int                 `json:"failures"`
-	MedianMS  *int64              `json:"p50_ms"`
+	Vacant          Vacant              `json:"vacant"`
+	Path            composite.BirthPath `json:"path"`
+	Closed          bool                `json:"closed"`
+	Graduated       bool                `json:"graduated"`
+	Calls           uint64              `json:"calls"`
+	DecidedCalls    int                 `json:"decided"`
+	FailedCalls     int                 `json:"failures"`
+	MedianLatencyMS *int64              `json:"p50_ms"`
 
 	UnavailableReason string `json:"cannot_answer,omitempty"`
 }

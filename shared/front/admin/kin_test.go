@@ -36,7 +36,7 @@ func newFamilyServer(t *testing.T, more ...func(*admin.Config)) *testServer {
 func report(c *admin.Config) {
 	v := c.Vacants
 	c.ChildReport = func(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error) {
-		return delegation.Report(ctx, by, v, v.Store, parent, cursor, n)
+		return delegation.ReportChildren(ctx, by, v, v.Store, parent, cursor, n)
 	}
 }
 
@@ -44,7 +44,7 @@ func TestAChildIsBornShownAndBoundByBothSignatures(t *testing.T) {
 	h := newFamilyServer(t)
 	c := client(t, h)
 	parent := create(t, h, "parent")
-	made, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", admin.Spawning{Path: "D2", Name: "child", Tools: []string{"mail"}}))
+	made, err := admin.SpawnChild.Call(t.Context(), c, admin.NewVacantRequest("parent", admin.Spawning{Path: "D2", Name: "child", Tools: []string{"mail"}}))
 	if err != nil {
 		t.Fatalf("Spawn() = %v, want a child", err)
 	}
@@ -52,14 +52,14 @@ func TestAChildIsBornShownAndBoundByBothSignatures(t *testing.T) {
 	if err != nil || m.ParentID != parent.ID || m.ChildID != made.Vacant.ID || !m.ClosedByDefault || made.Vacant.State != lifecycle.Local {
 		t.Errorf("Spawn() = %+v with %s, %v, want a closed child of %s, LOCAL", made.Vacant, made.Manifest.Manifest, err, parent.ID)
 	}
-	again, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", admin.Spawning{Path: "D2", Name: "child", Tools: []string{"mail"}}))
+	again, err := admin.SpawnChild.Call(t.Context(), c, admin.NewVacantRequest("parent", admin.Spawning{Path: "D2", Name: "child", Tools: []string{"mail"}}))
 	if err != nil || again.Vacant.ID != made.Vacant.ID || !again.Unchanged || made.Unchanged {
 		t.Errorf("Spawn() again = %s, unchanged %t, %v, want the same child, that was there", again.Vacant.ID, again.Unchanged, err)
 	}
-	if _, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", admin.Spawning{Path: "D3", Name: "open", Capability: "sings"})); err != nil {
+	if _, err := admin.SpawnChild.Call(t.Context(), c, admin.NewVacantRequest("parent", admin.Spawning{Path: "D3", Name: "open", Capability: "sings"})); err != nil {
 		t.Fatal(err)
 	}
-	page, err := admin.ListChildren.Call(t.Context(), c, admin.ChildList{VacantRequest: admin.VacantRequest{Vacant: parent.ID.String()}, Cursor: ""})
+	page, err := admin.ListChildren.Call(t.Context(), c, admin.ChildrenRequest{VacantRef: admin.VacantRef{Vacant: parent.ID.String()}, Cursor: ""})
 	must(t, err)
 	got := map[string]admin.Child{}
 	for _, one := range page.Children {
@@ -68,17 +68,17 @@ func TestAChildIsBornShownAndBoundByBothSignatures(t *testing.T) {
 	if diff := cmp.Diff(map[string]admin.Child{"child": {Path: "D2", Closed: true}, "open": {Path: "D3"}}, got); diff != "" {
 		t.Errorf("Children() (-want +got):\n%s", diff)
 	}
-	kept, err := admin.GetManifest.Call(t.Context(), c, admin.VacantRequest{Vacant: "child"})
+	kept, err := admin.GetManifest.Call(t.Context(), c, admin.VacantRef{Vacant: "child"})
 	if err != nil || string(kept.Manifest) != string(made.Manifest.Manifest) {
 		t.Errorf("Manifest() = %s, %v, want %s", kept.Manifest, err, made.Manifest.Manifest)
 	}
-	if _, err := admin.GetManifest.Call(t.Context(), c, admin.VacantRequest{Vacant: "parent"}); !problem.Is(err, problem.NotFound) {
+	if _, err := admin.GetManifest.Call(t.Context(), c, admin.VacantRef{Vacant: "parent"}); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Manifest() of nobody's child = %v, want NotFound", err)
 	}
-	if _, err := admin.StoreManifest.Call(t.Context(), c, admin.ForVacant("child", op.Raw[composite.ManifestDocument](m.Blob()))); err != nil {
+	if _, err := admin.StoreManifest.Call(t.Context(), c, admin.NewVacantRequest("child", op.Raw[composite.ManifestDocument](m.Blob()))); err != nil {
 		t.Errorf("TakeManifest() of the one that is kept = %v, want nil", err)
 	}
-	if _, err := admin.StoreManifest.Call(t.Context(), c, admin.ForVacant("parent", op.Raw[composite.ManifestDocument](m.Blob()))); !problem.Is(err, problem.Malformed) {
+	if _, err := admin.StoreManifest.Call(t.Context(), c, admin.NewVacantRequest("parent", op.Raw[composite.ManifestDocument](m.Blob()))); !problem.Is(err, problem.Malformed) {
 		t.Errorf("TakeManifest() of another's = %v, want Malformed", err)
 	}
 }
@@ -116,14 +116,14 @@ func TestAChildReachesTheEndpointThatThinksForItOrIsNotBorn(t *testing.T) {
 	c := client(t, h)
 	create(t, h, "parent")
 	const url = "https://mind.example/answer"
-	one := admin.Spawning{Path: "D2", Name: "one", Substrate: "http:" + url, Outbound: composite.ParentPermitted}
-	made, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", one))
+	one := admin.Spawning{Path: "D2", Name: "one", Substrate: "http:" + url, OutboundPolicy: composite.ParentPermitted}
+	made, err := admin.SpawnChild.Call(t.Context(), c, admin.NewVacantRequest("parent", one))
 	must(t, err)
 	m, err := made.Manifest.Open()
 	if diff := cmp.Diff([]string{url}, m.Tools()); err != nil || diff != "" {
 		t.Errorf("tools of a child that may reach those of its parent: %v (-want +got):\n%s", err, diff)
 	}
-	if again, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", one)); err != nil || again.Vacant.ID != made.Vacant.ID {
+	if again, err := admin.SpawnChild.Call(t.Context(), c, admin.NewVacantRequest("parent", one)); err != nil || again.Vacant.ID != made.Vacant.ID {
 		t.Errorf("Spawn() again = %v, %v, want the same child", again.Vacant.ID, err)
 	}
 	wantRefusal(t, h.ask("POST", "/v1/admin/vacants/parent/children", `{"path":"D2","name":"mute","substrate":"http:`+url+`","outbound":"no-external"}`), problem.Malformed, "outbound")
@@ -138,7 +138,7 @@ func TestAChildThatCannotAnswerIsShownSo(t *testing.T) {
 	c := client(t, h)
 	create(t, h, "parent")
 	for _, name := range []string{"awake", "asleep", "gone"} {
-		if _, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", admin.Spawning{Path: "D2", Name: name})); err != nil {
+		if _, err := admin.SpawnChild.Call(t.Context(), c, admin.NewVacantRequest("parent", admin.Spawning{Path: "D2", Name: name})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +148,7 @@ func TestAChildThatCannotAnswerIsShownSo(t *testing.T) {
 		}
 	}
 	h.ask("DELETE", "/v1/admin/vacants/gone", "")
-	page, err := admin.ListChildren.Call(t.Context(), c, admin.ChildList{VacantRequest: admin.VacantRequest{Vacant: "parent"}, Cursor: ""})
+	page, err := admin.ListChildren.Call(t.Context(), c, admin.ChildrenRequest{VacantRef: admin.VacantRef{Vacant: "parent"}, Cursor: ""})
 	must(t, err)
 	got := map[string]string{}
 	for _, one := range page.Children {
@@ -163,21 +163,21 @@ func TestACompositeIsSetByItsPlanAndItsChildrenEcho(t *testing.T) {
 	h := newFamilyServer(t)
 	c := client(t, h)
 	create(t, h, "parent")
-	if _, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", admin.Spawning{Path: "D2", Name: "child"})); err != nil {
+	if _, err := admin.SpawnChild.Call(t.Context(), c, admin.NewVacantRequest("parent", admin.Spawning{Path: "D2", Name: "child"})); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.GetPlan.Call(t.Context(), c, admin.VacantRequest{Vacant: "parent"}); !problem.Is(err, problem.NotFound) {
+	if _, err := admin.GetPlan.Call(t.Context(), c, admin.VacantRef{Vacant: "parent"}); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Plan() before there is one = %v, want NotFound", err)
 	}
-	set, err := admin.SetPlan.Call(t.Context(), c, admin.ForVacant("parent", op.Raw[plan.Document]([]byte(`{"version":1,"delegate":[{"child":"child","task":"{input}"}]}`))))
+	set, err := admin.SetPlan.Call(t.Context(), c, admin.NewVacantRequest("parent", op.Raw[plan.Document]([]byte(`{"version":1,"delegate":[{"child":"child","task":"{input}"}]}`))))
 	if err != nil || set.Vacant.Substrate != "composite" {
 		t.Fatalf("SetPlan() = %+v, %v, want a composite", set, err)
 	}
-	shown, err := admin.GetPlan.Call(t.Context(), c, admin.VacantRequest{Vacant: "parent"})
+	shown, err := admin.GetPlan.Call(t.Context(), c, admin.VacantRef{Vacant: "parent"})
 	if err != nil || shown.Hash != set.Hash || string(shown.Plan) != string(set.Plan) {
 		t.Errorf("Plan() = %s, %v, want %s", shown.Plan, err, set.Plan)
 	}
-	made, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", admin.Spawning{Path: "D2", Name: "second"}))
+	made, err := admin.SpawnChild.Call(t.Context(), c, admin.NewVacantRequest("parent", admin.Spawning{Path: "D2", Name: "second"}))
 	if err != nil || made.Vacant.Substrate != "echo" {
 		t.Errorf("Spawn() of a composite = %s, %v, want that it echoes", made.Vacant.Substrate, err)
 	}
@@ -200,21 +200,21 @@ func TestAHostedPartySignsItsOwnGraduationAlone(t *testing.T) {
 	h := newFamilyServer(t)
 	c := client(t, h)
 	parent := create(t, h, "parent")
-	made, err := admin.SpawnChild.Call(t.Context(), c, admin.ForVacant("parent", admin.Spawning{Path: "D2", Name: "child"}))
+	made, err := admin.SpawnChild.Call(t.Context(), c, admin.NewVacantRequest("parent", admin.Spawning{Path: "D2", Name: "child"}))
 	must(t, err)
 	r := composite.GraduationRequest{ParentID: parent.ID, ChildID: made.Vacant.ID, CapabilityText: "sings"}
 	for party, name := range map[string]string{"parent": "parent", "child": made.Vacant.ID.String()} {
-		got, err := admin.SignGraduation.Call(t.Context(), c, admin.ForVacant(name, admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))
+		got, err := admin.SignGraduation.Call(t.Context(), c, admin.NewVacantRequest(name, admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))
 		if err != nil || got.Party != party {
 			t.Fatalf("SignGraduation() of the %s = %+v, %v", party, got, err)
 		}
 		sig, err := hex.DecodeString(got.Signature)
-		if err != nil || !identity.Verify(got.ID, r.SigningBytes(), sig) {
+		if err != nil || !identity.Verify(got.ID, r.SignedBytes(), sig) {
 			t.Errorf("SignGraduation() of the %s = %s, want its signature", party, got.Signature)
 		}
 	}
 	create(t, h, "other")
-	if _, err := admin.SignGraduation.Call(t.Context(), c, admin.ForVacant("other", admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText})); !problem.Is(err, problem.Malformed) {
+	if _, err := admin.SignGraduation.Call(t.Context(), c, admin.NewVacantRequest("other", admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText})); !problem.Is(err, problem.Malformed) {
 		t.Errorf("SignGraduation() of another = %v, want Malformed", err)
 	}
 	for body, field := range map[string]string{
@@ -254,9 +254,9 @@ func (o *oneAttempt) Latest(_ context.Context, child identity.ID) (graduation.St
 
 func (o *oneAttempt) Policy(_ context.Context, tenant string) (gate.Policy, string, error) {
 	if p, ok := o.policies[tenant]; ok {
-		return p, graduation.FromTenant, nil
+		return p, graduation.PolicyFromTenant, nil
 	}
-	return gate.DefaultPolicy(), graduation.FromDefault, nil
+	return gate.DefaultPolicy(), graduation.PolicyFromDefault, nil
 }
 
 func (o *oneAttempt) SetPolicy(_ context.Context, tenant string, p gate.Policy) error {
@@ -268,15 +268,15 @@ func TestGraduationStatusHasItsEvidence(t *testing.T) {
 	child := identity.ID{7}
 	refused := graduation.Status{
 		Attempt: graduation.Attempt{ID: graduation.ID{Child: child, Position: 2}, Policy: gate.DefaultPolicy(), StartedAt: at, DueAt: at.Add(time.Minute)},
-		Phase:   graduation.Refused, Step: gate.Collusion, DecidedAt: at,
-		Refusal:  &graduation.Refusal{Error: "GraduationCollusionError", Kind: problem.Collusion.String(), Detail: "too alike", Step: gate.Collusion},
-		Findings: &gate.Findings{Policy: gate.DefaultPolicy(), Pairs: []gate.Finding{{Role: gate.Parent, Signals: []gate.Signal{{Name: gate.Style, State: gate.SignalObserved, Strength: 0.9, CanRefuse: true}}}}},
+		Phase:   graduation.Refused, Step: gate.StepCollusion, DecidedAt: at,
+		Refusal:  &graduation.Refusal{Error: "GraduationCollusionError", Kind: problem.CollusionFound.String(), Detail: "too alike", Step: gate.StepCollusion},
+		Findings: &gate.Findings{Policy: gate.DefaultPolicy(), Pairs: []gate.Finding{{Role: gate.RoleParent, Signals: []gate.Signal{{Name: gate.Style, State: gate.SignalObserved, Strength: 0.9, CanRefuse: true}}}}},
 	}
 	h := newTestServer(t, func(c *admin.Config) { c.Gate = &oneAttempt{attempt: refused} })
 	c := client(t, h)
 	want := refused.View()
 	for _, position := range []uint64{0, 2} {
-		got, err := admin.GetGraduation.Call(t.Context(), c, admin.Attempt{VacantRequest: admin.VacantRequest{Vacant: child.String()}, Position: position})
+		got, err := admin.GetGraduation.Call(t.Context(), c, admin.AttemptRef{VacantRef: admin.VacantRef{Vacant: child.String()}, Position: position})
 		if err != nil || cmp.Diff(want, got) != "" {
 			t.Errorf("Graduation(%d) = %v (-want +got):\n%s", position, err, cmp.Diff(want, got))
 		}
@@ -297,16 +297,16 @@ func TestGraduationStatusHasItsEvidence(t *testing.T) {
 func TestThePolicyOfTheGateIsShownAndSet(t *testing.T) {
 	h := newTestServer(t, func(c *admin.Config) { c.Gate = &oneAttempt{policies: map[string]gate.Policy{}} })
 	c := client(t, h)
-	got, err := admin.GetGate.Call(t.Context(), c, admin.OfTenant{Tenant: ""})
-	if err != nil || got.From != graduation.FromDefault || got.Policy != gate.DefaultPolicy() {
+	got, err := admin.GetGate.Call(t.Context(), c, admin.TenantRef{Tenant: ""})
+	if err != nil || got.Source != graduation.PolicyFromDefault || got.Policy != gate.DefaultPolicy() {
 		t.Errorf("Gate() = %+v, %v, want the default", got, err)
 	}
 	strict := gate.DefaultPolicy()
-	strict.Mode, strict.Limit = gate.ModeStrict, 1
-	if got, err = admin.SetGate.Call(t.Context(), c, admin.TenantWith[op.Raw[gate.Policy]]{OfTenant: admin.OfTenant{Tenant: "a & b"}, Body: op.Encode(strict)}); err != nil || got.Policy != strict || got.Tenant != "a & b" {
+	strict.Mode, strict.DailyLimit = gate.ModeStrict, 1
+	if got, err = admin.SetGate.Call(t.Context(), c, admin.TenantRequest[op.Raw[gate.Policy]]{TenantRef: admin.TenantRef{Tenant: "a & b"}, Body: op.EncodeRaw(strict)}); err != nil || got.Policy != strict || got.Tenant != "a & b" {
 		t.Errorf("SetGate() = %+v, %v, want %+v", got, err, strict)
 	}
-	if got, err = admin.GetGate.Call(t.Context(), c, admin.OfTenant{Tenant: ""}); err != nil || got.Policy != gate.DefaultPolicy() {
+	if got, err = admin.GetGate.Call(t.Context(), c, admin.TenantRef{Tenant: ""}); err != nil || got.Policy != gate.DefaultPolicy() {
 		t.Errorf("Gate() of the host = %+v, %v, want the default still", got, err)
 	}
 	for _, body := range []string{`{"limit":0}`, `{"threshold":1.5}`, `{"detector":"none"}`, `{"mode":"lax"}`, `{"limits":3}`, `{"limit":`, `7`} {

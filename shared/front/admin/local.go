@@ -17,16 +17,16 @@ type Sealed struct {
 // Status describes a running host. Calls, Failed, Canceled and Refused count the calls that have
 // ended since Started. Calls includes Failed and Canceled, but not Refused.
 type Status struct {
-	URL      string    `json:"url"`
-	Data     string    `json:"data"`
-	Version  string    `json:"version"`
-	PID      int       `json:"pid,omitempty"` // process id of the host
-	Started  time.Time `json:"started"`
-	Vacants  int       `json:"vacants"`
-	Calls    uint64    `json:"calls"`
-	Failed   uint64    `json:"failed"` // failures of the agent or the host
-	Canceled uint64    `json:"canceled,omitempty"`
-	Refused  uint64    `json:"refused"` // refusals because of an error of the caller
+	URL       string    `json:"url"`
+	DataDir   string    `json:"data"`
+	Version   string    `json:"version"`
+	PID       int       `json:"pid,omitempty"` // process id of the host
+	StartedAt time.Time `json:"started"`
+	Vacants   int       `json:"vacants"`
+	Calls     uint64    `json:"calls"`
+	Failed    uint64    `json:"failed"` // failures of the agent or the host
+	Canceled  uint64    `json:"canceled,omitempty"`
+	Refused   uint64    `json:"refused"` // refusals because of an error of the caller
 	// Sizes in bytes.
 	DataBytes    int64 `json:"data_bytes"`
 	SearchBytes  int64 `json:"search_bytes"`
@@ -38,13 +38,13 @@ type Status struct {
 	// MinFreeBytes, a public host refuses requests that write.
 	FreeBytes    int64 `json:"free_bytes"`
 	MinFreeBytes int64 `json:"min_free_bytes"`
-	// Restored is the time of the last restore from a backup, or the zero time. Since then, the
+	// RestoredAt is the time of the last restore from a backup, or the zero time. Since then, the
 	// host has refused messages that were signed before RefusedUntil.
-	Restored     time.Time `json:"restored,omitzero"`
+	RestoredAt   time.Time `json:"restored,omitzero"`
 	RefusedUntil time.Time `json:"refused_until,omitzero"`
-	// TextsEnd is the time at which the oldest stored message texts become unreadable, because
+	// OldestTextExpiry is the time at which the oldest stored message texts become unreadable, because
 	// their key is destroyed, or the zero time.
-	TextsEnd time.Time `json:"texts_end,omitzero"`
+	OldestTextExpiry time.Time `json:"texts_end,omitzero"`
 }
 
 type Stored struct {
@@ -53,14 +53,14 @@ type Stored struct {
 	// FromDocuments is the version of the documents before the last upgrade, or 0 if the host began
 	// with the version Documents. UpgradedAt is the time of the upgrade, and UpgradedBy is the
 	// version of Vacancy that ran it.
-	From    int       `json:"from,omitempty"`
-	At      time.Time `json:"at,omitzero"`
-	Program string    `json:"program,omitempty"`
+	FromDocuments int       `json:"from,omitempty"`
+	UpgradedAt    time.Time `json:"at,omitzero"`
+	UpgradedBy    string    `json:"program,omitempty"`
 }
 
-// HasLittleRoom reports whether the disk has less free space than a public host requires for
+// IsLowOnSpace reports whether the disk has less free space than a public host requires for
 // accepting writes.
-func (s *Status) HasLittleRoom() bool { return s.FreeBytes >= 0 && s.FreeBytes < s.MinFreeBytes }
+func (s *Status) IsLowOnSpace() bool { return s.FreeBytes >= 0 && s.FreeBytes < s.MinFreeBytes }
 
 type Reindexed struct {
 	Index         string `json:"index"` // directory of the index

@@ -10,8 +10,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxCounted is the highest count of a tenant's names; further names are not counted.
-const maxCounted = 100_000
+// maxNameCount is the highest count of a tenant's names; further names are not counted.
+const maxNameCount = 100_000
 
 // Name is a reserved name: no vacant has it, and only its tenant and the operator may use it again.
 type Name struct {
@@ -22,7 +22,7 @@ type Name struct {
 	Deleted *identity.ID `json:"deleted_vacant_id,omitempty"`
 }
 
-func (n *Name) Sound() error {
+func (n *Name) Validate() error {
 	// The name is printed on a terminal.
 	if err := registry.CheckName(n.Name); err != nil {
 		return problem.Wrap(problem.Untrusted, err, "the host's answer is not a name: %s", problem.AsError(err).Text())
@@ -38,17 +38,17 @@ type Names struct {
 	Next  string `json:"next"`
 }
 
-func (n *Names) Sound() error {
+func (n *Names) Validate() error {
 	for i := range n.Names {
-		if err := n.Names[i].Sound(); err != nil {
+		if err := n.Names[i].Validate(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (d *api) names(ctx context.Context, in NameList) (Names, error) {
-	count, err := d.Vacants.CountNames(ctx, in.Tenant, maxCounted)
+func (d *api) names(ctx context.Context, in NamesRequest) (Names, error) {
+	count, err := d.Vacants.CountNames(ctx, in.Tenant, maxNameCount)
 	if err != nil {
 		return Names{}, err
 	}

@@ -15,13 +15,13 @@ import (
 // without a report of the tokens on which the price depends.
 type CurrentPrice struct {
 	price.Price
-	Unreported uint64 `json:"unreported,omitempty"`
+	UnreportedAnswers uint64 `json:"unreported,omitempty"`
 }
 
-// unreportedFor limits the age of the answers that CurrentPrice.Unreported counts.
-const unreportedFor = 7 * 24 * time.Hour
+// unreportedWindow limits the age of the answers that CurrentPrice.UnreportedAnswers counts.
+const unreportedWindow = 7 * 24 * time.Hour
 
-func (d *api) price(ctx context.Context, rec *vacants.Record, in PriceVersion) (p CurrentPrice, err error) {
+func (d *api) price(ctx context.Context, rec *vacants.Record, in PriceRequest) (p CurrentPrice, err error) {
 	if in.Version > 0 {
 		if rec.Price == nil || in.Version > rec.Price.Version {
 			return p, problem.New(problem.NotFound, "%s has no version %d of its price", rec.Name, in.Version)
@@ -33,9 +33,9 @@ func (d *api) price(ctx context.Context, rec *vacants.Record, in PriceVersion) (
 		p.Price = *rec.Price
 	}
 	if p.HasTokenPrice() {
-		err = usage.EachOwned(ctx, d.Billing.Store, rec.Tenant, d.Billing.Now().Add(-unreportedFor), time.Time{}, func(h usage.Hour) error {
+		err = usage.EachOwned(ctx, d.Billing.Store, rec.Tenant, d.Billing.Now().Add(-unreportedWindow), time.Time{}, func(h usage.Hour) error {
 			if h.Vacant == rec.ID {
-				p.Unreported += h.Unreported
+				p.UnreportedAnswers += h.UnreportedAnswers
 			}
 			return nil
 		})
@@ -43,35 +43,35 @@ func (d *api) price(ctx context.Context, rec *vacants.Record, in PriceVersion) (
 	return p, err
 }
 
-func (d *api) setPrice(ctx context.Context, rec *vacants.Record, in With[NewPrice]) (Vacant, error) {
+func (d *api) setPrice(ctx context.Context, rec *vacants.Record, in VacantRequest[NewPrice]) (Vacant, error) {
 	n := &in.Body
-	p := price.Price{Flat: n.Flat, In: n.In, Out: n.Out, MaxCharge: n.Most, Free: n.Free}
-	p.SetDefaultFreeLimits(n.FreeAddress != nil, n.FreeAll != nil)
-	if n.FreeAddress != nil {
-		p.FreeAddress = *n.FreeAddress
+	p := price.Price{Flat: n.Flat, InputPrice: n.InputPrice, OutputPrice: n.OutputPrice, MaxCharge: n.MaxCharge, FreePerSigner: n.FreePerSigner}
+	p.SetDefaultFreeLimits(n.FreePerAddress != nil, n.FreeTotal != nil)
+	if n.FreePerAddress != nil {
+		p.FreePerAddress = *n.FreePerAddress
 	}
-	if n.FreeAll != nil {
-		p.FreeAll = *n.FreeAll
+	if n.FreeTotal != nil {
+		p.FreeTotal = *n.FreeTotal
 	}
-	changed, err := d.Vacants.SetPrice(ctx, rec.ID, p)
-	return vacantOf(&changed), err
+	updated, err := d.Vacants.SetPrice(ctx, rec.ID, p)
+	return vacantOf(&updated), err
 }
 
 // NewPrice is the next version of a price, in micro-dollars: Flat is the price of a call, In and
 // Out are the prices of a million tokens, and MaxCharge limits the charge for a call with priced
 // tokens.
-// The defaults of FreeAddress and FreeAll are derived from Free (price.Price.SetDefaultFreeLimits).
+// The defaults of FreePerAddress and FreeTotal are derived from Free (price.Price.SetDefaultFreeLimits).
 type NewPrice struct {
-	Flat        money.Amount `json:"flat"`
-	In          money.Amount `json:"in"`
-	Out         money.Amount `json:"out"`
-	Most        money.Amount `json:"most"`
-	Free        int64        `json:"free"`
-	FreeAddress *int64       `json:"free_address,omitempty"`
-	FreeAll     *int64       `json:"free_all,omitempty"`
+	Flat           money.Amount `json:"flat"`
+	InputPrice     money.Amount `json:"in"`
+	OutputPrice    money.Amount `json:"out"`
+	MaxCharge      money.Amount `json:"most"`
+	FreePerSigner  int64        `json:"free"`
+	FreePerAddress *int64       `json:"free_address,omitempty"`
+	FreeTotal      *int64       `json:"free_all,omitempty"`
 }
 
-// PriceOf returns a request to set the price p. The host chooses its version, time and fee.
-func PriceOf(p price.Price) NewPrice {
-	return NewPrice{p.Flat, p.In, p.Out, p.MaxCharge, p.Free, &p.FreeAddress, &p.FreeAll}
+// NewPriceFrom returns a request to set the price p. The host chooses its version, time and fee.
+func NewPriceFrom(p price.Price) NewPrice {
+	return NewPrice{p.Flat, p.InputPrice, p.OutputPrice, p.MaxCharge, p.FreePerSigner, &p.FreePerAddress, &p.FreeTotal}
 }

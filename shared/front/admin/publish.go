@@ -28,8 +28,8 @@ type Published struct {
 	Receipt Receipt `json:"receipt"`
 }
 
-func (p *Published) Sound() error {
-	if err := p.Vacant.Sound(); err != nil {
+func (p *Published) Validate() error {
+	if err := p.Vacant.Validate(); err != nil {
 		return err
 	}
 	// The visibility is "" if the key was never registered.
@@ -61,15 +61,15 @@ type Listing struct {
 
 // VenueChange changes the venue of a vacant. Nil members are unchanged.
 type VenueChange struct {
-	Slug     *string   `json:"slug,omitempty"`
-	Name     *string   `json:"name,omitempty"`
-	Category *string   `json:"category,omitempty"`
-	Location *string   `json:"location,omitempty"`
-	Areas    *[]string `json:"areas,omitempty"`
-	Bookable *bool     `json:"bookable,omitempty"`
-	Capacity *int64    `json:"capacity,omitempty"`
-	Hours    *string   `json:"hours,omitempty"`
-	Referral *int64    `json:"referral_fee,omitempty"`
+	Slug        *string   `json:"slug,omitempty"`
+	Name        *string   `json:"name,omitempty"`
+	Category    *string   `json:"category,omitempty"`
+	Location    *string   `json:"location,omitempty"`
+	Areas       *[]string `json:"areas,omitempty"`
+	Bookable    *bool     `json:"bookable,omitempty"`
+	Capacity    *int64    `json:"capacity,omitempty"`
+	Hours       *string   `json:"hours,omitempty"`
+	ReferralFee *int64    `json:"referral_fee,omitempty"`
 }
 
 // Publication is the body of a publish request. Nil members are unchanged.
@@ -80,27 +80,27 @@ type Publication struct {
 	Venue      *VenueChange          `json:"venue,omitempty"`
 }
 
-func (d *api) publish(ctx context.Context, in With[Publication]) (p Published, err error) {
+func (d *api) publish(ctx context.Context, in VacantRequest[Publication]) (p Published, err error) {
 	b := &in.Body
-	wishes := vacants.PublishOptions{By: askerOf(ctx), Capability: b.Capability, Visibility: b.Visibility, Listing: (*vacants.ListingOptions)(b.Listing)}
+	options := vacants.PublishOptions{Asker: askerOf(ctx), Capability: b.Capability, Visibility: b.Visibility, Listing: (*vacants.ListingOptions)(b.Listing)}
 	if b.Visibility != nil {
 		if err := checkVisibility(*b.Visibility); err != nil {
 			return p, err
 		}
 	}
 	if b.Venue != nil {
-		wishes.Venue = b.Venue.apply
+		options.Venue = b.Venue.applyTo
 		v := listing.DefaultVenue()
 		// The change is validated before data are read or written.
-		if err := b.Venue.apply(&v); err != nil {
+		if err := b.Venue.applyTo(&v); err != nil {
 			return p, err
 		}
 	}
-	rec, err := d.find(ctx, in.Vacant)
+	rec, err := d.findVacant(ctx, in.Vacant)
 	if err != nil {
 		return p, err
 	}
-	return publishedOf(d.Vacants.Publish(ctx, rec.ID, wishes))
+	return publishedOf(d.Vacants.Publish(ctx, rec.ID, options))
 }
 
 // Revocation contains the reason for the revocation of a key.
@@ -114,22 +114,22 @@ func publishedOf(rec vacants.Record, r registry.Receipt, err error) (Published, 
 
 // setListing sets the operator's listing of a registered vacant, which may run on this host or on
 // another host.
-func (d *api) setListing(ctx context.Context, in With[Listing]) (Listed, error) {
+func (d *api) setListing(ctx context.Context, in VacantRequest[Listing]) (Listed, error) {
 	id, err := identity.ParseID(in.Vacant)
 	if err != nil {
-		return Listed{}, problem.Invalid("vacant", "an id of 64 hex digits", clip(in.Vacant))
+		return Listed{}, problem.Invalid("vacant", "an id of 64 hex digits", quoteTruncated(in.Vacant))
 	}
-	wishes := in.Body
+	requested := in.Body
 	rec, err := d.Vacants.Get(ctx, askerOf(ctx), id)
 	switch {
 	case err == nil && !rec.IsDeleted():
-		if wishes.Price, err = rec.ListedPrice(wishes.Price); err != nil {
+		if requested.Price, err = rec.ListedPrice(requested.Price); err != nil {
 			return Listed{}, err
 		}
 	case err != nil && !problem.Is(err, problem.NotFound):
 		return Listed{}, err
 	}
-	l := listing.Listing{Tags: wishes.Tags, Skills: wishes.Skills, Summary: wishes.Summary, ModelFamily: wishes.Family, Owner: wishes.Owner, Price: wishes.Price, Venue: wishes.Venue}
+	l := listing.Listing{Tags: requested.Tags, Skills: requested.Skills, Summary: requested.Summary, ModelFamily: requested.Family, Owner: requested.Owner, Price: requested.Price, Venue: requested.Venue}
 	g, err := d.Vacants.Registry.SetListing(ctx, id, l)
 	if err != nil {
 		return Listed{}, err
@@ -144,15 +144,15 @@ func checkVisibility(v lifecycle.Visibility) error {
 	case lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public:
 		return nil
 	}
-	return problem.Invalid("visibility", "NONE, RESTRICTED or PUBLIC", clip(string(v)))
+	return problem.Invalid("visibility", "NONE, RESTRICTED or PUBLIC", quoteTruncated(string(v)))
 }
 
-func (c *VenueChange) apply(v *listing.Venue) error {
+func (c *VenueChange) applyTo(v *listing.Venue) error {
 	members, err := json.Marshal(c)
 	if err != nil {
 		return problem.Wrap(problem.Internal, err, "venue")
 	}
-	if err := canon.Unmarshal(members, v, limits()); err != nil {
+	if err := canon.Unmarshal(members, v, bodyLimits()); err != nil {
 		return problem.AtPath("venue", err)
 	}
 	if err := v.Check(); err != nil {

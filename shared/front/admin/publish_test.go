@@ -46,7 +46,7 @@ func TestAVacantIsPublishedChangedHiddenAndRevoked(t *testing.T) {
 	}
 	publish := func(p admin.Publication) func() (admin.Published, error) {
 		return func() (admin.Published, error) {
-			return admin.PublishVacant.Call(t.Context(), c, admin.ForVacant("demo", p))
+			return admin.PublishVacant.Call(t.Context(), c, admin.NewVacantRequest("demo", p))
 		}
 	}
 	listing := &admin.Listing{Tags: []string{"translation"}, Skills: []string{"German"}, Summary: "s", Family: "claude", Owner: "o"}
@@ -57,15 +57,15 @@ func TestAVacantIsPublishedChangedHiddenAndRevoked(t *testing.T) {
 		{"restricted, with a listing", publish(admin.Publication{Visibility: pointer(lifecycle.Restricted), Listing: listing}),
 			admin.Receipt{Seq: 3, Visibility: lifecycle.Restricted}, lifecycle.Active},
 		{"unpublish", func() (admin.Published, error) {
-			return admin.UnpublishVacant.Call(t.Context(), c, admin.VacantRequest{Vacant: made.ID.String()[:8]})
+			return admin.UnpublishVacant.Call(t.Context(), c, admin.VacantRef{Vacant: made.ID.String()[:8]})
 		},
 			admin.Receipt{Seq: 4, Visibility: lifecycle.Hidden}, lifecycle.Active},
 		{"revoke", func() (admin.Published, error) {
-			return admin.RevokeVacant.Call(t.Context(), c, admin.ForVacant("demo", admin.Revocation{Reason: "被盗"}))
+			return admin.RevokeVacant.Call(t.Context(), c, admin.NewVacantRequest("demo", admin.Revocation{Reason: "被盗"}))
 		},
 			admin.Receipt{Seq: 5, Visibility: lifecycle.Hidden}, lifecycle.Sunk},
 		{"revoke again", func() (admin.Published, error) {
-			return admin.RevokeVacant.Call(t.Context(), c, admin.ForVacant("demo", admin.Revocation{Reason: "again"}))
+			return admin.RevokeVacant.Call(t.Context(), c, admin.NewVacantRequest("demo", admin.Revocation{Reason: "again"}))
 		},
 			admin.Receipt{Seq: 5, Visibility: lifecycle.Hidden, Unchanged: true}, lifecycle.Sunk},
 	} {
@@ -78,11 +78,11 @@ func TestAVacantIsPublishedChangedHiddenAndRevoked(t *testing.T) {
 			t.Errorf("%s: %s in %s, want %s (-want +got):\n%s", s.what, got.Vacant.Name, got.Vacant.State, s.in, diff)
 		}
 	}
-	_, err := admin.PublishVacant.Call(t.Context(), c, admin.ForVacant("demo", admin.Publication{}))
+	_, err := admin.PublishVacant.Call(t.Context(), c, admin.NewVacantRequest("demo", admin.Publication{}))
 	if !problem.Is(err, problem.Conflict) {
 		t.Errorf("Publish() of one that is closed = %v, want conflict", err)
 	}
-	_, err = admin.RevokeVacant.Call(t.Context(), c, admin.ForVacant("demo", admin.Revocation{Reason: " "}))
+	_, err = admin.RevokeVacant.Call(t.Context(), c, admin.NewVacantRequest("demo", admin.Revocation{Reason: " "}))
 	if !problem.Is(err, problem.Malformed) {
 		t.Errorf("Revoke() without a reason = %v, want malformed", err)
 	}
@@ -98,7 +98,7 @@ func TestTheOperatorListsAnyRegistration(t *testing.T) {
 		return h.ask("PUT", "/v1/admin/listings/"+made.ID.String(), string(body))
 	}
 	wantRefusal(t, set(l), problem.NotFound, "")
-	if _, err := admin.PublishVacant.Call(t.Context(), c, admin.ForVacant("demo", admin.Publication{Listing: &admin.Listing{Tags: []string{"own"}}})); err != nil {
+	if _, err := admin.PublishVacant.Call(t.Context(), c, admin.NewVacantRequest("demo", admin.Publication{Listing: &admin.Listing{Tags: []string{"own"}}})); err != nil {
 		t.Fatal(err)
 	}
 	var got admin.Listed
@@ -175,7 +175,7 @@ func TestAChangeOfAVenuesAreasIsStored(t *testing.T) {
 	create(t, h, "demo")
 	c := client(t, h)
 	for _, area := range []string{"bali", "java", "ubud"} {
-		p, err := admin.PublishVacant.Call(t.Context(), c, admin.ForVacant("demo", admin.Publication{Venue: &admin.VenueChange{Areas: &[]string{area}}}))
+		p, err := admin.PublishVacant.Call(t.Context(), c, admin.NewVacantRequest("demo", admin.Publication{Venue: &admin.VenueChange{Areas: &[]string{area}}}))
 		if err != nil || p.Receipt.Unchanged {
 			t.Errorf("Publish() with %s = %+v, %v; want a change", area, p.Receipt, err)
 		}

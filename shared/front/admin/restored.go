@@ -20,17 +20,17 @@ type Restored struct {
 	Failed  []httpapi.Refusal `json:"failed,omitempty"`
 }
 
-// restoredPage is the number of vacants per request. The function that serves the admin API has
+// restoredPageSize is the number of vacants per request. The function that serves the admin API has
 // half a minute, and each vacant takes some tens of milliseconds.
-const restoredPage = 50
+const restoredPageSize = 50
 
-func (d *api) raiseFloors(ctx context.Context, in RestoredFrom) (Restored, error) {
-	raised, next, failed, err := d.Vacants.RaiseFloorsPage(ctx, in.Cursor, restoredPage)
+func (d *api) raiseFloors(ctx context.Context, in RestoreRequest) (Restored, error) {
+	raised, next, errs, err := d.Vacants.RaiseFloorsPage(ctx, in.Cursor, restoredPageSize)
 	if err != nil {
 		return Restored{}, err
 	}
-	page := Restored{Vacants: raised.Vacants, Until: raised.Until, Next: next}
-	for _, err := range failed {
+	page := Restored{Vacants: raised.Vacants, Until: raised.LatestFloor, Next: next}
+	for _, err := range errs {
 		p := problem.AsError(err)
 		d.Log.LogAttrs(ctx, slog.LevelError, "floor not raised after a restore", slog.String("cause", p.Error()))
 		page.Failed = append(page.Failed, httpapi.Refusal{Detail: p.Text(), Code: p.Kind.String(), Field: p.Field})
@@ -42,9 +42,9 @@ func (d *api) raiseFloors(ctx context.Context, in RestoredFrom) (Restored, error
 // returns the combined result of all pages. An error of a single vacant does not stop the others;
 // at the end, ReportRestore returns the first such error.
 func (c Client) ReportRestore(ctx context.Context) (total Restored, err error) {
-	failed, first := 0, error(nil)
+	failedCount, firstErr := 0, error(nil)
 	for cursor, more := "", true; more; more = cursor != "" {
-		page, err := RestoredFromBackup.Call(ctx, c, RestoredFrom{cursor})
+		page, err := RecordRestore.Call(ctx, c, RestoreRequest{cursor})
 		if err != nil {
 			return total, err
 		}
@@ -55,14 +55,14 @@ func (c Client) ReportRestore(ctx context.Context) (total Restored, err error) {
 		if page.Until.After(total.Until) {
 			total.Until = page.Until
 		}
-		if n := len(page.Failed); n > 0 && failed == 0 {
-			first = page.Failed[0].Problem()
+		if n := len(page.Failed); n > 0 && failedCount == 0 {
+			firstErr = page.Failed[0].Problem()
 		}
-		failed += len(page.Failed)
+		failedCount += len(page.Failed)
 	}
-	if failed > 0 {
-		return total, problem.Wrap(problem.AsError(first).Kind, first, "%d vacants accept only messages signed later than five minutes from now, %d could not be changed: run the same command again; the first failure: %s",
-			total.Vacants, failed, problem.AsError(first).Text())
+	if failedCount > 0 {
+		return total, problem.Wrap(problem.AsError(firstErr).Kind, firstErr, "%d vacants accept only messages signed later than five minutes from now, %d could not be changed: run the same command again; the first failure: %s",
+			total.Vacants, failedCount, problem.AsError(firstErr).Text())
 	}
 	return total, nil
 }

@@ -37,7 +37,7 @@ func TestARestoreIsToldPageByPage(t *testing.T) {
 	const count = 120
 	m := &metered{}
 	var v *vacants.Directory
-	h := newTestServer(t, func(c *admin.Config) { c.Host, v = "", c.Vacants })
+	h := newTestServer(t, func(c *admin.Config) { c.AllowedHost, v = "", c.Vacants })
 	for i := range count {
 		if w := h.ask("POST", "/v1/admin/vacants", fmt.Sprintf(`{"name":"v%03d","capability":"c"}`, i)); w.Code != 201 {
 			t.Fatalf("create = %d %s", w.Code, w.Body)
@@ -63,7 +63,7 @@ func TestARestoreIsToldPageByPage(t *testing.T) {
 		t.Errorf("Restored() = %+v, %v, want %d, and until when they refuse", all, err, count)
 	}
 	// A vacant that fails does not keep the others from their floor.
-	r, err := v.ByName(t.Context(), vacants.Operator(), "v007")
+	r, err := v.GetByName(t.Context(), vacants.OperatorAsker(), "v007")
 	must(t, err)
 	m.broken = vacants.RecordKey(r.ID)
 	all, err := c.ReportRestore(t.Context())

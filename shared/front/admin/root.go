@@ -25,7 +25,7 @@ func (d *api) setRoot(ctx context.Context, in op.Body[Root]) (Root, error) {
 	if in.Body.Vacant == nil || *in.Body.Vacant == "" {
 		return Root{}, d.Vacants.SetRoot(ctx, nil)
 	}
-	rec, err := d.find(ctx, *in.Body.Vacant)
+	rec, err := d.findVacant(ctx, *in.Body.Vacant)
 	if err == nil {
 		err = d.Vacants.SetRoot(ctx, &rec.ID)
 	}

@@ -28,27 +28,27 @@ func (s SecretSetting) Format(f fmt.State, _ rune) { _, _ = fmt.Fprintf(f, "a se
 // host may have such secrets.
 type secretsAPI struct {
 	*secrets.Secrets
-	tenants bool
+	allowTenants bool
 }
 
-func (d secretsAPI) owner(in OfTenant) (string, error) {
-	if in.Tenant != "" && !d.tenants {
-		return "", problem.Invalid("tenant", "no tenant, because these secrets are the host's", clip(in.Tenant))
+func (d secretsAPI) checkTenant(in TenantRef) (string, error) {
+	if in.Tenant != "" && !d.allowTenants {
+		return "", problem.Invalid("tenant", "no tenant, because these secrets are the host's", quoteTruncated(in.Tenant))
 	}
 	return in.Tenant, nil
 }
 
-func (d secretsAPI) list(ctx context.Context, in OfTenant) (out Secrets, err error) {
-	if out.Tenant, err = d.owner(in); err != nil {
+func (d secretsAPI) list(ctx context.Context, in TenantRef) (out Secrets, err error) {
+	if out.Tenant, err = d.checkTenant(in); err != nil {
 		return out, err
 	}
-	some, err := d.List(ctx, out.Tenant)
-	out.Secrets = append([]secrets.Info{}, some...)
+	infos, err := d.List(ctx, out.Tenant)
+	out.Secrets = append([]secrets.Info{}, infos...)
 	return out, err
 }
 
-func (d secretsAPI) set(ctx context.Context, in NewSecret) (info secrets.Info, err error) {
-	tenant, err := d.owner(in.OfTenant)
+func (d secretsAPI) set(ctx context.Context, in SetSecretRequest) (info secrets.Info, err error) {
+	tenant, err := d.checkTenant(in.TenantRef)
 	if err != nil {
 		return info, err
 	}
@@ -57,8 +57,8 @@ func (d secretsAPI) set(ctx context.Context, in NewSecret) (info secrets.Info, e
 	return d.Set(ctx, tenant, in.Name, in.Body.Hosts, value)
 }
 
-func (d secretsAPI) delete(ctx context.Context, in OneSecret) (op.None, error) {
-	tenant, err := d.owner(in.OfTenant)
+func (d secretsAPI) delete(ctx context.Context, in SecretRef) (op.None, error) {
+	tenant, err := d.checkTenant(in.TenantRef)
 	if err == nil {
 		err = d.Delete(ctx, tenant, in.Name)
 	}

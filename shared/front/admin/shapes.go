@@ -15,26 +15,26 @@ import (
 
 // Vacant is the JSON form of a hosted vacant. Times are wire timestamps (UTC, PROTOCOL §3).
 type Vacant struct {
-	ID         identity.ID     `json:"vacant_id"`
-	Name       string          `json:"name"`
-	State      lifecycle.State `json:"state"`
-	Capability string          `json:"capability_text"`
-	Substrate  string          `json:"substrate"`
-	Agent      int             `json:"agent_version,omitempty"` // 0 if the agent was never set
-	Endpoint   string          `json:"endpoint"`                // URL for calls, as in the card
-	Card       json.RawMessage `json:"card"`                    // signed card
-	Created    string          `json:"created"`
-	Changed    string          `json:"changed"`
+	ID           identity.ID     `json:"vacant_id"`
+	Name         string          `json:"name"`
+	State        lifecycle.State `json:"state"`
+	Capability   string          `json:"capability_text"`
+	Substrate    string          `json:"substrate"`
+	AgentVersion int             `json:"agent_version,omitempty"` // 0 if the agent was never set
+	Endpoint     string          `json:"endpoint"`                // URL for calls, as in the card
+	Card         json.RawMessage `json:"card"`                    // signed card
+	CreatedAt    string          `json:"created"`
+	ChangedAt    string          `json:"changed"`
 	// Parent is the parent of a child. Closed means that the child's manifest is closed.
 	Parent *identity.ID `json:"parent_id,omitempty"`
 	Closed bool         `json:"closed,omitempty"`
 	Tenant string       `json:"tenant,omitempty"` // tenant for which the vacant is hosted
-	// Plain is the setting for callers without a key. "" means open.
-	Plain string       `json:"plain,omitempty"`
-	Price *price.Price `json:"price,omitempty"` // price of a call; nil if calls are free
-	// Work limits the duration of a call, for example "5m0s". "" means the host's limit.
-	Work   string `json:"work,omitempty"`
-	Memory bool   `json:"memory,omitempty"` // the agent remembers the calls of a conversation
+	// KeylessAccess is the setting for callers without a key. "" means open.
+	KeylessAccess string       `json:"plain,omitempty"`
+	Price         *price.Price `json:"price,omitempty"` // price of a call; nil if calls are free
+	// CallTimeout limits the duration of a call, for example "5m0s". "" means the host's limit.
+	CallTimeout string `json:"work,omitempty"`
+	Memory      bool   `json:"memory,omitempty"` // the agent remembers the calls of a conversation
 	// Published is PUBLIC or RESTRICTED if the vacant is published, otherwise "". CallsToday is the
 	// number of answered and failed calls of the UTC day. It is nil if the host does not count
 	// usage, or if the usage is too large to sum up for a list. Only list and show set both.
@@ -42,15 +42,15 @@ type Vacant struct {
 	CallsToday *uint64              `json:"calls_today,omitempty"`
 	// NoWorker is true if the vacant's substrate is worker and no worker is connected. Only list
 	// and show set it.
-	NoWorker bool   `json:"no_worker,omitempty"`
-	Deleted  string `json:"deleted,omitempty"`
+	NoWorker  bool   `json:"no_worker,omitempty"`
+	DeletedAt string `json:"deleted,omitempty"`
 }
 
 func vacantOf(r *vacants.Record) Vacant {
 	v := Vacant{
-		ID: r.ID, Name: r.Name, State: r.State, Capability: r.Capability, Substrate: r.Substrate, Agent: r.Agent,
-		Card: json.RawMessage("null"), Created: canon.FormatTime(r.Created), Changed: canon.FormatTime(r.Changed),
-		Parent: r.Parent, Closed: r.Closed, Tenant: r.Tenant, Plain: string(r.KeylessAccess), Memory: r.Memory,
+		ID: r.ID, Name: r.Name, State: r.State, Capability: r.Capability, Substrate: r.Substrate, AgentVersion: r.AgentVersion,
+		Card: json.RawMessage("null"), CreatedAt: canon.FormatTime(r.CreatedAt), ChangedAt: canon.FormatTime(r.ChangedAt),
+		Parent: r.Parent, Closed: r.Closed, Tenant: r.Tenant, KeylessAccess: string(r.KeylessAccess), Memory: r.Memory,
 	}
 	if c, err := card.Parse(r.Card); err == nil { // a damaged card is omitted; fsck reports it
 		v.Card, v.Endpoint = r.Card, c.Endpoint
@@ -58,30 +58,30 @@ func vacantOf(r *vacants.Record) Vacant {
 	if !r.Price.IsFree() {
 		v.Price = r.Price
 	}
-	if r.MaxCallTime != 0 {
-		v.Work = r.MaxCallTime.String()
+	if r.CallTimeout != 0 {
+		v.CallTimeout = r.CallTimeout.String()
 	}
 	if r.IsDeleted() {
-		v.Deleted = canon.FormatTime(r.Deleted)
+		v.DeletedAt = canon.FormatTime(r.DeletedAt)
 	}
 	return v
 }
 
-// Sound implements op.Validator. An unsound answer is refused because clients print its texts on a
+// Validate implements op.Validator. An unsound answer is refused because clients print its texts on a
 // terminal and use the name as a file name.
-func (v *Vacant) Sound() error {
+func (v *Vacant) Validate() error {
 	_, err := lifecycle.ParseState(string(v.State))
-	if bad := registry.CheckName(v.Name); bad != nil {
-		err = bad
+	if invalid := registry.CheckName(v.Name); invalid != nil {
+		err = invalid
 	}
 	if v.Published != "" {
-		if bad := checkVisibility(v.Published); bad != nil {
-			err = bad
+		if invalid := checkVisibility(v.Published); invalid != nil {
+			err = invalid
 		}
 	}
-	for _, timestamp := range []string{v.Created, v.Changed, v.Deleted} {
-		if _, bad := canon.ParseTime(timestamp); timestamp != "" && bad != nil {
-			err = bad
+	for _, timestamp := range []string{v.CreatedAt, v.ChangedAt, v.DeletedAt} {
+		if _, invalid := canon.ParseTime(timestamp); timestamp != "" && invalid != nil {
+			err = invalid
 		}
 	}
 	if err != nil {
@@ -97,9 +97,9 @@ type VacantPage struct {
 	Next    string   `json:"next"`
 }
 
-func (p *VacantPage) Sound() error {
+func (p *VacantPage) Validate() error {
 	for i := range p.Vacants {
-		if err := p.Vacants[i].Sound(); err != nil {
+		if err := p.Vacants[i].Validate(); err != nil {
 			return err
 		}
 	}
@@ -123,7 +123,7 @@ type Logbook struct {
 	Next    uint64  `json:"next"`
 }
 
-func (l *Logbook) Sound() error {
+func (l *Logbook) Validate() error {
 	for i := range l.Entries {
 		if _, err := canon.ParseTime(l.Entries[i].Time); err != nil {
 			return problem.Wrap(problem.Untrusted, err, "the host's answer: a logbook entry has no time")

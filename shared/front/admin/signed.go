@@ -18,74 +18,74 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ChildrenPath reports whether path is the route on which a parent requests children with its own
+// IsChildrenPath reports whether path is the route on which a parent requests children with its own
 // signature. Callers other than the operator can use only this route and the routes of
 // TenantHandler.
-func ChildrenPath(path string) bool {
+func IsChildrenPath(path string) bool {
 	rest, ok := strings.CutPrefix(path, "/v1/admin/vacants/")
 	name, tail, _ := strings.Cut(rest, "/")
 	return ok && name != "" && tail == "children"
 }
 
-// SignedChildren serves POST /v1/admin/vacants/{vacant}/children for a parent that signed its
+// SignedChildrenHandler serves POST /v1/admin/vacants/{vacant}/children for a parent that signed its
 // request. A request with an invalid signature is refused before any stored data are read. If the
 // parent is not on this host, the refusal is the same as for a call to it, so the route does not
 // reveal which vacants exist.
-func SignedChildren(c Config, asked *spawning.Requests) http.Handler {
+func SignedChildrenHandler(c Config, requests *spawning.Requests) http.Handler {
 	d := &api{c}
-	return d.guard(d.http().Mux(map[string]httpapi.Methods{"/v1/admin/vacants/{vacant}/children": {http.MethodPost: func(w http.ResponseWriter, r *http.Request) error {
-		body, err := httpapi.Body(w, r, composite.MaxRequest)
+	return d.guard(d.httpAPI().Mux(map[string]httpapi.Methods{"/v1/admin/vacants/{vacant}/children": {http.MethodPost: func(w http.ResponseWriter, r *http.Request) error {
+		body, err := httpapi.ReadBody(w, r, composite.MaxRequestBytes)
 		if err != nil {
 			return err
 		}
-		q, err := composite.ParseSpawnRequest(body)
+		req, err := composite.ParseSpawnRequest(body)
 		if err != nil {
 			return err
 		}
-		if r.PathValue("vacant") != q.ParentID.String() {
-			return problem.Invalid("parent_id", fmt.Sprintf("the id of the vacant in the path, %.64q", r.PathValue("vacant")), q.ParentID.String())
+		if r.PathValue("vacant") != req.ParentID.String() {
+			return problem.Invalid("parent_id", fmt.Sprintf("the id of the vacant in the path, %.64q", r.PathValue("vacant")), req.ParentID.String())
 		}
-		if err := asked.Check(&q); err != nil {
+		if err := requests.Check(&req); err != nil {
 			return err
 		}
-		if q.SecondaryID != nil {
+		if req.SecondParentID != nil {
 			// The host would have to sign for the second parent, which has not consented.
 			return problem.New(problem.Forbidden, "with: only the operator may create a child of two parents, because one parent does not sign for the other")
 		}
 		// The parent signed the request, so it is read with the operator's access.
-		parent, err := d.Vacants.Get(r.Context(), vacants.Operator(), q.ParentID)
+		parent, err := d.Vacants.Get(r.Context(), vacants.OperatorAsker(), req.ParentID)
 		if err != nil {
 			return err
 		}
-		if err := checkSubstrate(&q, &parent); err != nil {
+		if err := checkSubstrate(&req, &parent); err != nil {
 			return err
 		}
-		name, err := childName(q.ParentID, q.Name)
+		name, err := childName(req.ParentID, req.Name)
 		if err != nil {
 			return err
 		}
-		isDeleted := func(ctx context.Context, spawnRequest string) (bool, error) {
-			name, err := childName(q.ParentID, spawnRequest)
+		isDeleted := func(ctx context.Context, requestedName string) (bool, error) {
+			name, err := childName(req.ParentID, requestedName)
 			if err != nil {
 				return false, err
 			}
-			child, err := d.Vacants.ByName(ctx, vacants.Operator(), name)
+			child, err := d.Vacants.GetByName(ctx, vacants.OperatorAsker(), name)
 			if problem.Is(err, problem.NotFound) {
 				return true, nil
 			}
 			return child.IsDeleted(), err
 		}
-		if err := asked.Accept(r.Context(), &q, isDeleted); err != nil {
+		if err := requests.Accept(r.Context(), &req, isDeleted); err != nil {
 			return err
 		}
-		made, err := d.makeChild(r.Context(), vacants.SpawnSpec{
-			Parent: q.ParentID, Path: q.Path, Name: name, Capability: q.Capability, Substrate: q.Substrate,
-			Tools: q.Tools, Rule: q.Rule, With: q.SecondaryID, Reach: q.Reach, Outbound: q.Outbound,
+		spawned, err := d.createChild(r.Context(), vacants.SpawnSpec{
+			Parent: req.ParentID, Path: req.BirthPath, Name: name, Capability: req.Capability, Substrate: req.Substrate,
+			Tools: req.Tools, Rule: req.Rule, SecondParent: req.SecondParentID, Reachability: req.Reachability, OutboundPolicy: req.OutboundPolicy,
 		})
 		if err != nil {
 			return err
 		}
-		return httpapi.SendJSON(w, http.StatusCreated, made)
+		return httpapi.SendJSON(w, http.StatusCreated, spawned)
 	}}}))
 }
 
@@ -93,11 +93,11 @@ func SignedChildren(c Config, asked *spawning.Requests) http.Handler {
 // is not a plan) or the default. The host would call any other substrate from its own network,
 // which may reach more than the network of the key's holder. The tools in the manifest do not
 // prevent this, because the parent chooses them.
-func checkSubstrate(q *composite.SpawnRequest, parent *vacants.Record) error {
-	if q.Substrate == "" {
+func checkSubstrate(req *composite.SpawnRequest, parent *vacants.Record) error {
+	if req.Substrate == "" {
 		return nil
 	}
-	spec, err := substrate.Parse(q.Substrate)
+	spec, err := substrate.Parse(req.Substrate)
 	if err != nil {
 		return err
 	}
@@ -105,19 +105,19 @@ func checkSubstrate(q *composite.SpawnRequest, parent *vacants.Record) error {
 		return nil
 	}
 	return problem.New(problem.Forbidden, "substrate: expected none (the parent's substrate) or %s, got %s; only the operator may choose another one",
-		defaultSubstrate, clip(q.Substrate))
+		defaultSubstrate, quoteTruncated(req.Substrate))
 }
 
 // childName returns the name of a child that its parent requested: the requested name followed by
 // the parent's id. A parent can therefore neither take a name from another vacant's child nor learn
 // such names.
-func childName(parent identity.ID, spawnRequest string) (string, error) {
-	if err := registry.CheckName(spawnRequest); err != nil {
+func childName(parent identity.ID, requestedName string) (string, error) {
+	if err := registry.CheckName(requestedName); err != nil {
 		return "", err
 	}
-	name := spawnRequest + "-" + parent.Short()
+	name := requestedName + "-" + parent.Short()
 	if len(name) > registry.MaxName {
-		return "", problem.Invalid("name", fmt.Sprintf("at most %d letters, because the host appends -%s", registry.MaxName-len(name)+len(spawnRequest), parent.Short()), strconv.Itoa(len(spawnRequest)))
+		return "", problem.Invalid("name", fmt.Sprintf("at most %d letters, because the host appends -%s", registry.MaxName-len(name)+len(requestedName), parent.Short()), strconv.Itoa(len(requestedName)))
 	}
 	return name, nil
 }

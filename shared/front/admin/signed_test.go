@@ -49,14 +49,14 @@ func newFamily(t testing.TB) *family {
 	}
 	f := &family{testServer: h, key: key, vacants: v, clock: func() time.Time { return at }}
 	asked := &spawning.Requests{Store: h.store, Now: func() time.Time { return f.clock() }, Rand: rand.Reader}
-	f.signed = admin.SignedChildren(admin.Config{Vacants: v, Log: slog.New(slog.DiscardHandler)}, asked)
+	f.signed = admin.SignedChildrenHandler(admin.Config{Vacants: v, Log: slog.New(slog.DiscardHandler)}, asked)
 	return f
 }
 
 // spawnRequest is a parent's request; change changes it before it is signed.
 func (f *family) spawnRequest(t testing.TB, nonce int, change func(*composite.SpawnRequest)) composite.SpawnRequest {
 	t.Helper()
-	r := composite.SpawnRequest{ParentID: f.key.ID(), Path: "D2", Name: "child", Nonce: fmt.Sprintf("%032x", nonce), Time: at}
+	r := composite.SpawnRequest{ParentID: f.key.ID(), BirthPath: "D2", Name: "child", Nonce: fmt.Sprintf("%032x", nonce), Time: at}
 	if change != nil {
 		change(&r)
 	}
@@ -125,16 +125,16 @@ func TestSpawnRequestNeedsTheParentsSignature(t *testing.T) {
 		"changed after it":        {own, string(forged.Blob()), problem.BadSignature},
 		"of a stranger":           {other, signed(2, func(r *composite.SpawnRequest) { r.ParentID = other }), problem.NotFound},
 		"to another's address":    {other, signed(2, nil), problem.Malformed},
-		"of yesterday":            {own, signed(2, func(r *composite.SpawnRequest) { r.Time = at.Add(-24 * time.Hour) }), problem.Clock},
+		"of yesterday":            {own, signed(2, func(r *composite.SpawnRequest) { r.Time = at.Add(-24 * time.Hour) }), problem.ClockSkew},
 		"a nonce for two":         {own, signed(9, func(r *composite.SpawnRequest) { r.Name = "second" }), problem.Replay},
-		"for another parent, too": {own, signed(2, func(r *composite.SpawnRequest) { r.Path, r.SecondaryID = "D4", &other }), problem.Forbidden},
+		"for another parent, too": {own, signed(2, func(r *composite.SpawnRequest) { r.BirthPath, r.SecondParentID = "D4", &other }), problem.Forbidden},
 		"a name that is taken":    {own, signed(3, func(r *composite.SpawnRequest) { r.Name = "taken" }), problem.Conflict},
-		"a child that is another": {own, signed(4, func(r *composite.SpawnRequest) { r.Path, r.Rule = "D1", "be kind" }), problem.Conflict},
+		"a child that is another": {own, signed(4, func(r *composite.SpawnRequest) { r.BirthPath, r.Rule = "D1", "be kind" }), problem.Conflict},
 		"a name that is too long": {own, signed(5, func(r *composite.SpawnRequest) { r.Name = strings.Repeat("x", 52) }), problem.Malformed},
 		"no name":                 {own, signed(5, func(r *composite.SpawnRequest) { r.Name = "" }), problem.Malformed},
 		"a path that is none":     {own, `{"intent":"vacancy:spawn:v1","name":"x","nonce":"` + strings.Repeat("0", 32) + `","parent_id":"` + own.String() + `","path":"D9","ts":"2026-05-06T00:00:00+00:00"}`, problem.Malformed},
 		"no request":              {own, `{"name":"x","path":"D2"}`, problem.Malformed},
-		"too much":                {own, `{"name":"` + strings.Repeat("x", composite.MaxRequest) + `"}`, problem.TooLarge},
+		"too much":                {own, `{"name":"` + strings.Repeat("x", composite.MaxRequestBytes) + `"}`, problem.TooLarge},
 	} {
 		w := f.ask(c.parent, c.body)
 		if got := decode[httpapi.Refusal](t, w); got.Code != c.want.String() {
@@ -149,8 +149,8 @@ func TestAParentChoosesNoEndpointForItsChild(t *testing.T) {
 	own, grown := f.key.ID(), otherKey(t)
 	const inside, model = "http://127.0.0.1:9/inside", "http:https://model.example/a"
 	// A parent may choose the substrates of its children.
-	m := composite.Manifest{ParentID: grown.ID(), ChildID: own, BirthPath: "D1", Added: []string{inside},
-		Reachability: composite.PublicA2A, Outbound: composite.Unrestricted, Schema: composite.V2}
+	m := composite.Manifest{ParentID: grown.ID(), ChildID: own, BirthPath: "D1", AddedTools: []string{inside},
+		Reachability: composite.PublicA2A, OutboundPolicy: composite.Unrestricted, SchemaVersion: composite.SchemaV2}
 	for _, err := range []error{m.SignParent(t.Context(), grown), m.SignChild(t.Context(), f.key), f.vacants.AddManifest(t.Context(), m)} {
 		if err != nil {
 			t.Fatal(err)
@@ -215,7 +215,7 @@ func TestAParentAsksForAHundredChildren(t *testing.T) {
 	if w := more(200); w.Code != http.StatusTooManyRequests {
 		t.Errorf("POST of one too many = %d %s, want 429", w.Code, w.Body)
 	}
-	gone, err := f.vacants.ByName(t.Context(), vacants.Operator(), "child7-"+f.key.ID().Short())
+	gone, err := f.vacants.GetByName(t.Context(), vacants.OperatorAsker(), "child7-"+f.key.ID().Short())
 	must(t, err)
 	for _, step := range []func(context.Context, identity.ID) (vacants.Record, error){f.vacants.Sink, f.vacants.Archive, f.vacants.Delete} {
 		if _, err := step(t.Context(), gone.ID); err != nil {
@@ -253,7 +253,7 @@ func TestTheHandlerForParentsHasNothingElse(t *testing.T) {
 		"/v1/admin/vacants/ab/children": true, "/v1/admin/vacants/ab/children/": false, "/v1/admin/vacants/ab/children/x": false,
 		"/v1/admin/vacants//children": false, "/v1/admin/vacants/children": false, "/v1/admin/vacants": false, "/v1/admin/vacants/ab/manifest": false,
 	} {
-		if got := admin.ChildrenPath(path); got != want {
+		if got := admin.IsChildrenPath(path); got != want {
 			t.Errorf("ChildrenPath(%s) = %t, want %t", path, got, want)
 		}
 	}

@@ -10,40 +10,40 @@ import (
 )
 
 func askerOf(ctx context.Context) vacants.Asker {
-	by := op.CallerOf(ctx)
-	if by.Operator {
-		return vacants.Operator()
+	sender := op.CallerOf(ctx)
+	if sender.IsOperator {
+		return vacants.OperatorAsker()
 	}
-	return vacants.Tenant(by.Key.Tenant)
+	return vacants.TenantAsker(sender.Key.Tenant)
 }
 
-// Tenants serves the operations on vacants to tenants, with a key of their account that has the
+// TenantHandler serves the operations on vacants to tenants, with a key of their account that has the
 // scope vacants. Tenants can create, see and change vacants of their own. A request for another
 // party's vacant gets the same answer, byte for byte, as a request for a vacant that does not
 // exist. There are two exceptions: a taken name or slug is refused, and agents may call public
 // vacants. Other operations are forbidden. Operations on secrets must be forbidden because
 // definition.Agent.Prices treats all secrets as the operator's.
-func Tenants(c Config) http.Handler {
+func TenantHandler(c Config) http.Handler {
 	d := &api{c}
 	s := op.Server{Keys: c.Billing}
-	own := d.http().Mux(op.Routes(d.routes(s)...))
+	mux := d.httpAPI().Mux(op.RoutesByPath(d.routes(s)...))
 	return d.guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != vacantsPath && !strings.HasPrefix(r.URL.Path, vacantsPath+"/") {
-			op.Fail(w, r, s.OperatorsOnly(r))
+			op.Fail(w, r, s.OperatorOnlyError(r))
 			return
 		}
-		own.ServeHTTP(w, r)
+		mux.ServeHTTP(w, r)
 	}))
 }
 
-// find returns a vacant that the caller may see, by its name, its id or a prefix of its id.
-func (d *api) find(ctx context.Context, what string) (vacants.Record, error) {
-	return d.Vacants.Find(ctx, askerOf(ctx), what)
+// findVacant returns a vacant that the caller may see, by its name, its id or a prefix of its id.
+func (d *api) findVacant(ctx context.Context, ref string) (vacants.Record, error) {
+	return d.Vacants.Find(ctx, askerOf(ctx), ref)
 }
 
-func onVacant[In interface{ vacant() string }, Out any](d *api, f func(context.Context, *vacants.Record, In) (Out, error)) func(context.Context, In) (Out, error) {
+func withVacant[In interface{ vacant() string }, Out any](d *api, f func(context.Context, *vacants.Record, In) (Out, error)) func(context.Context, In) (Out, error) {
 	return func(ctx context.Context, in In) (out Out, err error) {
-		rec, err := d.find(ctx, in.vacant())
+		rec, err := d.findVacant(ctx, in.vacant())
 		if err != nil {
 			return out, err
 		}

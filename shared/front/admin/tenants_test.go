@@ -53,8 +53,8 @@ func newTenantsOf(t *testing.T, change ...func(*admin.Config)) *tenants {
 		c.Billing = w.billing
 		w.config = *c
 	})
-	w.config.Host = "" // the public listener has many names
-	w.tenants = admin.Tenants(w.config)
+	w.config.AllowedHost = "" // the public listener has many names
+	w.tenants = admin.TenantHandler(w.config)
 	return w
 }
 
@@ -77,7 +77,7 @@ func newTenants(t *testing.T) *tenants {
 
 func (w *tenants) keyOf(tenant string, o billing.KeyOptions) string {
 	w.Helper()
-	a, err := w.billing.Find(w.Context(), tenant)
+	a, err := w.billing.FindAccount(w.Context(), tenant)
 	if err != nil {
 		a, err = w.billing.OpenAccount(w.Context(), tenant, 1)
 	}
@@ -179,9 +179,9 @@ func TestWhatATenantsKeyDoesNotOpen(t *testing.T) {
 	w.want(list("short"), 401, "expected Bearer and a key")
 	w.want(list(w.keyOf("acme", billing.KeyOptions{})), 403, "the key lacks the scope vacants")
 	w.want(list(w.keyOf("acme", billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeVacants}, Test: true})), 403, "needs a live key")
-	a, err := w.billing.Find(t.Context(), "acme")
+	a, err := w.billing.FindAccount(t.Context(), "acme")
 	if err == nil {
-		_, err = w.billing.Suspend(t.Context(), a.ID, true, "")
+		_, err = w.billing.SetSuspended(t.Context(), a.ID, true, "")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestTheHostKnowsWhoSetAnAgent(t *testing.T) {
 			{"POST", "/of-acme/children", `{"path":"D2","name":"NAME-heir","capability":"c","agent":{"provider":"http","base_url":"URL"}}`, name + "-heir"},
 		} {
 			answer := ask(tt.method, "/v1/admin/vacants"+tt.path, strings.NewReplacer("NAME", name, "URL", url()).Replace(tt.body))
-			if r, err := w.config.Vacants.ByName(t.Context(), vacants.Operator(), tt.made); answer.Code >= 300 || err != nil || r.Chooser != by {
+			if r, err := w.config.Vacants.GetByName(t.Context(), vacants.OperatorAsker(), tt.made); answer.Code >= 300 || err != nil || r.Chooser != by {
 				t.Errorf("%s %s: %d %s, %v: it is of %d, want %d", tt.method, tt.path, answer.Code, answer.Body, err, r.Chooser, by)
 			}
 		}

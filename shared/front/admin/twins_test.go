@@ -259,7 +259,7 @@ func (w *twin) wantTaken(method string, r request, others []admin.Vacant) {
 
 // cursorOf is a cursor at another's vacant, as the operator is given it.
 func cursorOf(v admin.Vacant) string {
-	return store.Cursor{Sort: v.Name, Key: vacants.NameKey(v.Name)}.String()
+	return store.Cursor{IndexSort: v.Name, Key: vacants.NameKey(v.Name)}.String()
 }
 
 // nextPage is path at the next page of an answer; "" after the last.

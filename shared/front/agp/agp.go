@@ -59,9 +59,9 @@ func IsPath(path string, metrics bool) bool {
 type Config struct {
 	Bookings *bookings.Service
 	Search   func(ctx context.Context, r search.Request) (search.Page, error)
-	// Owner returns the tenant that owns a vacant, or "" if the operator owns it or it is unknown.
-	Owner   func(ctx context.Context, id identity.ID) (string, error)
-	Callers caller.Verifier
+	// TenantOf returns the tenant that owns a vacant, or "" if the operator owns it or it is unknown.
+	TenantOf func(ctx context.Context, id identity.ID) (string, error)
+	Callers  caller.Verifier
 	// Metrics makes MetricsPath public.
 	Metrics bool
 	Log     *slog.Logger
@@ -76,11 +76,11 @@ type api struct {
 	metrics  cached[[]byte]
 }
 
-// keptSearches limits the number of cached searches.
-const keptSearches = 1024
+// maxCachedSearches limits the number of cached searches.
+const maxCachedSearches = 1024
 
 func newAPI(c Config) *api {
-	searches, err := lru.New[string, *cachedSearch](keptSearches)
+	searches, err := lru.New[string, *cachedSearch](maxCachedSearches)
 	if err != nil {
 		panic(err) // only if the size is not positive
 	}
@@ -88,29 +88,29 @@ func newAPI(c Config) *api {
 }
 
 func Handler(c Config) http.Handler {
-	return httpapi.API{Name: "agp", Log: c.Log, Now: c.Now}.Mux(op.Routes(newAPI(c).publicRoutes(op.Server{Keys: c.Bookings.Billing, Vacants: c.Callers.Identify})...))
+	return httpapi.API{Name: "agp", Log: c.Log, Now: c.Now}.Mux(op.RoutesByPath(newAPI(c).publicRoutes(op.Server{Keys: c.Bookings.Billing, IdentifyVacant: c.Callers.Identify})...))
 }
 
-// sending is the permission that a key needs to send envelopes.
-var sending = billing.Demand{Scope: billing.ScopeAGP, Test: true, Active: true}
+// sendDemand is the permission that a key needs to send envelopes.
+var sendDemand = billing.KeyRequirement{Scope: billing.ScopeAGP, AllowsTest: true, RequiresActive: true}
 
 func (d *api) publicRoutes(s op.Server) []op.Route {
-	post := op.Handle(op.Spec{
-		Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: sending}, Doc: "receives an envelope of AGP, and answers according to its intent",
-		In: reflect.TypeFor[op.Body[op.Raw[Post]]](), Out: reflect.TypeFor[op.Raw[any]](), Errors: reflect.TypeFor[failure](), Gives: []string{"application/json", envelopeType}, Open: true,
-	}, d.withRequestID(d.post))
-	slash := post
-	slash.Path += "/{$}"
-	routes := append(d.bookings(s), post, slash,
-		op.Handle(op.Spec{Method: "GET", Path: StatusPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows the status of AGP on this host", In: reflect.TypeFor[op.None](), Out: reflect.TypeFor[statusAnswer]()}, d.serveStatus))
+	postRoute := op.NewHandlerRoute(op.Spec{
+		Method: "POST", Path: Path, Status: http.StatusOK, Access: op.Access{Key: sendDemand}, Doc: "receives an envelope of AGP, and answers according to its intent",
+		In: reflect.TypeFor[op.Body[op.Raw[Post]]](), Out: reflect.TypeFor[op.Raw[any]](), ErrorType: reflect.TypeFor[failure](), AnswerMedia: []string{"application/json", envelopeType}, IgnoresUnknown: true,
+	}, d.withRequestID(d.receiveEnvelope))
+	slashRoute := postRoute
+	slashRoute.Path += "/{$}"
+	routes := append(d.bookingRoutes(s), postRoute, slashRoute,
+		op.NewHandlerRoute(op.Spec{Method: "GET", Path: StatusPath, Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows the status of AGP on this host", In: reflect.TypeFor[op.None](), Out: reflect.TypeFor[statusAnswer]()}, d.serveStatus))
 	if d.Metrics {
-		routes = append(routes, d.metricsAt(MetricsPath, op.Access{Anybody: true}))
+		routes = append(routes, d.metricsRoute(MetricsPath, op.Access{Anybody: true}))
 	}
 	return routes
 }
 
-func (d *api) metricsAt(path string, a op.Access) op.Route {
-	return op.Handle(op.Spec{Method: "GET", Path: path, Status: http.StatusOK, Access: a, Doc: "shows the host's metrics as text", Gives: []string{"text/plain"}, Answer: "The text format of Prometheus, 0.0.4."},
+func (d *api) metricsRoute(path string, access op.Access) op.Route {
+	return op.NewHandlerRoute(op.Spec{Method: "GET", Path: path, Status: http.StatusOK, Access: access, Doc: "shows the host's metrics as text", AnswerMedia: []string{"text/plain"}, AnswerDoc: "The text format of Prometheus, 0.0.4."},
 		func(w http.ResponseWriter, r *http.Request) error {
 			text, err := d.metrics.get(d.Now(), func() ([]byte, error) { return d.Bookings.WriteMetrics(r.Context()) })
 			if err != nil {
@@ -125,8 +125,8 @@ func (d *api) metricsAt(path string, a op.Access) op.Route {
 
 // Operations lists the operations of a host on which all features are enabled.
 func Operations() []op.Spec {
-	none := newAPI(Config{Metrics: true})
-	return op.Specs(append(none.operator(op.Server{Operator: true}), none.publicRoutes(op.Server{})...))
+	emptyAPI := newAPI(Config{Metrics: true})
+	return op.Specs(append(emptyAPI.operatorRoutes(op.Server{OperatorOnly: true}), emptyAPI.publicRoutes(op.Server{})...))
 }
 
 // withRequestID returns a handler that gives each request an id and sends errors in AGP's form.
@@ -134,38 +134,38 @@ func (d *api) withRequestID(h httpapi.Handler) httpapi.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var b [8]byte
 		if _, err := io.ReadFull(d.Rand, b[:]); err != nil {
-			return fail(w, "", problem.Wrap(problem.Unavailable, err, "no randomness"))
+			return sendError(w, "", problem.Wrap(problem.Unavailable, err, "no randomness"))
 		}
 		id := hex.EncodeToString(b[:])
 		w.Header().Set("X-Request-Id", id)
 		if err := h(w, r); err != nil {
-			return fail(w, id, err)
+			return sendError(w, id, err)
 		}
 		return nil
 	}
 }
 
-// call is the state of a request with one envelope.
-type call struct {
+// envelopeRequest is the state of a request with one envelope.
+type envelopeRequest struct {
 	*api
-	r       *http.Request
-	key     billing.Key
-	env     Envelope
-	left    billing.Allowance
-	header  http.Header // header of the answer
-	counted bool        // true if the commit of a booking has counted the request
-	replay  bool
+	r         *http.Request
+	key       billing.Key
+	env       Envelope
+	allowance billing.Allowance
+	header    http.Header // header of the answer
+	counted   bool        // true if the commit of a booking has counted the request
+	replayed  bool
 }
 
-// post checks a request in the order that AGP requires, and answers its envelope.
-func (d *api) post(w http.ResponseWriter, r *http.Request) error {
-	ctx, c := r.Context(), &call{api: d, r: r, header: w.Header()}
-	key, err := d.Bookings.Billing.AuthenticateRequest(ctx, r, sending)
+// receiveEnvelope checks a request in the order that AGP requires, and answers its envelope.
+func (d *api) receiveEnvelope(w http.ResponseWriter, r *http.Request) error {
+	ctx, c := r.Context(), &envelopeRequest{api: d, r: r, header: w.Header()}
+	key, err := d.Bookings.Billing.AuthenticateRequest(ctx, r, sendDemand)
 	if err != nil {
 		return err
 	}
 	c.key = *key
-	if c.left, err = d.Bookings.Billing.CheckUse(ctx, &c.key); err != nil {
+	if c.allowance, err = d.Bookings.Billing.CheckUse(ctx, &c.key); err != nil {
 		return err
 	}
 	// The content type is checked only if the request has one.
@@ -173,7 +173,7 @@ func (d *api) post(w http.ResponseWriter, r *http.Request) error {
 	if media, _, err := mime.ParseMediaType(ct); ct == "" || err == nil && strings.HasSuffix(media, "+json") {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	body, err := httpapi.Body(w, r, MaxBody)
+	body, err := httpapi.ReadBody(w, r, MaxBody)
 	if err == nil {
 		c.env, err = parseEnvelope(body)
 	}
@@ -184,7 +184,7 @@ func (d *api) post(w http.ResponseWriter, r *http.Request) error {
 	switch {
 	case err != nil:
 		err = c.countRequest(ctx, "error", err)
-	case c.replay:
+	case c.replayed:
 		err = c.countRequest(ctx, "replay", nil)
 	case !c.counted:
 		err = c.countRequest(ctx, "ok", nil)
@@ -192,8 +192,8 @@ func (d *api) post(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	limits(w, c.left)
-	if body, err = c.body(answer); err != nil {
+	setRateLimitHeaders(w, c.allowance)
+	if body, err = c.encodeAnswer(answer); err != nil {
 		return err
 	}
 	if c.acceptsEnvelope() {
@@ -205,27 +205,27 @@ func (d *api) post(w http.ResponseWriter, r *http.Request) error {
 }
 
 // countRequest counts the request in one commit. It returns err, or the error of the commit.
-func (c *call) countRequest(ctx context.Context, status string, err error) error {
-	var own *problem.Error
-	if errors.As(err, &own) && own.Kind == problem.Unavailable {
+func (c *envelopeRequest) countRequest(ctx context.Context, status string, err error) error {
+	var problemErr *problem.Error
+	if errors.As(err, &problemErr) && problemErr.Kind == problem.Unavailable {
 		return err // the store may be unreachable, and the client will retry
 	}
-	counter := bookings.CounterAdd("a2a_rejected_total", 1, "reason", "envelope")
+	counter := bookings.CounterWrite("a2a_rejected_total", 1, "reason", "envelope")
 	if status != "rejected" {
-		counter = c.requests(status)
+		counter = c.requestCounter(status)
 	}
 	countErr := c.Bookings.CommitCounters(ctx, func(ctx context.Context, tx *store.Tx) error {
-		left, fresh, err := c.Bookings.Billing.CountUse(ctx, tx, &c.key, c.agent())
+		allowance, isNewAgent, err := c.Bookings.Billing.CountUse(ctx, tx, &c.key, c.agent())
 		if err != nil {
 			return err
 		}
-		c.left = left
+		c.allowance = allowance
 		if c.key.Test {
 			return nil // test data are separate and in no metric
 		}
-		tx.Add(counter)
-		if fresh {
-			tx.Add(c.Bookings.Billing.SeenWrite(c.agent()))
+		tx.AddWrites(counter)
+		if isNewAgent {
+			tx.AddWrites(c.Bookings.Billing.AgentSeenWrite(c.agent()))
 		}
 		return nil
 	})
@@ -235,18 +235,18 @@ func (c *call) countRequest(ctx context.Context, status string, err error) error
 	return err
 }
 
-func (c *call) agent() string { return cmp.Or(c.env.Agent(), c.key.ID) }
+func (c *envelopeRequest) agent() string { return cmp.Or(c.env.Agent(), c.key.ID) }
 
-// requests returns the write that counts the request by intent, tier and status.
-func (c *call) requests(status string) store.Write {
+// requestCounter returns the write that counts the request by intent, tier and status.
+func (c *envelopeRequest) requestCounter(status string) store.Write {
 	intent := c.env.Intent
 	if c.handler() == nil {
 		intent = "unknown"
 	}
-	return bookings.CounterAdd("a2a_requests_total", 1, "intent", intent, "tier", string(c.key.Tier), "status", status)
+	return bookings.CounterWrite("a2a_requests_total", 1, "intent", intent, "tier", string(c.key.Tier), "status", status)
 }
 
-func (c *call) handler() func(context.Context) (any, error) {
+func (c *envelopeRequest) handler() func(context.Context) (any, error) {
 	switch c.env.Intent {
 	case "network.ping":
 		return c.ping
@@ -263,30 +263,30 @@ func (c *call) handler() func(context.Context) (any, error) {
 // networkPrefix is the prefix of a destination that names a network.
 const networkPrefix = "network:"
 
-func (c *call) dispatch(ctx context.Context) (any, error) {
+func (c *envelopeRequest) dispatch(ctx context.Context) (any, error) {
 	e := &c.env
 	if e.Protocol != Protocol && e.Protocol != ProtocolShort {
-		return nil, refuse("unsupported_protocol", problem.Malformed, "protocol: expected %s or %s, got %s", Protocol, ProtocolShort, httpapi.Clip(e.Protocol))
+		return nil, newRefusal("unsupported_protocol", problem.Malformed, "protocol: expected %s or %s, got %s", Protocol, ProtocolShort, httpapi.QuoteTruncated(e.Protocol))
 	}
-	do := c.handler()
-	if do == nil {
-		return nil, refuse("unknown_intent", problem.Malformed, "intent: expected network.ping, booking.search, venue.list or booking.confirm, got %s", httpapi.Clip(e.Intent))
+	handle := c.handler()
+	if handle == nil {
+		return nil, newRefusal("unknown_intent", problem.Malformed, "intent: expected network.ping, booking.search, venue.list or booking.confirm, got %s", httpapi.QuoteTruncated(e.Intent))
 	}
 	isSender := func(agent string) bool { return e.From == agent || strings.HasPrefix(e.From, agent+":") }
-	if agents := c.key.Agents; len(agents) > 0 && !slices.ContainsFunc(agents, isSender) {
-		return nil, refuse("sender_mismatch", problem.Forbidden, "from: expected an agent of the key, got %s", httpapi.Clip(e.From))
+	if agents := c.key.AgentIDs; len(agents) > 0 && !slices.ContainsFunc(agents, isSender) {
+		return nil, newRefusal("sender_mismatch", problem.Forbidden, "from: expected an agent of the key, got %s", httpapi.QuoteTruncated(e.From))
 	}
 	if e.Intent == bookings.IntentConfirm && c.key.Tier != billing.Pro && c.key.Tier != billing.Enterprise {
-		return nil, refuse("tier_required", problem.Forbidden, "%s needs a key of tier pro or enterprise; the tier of this key is %s", e.Intent, c.key.Tier)
+		return nil, newRefusal("tier_required", problem.Forbidden, "%s needs a key of tier pro or enterprise; the tier of this key is %s", e.Intent, c.key.Tier)
 	}
 	if name, ok := strings.CutPrefix(e.To, networkPrefix); ok && name != "agnt" && name != "vacancy" {
-		return nil, refuse("unknown_destination", problem.NotFound, "to: unknown network %s; expected %sagnt or a venue", httpapi.Clip(name), networkPrefix)
+		return nil, newRefusal("unknown_destination", problem.NotFound, "to: unknown network %s; expected %sagnt or a venue", httpapi.QuoteTruncated(name), networkPrefix)
 	} else if !ok && e.Intent != bookings.IntentConfirm {
-		if _, err := c.venue(ctx, e.To); err != nil {
+		if _, err := c.findVenue(ctx, e.To); err != nil {
 			return nil, convertNotFound("unknown_destination", err)
 		}
 	}
-	return do(ctx)
+	return handle(ctx)
 }
 
 // convertNotFound turns a NotFound error into a refusal with an AGP code.
@@ -300,11 +300,11 @@ func convertNotFound(code string, err error) error {
 // envelopeType is the media type with which a client requests an answer in an envelope.
 const envelopeType = "application/vnd.agp.envelope+json"
 
-func (c *call) acceptsEnvelope() bool {
+func (c *envelopeRequest) acceptsEnvelope() bool {
 	return strings.Contains(c.r.Header.Get("Accept"), envelopeType)
 }
 
-func (c *call) body(answer any) ([]byte, error) {
+func (c *envelopeRequest) encodeAnswer(answer any) ([]byte, error) {
 	b, err := httpapi.Encode(answer)
 	if err != nil {
 		return nil, err
@@ -329,9 +329,9 @@ func (c *call) body(answer any) ([]byte, error) {
 
 // cached is a value that is loaded again when it is older than cacheTime.
 type cached[T any] struct {
-	mu    sync.Mutex
-	value T
-	until time.Time
+	mu      sync.Mutex
+	value   T
+	expires time.Time
 }
 
 const cacheTime = 5 * time.Second
@@ -339,39 +339,39 @@ const cacheTime = 5 * time.Second
 func (c *cached[T]) get(now time.Time, load func() (T, error)) (T, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now.Before(c.until) {
+	if now.Before(c.expires) {
 		return c.value, nil
 	}
 	v, err := load()
 	if err == nil {
-		c.value, c.until = v, now.Add(cacheTime)
+		c.value, c.expires = v, now.Add(cacheTime)
 	}
 	return v, err
 }
 
 type statusAnswer struct {
-	Status  string `json:"status"`
-	Venues  int64  `json:"venues"`
-	Active  int    `json:"active_agents"`
-	Version string `json:"network_version"`
-	Window  int    `json:"window_seconds"`
-	Time    string `json:"timestamp"`
+	Status        string `json:"status"`
+	Venues        int64  `json:"venues"`
+	ActiveAgents  int    `json:"active_agents"`
+	Version       string `json:"network_version"`
+	WindowSeconds int    `json:"window_seconds"`
+	Time          string `json:"timestamp"`
 }
 
 func (d *api) serveStatus(w http.ResponseWriter, r *http.Request) error {
-	began := d.Now()
-	s, err := d.status.get(began, func() (statusAnswer, error) {
+	start := d.Now()
+	s, err := d.status.get(start, func() (statusAnswer, error) {
 		venues, err := d.Bookings.Registry.VenueCount(r.Context())
 		if err != nil {
 			return statusAnswer{}, err
 		}
 		active, err := d.Bookings.Billing.CountActiveAgents(r.Context())
-		return statusAnswer{"ok", venues, active, NetworkVersion, 300, began.UTC().Format(time.RFC3339)}, err
+		return statusAnswer{"ok", venues, active, NetworkVersion, 300, start.UTC().Format(time.RFC3339)}, err
 	})
 	if err != nil {
 		return err
 	}
-	if d.Now().Sub(began) > time.Second {
+	if d.Now().Sub(start) > time.Second {
 		s.Status = "degraded"
 	}
 	b, err := httpapi.Encode(s)

@@ -114,7 +114,7 @@ func TestUnknownProtocolsIntentsDestinationsAndSenders(t *testing.T) {
 	}
 	n.want("another network", post(`{"from":"a","intent":"network.ping","to":"network:nowhere"}`), http.StatusNotFound, "unknown_destination")
 	n.want("a venue of nobody", post(`{"from":"a","intent":"network.ping","to":"venue:nobody"}`), http.StatusNotFound, "unknown_destination")
-	bound := n.Key(n.acme, billing.KeyOptions{Tier: billing.Free, Agents: []string{"nemoclaw"}})
+	bound := n.Key(n.acme, billing.KeyOptions{Tier: billing.Free, AgentIDs: []string{"nemoclaw"}})
 	for from, ok := range map[string]bool{"nemoclaw": true, "nemoclaw:hello": true, "nemoclaws": false, "other": false} {
 		got := n.do("POST", agp.Path, bound, fmt.Sprintf(`{"from":%q,"intent":"network.ping"}`, from))
 		if ok != (got.status == http.StatusOK) || !ok && got.code() != "sender_mismatch" {
@@ -299,8 +299,8 @@ func TestABookingAndItsEventAreThere(t *testing.T) {
 func TestBothOrNeitherWithFaults(t *testing.T) {
 	var mu sync.Mutex
 	faulty, dice := false, rand.New(rand.NewPCG(1, 2))
-	fates := append([]storetest.Fault{storetest.NoFault, storetest.NoFault, storetest.NoFault}, storetest.FatesOf("Commit")...)
-	lossy := &storetest.Lossy{Store: memory.New(), Decide: func(op string, _ []store.Write) storetest.Fault {
+	fates := append([]storetest.Fault{storetest.NoFault, storetest.NoFault, storetest.NoFault}, storetest.FaultsOf("Commit")...)
+	lossy := &storetest.Lossy{Store: memory.New(), ChooseFault: func(op string, _ []store.Write) storetest.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		if !faulty || op != "Commit" {
@@ -323,7 +323,7 @@ func TestBothOrNeitherWithFaults(t *testing.T) {
 	mu.Lock()
 	faulty = false
 	mu.Unlock()
-	lossy.AwaitPending(t.Context())
+	lossy.ApplyPending(t.Context())
 	page, _, err := n.AGP.Bookings.ListAccountBookings(t.Context(), n.acme.ID, "", 1000)
 	n.Must(err)
 	events := n.events(n.ent)
@@ -399,7 +399,7 @@ func TestRefusedBookingsLeaveNothing(t *testing.T) {
 	_, err := n.Server.Vacants.Pause(n.Context(), hidden.ID)
 	n.Must(err)
 	poor, poorKey := n.account("poor", 0, billing.KeyOptions{Tier: billing.Pro})
-	capped := n.Key(n.acme, billing.KeyOptions{Tier: billing.Pro, Cap: money.Dollar / 5})
+	capped := n.Key(n.acme, billing.KeyOptions{Tier: billing.Pro, DailyCap: money.Dollar / 5})
 	const at = `"starts_at":"2026-12-24T19:00:00Z"`
 	n.confirmed(n.pro, `{"venue_slug":"warung","party_size":2,`+at+`}`)
 	before := n.balance()
@@ -427,7 +427,7 @@ func TestRefusedBookingsLeaveNothing(t *testing.T) {
 		n.want(c.payload, n.send(c.key, "booking.confirm", c.payload), c.status, c.code)
 	}
 	n.wantDetails(1)
-	_, err = n.Server.Billing.Suspend(t.Context(), poor.ID, true, "")
+	_, err = n.Server.Billing.SetSuspended(t.Context(), poor.ID, true, "")
 	n.Must(err)
 	n.want("a suspended account", n.send(poorKey, "booking.confirm", `{"venue_slug":"warung"}`), 403, "account_suspended")
 	if n.balance() != before || len(n.events(n.pro)) != 1 {

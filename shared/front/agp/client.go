@@ -18,7 +18,7 @@ type Client struct {
 	From string // sender of the envelopes
 }
 
-const maxAnswer = 4 << 20
+const maxAnswerBytes = 4 << 20
 
 // Error is a refusal of a request.
 type Error struct {
@@ -34,10 +34,10 @@ func (e *Error) Error() string { return e.Detail }
 func (e *Error) Unwrap() error {
 	kind := problem.Internal
 	for _, k := range []problem.Kind{
-		problem.Unauthorized, problem.PaymentRequired, problem.Forbidden, problem.NotFound, problem.Conflict, problem.TooMany, problem.Schema,
-		problem.Malformed, problem.TooLarge, problem.UnsupportedMedia, problem.Unavailable, problem.Deadline,
+		problem.Unauthorized, problem.PaymentRequired, problem.Forbidden, problem.NotFound, problem.Conflict, problem.TooManyRequests, problem.InvalidMember,
+		problem.Malformed, problem.TooLarge, problem.UnsupportedMedia, problem.Unavailable, problem.DeadlineExceeded,
 	} {
-		if k.Row().Status == e.Status {
+		if k.Forms().HTTPStatus == e.Status {
 			kind = k
 			break
 		}
@@ -51,7 +51,7 @@ func (e *Error) Members() any {
 }
 
 func (c Client) Send(ctx context.Context, to, intent string, payload map[string]any, header http.Header) (json.RawMessage, error) {
-	body := map[string]any{"from": c.From, "intent": intent, "payload": payload, "ttl_ms": maxTTL.Milliseconds()}
+	body := map[string]any{"from": c.From, "intent": intent, "payload": payload, "ttl_ms": maxEffectiveTTL.Milliseconds()}
 	if to != "" {
 		body["to"] = to
 	}
@@ -75,22 +75,22 @@ func (c Client) Call(ctx context.Context, method, path string, header http.Heade
 }
 
 func (c Client) do(ctx context.Context, method, path string, body []byte, header http.Header) (json.RawMessage, error) {
-	r, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "%.200q is not a URL", c.URL)
 	}
 	if header != nil {
-		r.Header = header.Clone()
+		req.Header = header.Clone()
 	}
 	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := c.HTTP.Do(r)
+	resp, err := c.HTTP.Do(req)
 	if err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "%s does not answer", c.URL)
 	}
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswerBytes))
 	if err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "the answer of %s was interrupted", c.URL)
 	}
@@ -107,11 +107,11 @@ func (c Client) do(ctx context.Context, method, path string, body []byte, header
 		return nil, problem.New(problem.Unavailable, "%s answered with status %d and without an error of AGP", c.URL, resp.StatusCode)
 	}
 	e := &Error{Status: resp.StatusCode, Code: f.Error.Code}
-	var wrong invalid
+	var invalidErr validationError
 	switch {
 	case json.Unmarshal(f.Detail, &e.Detail) == nil:
-	case json.Unmarshal(f.Detail, &wrong) == nil && len(wrong) > 0 && len(wrong[0].Loc) > 0:
-		e.Detail = wrong.Error()
+	case json.Unmarshal(f.Detail, &invalidErr) == nil && len(invalidErr) > 0 && len(invalidErr[0].Loc) > 0:
+		e.Detail = invalidErr.Error()
 	default:
 		e.Detail = fmt.Sprintf("status %d", e.Status)
 	}

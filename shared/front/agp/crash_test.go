@@ -73,7 +73,7 @@ func TestAHostThatDiesLosesNoBookingAndNoMoney(t *testing.T) {
 var venuePrices = map[string]price.Price{
 	"free":      {},
 	"flat":      {Flat: 2 * money.Dollar},
-	"by tokens": {In: money.Dollar, Out: money.Dollar, MaxCharge: 3 * money.Dollar},
+	"by tokens": {InputPrice: money.Dollar, OutputPrice: money.Dollar, MaxCharge: 3 * money.Dollar},
 }
 
 // dies kills the host at a store call, and reports whether it came to that.
@@ -81,7 +81,7 @@ func dies(t *testing.T, at int64, late bool, venue price.Price) (dead bool) {
 	d := &dying{late: late}
 	d.left.Store(-1)
 	whole := memory.New()
-	lossy := &storetest.Lossy{Store: whole, Decide: d.decide}
+	lossy := &storetest.Lossy{Store: whole, ChooseFault: d.decide}
 	n := open(t, true, func(c *serve.Config) { c.Store = lossy })
 	n.priced("warung", venue)
 	before := n.balance()
@@ -126,7 +126,7 @@ func TestADispatchIsRepeatedByTheKeyOfItsTime(t *testing.T) {
 	dies := true
 	whole := memory.New()
 	n := open(t, false, func(c *serve.Config) {
-		c.Store = &storetest.Lossy{Store: whole, Decide: func(_ string, writes []store.Write) storetest.Fault {
+		c.Store = &storetest.Lossy{Store: whole, ChooseFault: func(_ string, writes []store.Write) storetest.Fault {
 			if dead.Load() {
 				return storetest.Lost
 			}

@@ -173,7 +173,7 @@ func TestAVenueDecidesLater(t *testing.T) {
 	_, owner := n.account("owner", 0, managing)
 	reader := n.Key(n.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeRead}})
 	ofOwner := func(o billing.KeyOptions) string {
-		a, err := n.Server.Billing.Find(t.Context(), "owner")
+		a, err := n.Server.Billing.FindAccount(t.Context(), "owner")
 		n.Must(err)
 		return n.Key(a, o)
 	}
@@ -194,7 +194,7 @@ func TestAVenueDecidesLater(t *testing.T) {
 	body := `{"to":"accepted","event_id":"e1"}`
 	signed := func(body string) string {
 		var header string
-		n.Must(n.Server.Vacants.Sign(t.Context(), venue.ID, func(s identity.Signer) error {
+		n.Must(n.Server.Vacants.WithSigner(t.Context(), venue.ID, func(s identity.Signer) error {
 			p, err := readproof.Sign(t.Context(), s, readproof.Request{Authority: "127.0.0.1:1", Method: "POST", Target: path, Body: []byte(body)}, n.Clock.NowFunc(0)())
 			header = p
 			return err
@@ -299,7 +299,7 @@ func TestADispatchCountsTheTimeOfASlowVenue(t *testing.T) {
 	for work, want := range map[time.Duration]string{5 * time.Minute: "dispatch_failed too_slow", time.Minute: "completed "} {
 		name := "takes-" + work.String()
 		r := n.venue(name, substrate.KindMock, nil)
-		_, err := n.Server.Vacants.Update(t.Context(), r.ID, vacants.Changes{Work: &work})
+		_, err := n.Server.Vacants.Update(t.Context(), r.ID, vacants.Changes{CallTimeout: &work})
 		n.Must(err)
 		n.Clock.Advance(2 * time.Second) // records are cached for a second
 		id, _ := n.confirmed(n.pro, `{"venue_slug":"`+name+`"}`)
@@ -434,7 +434,7 @@ func TestStatusIsPublic(t *testing.T) {
 
 func TestKeysOfTiers(t *testing.T) {
 	n := open(t, false)
-	for _, o := range []billing.KeyOptions{{Tier: "gold"}, {Quota: 5}, {Agents: []string{"a"}}, {Tier: billing.Pro, Quota: -1}, {Tier: billing.Pro, Agents: []string{""}}, {Scopes: []billing.Scope{billing.ScopeAGP}}, {Expires: n.Clock.NowFunc(0)()}} {
+	for _, o := range []billing.KeyOptions{{Tier: "gold"}, {Quota: 5}, {AgentIDs: []string{"a"}}, {Tier: billing.Pro, Quota: -1}, {Tier: billing.Pro, AgentIDs: []string{""}}, {Scopes: []billing.Scope{billing.ScopeAGP}}, {Expires: n.Clock.NowFunc(0)()}} {
 		if _, _, err := n.Server.Billing.MakeKey(t.Context(), n.acme.ID, o); err == nil {
 			t.Errorf("MakeKey(%+v) = no error", o)
 		}
@@ -529,7 +529,7 @@ func TestWhichKeysManageBookings(t *testing.T) {
 	}{
 		"pro":              {billing.KeyOptions{Tier: billing.Pro}, false, false},
 		"pro manager":      {billing.KeyOptions{Tier: billing.Pro, Scopes: scopes("agp", "read", "manage")}, true, true},
-		"capped manager":   {billing.KeyOptions{Tier: billing.Pro, Cap: 1, Scopes: scopes("agp", "read", "manage")}, true, true},
+		"capped manager":   {billing.KeyOptions{Tier: billing.Pro, DailyCap: 1, Scopes: scopes("agp", "read", "manage")}, true, true},
 		"expiring manager": {billing.KeyOptions{Tier: billing.Pro, Expires: tomorrow, Scopes: scopes("agp", "read", "manage")}, true, true},
 		"test manager":     {billing.KeyOptions{Tier: billing.Pro, Test: true, Scopes: scopes("agp", "read", "manage")}, false, false},
 		"live":             {managing, true, false},
@@ -540,7 +540,7 @@ func TestWhichKeysManageBookings(t *testing.T) {
 		"test":             {billing.KeyOptions{Test: true}, false, false},
 	} {
 		_, pro := n.account("tenant-of-"+strings.ReplaceAll(kind, " ", "-"), money.Dollar, billing.KeyOptions{Tier: billing.Pro})
-		a, err := n.Server.Billing.Find(t.Context(), "tenant-of-"+strings.ReplaceAll(kind, " ", "-"))
+		a, err := n.Server.Billing.FindAccount(t.Context(), "tenant-of-"+strings.ReplaceAll(kind, " ", "-"))
 		n.Must(err)
 		id, _ := n.confirmed(pro, `{"venue_slug":"warung"`+when)
 		key := n.Key(a, tt.o)
@@ -677,7 +677,7 @@ func TestAJobForAVacant(t *testing.T) {
 	if err := claim.Verify(); err != nil || claim.Host != self {
 		t.Errorf("the claim of host %s: Verify() = %v, want one of %s", claim.Host.Short(), err, self.Short())
 	}
-	if r, err := n.Server.Vacants.Get(t.Context(), vacants.Operator(), venue.ID); err != nil || r.ID != venue.ID {
+	if r, err := n.Server.Vacants.Get(t.Context(), vacants.OperatorAsker(), venue.ID); err != nil || r.ID != venue.ID {
 		t.Errorf("Get() = %v", err)
 	}
 }
@@ -687,7 +687,7 @@ func TestAJobForAVacant(t *testing.T) {
 func TestABookingSaysThatTheAnswerOfItsVenueWasCut(t *testing.T) {
 	n := open(t, true)
 	n.venue("worker", substrate.KindMock, nil)
-	for end, cut := range map[substrate.FinishReason]string{substrate.Stop: "", substrate.Length: "length", substrate.Unknown: "unknown"} {
+	for end, cut := range map[substrate.FinishReason]string{substrate.Stop: "", substrate.Length: "length", substrate.UnknownReason: "unknown"} {
 		for says, status := range map[string]string{`"half of"`: "completed", `{"decision":"accept"}`: "confirmed", `{"decision":"reject"}`: "rejected", `{"decision":"later"}`: "pending"} {
 			if status == "pending" && cut != "length" {
 				continue // the confirm waits for a later answer
@@ -711,14 +711,14 @@ func TestABookingSaysThatTheAnswerOfItsVenueWasCut(t *testing.T) {
 // publishElsewhere publishes a venue at a URL of another host.
 func (n *network) publishElsewhere(key *identity.Key, slug, url string) {
 	n.Helper()
-	l := registrytest.Listing(n.TB, key, 1, func(l *listing.Listing) {
+	l := registrytest.NewListing(n.TB, key, 1, func(l *listing.Listing) {
 		l.Venue = &listing.Venue{Slug: slug, Category: "agent", Location: "elsewhere", Bookable: true}
 	})
-	_, err := n.Server.Registry.Publish(n.Context(), registrytest.Publication(n.TB, key, registrytest.Draft{
-		Endpoint: url + "/v/" + key.ID().String() + "/a2a/message/send", At: n.Clock.NowFunc(0)(), With: func(p *registry.Publication) { p.Listing = &l },
+	_, err := n.Server.Registry.Publish(n.Context(), registrytest.NewPublication(n.TB, key, registrytest.Draft{
+		Endpoint: url + "/v/" + key.ID().String() + "/a2a/message/send", SignedAt: n.Clock.NowFunc(0)(), BeforeSign: func(p *registry.Publication) { p.Listing = &l },
 	}))
 	n.Must(err)
-	registrytest.Reach(n.TB, n.Server.Registry)
+	registrytest.ProbeEndpoints(n.TB, n.Server.Registry)
 }
 
 // TestAVenueElsewhere books a vacant of another host, over HTTP.

@@ -26,12 +26,12 @@ const (
 	maxTo      = 256
 )
 
-// The default and the limits of ttl_ms. defaultTTL and longestTTL are in milliseconds. Values up to
-// longestTTL are accepted, but a value longer than maxTTL is treated as maxTTL.
+// The default and the limits of ttl_ms. defaultTTL and maxAcceptedTTL are in milliseconds. Values up to
+// maxAcceptedTTL are accepted, but a value longer than maxEffectiveTTL is treated as maxEffectiveTTL.
 const (
-	defaultTTL = 5000
-	longestTTL = 600_000
-	maxTTL     = 15 * time.Second
+	defaultTTL      = 5000
+	maxAcceptedTTL  = 600_000
+	maxEffectiveTTL = 15 * time.Second
 )
 
 type Envelope struct {
@@ -69,10 +69,10 @@ type invalidField struct {
 	Type string `json:"type"`
 }
 
-// invalid is an error with status 422 that lists the invalid members.
-type invalid []invalidField
+// validationError is an error with status 422 that lists the invalid members.
+type validationError []invalidField
 
-func (i invalid) Error() string {
+func (i validationError) Error() string {
 	words := make([]string, len(i))
 	for n, w := range i {
 		path := make([]string, 0, len(w.Loc))
@@ -84,7 +84,7 @@ func (i invalid) Error() string {
 	return strings.Join(words, "; ")
 }
 
-func loc(path ...string) []any {
+func fieldLocation(path ...string) []any {
 	location := []any{"body"}
 	for _, p := range path {
 		location = append(location, p)
@@ -93,15 +93,15 @@ func loc(path ...string) []any {
 }
 
 func missingField(path ...string) invalidField {
-	return invalidField{loc(path...), "expected, but missing", "missing"}
+	return invalidField{fieldLocation(path...), "expected, but missing", "missing"}
 }
 
 func invalidValue(want, kind string, path ...string) invalidField {
-	return invalidField{loc(path...), "expected " + want, kind}
+	return invalidField{fieldLocation(path...), "expected " + want, kind}
 }
 
-// object parses a JSON object. If a member occurs twice, the last value is used.
-func object(raw []byte) (map[string]json.RawMessage, bool) {
+// parseObject parses a JSON object. If a member occurs twice, the last value is used.
+func parseObject(raw []byte) (map[string]json.RawMessage, bool) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '{' || !utf8.Valid(raw) {
 		return nil, false
@@ -112,20 +112,20 @@ func object(raw []byte) (map[string]json.RawMessage, bool) {
 
 // parseEnvelope parses an envelope. It ignores unknown members.
 func parseEnvelope(body []byte) (e Envelope, err error) {
-	m, ok := object(body)
+	m, ok := parseObject(body)
 	if !ok {
-		return e, invalid{invalidValue("a JSON object", "model_attributes_type")}
+		return e, validationError{invalidValue("a JSON object", "model_attributes_type")}
 	}
 	if raw, ok := m["jsonrpc"]; ok && len(raw) > 0 {
-		return e, invalid{{loc("jsonrpc"), "this is AGP; A2A is at /v/{vacant}", "value_error"}}
+		return e, validationError{{fieldLocation("jsonrpc"), "this is AGP; A2A is at /v/{vacant}", "value_error"}}
 	}
 	e = Envelope{Protocol: Protocol, To: networkPrefix + "agnt", TTL: defaultTTL * time.Millisecond}
-	var errs invalid
-	from := "from"
-	if _, ok := m[from]; !ok {
-		from = "from_agent"
+	var errs validationError
+	fromMember := "from"
+	if _, ok := m[fromMember]; !ok {
+		fromMember = "from_agent"
 	}
-	if _, ok := m[from]; !ok {
+	if _, ok := m[fromMember]; !ok {
 		errs = append(errs, missingField("from"))
 	}
 	for _, t := range []struct {
@@ -133,12 +133,12 @@ func parseEnvelope(body []byte) (e Envelope, err error) {
 		into   *string
 		most   int
 		needed bool
-	}{{"protocol", &e.Protocol, 64, false}, {from, &e.From, maxFrom, true}, {"to", &e.To, maxTo, true}, {"intent", &e.Intent, 128, true}, {"timestamp", &e.Timestamp, 64, false}} {
+	}{{"protocol", &e.Protocol, 64, false}, {fromMember, &e.From, maxFrom, true}, {"to", &e.To, maxTo, true}, {"intent", &e.Intent, 128, true}, {"timestamp", &e.Timestamp, 64, false}} {
 		raw, ok := m[t.name]
 		if !ok {
 			continue
 		}
-		if w := text(raw, t.into, t.most, t.needed, t.name); w != nil {
+		if w := parseText(raw, t.into, t.most, t.needed, t.name); w != nil {
 			errs = append(errs, *w)
 		}
 	}
@@ -146,12 +146,12 @@ func parseEnvelope(body []byte) (e Envelope, err error) {
 		errs = append(errs, missingField("intent"))
 	}
 	if raw, ok := m["payload"]; ok {
-		if e.Payload, ok = object(raw); !ok {
+		if e.Payload, ok = parseObject(raw); !ok {
 			errs = append(errs, invalidValue("an object", "dict_type", "payload"))
 		}
 	}
 	if raw, ok := m["agent_context"]; ok {
-		switch c, ok := object(raw); {
+		switch c, ok := parseObject(raw); {
 		case !ok:
 			errs = append(errs, invalidValue("an object", "dict_type", "agent_context"))
 		case len(raw) > maxContext:
@@ -162,8 +162,8 @@ func parseEnvelope(body []byte) (e Envelope, err error) {
 	}
 	if raw, ok := m["ttl_ms"]; ok {
 		n, ok := parseInteger(raw)
-		if !ok || n < 1 || n > longestTTL {
-			errs = append(errs, invalidValue(fmt.Sprintf("an integer, 1 to %d", longestTTL), "int_parsing", "ttl_ms"))
+		if !ok || n < 1 || n > maxAcceptedTTL {
+			errs = append(errs, invalidValue(fmt.Sprintf("an integer, 1 to %d", maxAcceptedTTL), "int_parsing", "ttl_ms"))
 		}
 		e.TTL = time.Duration(n) * time.Millisecond
 	}
@@ -178,20 +178,20 @@ func parseEnvelope(body []byte) (e Envelope, err error) {
 	return e, nil
 }
 
-// text parses a string without control characters.
-func text(raw json.RawMessage, into *string, maxBytes int, needed bool, path ...string) *invalidField {
+// parseText parses a string without control characters.
+func parseText(raw json.RawMessage, into *string, maxBytes int, required bool, path ...string) *invalidField {
 	var s string
 	if json.Unmarshal(raw, &s) != nil || len(raw) == 0 || raw[0] != '"' {
 		w := invalidValue("a string", "string_type", path...)
 		return &w
 	}
 	control := strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' })
-	if len(s) > maxBytes || needed && s == "" || control {
-		least := 0
-		if needed {
-			least = 1
+	if len(s) > maxBytes || required && s == "" || control {
+		minBytes := 0
+		if required {
+			minBytes = 1
 		}
-		w := invalidValue(fmt.Sprintf("%d to %d bytes without control characters", least, maxBytes), "string_too_long", path...)
+		w := invalidValue(fmt.Sprintf("%d to %d bytes without control characters", minBytes, maxBytes), "string_too_long", path...)
 		return &w
 	}
 	*into = s
@@ -227,37 +227,37 @@ func parseTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%.40q is not a time", s)
 }
 
-// fields parses the members of a payload and collects their errors.
-type fields struct {
+// payloadFields parses the members of a payload and collects their errors.
+type payloadFields struct {
 	members map[string]json.RawMessage
-	wrong   invalid
+	errs    validationError
 }
 
-func (f *fields) has(name string) bool {
+func (f *payloadFields) has(name string) bool {
 	raw, ok := f.members[name]
 	return ok && !slices.Equal(raw, []byte("null"))
 }
 
-func (f *fields) text(name string, maxBytes int) (s string) {
+func (f *payloadFields) parseText(name string, maxBytes int) (s string) {
 	if f.has(name) {
-		if w := text(f.members[name], &s, maxBytes, false, "payload", name); w != nil {
-			f.wrong = append(f.wrong, *w)
+		if w := parseText(f.members[name], &s, maxBytes, false, "payload", name); w != nil {
+			f.errs = append(f.errs, *w)
 		}
 	}
 	return s
 }
 
-func (f *fields) number(name string, missing, least, maximum int64) int64 {
+func (f *payloadFields) parseNumber(name string, defaultValue, minimum, maximum int64) int64 {
 	if !f.has(name) {
-		return missing
+		return defaultValue
 	}
 	n, ok := parseInteger(f.members[name])
-	if !ok || n < least || n > maximum {
-		f.fail(name, fmt.Sprintf("an integer, %d to %d", least, maximum), "int_parsing")
+	if !ok || n < minimum || n > maximum {
+		f.addError(name, fmt.Sprintf("an integer, %d to %d", minimum, maximum), "int_parsing")
 	}
 	return n
 }
 
-func (f *fields) fail(name, want, kind string) {
-	f.wrong = append(f.wrong, invalidValue(want, kind, "payload", name))
+func (f *payloadFields) addError(name, want, kind string) {
+	f.errs = append(f.errs, invalidValue(want, kind, "payload", name))
 }

@@ -23,7 +23,7 @@ func (r *refusal) Error() string { return r.problem.Error() }
 
 func (r *refusal) Unwrap() error { return r.problem }
 
-func refuse(code string, kind problem.Kind, format string, args ...any) error {
+func newRefusal(code string, kind problem.Kind, format string, args ...any) error {
 	return &refusal{code, problem.New(kind, format, args...)}
 }
 
@@ -37,15 +37,15 @@ type failure struct {
 		To      booking.State   `json:"to,omitempty"`
 		Allowed []booking.State `json:"allowed,omitempty"`
 	} `json:"error"`
-	Request string `json:"request_id"`
+	RequestID string `json:"request_id"`
 }
 
-func codeOf(err error) string {
-	var own *refusal
+func errorCode(err error) string {
+	var agpErr *refusal
 	var quota *billing.QuotaError
 	switch {
-	case errors.As(err, &own):
-		return own.code
+	case errors.As(err, &agpErr):
+		return agpErr.code
 	case errors.Is(err, billing.ErrNoKey):
 		return "missing_key"
 	case errors.Is(err, billing.ErrRevokedKey):
@@ -56,11 +56,11 @@ func codeOf(err error) string {
 		return "venue_not_bookable"
 	case errors.Is(err, bookings.ErrSlotTaken):
 		return "slot_taken"
-	case errors.As(err, new(*booking.IllegalError)):
+	case errors.As(err, new(*booking.TransitionError)):
 		return "illegal_transition"
 	case errors.As(err, &quota):
 		return "quota_exceeded"
-	case errors.As(err, new(invalid)):
+	case errors.As(err, new(validationError)):
 		return "invalid_request"
 	}
 	switch k := problem.AsError(err).Kind; k {
@@ -73,26 +73,26 @@ func codeOf(err error) string {
 	}
 }
 
-// fail answers with an error and returns it for the log.
-func fail(w http.ResponseWriter, request string, err error) error {
+// sendError answers with an error and returns it for the log.
+func sendError(w http.ResponseWriter, requestID string, err error) error {
 	var f failure
-	f.Error.Code, f.Request = codeOf(err), request
-	status := problem.AsError(err).Kind.Row().Status
+	f.Error.Code, f.RequestID = errorCode(err), requestID
+	status := problem.AsError(err).Kind.Forms().HTTPStatus
 	f.Detail = problem.AsError(err).Text()
-	var wrong invalid
-	var illegal *booking.IllegalError
+	var invalidErr validationError
+	var illegal *booking.TransitionError
 	var quota *billing.QuotaError
 	switch {
-	case errors.As(err, &wrong):
-		status, f.Detail = http.StatusUnprocessableEntity, wrong
+	case errors.As(err, &invalidErr):
+		status, f.Detail = http.StatusUnprocessableEntity, invalidErr
 	case errors.As(err, &illegal):
 		f.Error.From, f.Error.To, f.Error.Allowed = illegal.From, illegal.To, illegal.Allowed
 	case errors.As(err, &quota):
-		limits(w, quota.Allowance)
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(max(quota.After.Seconds(), 1)))))
+		setRateLimitHeaders(w, quota.Allowance)
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(max(quota.RetryAfter.Seconds(), 1)))))
 	case status == http.StatusUnprocessableEntity:
 		p := problem.AsError(err)
-		f.Detail = invalid{{loc(p.Field), p.Text(), "value_error"}}
+		f.Detail = validationError{{fieldLocation(p.Field), p.Text(), "value_error"}}
 	}
 	switch status {
 	case http.StatusUnauthorized:
@@ -106,19 +106,19 @@ func fail(w http.ResponseWriter, request string, err error) error {
 		return encErr
 	}
 	httpapi.Send(w, status, append(b, '\n'))
-	if wrong != nil {
-		err = problem.Wrap(problem.Schema, err, "%s", wrong.Error())
+	if invalidErr != nil {
+		err = problem.Wrap(problem.InvalidMember, err, "%s", invalidErr.Error())
 	}
 	return httpapi.Rendered{Err: err}
 }
 
-// limits sets the rate limit headers of a response, unless the key has no limit.
-func limits(w http.ResponseWriter, a billing.Allowance) {
-	if a.Limit == 0 {
+// setRateLimitHeaders sets the rate limit headers of a response, unless the key has no limit.
+func setRateLimitHeaders(w http.ResponseWriter, allowance billing.Allowance) {
+	if allowance.Limit == 0 {
 		return
 	}
 	h := w.Header()
-	h.Set("X-RateLimit-Limit", strconv.FormatInt(a.Limit, 10))
-	h.Set("X-RateLimit-Remaining", strconv.FormatInt(a.Remaining, 10))
-	h.Set("X-RateLimit-Reset", strconv.FormatInt(a.Reset.Unix(), 10))
+	h.Set("X-RateLimit-Limit", strconv.FormatInt(allowance.Limit, 10))
+	h.Set("X-RateLimit-Remaining", strconv.FormatInt(allowance.Remaining, 10))
+	h.Set("X-RateLimit-Reset", strconv.FormatInt(allowance.Reset.Unix(), 10))
 }

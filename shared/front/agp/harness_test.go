@@ -58,7 +58,7 @@ func (s scripted) Infer(_ context.Context, r substrate.Request) iter.Seq2[substr
 			yield(nil, err)
 			return
 		}
-		_ = (text == "" || yield(substrate.Text(text), nil)) && yield(substrate.Usage{In: 7, Out: 3}, nil) && yield(cmp.Or(s.n.ends, substrate.Stop), nil)
+		_ = (text == "" || yield(substrate.Text(text), nil)) && yield(substrate.Usage{InputTokens: 7, OutputTokens: 3}, nil) && yield(cmp.Or(s.n.ends, substrate.Stop), nil)
 	}
 }
 
@@ -68,11 +68,11 @@ func open(t testing.TB, works bool, changes ...func(*serve.Config)) *network {
 	n := &network{stop: func() {}}
 	n.said = func(string) (string, error) { return `{"decision":"accept"}`, nil }
 	n.Host = memhost.Open(t, append([]func(*serve.Config){func(c *serve.Config) {
-		c.AllowLoopback, c.OwnMachine, c.Elsewhere = true, true, true
+		c.AllowLoopback, c.OwnMachine, c.AllowRemote = true, true, true
 		c.Substrates = substrate.Kinds{substrate.KindMock: func(string) (substrate.Substrate, error) { return scripted{n}, nil }}
 	}}, changes...)...)
 	n.Serve()
-	n.admin, n.url = serve.InProcess(n.Admin())
+	n.admin, n.url = serve.InProcessClient(n.Admin())
 	if works {
 		n.stop = n.Work()
 	}
@@ -186,7 +186,7 @@ func (n *network) state(id string) (string, uint64) {
 	n.Helper()
 	b, err := n.AGP.Bookings.Get(n.Context(), id)
 	n.Must(err)
-	return string(b.State), b.Rows
+	return string(b.State), b.RowCount
 }
 
 func (n *network) sweep() {

@@ -26,7 +26,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-type Ping struct {
+type PingAnswer struct {
 	Status  string       `json:"status"`
 	Venues  int64        `json:"venues"`
 	Tier    billing.Tier `json:"tier"`
@@ -34,7 +34,7 @@ type Ping struct {
 	Version string       `json:"network_version"`
 }
 
-func (c *call) ping(ctx context.Context) (any, error) {
+func (c *envelopeRequest) ping(ctx context.Context) (any, error) {
 	n := int64(1)
 	if !c.key.Test {
 		var err error
@@ -42,7 +42,7 @@ func (c *call) ping(ctx context.Context) (any, error) {
 			return nil, err
 		}
 	}
-	return Ping{"connected", n, c.key.Tier, c.env.Agent(), NetworkVersion}, nil
+	return PingAnswer{"connected", n, c.key.Tier, c.env.Agent(), NetworkVersion}, nil
 }
 
 // Venue is a venue in AGP's form. ReferralFee is a fraction, for example 0.07, whereas the FeePct
@@ -70,7 +70,7 @@ type Venue struct {
 // feePct is the network's referral fee in percent.
 const feePct = 7
 
-func dollars(m money.Amount) string {
+func formatDollars(m money.Amount) string {
 	s := strings.TrimPrefix(m.String(), "$")
 	// Cents must have two digits.
 	if whole, part, ok := strings.Cut(s, "."); !ok || len(part) == 1 {
@@ -82,8 +82,8 @@ func dollars(m money.Amount) string {
 func venueOf(v *bookings.Venue) Venue {
 	out := Venue{
 		Name: v.Name, Slug: v.Slug, Category: v.Category, Location: v.Location, Agent: v.AgentID(), Live: v.IsLive,
-		ReferralFee: float64(v.Referral) / 10_000, Summary: v.Summary, Areas: v.Areas, Bookable: v.Bookable, Capacity: v.Capacity,
-		Hours: v.Hours, Price: dollars(v.Price), Reputation: v.Reputation,
+		ReferralFee: float64(v.ReferralFee) / 10_000, Summary: v.Summary, Areas: v.Areas, Bookable: v.Bookable, Capacity: v.Capacity,
+		Hours: v.Hours, Price: formatDollars(v.Price), Reputation: v.Reputation,
 	}
 	if out.ID = v.AgentID(); !v.ID.IsZero() {
 		out.ID, out.Vacant = v.ID.String(), v.ID.String()
@@ -98,68 +98,68 @@ type cachedSearch struct {
 	expires time.Time
 }
 
-// searchTime is the time for which a search result is cached.
-const searchTime = 300 * time.Second
+// searchCacheTime is the time for which a search result is cached.
+const searchCacheTime = 300 * time.Second
 
 // Limits of searches.
 const (
-	defaultSearch = 10
-	maxSearch     = 50
-	maxList       = 100
-	maxWords      = 512
+	defaultSearchLimit = 10
+	maxSearchLimit     = 50
+	maxListLimit       = 100
+	maxQueryBytes      = 512
 )
 
-type Search struct {
+type SearchAnswer struct {
 	Venues  []Venue `json:"venues"`
 	FeePct  int     `json:"fee_pct"`
 	Expires string  `json:"expires_at"`
 	Query   string  `json:"query"`
 }
 
-func (c *call) search(ctx context.Context) (any, error) {
-	f := fields{members: c.env.Payload}
-	query, location := f.text("query", maxWords), f.text("location", listing.MaxLocation)
-	limit := min(f.number("limit", defaultSearch, 1, math.MaxInt32), maxSearch)
-	r := search.Request{Query: query, Area: location, Category: f.text("category", listing.MaxCategory)}
-	if more := f.text("capability", maxWords); more != "" {
-		r.Query = strings.TrimSpace(query + " " + more)
+func (c *envelopeRequest) search(ctx context.Context) (any, error) {
+	f := payloadFields{members: c.env.Payload}
+	query, location := f.parseText("query", maxQueryBytes), f.parseText("location", listing.MaxLocationBytes)
+	limit := min(f.parseNumber("limit", defaultSearchLimit, 1, math.MaxInt32), maxSearchLimit)
+	r := search.Request{Query: query, Area: location, Category: f.parseText("category", listing.MaxCategoryBytes)}
+	if capability := f.parseText("capability", maxQueryBytes); capability != "" {
+		r.Query = strings.TrimSpace(query + " " + capability)
 	}
-	r.MaxPrice = (*int64)(f.amount("max_price_usd"))
-	party := f.number("party_size", 0, 1, listing.MaxCapacity)
-	f.start()
+	r.MaxPrice = (*int64)(f.parseAmount("max_price_usd"))
+	party := f.parseNumber("party_size", 0, 1, listing.MaxCapacity)
+	f.parseStart()
 	if len(r.Query) > search.MaxQuery {
-		f.fail("query", fmt.Sprintf("at most %d bytes", search.MaxQuery), "string_too_long")
+		f.addError("query", fmt.Sprintf("at most %d bytes", search.MaxQuery), "string_too_long")
 	}
-	if len(f.wrong) > 0 {
-		return nil, f.wrong
+	if len(f.errs) > 0 {
+		return nil, f.errs
 	}
 	if c.key.Test {
 		v := bookings.TestVenue()
-		return Search{[]Venue{venueOf(&v)}, feePct, c.Now().UTC().Add(searchTime).Format(time.RFC3339), query}, nil
+		return SearchAnswer{[]Venue{venueOf(&v)}, feePct, c.Now().UTC().Add(searchCacheTime).Format(time.RFC3339), query}, nil
 	}
 	id := fmt.Sprintf("%q %q %q %d %d", r.Query, r.Area, r.Category, limit, party)
 	if r.MaxPrice != nil {
 		id += fmt.Sprint(" ", *r.MaxPrice)
 	}
 	now := c.Now()
-	hit, ok := c.searches.Get(id)
-	if ok = ok && now.Before(hit.expires); !ok {
-		venues, _, err := c.venues(ctx, r, int(limit), party)
+	result, isCached := c.searches.Get(id)
+	if isCached = isCached && now.Before(result.expires); !isCached {
+		venues, _, err := c.findVenues(ctx, r, int(limit), party)
 		if err != nil {
 			return nil, err
 		}
-		hit = &cachedSearch{expires: now.Add(searchTime)}
+		result = &cachedSearch{expires: now.Add(searchCacheTime)}
 		for i := range venues {
-			hit.ids, hit.venues = append(hit.ids, venues[i].ID), append(hit.venues, venueOf(&venues[i]))
+			result.ids, result.venues = append(result.ids, venues[i].ID), append(result.venues, venueOf(&venues[i]))
 		}
-		c.searches.Add(id, hit)
+		c.searches.Add(id, result)
 	}
-	shown := hit.venues
+	listedVenues := result.venues
 	c.header.Set("X-Cache", "MISS")
-	if ok {
+	if isCached {
 		c.header.Set("X-Cache", "HIT")
-		c.header.Set("Age", strconv.Itoa(int((searchTime - hit.expires.Sub(now)).Seconds())))
-		registrations, err := c.Bookings.Registry.GetMany(ctx, hit.ids)
+		c.header.Set("Age", strconv.Itoa(int((searchCacheTime - result.expires.Sub(now)).Seconds())))
+		registrations, err := c.Bookings.Registry.GetMany(ctx, result.ids)
 		if err != nil {
 			return nil, err
 		}
@@ -167,24 +167,24 @@ func (c *call) search(ctx context.Context) (any, error) {
 		for i := range registrations {
 			isListed[registrations[i].ID] = registrations[i].FirstSeq > 0 && registrations[i].IsListed()
 		}
-		shown = nil
-		for i, id := range hit.ids {
+		listedVenues = nil
+		for i, id := range result.ids {
 			if isListed[id] {
-				shown = append(shown, hit.venues[i])
+				listedVenues = append(listedVenues, result.venues[i])
 			}
 		}
 	}
-	return Search{append([]Venue{}, shown...), feePct, hit.expires.UTC().Format(time.RFC3339), query}, nil
+	return SearchAnswer{append([]Venue{}, listedVenues...), feePct, result.expires.UTC().Format(time.RFC3339), query}, nil
 }
 
 // maxPages limits the search pages that one answer reads. More than one is needed if few venues
 // have room for the party.
 const maxPages = 10
 
-// venues returns up to maxVenues matching venues and the cursor of the next page.
-func (c *call) venues(ctx context.Context, r search.Request, n int, party int64) (list []bookings.Venue, next string, err error) {
+// findVenues returns up to maxVenues matching venues and the cursor of the next page.
+func (c *envelopeRequest) findVenues(ctx context.Context, r search.Request, maxVenues int, party int64) (list []bookings.Venue, next string, err error) {
 	for range maxPages {
-		r.Limit = n - len(list)
+		r.Limit = maxVenues - len(list)
 		page, err := c.Search(ctx, r)
 		if err != nil {
 			return nil, "", err
@@ -195,7 +195,7 @@ func (c *call) venues(ctx context.Context, r search.Request, n int, party int64)
 				list = append(list, v)
 			}
 		}
-		if r.Cursor = page.Next; r.Cursor == "" || len(list) == n {
+		if r.Cursor = page.Next; r.Cursor == "" || len(list) == maxVenues {
 			break
 		}
 	}
@@ -211,30 +211,30 @@ func (c *call) venues(ctx context.Context, r search.Request, n int, party int64)
 	return list, r.Cursor, g.Wait()
 }
 
-type List struct {
+type ListAnswer struct {
 	Venues []Venue `json:"venues"`
 	Count  int     `json:"count"`
 	Total  *int64  `json:"total"` // null if the total is unknown
 	Next   *string `json:"next_cursor"`
 }
 
-func (c *call) listVenues(ctx context.Context) (any, error) {
-	f := fields{members: c.env.Payload}
-	r := search.Request{Category: f.text("category", listing.MaxCategory), Area: f.text("location", listing.MaxLocation), Cursor: f.text("cursor", 128)}
-	limit := min(f.number("limit", maxList, 1, math.MaxInt32), maxList)
-	if len(f.wrong) > 0 {
-		return nil, f.wrong
+func (c *envelopeRequest) listVenues(ctx context.Context) (any, error) {
+	f := payloadFields{members: c.env.Payload}
+	r := search.Request{Category: f.parseText("category", listing.MaxCategoryBytes), Area: f.parseText("location", listing.MaxLocationBytes), Cursor: f.parseText("cursor", 128)}
+	limit := min(f.parseNumber("limit", maxListLimit, 1, math.MaxInt32), maxListLimit)
+	if len(f.errs) > 0 {
+		return nil, f.errs
 	}
-	out := List{Venues: []Venue{}}
+	out := ListAnswer{Venues: []Venue{}}
 	if c.key.Test {
 		v := bookings.TestVenue()
 		total := int64(1)
-		return List{Venues: []Venue{venueOf(&v)}, Count: 1, Total: &total}, nil
+		return ListAnswer{Venues: []Venue{venueOf(&v)}, Count: 1, Total: &total}, nil
 	}
-	venues, next, err := c.venues(ctx, r, int(limit), 0)
+	venues, next, err := c.findVenues(ctx, r, int(limit), 0)
 	if problem.Is(err, problem.Malformed) {
-		f.fail("cursor", "the next_cursor from the previous page", "value_error")
-		return nil, f.wrong
+		f.addError("cursor", "the next_cursor from the previous page", "value_error")
+		return nil, f.errs
 	}
 	if err != nil {
 		return nil, err
@@ -260,20 +260,20 @@ func (c *call) listVenues(ctx context.Context) (any, error) {
 	return out, nil
 }
 
-// venue returns the venue that ref names. For a test key, only the test venue exists.
-func (c *call) venue(ctx context.Context, ref string) (bookings.Venue, error) {
+// findVenue returns the venue that ref names. For a test key, only the test venue exists.
+func (c *envelopeRequest) findVenue(ctx context.Context, ref string) (bookings.Venue, error) {
 	if c.key.Test {
 		v := bookings.TestVenue()
 		if ref != v.Slug && ref != v.AgentID() {
-			return v, problem.New(problem.NotFound, "a test key can use only %s, got %s", v.AgentID(), httpapi.Clip(ref))
+			return v, problem.New(problem.NotFound, "a test key can use only %s, got %s", v.AgentID(), httpapi.QuoteTruncated(ref))
 		}
 		return v, nil
 	}
 	return c.Bookings.Find(ctx, ref)
 }
 
-type Confirm struct {
-	Booking string `json:"booking_id"`
+type ConfirmAnswer struct {
+	BookingID string `json:"booking_id"`
 	// Status is pending, confirmed or rejected, or completed if there is a result.
 	Status   string        `json:"status"`
 	Envelope booking.State `json:"envelope_status"`
@@ -283,154 +283,154 @@ type Confirm struct {
 	VenuePrice string          `json:"venue_price_usd,omitempty"`
 	Metered    *Metered        `json:"metered"` // null for a test key
 	FeePct     int             `json:"fee_pct"`
-	Created    string          `json:"created_at"`
+	CreatedAt  string          `json:"created_at"`
 	URL        string          `json:"status_url"`
 	Result     json.RawMessage `json:"result,omitempty"`
-	// Cut is the reason why the venue's answer may be incomplete: length, budget or unknown.
-	Cut string `json:"cut,omitempty"`
+	// CutReason is the reason why the venue's answer may be incomplete: length, budget or unknown.
+	CutReason string `json:"cut,omitempty"`
 }
 
 // Metered is the usage event of a booking.
 type Metered struct {
-	Event    string `json:"event_id"`
-	Intent   string `json:"intent"`
-	Amount   string `json:"amount_usd"`
-	Quantity int    `json:"quantity"`
+	UsageEventID string `json:"event_id"`
+	Intent       string `json:"intent"`
+	Amount       string `json:"amount_usd"`
+	Quantity     int    `json:"quantity"`
 }
 
-func (c *call) confirm(ctx context.Context) (any, error) {
-	q, err := c.request()
+func (c *envelopeRequest) confirm(ctx context.Context) (any, error) {
+	req, err := c.bookingRequest()
 	if err != nil {
 		return nil, err
 	}
 	if !c.key.Test {
-		q.Writes = append(q.Writes, c.requests("ok"), bookings.CounterAdd("a2a_metered_events_total", 1, "intent", c.env.Intent, "tier", string(c.key.Tier)))
+		req.ExtraWrites = append(req.ExtraWrites, c.requestCounter("ok"), bookings.CounterWrite("a2a_metered_events_total", 1, "intent", c.env.Intent, "tier", string(c.key.Tier)))
 	}
-	done, err := c.Bookings.Confirm(ctx, &c.key, q)
+	confirmed, err := c.Bookings.Confirm(ctx, &c.key, req)
 	if err != nil {
 		return nil, convertNotFound("venue_not_found", err)
 	}
-	c.counted, c.replay = !done.Replayed, done.Replayed
-	if done.Replayed {
+	c.counted, c.replayed = !confirmed.Replayed, confirmed.Replayed
+	if confirmed.Replayed {
 		c.header.Set("Idempotent-Replayed", "true")
 	} else {
-		c.left = done.Left
+		c.allowance = confirmed.Allowance
 	}
-	base, err := c.Bookings.URL(ctx)
+	base, err := c.Bookings.BaseURL(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := Confirm{
-		Booking: done.ID, Status: string(done.Status()), Envelope: done.State, Venue: venueOf(&done.Venue), Price: dollars(done.Price),
-		FeePct: feePct, Created: done.Created.Format(time.RFC3339Nano), URL: base + BookingsPath + "/" + done.ID, Result: done.Result, Cut: string(done.Truncation),
+	out := ConfirmAnswer{
+		BookingID: confirmed.ID, Status: string(confirmed.Status()), Envelope: confirmed.State, Venue: venueOf(&confirmed.Venue), Price: formatDollars(confirmed.Price),
+		FeePct: feePct, CreatedAt: confirmed.CreatedAt.Format(time.RFC3339Nano), URL: base + BookingsPath + "/" + confirmed.ID, Result: confirmed.Result, CutReason: string(confirmed.CutReason),
 	}
-	if done.VenuePrice > 0 {
-		out.VenuePrice = dollars(done.VenuePrice)
+	if confirmed.VenuePrice > 0 {
+		out.VenuePrice = formatDollars(confirmed.VenuePrice)
 	}
-	if done.State == booking.Rejected {
+	if confirmed.State == booking.Rejected {
 		out.Status = string(booking.Rejected)
 	}
-	if done.Event != "" {
-		out.Metered = &Metered{done.Event, c.env.Intent, dollars(done.Price), 1}
+	if confirmed.UsageEventID != "" {
+		out.Metered = &Metered{confirmed.UsageEventID, c.env.Intent, formatDollars(confirmed.Price), 1}
 	}
 	return out, nil
 }
 
-// maxOnce limits an idempotency key in bytes.
-const maxOnce = 128
+// maxIdempotencyKeyBytes limits an idempotency key in bytes.
+const maxIdempotencyKeyBytes = 128
 
-// request returns the booking request that the envelope contains, or the errors of its members.
-func (c *call) request() (q bookings.Request, err error) {
+// bookingRequest returns the booking request that the envelope contains, or the errors of its members.
+func (c *envelopeRequest) bookingRequest() (req bookings.Request, err error) {
 	e := &c.env
-	f := fields{members: e.Payload}
-	q = bookings.Request{From: e.From, Agent: c.agent(), Starts: f.start(), Party: f.number("party_size", 1, 1, listing.MaxCapacity)}
+	f := payloadFields{members: e.Payload}
+	req = bookings.Request{From: e.From, Agent: c.agent(), Start: f.parseStart(), PartySize: f.parseNumber("party_size", 1, 1, listing.MaxCapacity)}
 	for _, name := range []string{"venue_id", "venue_slug", "venue_agent_id"} {
-		if ref := f.text(name, maxTo); q.Venue == "" {
-			q.Venue = ref
+		if ref := f.parseText(name, maxTo); req.Venue == "" {
+			req.Venue = ref
 		}
 	}
-	if q.Venue == "" && !strings.HasPrefix(e.To, networkPrefix) {
-		q.Venue = e.To
+	if req.Venue == "" && !strings.HasPrefix(e.To, networkPrefix) {
+		req.Venue = e.To
 	}
-	if q.Venue == "" {
-		f.wrong = append(f.wrong, missingField("payload", "venue_id"))
+	if req.Venue == "" {
+		f.errs = append(f.errs, missingField("payload", "venue_id"))
 	}
 	if f.has("guest") {
-		if _, ok := object(f.members["guest"]); !ok || len(f.members["guest"]) > 4<<10 {
-			f.fail("guest", "an object of at most 4096 bytes", "dict_type")
+		if _, ok := parseObject(f.members["guest"]); !ok || len(f.members["guest"]) > 4<<10 {
+			f.addError("guest", "an object of at most 4096 bytes", "dict_type")
 		}
-		q.Details.Guest = f.members["guest"]
+		req.Details.Guest = f.members["guest"]
 	}
-	q.Details.Notes = f.text("notes", 2000)
+	req.Details.Notes = f.parseText("notes", 2000)
 	if f.has("input") {
-		if q.Details.Input = f.members["input"]; len(q.Details.Input) > 128<<10 {
-			f.fail("input", "at most 131072 bytes", "too_long")
+		if req.Details.Input = f.members["input"]; len(req.Details.Input) > 128<<10 {
+			f.addError("input", "at most 131072 bytes", "too_long")
 		}
 	}
-	q.MaxPrice = f.amount("max_price_usd")
-	once := f.text("idempotency_key", maxOnce)
+	req.MaxPrice = f.parseAmount("max_price_usd")
+	idempotencyKey := f.parseText("idempotency_key", maxIdempotencyKeyBytes)
 	if h := c.r.Header.Get("Idempotency-Key"); h != "" {
-		if once = h; len(once) > maxOnce || canon.CheckSignedText("Idempotency-Key", once) != nil {
-			f.wrong = append(f.wrong, invalidValue(fmt.Sprintf("at most %d bytes without control characters", maxOnce), "string_too_long", "Idempotency-Key"))
+		if idempotencyKey = h; len(idempotencyKey) > maxIdempotencyKeyBytes || canon.CheckSignedText("Idempotency-Key", idempotencyKey) != nil {
+			f.errs = append(f.errs, invalidValue(fmt.Sprintf("at most %d bytes without control characters", maxIdempotencyKeyBytes), "string_too_long", "Idempotency-Key"))
 		}
 	}
-	if len(f.wrong) > 0 {
-		return q, f.wrong
+	if len(f.errs) > 0 {
+		return req, f.errs
 	}
 	delete(e.Payload, "idempotency_key")
 	// Marshal sorts the keys of the map, so equal payloads have equal hashes.
 	canonical, err := json.Marshal([]any{e.Intent, e.To, e.From, e.Payload})
 	if err != nil {
-		return q, invalid{invalidValue("JSON", "json_invalid", "payload")}
+		return req, validationError{invalidValue("JSON", "json_invalid", "payload")}
 	}
 	sum := identity.Sum(canonical)
-	q.Hash = hex.EncodeToString(sum[:])
+	req.Hash = hex.EncodeToString(sum[:])
 	switch {
-	case once != "":
-		q.IdempotencyKey = "key " + once
+	case idempotencyKey != "":
+		req.IdempotencyKey = "key " + idempotencyKey
 	case e.Timestamp != "":
-		q.IdempotencyKey = "sent " + e.From + " " + e.Timestamp + " " + q.Hash
+		req.IdempotencyKey = "sent " + e.From + " " + e.Timestamp + " " + req.Hash
 	}
 	if !strings.Contains(c.r.Header.Get("Prefer"), "respond-async") {
-		q.Wait = min(e.TTL, maxTTL)
+		req.Wait = min(e.TTL, maxEffectiveTTL)
 		if deadline, ok := c.r.Context().Deadline(); ok {
-			q.Wait = min(q.Wait, time.Until(deadline)-2*time.Second)
+			req.Wait = min(req.Wait, time.Until(deadline)-2*time.Second)
 		}
 	}
-	return q, nil
+	return req, nil
 }
 
-// start parses the start of a booking: starts_at, or date and time with timezone.
-func (f *fields) start() time.Time {
-	startsAt, day, hour, zone := f.text("starts_at", 64), f.text("date", 32), f.text("time", 16), f.text("timezone", 64)
+// parseStart parses the start of a booking: starts_at, or date and time with timezone.
+func (f *payloadFields) parseStart() time.Time {
+	startsAt, day, hour, zone := f.parseText("starts_at", 64), f.parseText("date", 32), f.parseText("time", 16), f.parseText("timezone", 64)
 	if startsAt != "" {
 		t, err := parseTime(startsAt)
 		if err != nil {
-			f.fail("starts_at", "a time such as 2026-11-24T19:00:00+08:00", "datetime_parsing")
+			f.addError("starts_at", "a time such as 2026-11-24T19:00:00+08:00", "datetime_parsing")
 		}
 		return t
 	}
 	if day == "" && hour == "" {
 		return time.Time{}
 	}
-	place, err := time.LoadLocation(zone) // "" means UTC
+	location, err := time.LoadLocation(zone) // "" means UTC
 	if err != nil || zone == "Local" {
-		f.fail("timezone", "a name such as Asia/Makassar", "zone_info")
+		f.addError("timezone", "a name such as Asia/Makassar", "zone_info")
 		return time.Time{}
 	}
 	if hour == "" {
 		hour = "00:00"
 	}
-	t, err := time.ParseInLocation("2006-01-02 15:04", day+" "+hour[:min(len(hour), 5)], place)
+	t, err := time.ParseInLocation("2006-01-02 15:04", day+" "+hour[:min(len(hour), 5)], location)
 	if err != nil {
-		f.fail("date", "a date such as 2026-11-24, and a time such as 19:00", "datetime_parsing")
+		f.addError("date", "a date such as 2026-11-24, and a time such as 19:00", "datetime_parsing")
 	}
 	return t
 }
 
-// amount parses an amount of dollars, given as a number or a string. It uses no float, so the
+// parseAmount parses an amount of dollars, given as a number or a string. It uses no float, so the
 // amount stays exact. If the member is missing, amount returns nil.
-func (f *fields) amount(name string) *money.Amount {
+func (f *payloadFields) parseAmount(name string) *money.Amount {
 	if !f.has(name) {
 		return nil
 	}
@@ -440,7 +440,7 @@ func (f *fields) amount(name string) *money.Amount {
 	}
 	m, err := money.Parse(s)
 	if err != nil {
-		f.fail(name, "dollars, 0 or more", "decimal_parsing")
+		f.addError(name, "dollars, 0 or more", "decimal_parsing")
 	}
 	return &m
 }

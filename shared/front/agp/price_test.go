@@ -89,9 +89,9 @@ func TestABookingsCostWithItsVenueIsBounded(t *testing.T) {
 	n.priced("warung", venuePrices["flat"])
 	_, short := n.account("short", 2*money.Dollar, billing.KeyOptions{Tier: billing.Pro})
 	_, enough := n.account("enough", 2*money.Dollar+fee, billing.KeyOptions{Tier: billing.Pro})
-	below := n.Key(n.acme, billing.KeyOptions{Tier: billing.Pro, Cap: 2 * money.Dollar})
-	bound := n.Key(n.acme, billing.KeyOptions{Tier: billing.Pro, Most: 2*money.Dollar + fee - 1})
-	fits := n.Key(n.acme, billing.KeyOptions{Tier: billing.Pro, Most: 2*money.Dollar + fee})
+	below := n.Key(n.acme, billing.KeyOptions{Tier: billing.Pro, DailyCap: 2 * money.Dollar})
+	bound := n.Key(n.acme, billing.KeyOptions{Tier: billing.Pro, MaxPrice: 2*money.Dollar + fee - 1})
+	fits := n.Key(n.acme, billing.KeyOptions{Tier: billing.Pro, MaxPrice: 2*money.Dollar + fee})
 	for _, c := range []struct {
 		what, key, most string
 		status          int
@@ -195,7 +195,7 @@ func TestWhatAVenueDidNotEarnIsGivenBack(t *testing.T) {
 			}
 		}, 0, "rejected"},
 		{"its venue has gone", func(n *network, _ string) {
-			r, err := n.Server.Vacants.Find(n.Context(), vacants.Operator(), "warung")
+			r, err := n.Server.Vacants.Find(n.Context(), vacants.OperatorAsker(), "warung")
 			n.Must(err)
 			_, err = n.Server.Vacants.Sink(n.Context(), r.ID)
 			n.Must(err)

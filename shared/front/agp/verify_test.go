@@ -85,7 +85,7 @@ func TestBookingsAreHeldUntilUsageCountsThem(t *testing.T) {
 		t.Errorf("held %s, want a booking of $0.25", got)
 	}
 	n.Clock.Advance(48 * time.Hour)
-	r := usage.Recounter{Meter: &usage.Meter{Store: n.Store, Now: n.Clock.NowFunc(0), Rand: rand.Reader, Owner: func(context.Context, identity.ID) (string, error) { return "", nil }},
+	r := usage.Recounter{Meter: &usage.Meter{Store: n.Store, Now: n.Clock.NowFunc(0), Rand: rand.Reader, TenantOf: func(context.Context, identity.ID) (string, error) { return "", nil }},
 		Rows: n.Store, Fold: func(context.Context) error { return nil }}
 	if done, err := r.Recount(t.Context()); err != nil || done.Corrected == 0 {
 		t.Fatalf("Recount() = %+v, %v, want days that usage did not have", done, err)
@@ -114,8 +114,8 @@ func TestVerifyRecountsBookings(t *testing.T) {
 		rows, err := n.AGP.Bookings.History(t.Context(), id)
 		n.Must(err)
 		for _, r := range rows {
-			if r.Event != "" && strings.HasSuffix(r.Event, word) {
-				return hostbooking.EventKey(&hostbooking.Event{ID: r.Event, Account: r.Account, At: r.At})
+			if r.UsageEventID != "" && strings.HasSuffix(r.UsageEventID, word) {
+				return hostbooking.EventKey(&hostbooking.UsageEvent{ID: r.UsageEventID, Account: r.Account, Time: r.Time})
 			}
 		}
 		t.Fatalf("booking %s has no event %s", id, word)

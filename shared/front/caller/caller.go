@@ -22,11 +22,11 @@ type Verifier struct {
 	// URL returns the host's base URL, or "" if the host has none yet. If URL is nil, the host
 	// never has one.
 	URL func(context.Context) (string, error)
-	// Routed is true if a router has chosen this host by the request's Host header. The header then
+	// TrustHostHeader is true if a router has chosen this host by the request's Host header. The header then
 	// certainly names this host.
-	Routed  bool
-	Revoked func(context.Context, identity.ID) (bool, error)
-	Now     func() time.Time
+	TrustHostHeader bool
+	IsRevoked       func(context.Context, identity.ID) (bool, error)
+	Now             func() time.Time
 }
 
 // Identify returns the id of the vacant that proved to have sent r, or nil if r has no proof. body
@@ -49,20 +49,20 @@ func (c *Verifier) Identify(r *http.Request, body []byte) (*identity.ID, error) 
 	// forward the proof to this host together with its own Host header. On loopback, only another
 	// program on this machine could forward a proof. Behind CloudFront, r.Host differs from the
 	// authority, so the host's own URL is compared.
-	isOwn := c.Routed || origin.IsLoopback(r.Host)
-	if !isOwn || c.verifyFor(p, r, r.Host, body) != nil {
-		public, err := c.publicAuthority(r.Context())
+	trustHost := c.TrustHostHeader || origin.IsLoopback(r.Host)
+	if !trustHost || c.verifyFor(p, r, r.Host, body) != nil {
+		authority, err := c.publicAuthority(r.Context())
 		if err == nil {
-			err = c.verifyFor(p, r, public, body)
+			err = c.verifyFor(p, r, authority, body)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	switch gone, err := c.Revoked(r.Context(), p.ID); {
+	switch isRevoked, err := c.IsRevoked(r.Context(), p.ID); {
 	case err != nil:
 		return nil, err
-	case gone: // others may know the key
+	case isRevoked: // others may know the key
 		return nil, problem.New(problem.Revoked, "%s: the key of %s was revoked", readproof.Header, p.ID.Short())
 	}
 	return &p.ID, nil

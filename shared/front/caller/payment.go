@@ -13,50 +13,50 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// MaxPrice is the query parameter that limits the price of a call, in micro-dollars. MaxPriceHeader
+// MaxPriceParam is the query parameter that limits the price of a call, in micro-dollars. MaxPriceHeader
 // is the equivalent header. A request may have only one of them.
 const (
-	MaxPrice       = "max_price"
+	MaxPriceParam  = "max_price"
 	MaxPriceHeader = "Vacancy-Max-Price"
 )
 
 // ReceiptHeader is the response header that names the receipt of an answered call that had a price.
 const ReceiptHeader = "Vacancy-Receipt"
 
-// Payment returns the address and the price limit of a request. It does not set the payer.
-func Payment(r *http.Request) (c call.Credential, err error) {
-	if prefix := RateKey(r.RemoteAddr); prefix.IsValid() {
+// ParseCredential returns the address and the price limit of a request. It does not set the payer.
+func ParseCredential(r *http.Request) (c call.Credential, err error) {
+	if prefix := RateLimitPrefix(r.RemoteAddr); prefix.IsValid() {
 		c.Address = prefix.String()
 	}
 	values, field := r.Header.Values(MaxPriceHeader), MaxPriceHeader
 	if r.URL.RawQuery != "" {
 		query, err := url.ParseQuery(r.URL.RawQuery)
-		if err != nil && strings.Contains(r.URL.RawQuery, MaxPrice) {
-			return c, problem.Invalid(MaxPrice, "a query that can be decoded completely", httpapi.Clip(r.URL.RawQuery))
+		if err != nil && strings.Contains(r.URL.RawQuery, MaxPriceParam) {
+			return c, problem.Invalid(MaxPriceParam, "a query that can be decoded completely", httpapi.QuoteTruncated(r.URL.RawQuery))
 		}
-		if query.Has(MaxPrice) {
-			values, field = append(query[MaxPrice], values...), MaxPrice
+		if query.Has(MaxPriceParam) {
+			values, field = append(query[MaxPriceParam], values...), MaxPriceParam
 		}
 	}
 	if len(values) == 0 {
 		return c, nil
 	}
-	given := strings.Join(values, ", ")
-	n, err := strconv.ParseInt(given, 10, 64)
-	if err != nil || n < 0 || given[0] == '+' {
-		return c, problem.Invalid(field, "one whole number of micro-dollars, 0 or more", httpapi.Clip(given))
+	value := strings.Join(values, ", ")
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 || value[0] == '+' {
+		return c, problem.Invalid(field, "one whole number of micro-dollars, 0 or more", httpapi.QuoteTruncated(value))
 	}
 	maxPrice := money.Amount(n)
 	c.MaxPrice = &maxPrice
 	return c, nil
 }
 
-func RateKey(remote string) netip.Prefix {
-	addr, err := netip.ParseAddr(remote)
+func RateLimitPrefix(remoteAddr string) netip.Prefix {
+	addr, err := netip.ParseAddr(remoteAddr)
 	// The result is the key of a rate limit. All strings that are not addresses get the zero
 	// prefix, so they share one limit.
 	if err != nil {
-		addrPort, err := netip.ParseAddrPort(remote)
+		addrPort, err := netip.ParseAddrPort(remoteAddr)
 		if err != nil {
 			return netip.Prefix{}
 		}

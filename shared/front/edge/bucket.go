@@ -20,28 +20,28 @@ type Rate struct {
 // ParseRate parses a rate in the form tokens-per-second:burst, for example 20:40. It accepts rates
 // from 0.001 and bursts from 1, both up to 1,000,000.
 func ParseRate(s string) (Rate, bool) {
-	per, burst, ok := strings.Cut(s, ":")
+	rateText, burstText, ok := strings.Cut(s, ":")
 	if !ok {
 		return Rate{}, false
 	}
-	tokens, err := strconv.ParseFloat(per, 64)
-	if err != nil || math.IsNaN(tokens) || tokens < 0.001 || tokens > 1e6 {
+	perSecond, err := strconv.ParseFloat(rateText, 64)
+	if err != nil || math.IsNaN(perSecond) || perSecond < 0.001 || perSecond > 1e6 {
 		return Rate{}, false
 	}
-	n, err := strconv.Atoi(burst)
-	if err != nil || n < 1 || n > 1e6 {
+	burst, err := strconv.Atoi(burstText)
+	if err != nil || burst < 1 || burst > 1e6 {
 		return Rate{}, false
 	}
-	return Rate{PerSecond: tokens, Burst: n}, true
+	return Rate{PerSecond: perSecond, Burst: burst}, true
 }
 
 func (r Rate) String() string {
 	return strconv.FormatFloat(r.PerSecond, 'f', -1, 64) + ":" + strconv.Itoa(r.Burst)
 }
 
-// size is the number of buckets. All buckets take 1.5 MiB, but memory pages without used buckets
+// bucketCount is the number of buckets. All buckets take 1.5 MiB, but memory pages without used buckets
 // stay unallocated.
-const size = 1 << 16
+const bucketCount = 1 << 16
 
 // buckets contains token buckets by address. The number of buckets is fixed, and a keyed hash maps
 // an address to its bucket. A flood of addresses therefore uses no additional memory, evicts no
@@ -52,37 +52,37 @@ type buckets struct {
 	now  func() time.Time
 	seed maphash.Seed
 
-	mu  sync.Mutex
-	all []ratelimit.Bucket
+	mu    sync.Mutex
+	table []ratelimit.Bucket
 }
 
 func newBuckets(r Rate, now func() time.Time) *buckets {
-	return &buckets{rate: r, now: now, seed: maphash.MakeSeed(), all: make([]ratelimit.Bucket, size)}
+	return &buckets{rate: r, now: now, seed: maphash.MakeSeed(), table: make([]ratelimit.Bucket, bucketCount)}
 }
 
-// take takes tokens from the bucket of an address. If the bucket has less than one token, ok is
+// takeTokens takes tokens from the bucket of an address. If the bucket has less than one token, ok is
 // false and wait is the time until it has one. A request that costs more than the remaining tokens
 // is also accepted, but later requests must wait until the debt is refilled.
-func (b *buckets) take(who netip.Prefix, tokens float64) (wait time.Duration, ok bool) {
+func (b *buckets) takeTokens(address netip.Prefix, tokens float64) (wait time.Duration, ok bool) {
 	now := b.now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	k := b.bucketFor(who)
-	k.Fill(b.rate.PerSecond, now)
-	over := k.Spent + 1 - float64(b.rate.Burst)
-	if over > 0 {
-		return b.rate.clamp(over), false
+	bucket := b.bucketFor(address)
+	bucket.Fill(b.rate.PerSecond, now)
+	excess := bucket.Spent + 1 - float64(b.rate.Burst)
+	if excess > 0 {
+		return b.rate.refillTime(excess), false
 	}
-	k.Spent += tokens
+	bucket.Spent += tokens
 	return 0, true
 }
 
-func (b *buckets) bucketFor(who netip.Prefix) *ratelimit.Bucket {
-	return &b.all[maphash.Comparable(b.seed, who)%size]
+func (b *buckets) bucketFor(address netip.Prefix) *ratelimit.Bucket {
+	return &b.table[maphash.Comparable(b.seed, address)%bucketCount]
 }
 
-// clamp returns the time in which a bucket with this rate refills a number of tokens, rounded up to
+// refillTime returns the time in which a bucket with this rate refills a number of tokens, rounded up to
 // a nanosecond.
-func (r Rate) clamp(tokens float64) time.Duration {
+func (r Rate) refillTime(tokens float64) time.Duration {
 	return time.Duration(math.Ceil(tokens / r.PerSecond * 1e9))
 }

@@ -38,16 +38,16 @@ func Guard(secrets []string, next http.Handler) http.Handler {
 		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given, viewer := r.Header[SecretHeader], r.Header[http.CanonicalHeaderKey(viewerHeader)]
+		secretHeaders, viewerHeaders := r.Header[SecretHeader], r.Header[http.CanonicalHeaderKey(viewerHeader)]
 		r.Header.Del(SecretHeader)
 		r.Header.Del(viewerHeader)
 		if hashes != nil {
-			if !matchesSecret(hashes, given) {
+			if !matchesSecret(hashes, secretHeaders) {
 				httpapi.Fail(w, problem.New(problem.Forbidden, "this host accepts requests only at its public address"))
 				return
 			}
-			if len(viewer) == 1 {
-				if addr, ok := viewerAddr(viewer[0]); ok {
+			if len(viewerHeaders) == 1 {
+				if addr, ok := parseViewerAddr(viewerHeaders[0]); ok {
 					r.RemoteAddr = addr.String()
 				}
 			}
@@ -56,9 +56,9 @@ func Guard(secrets []string, next http.Handler) http.Handler {
 	})
 }
 
-// Forward sets the headers that CloudFront sets, so that Guard accepts the request and uses viewer
+// SetForwardHeaders sets the headers that CloudFront sets, so that Guard accepts the request and uses viewer
 // as its sender. An invalid viewer is omitted.
-func Forward(h http.Header, secret string, viewer netip.Addr) {
+func SetForwardHeaders(h http.Header, secret string, viewer netip.Addr) {
 	h.Set(SecretHeader, secret)
 	if h.Del(viewerHeader); viewer.IsValid() {
 		h.Set(viewerHeader, netip.AddrPortFrom(viewer, 0).String())
@@ -78,7 +78,7 @@ func matchesSecret(hashes [][sha256.Size]byte, given []string) bool {
 	return found == 1
 }
 
-func viewerAddr(s string) (netip.Addr, bool) {
+func parseViewerAddr(s string) (netip.Addr, bool) {
 	if addrPort, err := netip.ParseAddrPort(s); err == nil {
 		return addrPort.Addr(), true
 	}

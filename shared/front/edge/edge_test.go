@@ -101,7 +101,7 @@ func FuzzViewerAddr(f *testing.F) {
 	f.Add("2001:db8::1:443")
 	f.Add("[2001:db8::1%eth0]:443")
 	f.Fuzz(func(t *testing.T, s string) {
-		if addr, ok := viewerAddr(s); ok && !addr.IsValid() {
+		if addr, ok := parseViewerAddr(s); ok && !addr.IsValid() {
 			t.Errorf("viewerAddr(%q) = %v", s, addr)
 		}
 	})

@@ -7,35 +7,35 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// keyed exempts a request from the read budget if its key was accepted earlier. A flood of wrong
+// keyExemption exempts a request from the read budget if its key was accepted earlier. A flood of wrong
 // keys can then exhaust only the budget of requests without a known key. unlimited serves requests
 // with a known key. limited, which applies the budget, serves all other requests.
-type keyed struct {
-	next, strangers http.Handler
-	known           *lru.Cache[[sha256.Size]byte, struct{}]
+type keyExemption struct {
+	unlimited, limited http.Handler
+	knownKeys          *lru.Cache[[sha256.Size]byte, struct{}]
 }
 
-// knownKeys limits the cache of accepted keys.
-const knownKeys = 4096
+// maxKnownKeys limits the cache of accepted keys.
+const maxKnownKeys = 4096
 
-func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (k *keyExemption) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key := r.Header.Get("Authorization")
 	if key == "" {
-		k.strangers.ServeHTTP(w, r)
+		k.limited.ServeHTTP(w, r)
 		return
 	}
 	hash := sha256.Sum256([]byte(key))
 	s := &statusWriter{ResponseWriter: w}
-	if !k.known.Contains(hash) {
-		k.strangers.ServeHTTP(s, r)
+	if !k.knownKeys.Contains(hash) {
+		k.limited.ServeHTTP(s, r)
 		if s.status/100 == 2 {
-			k.known.Add(hash, struct{}{})
+			k.knownKeys.Add(hash, struct{}{})
 		}
 		return
 	}
-	k.next.ServeHTTP(s, r)
+	k.unlimited.ServeHTTP(s, r)
 	if s.status == http.StatusUnauthorized { // the key was revoked
-		k.known.Remove(hash)
+		k.knownKeys.Remove(hash)
 	}
 }
 

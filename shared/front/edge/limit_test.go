@@ -43,7 +43,7 @@ type front struct {
 
 func limited(rate, pairs Rate) *front {
 	f := &front{clock: newClock()}
-	f.Handler = Limit(Config{Rate: rate, PairRate: pairs, Now: f.clock.now}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { f.reached++ }))
+	f.Handler = Limit(Config{RequestRate: rate, PairRate: pairs, Now: f.clock.now}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { f.reached++ }))
 	return f
 }
 
@@ -123,12 +123,12 @@ func TestANetworkOfIPv6IsOneCaller(t *testing.T) {
 	if f.reached != 5 {
 		t.Errorf("%d of 50 requests from one /64 got through, want 5", f.reached)
 	}
-	if origins.RateKey("2001:db8:1:2::1") == origins.RateKey("2001:db8:1:3::1") || origins.RateKey("192.0.2.1") == origins.RateKey("192.0.2.2") {
+	if origins.RateLimitPrefix("2001:db8:1:2::1") == origins.RateLimitPrefix("2001:db8:1:3::1") || origins.RateLimitPrefix("192.0.2.1") == origins.RateLimitPrefix("192.0.2.2") {
 		t.Error("strangers have one origin")
 	}
 	for _, same := range [][2]string{{"192.0.2.1", "::ffff:192.0.2.1"}, {"192.0.2.1", "192.0.2.1:4711"}, {"2001:db8::1", "[2001:db8::2%eth0]:443"}, {"", "in process"}} {
-		if origins.RateKey(same[0]) != origins.RateKey(same[1]) {
-			t.Errorf("origins.Origin(%q) = %v, origins.Origin(%q) = %v; want them equal", same[0], origins.RateKey(same[0]), same[1], origins.RateKey(same[1]))
+		if origins.RateLimitPrefix(same[0]) != origins.RateLimitPrefix(same[1]) {
+			t.Errorf("origins.Origin(%q) = %v, origins.Origin(%q) = %v; want them equal", same[0], origins.RateLimitPrefix(same[0]), same[1], origins.RateLimitPrefix(same[1]))
 		}
 	}
 }
@@ -137,26 +137,26 @@ func TestANetworkOfIPv6IsOneCaller(t *testing.T) {
 func TestAFloodOfAddressesGivesNobodyTokens(t *testing.T) {
 	const burst = 3
 	b := newBuckets(Rate{PerSecond: 1, Burst: burst}, newClock().now)
-	me := origins.RateKey("192.0.2.1")
+	me := origins.RateLimitPrefix("192.0.2.1")
 	for range burst {
-		b.take(me, 1)
+		b.takeTokens(me, 1)
 	}
 	admitted := burst
-	for i := range 4 * size {
-		who := origins.RateKey(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)}).String())
+	for i := range 4 * bucketCount {
+		who := origins.RateLimitPrefix(netip.AddrFrom16([16]byte{0x20, 1, 0xd, 0xb8, byte(i >> 24), byte(i >> 16), byte(i >> 8), byte(i)}).String())
 		for range 2 {
-			if _, ok := b.take(who, 1); ok {
+			if _, ok := b.takeTokens(who, 1); ok {
 				admitted++
 			}
 		}
-		if i%size == 0 {
-			if _, ok := b.take(me, 1); ok {
+		if i%bucketCount == 0 {
+			if _, ok := b.takeTokens(me, 1); ok {
 				t.Fatalf("after %d other addresses the empty bucket has a token", i)
 			}
 		}
 	}
-	if admitted > burst*size || len(b.all) != size {
-		t.Errorf("%d requests admitted in %d buckets, want at most %d in %d", admitted, len(b.all), burst*size, size)
+	if admitted > burst*bucketCount || len(b.table) != bucketCount {
+		t.Errorf("%d requests admitted in %d buckets, want at most %d in %d", admitted, len(b.table), burst*bucketCount, bucketCount)
 	}
 }
 
@@ -167,11 +167,11 @@ func TestABucketGivesItsRateAndItsBurst(t *testing.T) {
 		rate := Rate{PerSecond: rapid.Float64Range(0.1, 100).Draw(t, "rate"), Burst: rapid.IntRange(1, 20).Draw(t, "burst")}
 		c := newClock()
 		b := newBuckets(rate, c.now)
-		who := origins.RateKey("192.0.2.1")
+		who := origins.RateLimitPrefix("192.0.2.1")
 		var times []time.Time // of admitted requests
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			c.at = c.at.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
-			wait, ok := b.take(who, 1)
+			wait, ok := b.takeTokens(who, 1)
 			if ok {
 				times = append(times, c.at)
 				continue
@@ -181,7 +181,7 @@ func TestABucketGivesItsRateAndItsBurst(t *testing.T) {
 			}
 			if rapid.Bool().Draw(t, "waits") {
 				c.at = c.at.Add(wait + time.Microsecond) // floats round
-				if _, ok := b.take(who, 1); !ok {
+				if _, ok := b.takeTokens(who, 1); !ok {
 					t.Fatalf("after the %v it was told to wait it is refused again", wait)
 				}
 				times = append(times, c.at)
@@ -200,23 +200,23 @@ func TestABucketGivesItsRateAndItsBurst(t *testing.T) {
 func TestAClockThatStepsBackNeitherGivesNorTakesTokens(t *testing.T) {
 	c := newClock()
 	b := newBuckets(Rate{PerSecond: 1, Burst: 1}, c.now)
-	who := origins.RateKey("192.0.2.1")
-	b.take(who, 1)
+	who := origins.RateLimitPrefix("192.0.2.1")
+	b.takeTokens(who, 1)
 	c.at = c.at.Add(-time.Hour)
-	if wait, ok := b.take(who, 1); ok || wait != time.Second {
+	if wait, ok := b.takeTokens(who, 1); ok || wait != time.Second {
 		t.Errorf("take() an hour before = %v, %t; want a wait of 1 s", wait, ok)
 	}
 	c.at = c.at.Add(time.Second)
-	if _, ok := b.take(who, 1); !ok {
+	if _, ok := b.takeTokens(who, 1); !ok {
 		t.Error("take() a second after = false, want a token")
 	}
 	// The monotonic clock may stop while a function is frozen, so it is not
 	// used.
 	monotonic := time.Now()
 	c.at = monotonic.Round(0)
-	b.take(who, 1)
+	b.takeTokens(who, 1)
 	c.at = monotonic.Add(time.Second)
-	if _, ok := b.take(who, 1); !ok {
+	if _, ok := b.takeTokens(who, 1); !ok {
 		t.Error("take() a second after = false, want a token")
 	}
 }
@@ -300,7 +300,7 @@ func FuzzOrigin(f *testing.F) {
 	f.Add("192.0.2.1")
 	f.Add("[fe80::1%eth0]:80")
 	f.Fuzz(func(t *testing.T, remote string) {
-		p := origins.RateKey(remote)
+		p := origins.RateLimitPrefix(remote)
 		if p.IsValid() && p != p.Masked() {
 			t.Errorf("origins.Origin(%q) = %v, want a network", remote, p)
 		}
@@ -325,7 +325,7 @@ func BenchmarkLimit(b *testing.B) {
 // What a body makes the host write is paid for: a large one is a debt.
 func TestABodyCostsTokensByItsSize(t *testing.T) {
 	c := newClock()
-	h := Limit(Config{Rate: Rate{PerSecond: 10, Burst: 40}, Now: c.now}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	h := Limit(Config{RequestRate: Rate{PerSecond: 10, Burst: 40}, Now: c.now}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	post := func(size int64) (int, string) {
 		r := httptest.NewRequest("POST", "/", strings.NewReader(""))
 		r.ContentLength, r.RemoteAddr = size, "192.0.2.1"
@@ -361,7 +361,7 @@ func TestABodyCostsTokensByItsSize(t *testing.T) {
 // limit applies neither to its small bodies nor to other addresses.
 func TestLargeBodiesOfAnAddressAreLimited(t *testing.T) {
 	c := newClock()
-	h := Limit(Config{Bytes: Rate{PerSecond: 4, Burst: 60}, Now: c.now}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	h := Limit(Config{BodyRate: Rate{PerSecond: 4, Burst: 60}, Now: c.now}, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	for i, tt := range []struct {
 		after time.Duration
 		from  string

@@ -23,16 +23,16 @@ type readLimit struct {
 }
 
 func (l *readLimit) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	over := l.spend(0) - float64(l.rate.Burst)
-	if over >= 0 {
-		wait := l.rate.clamp(over) + 1 // one nanosecond after the debt is refilled
-		refuse(w, r, wait, "too many requests from all callers together")
+	debt := l.spend(0) - float64(l.rate.Burst)
+	if debt >= 0 {
+		wait := l.rate.refillTime(debt) + 1 // one nanosecond after the debt is refilled
+		sendTooMany(w, r, wait, "too many requests from all callers together")
 		return
 	}
 	usage := obs.UsageOf(r.Context())
-	before := usage.Counts().Reads
+	readsBefore := usage.Counts().Reads
 	// The reads are counted even if the handler panics.
-	defer func() { l.spend(usage.Counts().Reads - before) }()
+	defer func() { l.spend(usage.Counts().Reads - readsBefore) }()
 	l.next.ServeHTTP(w, r)
 }
 

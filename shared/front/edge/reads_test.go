@@ -29,15 +29,15 @@ type reader struct {
 
 func reading(rate Rate) *reader {
 	f := &reader{clock: newClock()}
-	f.Handler = Limit(Config{Reads: rate, Now: f.clock.now}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	f.Handler = Limit(Config{ReadRate: rate, Now: f.clock.now}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		units, err := strconv.ParseFloat(r.URL.Query().Get("units"), 64)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
 		u := obs.UsageOf(r.Context())
-		u.End(u.Begin(), units/2, 7) // writes do not count
-		u.End(u.Begin(), units/2, 0)
+		u.EndRequest(u.BeginRequest(), units/2, 7) // writes do not count
+		u.EndRequest(u.BeginRequest(), units/2, 0)
 		f.read += units
 		if r.URL.Path == "/panic" {
 			panic("broken")
@@ -51,7 +51,7 @@ func reading(rate Rate) *reader {
 func (f *reader) ask(path string, units float64) (int, string) {
 	r := httptest.NewRequest("GET", path+"?units="+strconv.FormatFloat(units, 'g', -1, 64), nil)
 	ctx, u := obs.WithUsage(r.Context(), obs.Invocation{Now: f.clock.now})
-	u.End(u.Begin(), 1000, 0)
+	u.EndRequest(u.BeginRequest(), 1000, 0)
 	w := httptest.NewRecorder()
 	func() {
 		defer func() { _ = recover() }()
@@ -157,21 +157,21 @@ func TestAnAddressThatIsHeldBackReadsNothing(t *testing.T) {
 	read := 0.
 	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		u := obs.UsageOf(r.Context())
-		u.End(u.Begin(), 1, 0)
+		u.EndRequest(u.BeginRequest(), 1, 0)
 		read++
 	})
 	for _, tt := range []struct {
 		config Config
 		want   float64
 	}{
-		{Config{Rate: Rate{0.001, 2}, Reads: Rate{0.001, 4}}, 4},
-		{Config{Rate: Rate{0.001, 2}}, 20},
-		{Config{Reads: Rate{0.001, 4}}, 4},
+		{Config{RequestRate: Rate{0.001, 2}, ReadRate: Rate{0.001, 4}}, 4},
+		{Config{RequestRate: Rate{0.001, 2}}, 20},
+		{Config{ReadRate: Rate{0.001, 4}}, 4},
 		{Config{}, 50},
 	} {
 		tt.config.Now, read = newClock().now, 0
 		h := Limit(tt.config, handler)
-		for _, address := range distinct(h.(*limit).requests, 10) {
+		for _, address := range distinct(h.(*addressLimit).requests, 10) {
 			for range 5 {
 				ctx, _ := obs.WithUsage(t.Context(), obs.Invocation{Now: time.Now})
 				r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
@@ -191,7 +191,7 @@ func distinct(b *buckets, n int) (addresses []string) {
 	for i := 0; len(addresses) < n; i++ {
 		address := "192.0.2." + strconv.Itoa(i)
 		if b != nil {
-			k := b.bucketFor(caller.RateKey(address))
+			k := b.bucketFor(caller.RateLimitPrefix(address))
 			if taken[k] {
 				continue
 			}
@@ -217,10 +217,10 @@ func TestUncountedReadsAreNotCharged(t *testing.T) {
 func TestRequestsAtOnceAreAllCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 10
-		h := Limit(Config{Reads: Rate{1, 1}, Now: time.Now}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		h := Limit(Config{ReadRate: Rate{1, 1}, Now: time.Now}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			time.Sleep(time.Millisecond) // until all have arrived
 			u := obs.UsageOf(r.Context())
-			u.End(u.Begin(), 1, 0)
+			u.EndRequest(u.BeginRequest(), 1, 0)
 		}))
 		ask := func() (int, string) {
 			ctx, _ := obs.WithUsage(t.Context(), obs.Invocation{Now: time.Now})
@@ -246,9 +246,9 @@ func TestRequestsAtOnceAreAllCounted(t *testing.T) {
 // Pages have a budget of their own where calls have none.
 func TestPagesAreLimitedAndCallsAreNot(t *testing.T) {
 	c := newClock()
-	h := Limit(Config{PageReads: Rate{PerSecond: 1, Burst: 2}, Now: c.now}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	h := Limit(Config{PageReadRate: Rate{PerSecond: 1, Burst: 2}, Now: c.now}, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		u := obs.UsageOf(r.Context())
-		u.End(u.Begin(), 5, 0)
+		u.EndRequest(u.BeginRequest(), 5, 0)
 	}))
 	ask := func(method string) int {
 		r := httptest.NewRequest(method, "/card", nil)
@@ -271,10 +271,10 @@ func TestPagesAreLimitedAndCallsAreNot(t *testing.T) {
 // A flood of reads does not keep a revocation out, nor the other way round.
 func TestUrgentRequestsHaveABudgetOfTheirOwn(t *testing.T) {
 	c := newClock()
-	h := Limit(Config{Reads: Rate{PerSecond: 4, Burst: 8}, Urgent: func(r *http.Request) bool { return r.URL.Path == "/urgent" }, Now: c.now},
+	h := Limit(Config{ReadRate: Rate{PerSecond: 4, Burst: 8}, IsUrgent: func(r *http.Request) bool { return r.URL.Path == "/urgent" }, Now: c.now},
 		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			u := obs.UsageOf(r.Context())
-			u.End(u.Begin(), 20, 0)
+			u.EndRequest(u.BeginRequest(), 20, 0)
 		}))
 	var got []string
 	for _, path := range []string{"/", "/", "/urgent", "/urgent", "/"} {
@@ -296,9 +296,9 @@ func TestUrgentRequestsHaveABudgetOfTheirOwn(t *testing.T) {
 func TestOnlyStrangersDrawOnReads(t *testing.T) {
 	c := newClock()
 	revoked := false
-	h := Limit(Config{Reads: Rate{PerSecond: 0.001, Burst: 3}, ExemptKeys: true, Now: c.now}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := Limit(Config{ReadRate: Rate{PerSecond: 0.001, Burst: 3}, ExemptKeys: true, Now: c.now}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u := obs.UsageOf(r.Context())
-		u.End(u.Begin(), 1, 0)
+		u.EndRequest(u.BeginRequest(), 1, 0)
 		if r.Header.Get("Authorization") != "Bearer good" || revoked {
 			w.WriteHeader(http.StatusUnauthorized)
 			return

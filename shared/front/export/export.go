@@ -30,10 +30,10 @@ import (
 
 // Config contains the dependencies of the reports and pages.
 type Config struct {
-	Source fsck.Source
-	Vault  custody.Vault
-	Blobs  func() (blob.Blobs, error) // opens the storage of files; if nil, files are not checked
-	Now    func() time.Time
+	Source    fsck.Source
+	Vault     custody.Vault
+	OpenBlobs func() (blob.Blobs, error) // opens the storage of files; if nil, files are not checked
+	Now       func() time.Time
 	// Retention is the time for which the host keeps the key that encrypts the message texts of a
 	// day (the text key) after the end of the day. The default is textkeys.MinRetention.
 	Retention time.Duration
@@ -41,10 +41,10 @@ type Config struct {
 	Log *slog.Logger
 }
 
-// patience limits how long a reader may leave a line unread, because the read transaction keeps the
+// lineTimeout limits how long a reader may leave a line unread, because the read transaction keeps the
 // data file open until the reader has finished. A user who pages through a history by hand must not
 // keep the file open for a day.
-const patience = 10 * time.Minute
+const lineTimeout = 10 * time.Minute
 
 // VerifyLine is a line of a check. The last line contains a result, or the error that ended the
 // check early.
@@ -55,20 +55,20 @@ type VerifyLine struct {
 	Error    *httpapi.Refusal `json:"error,omitempty"`
 }
 
-// Verify handles GET /v1/admin/verify: a check of the complete host as JSON lines.
-func Verify(c Config) http.Handler {
+// VerifyHandler handles GET /v1/admin/verify: a check of the complete host as JSON lines.
+func VerifyHandler(c Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := newLines(w)
 		result, err := fsck.Run(r.Context(), fsck.Config{
-			Source: c.Source, Vault: c.Vault, Blobs: c.Blobs, Now: c.Now, Retention: c.Retention,
-			Found:    func(f fsck.Finding) error { return out.writeLine(VerifyLine{Finding: &f}, true) },
-			Progress: func(p fsck.Result) { _ = out.writeLine(VerifyLine{Progress: &p}, true) },
+			Source: c.Source, Vault: c.Vault, Blobs: c.OpenBlobs, Now: c.Now, Retention: c.Retention,
+			ReportFinding: func(f fsck.Finding) error { return out.writeLine(VerifyLine{Finding: &f}, true) },
+			Progress:      func(p fsck.Result) { _ = out.writeLine(VerifyLine{Progress: &p}, true) },
 		})
-		last := VerifyLine{Result: &result}
+		lastLine := VerifyLine{Result: &result}
 		if err != nil {
-			last = VerifyLine{Error: refusal(err)}
+			lastLine = VerifyLine{Error: newRefusal(err)}
 		}
-		_ = out.writeLine(last, true)
+		_ = out.writeLine(lastLine, true)
 	})
 }
 
@@ -81,20 +81,20 @@ type ChainLine struct {
 	Error *httpapi.Refusal `json:"error,omitempty"`
 }
 
-// Chain handles GET /v1/admin/chain/{from}/{to}?own=&last=: the history of a pair as JSON lines. If
+// ChainHandler handles GET /v1/admin/chain/{from}/{to}?own=&last=: the history of a pair as JSON lines. If
 // the reader has an identity of its own with the name from, own is the id of this identity. An
 // unknown or ambiguous vacant is refused before the first line.
-func Chain(c Config) http.Handler {
+func ChainHandler(c Config) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var last uint64
+		var maxEntries uint64
 		if s := r.URL.Query().Get("last"); s != "" {
 			var err error
-			if last, err = strconv.ParseUint(s, 10, 63); err != nil || last == 0 {
-				httpapi.Fail(w, problem.Invalid("last", "a positive number", clip(s)))
+			if maxEntries, err = strconv.ParseUint(s, 10, 63); err != nil || maxEntries == 0 {
+				httpapi.Fail(w, problem.Invalid("last", "a positive number", quoteTruncated(s)))
 				return
 			}
 		}
-		var out *lines
+		var out *lineWriter
 		var end End
 		err := c.Source.Walk(r.Context(), func(v store.View) error {
 			from, err := transcript.ResolveOwn(r.Context(), v, r.PathValue("from"), r.URL.Query().Get("own"))
@@ -109,26 +109,26 @@ func Chain(c Config) http.Handler {
 			if err := out.writeLine(ChainLine{Pair: &Pair{pair.Caller, pair.Vacant}}, false); err != nil {
 				return err
 			}
-			return transcript.Read(r.Context(), v, textkeys.NewReader(v, c.Vault, c.Now, c.Retention), pair, last, func(e transcript.Entry) error {
+			return transcript.Read(r.Context(), v, textkeys.NewReader(v, c.Vault, c.Now, c.Retention), pair, maxEntries, func(e transcript.Entry) error {
 				end.Entries++
 				return out.writeLine(ChainLine{Entry: entryOf(&e)}, false)
 			})
 		})
 		switch {
 		case err != nil && out == nil:
-			httpapi.Fail(w, fault(err))
+			httpapi.Fail(w, asUnavailable(err))
 		case err != nil:
-			_ = out.writeLine(ChainLine{Error: refusal(err)}, true)
+			_ = out.writeLine(ChainLine{Error: newRefusal(err)}, true)
 		default:
 			_ = out.writeLine(ChainLine{End: &end}, true)
 		}
 	})
 }
 
-// refusal converts an error for the last line of a report. The reader is the operator, so details
+// newRefusal converts an error for the last line of a report. The reader is the operator, so details
 // of damaged data are included.
-func refusal(err error) *httpapi.Refusal {
-	p := problem.AsError(fault(err))
+func newRefusal(err error) *httpapi.Refusal {
+	p := problem.AsError(asUnavailable(err))
 	detail := p.Text()
 	if p.Kind == problem.Damaged {
 		detail = p.Error()
@@ -136,41 +136,41 @@ func refusal(err error) *httpapi.Refusal {
 	return &httpapi.Refusal{Detail: detail, Code: p.Kind.String(), Field: p.Field}
 }
 
-// fault converts an error of an unavailable store to a problem of kind Unavailable. It returns
+// asUnavailable converts an error of an unavailable store to a problem of kind Unavailable. It returns
 // other errors unchanged.
-func fault(err error) error {
+func asUnavailable(err error) error {
 	if errors.Is(err, store.ErrUnavailable) && !errors.As(err, new(*problem.Error)) {
 		return problem.Wrap(problem.Unavailable, err, "storage is unavailable; run the same command again")
 	}
 	return err
 }
 
-type lines struct {
-	json *json.Encoder
-	rc   *http.ResponseController
-	n    int
+type lineWriter struct {
+	json       *json.Encoder
+	controller *http.ResponseController
+	lineCount  int
 }
 
-func newLines(w http.ResponseWriter) *lines {
+func newLines(w http.ResponseWriter) *lineWriter {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	l := &lines{json: json.NewEncoder(w), rc: http.NewResponseController(w)}
+	l := &lineWriter{json: json.NewEncoder(w), controller: http.NewResponseController(w)}
 	l.json.SetEscapeHTML(false)
 	return l
 }
 
 // writeLine writes a line. If flush is set, it also flushes.
-func (l *lines) writeLine(v any, now bool) error {
-	const often = 64 // lines between two updates of the write deadline, too few to fill a write buffer
-	if now || l.n%often == 0 {
+func (l *lineWriter) writeLine(v any, flush bool) error {
+	const deadlineInterval = 64 // lines between two updates of the write deadline, too few to fill a write buffer
+	if flush || l.lineCount%deadlineInterval == 0 {
 		// In-process tests have no connection whose deadline could be set, so the error is ignored.
-		_ = l.rc.SetWriteDeadline(time.Now().Add(patience))
+		_ = l.controller.SetWriteDeadline(time.Now().Add(lineTimeout))
 	}
-	l.n++
+	l.lineCount++
 	err := l.json.Encode(v)
-	if err == nil && now {
-		err = l.rc.Flush()
+	if err == nil && flush {
+		err = l.controller.Flush()
 	}
 	if err != nil {
 		return problem.Wrap(problem.Canceled, err, "the client has stopped reading")

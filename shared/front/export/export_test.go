@@ -34,7 +34,7 @@ func handler(a *hosttest.Caller) http.Handler {
 	at := a.Time // the test's own clock continues
 	c := export.Config{Source: a.Store, Vault: a.Vault, Now: func() time.Time { return at }, Retention: hosttest.Retention}
 	return admin.Handler(admin.Config{
-		Vacants: a.Vacants, Verify: export.Verify(c), Chain: export.Chain(c), Log: slog.New(slog.DiscardHandler),
+		Vacants: a.Vacants, VerifyHandler: export.VerifyHandler(c), ChainHandler: export.ChainHandler(c), Log: slog.New(slog.DiscardHandler),
 	})
 }
 
@@ -42,7 +42,7 @@ func handler(a *hosttest.Caller) http.Handler {
 // form.
 func get(t *testing.T, a *hosttest.Caller, path string) []string {
 	t.Helper()
-	client, url := serve.InProcess(handler(a))
+	client, url := serve.InProcessClient(handler(a))
 	resp, err := client.Get(url + path)
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func TestChainOfAnUnknownVacantIsRefused(t *testing.T) {
 		w := httptest.NewRecorder()
 		handler(a).ServeHTTP(w, httptest.NewRequest("GET", path, nil))
 		var r httpapi.Refusal
-		if err := json.Unmarshal(w.Body.Bytes(), &r); err != nil || w.Code != want.Row().Status || r.Code != want.String() || r.Detail == "" {
+		if err := json.Unmarshal(w.Body.Bytes(), &r); err != nil || w.Code != want.Forms().HTTPStatus || r.Code != want.String() || r.Detail == "" {
 			t.Errorf("GET %s = %d %s, want %v", path, w.Code, w.Body, want)
 		}
 	}
@@ -169,7 +169,7 @@ func TestAReaderThatGoesEndsTheTransaction(t *testing.T) {
 type away struct{ hosttest.Store }
 
 func (away) Walk(context.Context, func(store.View) error) error {
-	return store.NotApplied(store.ErrClosed)
+	return store.NotAppliedError(store.ErrClosed)
 }
 
 func TestACheckThatBreaksOffSaysSo(t *testing.T) {

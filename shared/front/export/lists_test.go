@@ -84,7 +84,7 @@ func TestOnlyKindsThatVerifyReadsAreListed(t *testing.T) {
 		var answer json.RawMessage
 		status := http.StatusOK
 		if want != 0 {
-			status = want.Row().Status
+			status = want.Forms().HTTPStatus
 		}
 		if w := ask(t, h, "GET", "/v1/admin/export/docs?"+query, "", &answer); w.Code != status {
 			t.Errorf("%s = %d %s, want %d", query, w.Code, w.Body, status)
@@ -119,7 +119,7 @@ func TestDaysOfAVacantsSpendingAreListed(t *testing.T) {
 	paid := spend.New(store.Updater{Store: a.Store, Rand: rand.Reader}, a.Now, money.Dollar)
 	for _, id := range []identity.ID{{1}, {2}} {
 		for range 2 {
-			c := paid.Begin(spend.Payer{Vacant: id, DailyBudget: money.Dollar, CallBudget: -1}, spend.Prices{Model: models.Price{In: money.Dollar}})
+			c := paid.BeginCall(spend.Payer{Vacant: id, DailyBudget: money.Dollar, CallBudget: -1}, spend.Prices{Model: models.Price{InputPrice: money.Dollar}})
 			if _, err := c.Reserve(a.Ctx, false, 30, 10); err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +137,7 @@ func TestEdgesOfOneParentAreListed(t *testing.T) {
 	a := hosttest.New(t, memory.New()).Caller()
 	parent, child, other := registrytest.Key(1), registrytest.Key(2), registrytest.Key(3)
 	for _, k := range []*identity.Key{child, other} {
-		a.Must(a.Vacants.AddManifest(a.Ctx, registrytest.Manifest(t, parent, k, false)))
+		a.Must(a.Vacants.AddManifest(a.Ctx, registrytest.NewManifest(t, parent, k, false)))
 	}
 	h := pagesOf(a)
 	for of, want := range map[identity.ID]int{parent.ID(): 2, child.ID(): 0} {
@@ -163,7 +163,7 @@ func TestDocumentsOfTheRegistryAreExportedAndNothingElseOfItsPartitions(t *testi
 	for k, want := range map[store.Key]int{
 		registry.RegistrationKey(id):                           http.StatusOK,
 		registry.ManifestKey(id):                               http.StatusOK,
-		registry.KinKey(id, id):                                http.StatusOK,
+		registry.ChildEdgeKey(id, id):                          http.StatusOK,
 		registry.RevokedKey(id):                                http.StatusOK,
 		registry.RevokedListKey():                              http.StatusOK,
 		{Partition: "reg#" + id.String(), Sort: "secret"}:      http.StatusForbidden,

@@ -18,27 +18,27 @@ const (
 
 // Requests of pages. Stream names are encoded in base64url. Cursors are opaque.
 type (
-	// StreamList requests a page of stream names.
-	StreamList struct {
+	// StreamsRequest requests a page of stream names.
+	StreamsRequest struct {
 		Prefix string `query:"prefix"`
 		Limit  uint64 `query:"limit"`
 		Cursor string `query:"cursor"`
 	}
-	// RowList requests a page of a stream's rows. If Head is set, the page also contains the first
+	// RowsRequest requests a page of a stream's rows. If Head is set, the page also contains the first
 	// Head rows of the stream.
-	RowList struct {
+	RowsRequest struct {
 		Stream string `query:"stream"`
 		From   uint64 `query:"from"`
 		Limit  uint64 `query:"limit"`
 		Order  string `query:"order"`
 		Head   uint64 `query:"head"`
 	}
-	OneDoc struct {
+	DocRequest struct {
 		Partition string `query:"partition"`
 		Sort      string `query:"sort"`
 	}
-	// DocList requests a page of the documents of a kind, or of the keys that Index lists.
-	DocList struct {
+	// DocsRequest requests a page of the documents of a kind, or of the keys that Index lists.
+	DocsRequest struct {
 		Partition string `query:"partition"`
 		First     string `query:"first"`
 		Last      string `query:"last"`
@@ -48,43 +48,45 @@ type (
 	}
 )
 
-func limitOf(missing int64) op.Range { return op.Range{Min: 1, Max: store.MaxPage, Default: missing} }
-
-func (StreamList) Ranges() map[string]op.Range {
-	return map[string]op.Range{"limit": limitOf(store.MaxPage)}
+func limitRange(defaultValue int64) op.Range {
+	return op.Range{Min: 1, Max: store.MaxPage, Default: defaultValue}
 }
 
-func (RowList) Ranges() map[string]op.Range {
+func (StreamsRequest) Ranges() map[string]op.Range {
+	return map[string]op.Range{"limit": limitRange(store.MaxPage)}
+}
+
+func (RowsRequest) Ranges() map[string]op.Range {
 	return map[string]op.Range{
-		"from": {Min: 1, Max: math.MaxInt64, Default: int64(1)}, "limit": limitOf(pageLimit), "order": {Words: []string{ascending, descending}, Default: ascending},
+		"from": {Min: 1, Max: math.MaxInt64, Default: int64(1)}, "limit": limitRange(defaultPageLimit), "order": {Words: []string{ascending, descending}, Default: ascending},
 		"head": {Min: 1, Max: store.MaxPage},
 	}
 }
 
-func (DocList) Ranges() map[string]op.Range {
-	return map[string]op.Range{"limit": limitOf(pageLimit)}
+func (DocsRequest) Ranges() map[string]op.Range {
+	return map[string]op.Range{"limit": limitRange(defaultPageLimit)}
 }
 
 // Operations lists the requests of PagesHandler. Only hosts in the cloud serve them.
 func Operations() []op.Spec { return op.Specs((&pages{}).routes()) }
 
 func (p *pages) routes() []op.Route {
-	route := func(method, path, doc string, in, out reflect.Type, answer func(*http.Request) (any, error)) op.Route {
-		return op.Handle(op.Spec{Method: method, Path: "/v1/admin/export" + path, Status: http.StatusOK, Doc: doc, In: in, Out: out}, func(w http.ResponseWriter, r *http.Request) error {
-			page, err := answer(r)
+	route := func(method, path, doc string, in, out reflect.Type, readPage func(*http.Request) (any, error)) op.Route {
+		return op.NewHandlerRoute(op.Spec{Method: method, Path: "/v1/admin/export" + path, Status: http.StatusOK, Doc: doc, In: in, Out: out}, func(w http.ResponseWriter, r *http.Request) error {
+			page, err := readPage(r)
 			if err != nil {
-				p := problem.AsError(fault(err))
-				return &problem.Error{Kind: p.Kind, Field: p.Field, Detail: refusal(err).Detail, Err: err}
+				p := problem.AsError(asUnavailable(err))
+				return &problem.Error{Kind: p.Kind, Field: p.Field, Detail: newRefusal(err).Detail, Err: err}
 			}
 			return httpapi.SendJSON(w, http.StatusOK, page)
 		})
 	}
 	return []op.Route{
 		route("GET", "", "shows the format of the export of a host in the cloud", reflect.TypeFor[op.None](), reflect.TypeFor[About](), p.about),
-		route("GET", "/streams", "lists names of streams", reflect.TypeFor[StreamList](), reflect.TypeFor[StreamsPage](), p.streams),
-		route("GET", "/rows", "lists rows of a stream", reflect.TypeFor[RowList](), reflect.TypeFor[RowsPage](), p.rows),
-		route("GET", "/doc", "shows a stored document", reflect.TypeFor[OneDoc](), reflect.TypeFor[DocPage](), p.doc),
-		route("GET", "/docs", "lists stored documents, or the keys that an index lists", reflect.TypeFor[DocList](), reflect.TypeFor[DocsPage](), p.docs),
+		route("GET", "/streams", "lists names of streams", reflect.TypeFor[StreamsRequest](), reflect.TypeFor[StreamsPage](), p.streams),
+		route("GET", "/rows", "lists rows of a stream", reflect.TypeFor[RowsRequest](), reflect.TypeFor[RowsPage](), p.rows),
+		route("GET", "/doc", "shows a stored document", reflect.TypeFor[DocRequest](), reflect.TypeFor[DocPage](), p.doc),
+		route("GET", "/docs", "lists stored documents, or the keys that an index lists", reflect.TypeFor[DocsRequest](), reflect.TypeFor[DocsPage](), p.docs),
 		route("POST", "/open", "decrypts the key of a day's texts", reflect.TypeFor[op.Body[Sealed]](), reflect.TypeFor[Secret](), p.open),
 	}
 }

@@ -24,35 +24,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// pageBytes limits the stored data in a page. The first row or document of a page is included even if
+// maxPageBytes limits the stored data in a page. The first row or document of a page is included even if
 // it is larger than the limit. A page of this size takes about 1.5 MB when it is encoded in base64 and JSON. A
 // function's answer may take 6 MB.
-const pageBytes = 1 << 20
+const maxPageBytes = 1 << 20
 
-// pageLimit is the default number of rows or documents in a page.
-const pageLimit = 256
+// defaultPageLimit is the default number of rows or documents in a page.
+const defaultPageLimit = 256
 
-// Pages returns the handler of the paged export, from which the operator's machine checks this
+// PagesHandler returns the handler of the paged export, from which the operator's machine checks this
 // host. The pages of a busy host are not a snapshot, because each is read at its own time. The
 // export contains only documents that a check reads (store.Shape). It decrypts text keys but no
 // seeds. Only the operator may call it: callers must wrap it in admin.RequireKey.
-func Pages(c Config) http.Handler {
-	return httpapi.API{Name: "export", Log: c.Log}.Mux(op.Routes((&pages{c}).routes()...))
+func PagesHandler(c Config) http.Handler {
+	return httpapi.API{Name: "export", Log: c.Log}.Mux(op.RoutesByPath((&pages{c}).routes()...))
 }
 
 type pages struct{ Config }
 
 func (p *pages) about(r *http.Request) (any, error) {
-	if q := queryOf(r, op.None{}); q.err != nil {
+	if q := parseQuery(r, op.None{}); q.err != nil {
 		return nil, q.err
 	}
-	kept := max(p.Retention, textkeys.MinRetention)
-	return About{Format: ExportFormat, RetentionSeconds: int64(kept / time.Second)}, nil
+	retention := max(p.Retention, textkeys.MinRetention)
+	return About{Format: ExportFormat, RetentionSeconds: int64(retention / time.Second)}, nil
 }
 
 func (p *pages) streams(r *http.Request) (any, error) {
-	q := queryOf(r, StreamList{})
-	prefix, limit := q.stream("prefix"), q.number("limit")
+	q := parseQuery(r, StreamsRequest{})
+	prefix, limit := q.parseStream("prefix"), q.parseNumber("limit")
 	if q.err != nil {
 		return nil, q.err
 	}
@@ -71,12 +71,12 @@ func (p *pages) streams(r *http.Request) (any, error) {
 }
 
 func (p *pages) rows(r *http.Request) (any, error) {
-	q := queryOf(r, RowList{})
-	name := q.stream("stream")
+	q := parseQuery(r, RowsRequest{})
+	name := q.parseStream("stream")
 	if name == "" {
-		q.refusalOf("stream", "the name of a stream", "none")
+		q.setError("stream", "the name of a stream", "none")
 	}
-	from, limit, head := q.number("from"), q.number("limit"), q.number("head")
+	from, limit, head := q.parseNumber("from"), q.parseNumber("limit"), q.parseNumber("head")
 	if q.err != nil {
 		return nil, q.err
 	}
@@ -86,7 +86,7 @@ func (p *pages) rows(r *http.Request) (any, error) {
 	case descending:
 		order = store.Descending
 	default:
-		return nil, problem.Invalid("order", ascending+" or "+descending, clip(q.values["order"]))
+		return nil, problem.Invalid("order", ascending+" or "+descending, quoteTruncated(q.values["order"]))
 	}
 	page := RowsPage{}
 	return &page, p.Source.Walk(r.Context(), func(v store.View) (err error) {
@@ -101,22 +101,22 @@ func (p *pages) rows(r *http.Request) (any, error) {
 
 // readRows reads a page of rows. If a row is damaged, the page contains the rows before it and a
 // description of the damage, so that a check can continue.
-func readRows(ctx context.Context, v store.View, name store.Stream, from uint64, n int, d store.Direction) (part RowsPart, err error) {
-	rows, err := v.Rows(ctx, name, from, n, d)
+func readRows(ctx context.Context, v store.View, name store.Stream, from uint64, maxRows int, direction store.Direction) (part RowsPart, err error) {
+	rows, err := v.Rows(ctx, name, from, maxRows, direction)
 	part.Rows = make([]Row, 0, len(rows))
-	room := pageBytes
+	remainingBytes := maxPageBytes
 	for i, row := range rows {
-		if room -= len(row.Data); i > 0 && room < 0 {
+		if remainingBytes -= len(row.Data); i > 0 && remainingBytes < 0 {
 			return part, nil // the next page reports damage after this row
 		}
 		part.Rows = append(part.Rows, Row{row.Position, row.WriteID[:], row.Data})
 	}
-	part.Damaged, err = reportDamage(err)
+	part.Damaged, err = damageText(err)
 	return part, err
 }
 
-// reportDamage returns the text of an error about damaged data. It returns other errors unchanged.
-func reportDamage(err error) (string, error) {
+// damageText returns the text of an error about damaged data. It returns other errors unchanged.
+func damageText(err error) (string, error) {
 	if problem.Is(err, problem.Damaged) && !errors.Is(err, store.ErrUnavailable) {
 		return problem.AsError(err).Error(), nil
 	}
@@ -124,14 +124,14 @@ func reportDamage(err error) (string, error) {
 }
 
 func (p *pages) doc(r *http.Request) (any, error) {
-	q := queryOf(r, OneDoc{})
+	q := parseQuery(r, DocRequest{})
 	if q.err != nil {
 		return nil, q.err
 	}
 	k := store.Key{Partition: q.values["partition"], Sort: q.values["sort"]}
 	for name, part := range map[string]string{"partition": k.Partition, "sort": k.Sort} {
 		if part == "" || len(part) > store.MaxKey {
-			return nil, problem.Invalid(name, "1 to 512 bytes", clip(part))
+			return nil, problem.Invalid(name, "1 to 512 bytes", quoteTruncated(part))
 		}
 	}
 	if !documents.IsExported(k) {
@@ -140,7 +140,7 @@ func (p *pages) doc(r *http.Request) (any, error) {
 	page := DocPage{}
 	return &page, p.Source.Walk(r.Context(), func(v store.View) error {
 		d, err := v.Doc(r.Context(), k)
-		if page.Damaged, err = reportDamage(err); err == nil && page.Damaged == "" {
+		if page.Damaged, err = damageText(err); err == nil && page.Damaged == "" {
 			page.Doc = docOf(&d)
 		}
 		return err
@@ -148,70 +148,70 @@ func (p *pages) doc(r *http.Request) (any, error) {
 }
 
 func (p *pages) docs(r *http.Request) (any, error) {
-	q := queryOf(r, DocList{})
-	list, limit := q.list(), q.number("limit")
+	q := parseQuery(r, DocsRequest{})
+	docRange, limit := q.parseRange(), q.parseNumber("limit")
 	if q.err != nil {
 		return nil, q.err
 	}
 	if _, err := store.ParseCursor(q.values["cursor"]); err != nil {
 		return nil, err
 	}
-	docs, next, err := p.Source.Docs(r.Context(), list, int(limit), q.values["cursor"])
+	docs, next, err := p.Source.Docs(r.Context(), docRange, int(limit), q.values["cursor"])
 	page := DocsPage{Docs: make([]Doc, 0, len(docs)), Next: next}
-	room := pageBytes
+	remainingBytes := maxPageBytes
 	for i := range docs {
 		d := &docs[i]
-		if list.Index {
+		if docRange.Index {
 			// An index may lag behind its documents, so the reader fetches each document
 			// separately.
 			page.Docs = append(page.Docs, Doc{Partition: d.Key.Partition, Sort: d.Key.Sort, Version: d.Version, Index: d.Index.Sort})
 			continue
 		}
-		if room -= len(d.Data); i > 0 && room < 0 {
+		if remainingBytes -= len(d.Data); i > 0 && remainingBytes < 0 {
 			page.Next = store.Cursor{Key: docs[i-1].Key}.String()
 			return &page, nil // the next page reports damage after this document
 		}
 		page.Docs = append(page.Docs, docOf(d))
 	}
-	page.Damaged, err = reportDamage(err)
+	page.Damaged, err = damageText(err)
 	return &page, err
 }
 
-// maxOpen limits the body of an open request, in bytes. The body contains one encrypted secret in
+// maxOpenBytes limits the body of an open request, in bytes. The body contains one encrypted secret in
 // base64.
-const maxOpen = 32 << 10
+const maxOpenBytes = 32 << 10
 
 // open decrypts the key of a day's texts. A seed cannot be passed off as such a key, because the
 // vault binds each encrypted seed to its vacant.
 func (p *pages) open(r *http.Request) (any, error) {
-	if q := queryOf(r, op.None{}); q.err != nil {
+	if q := parseQuery(r, op.None{}); q.err != nil {
 		return nil, q.err
 	}
 	if ct := r.Header.Get("Content-Type"); ct != "application/json" {
-		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-type %s; expected application/json", clip(ct))
+		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-type %s; expected application/json", quoteTruncated(ct))
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxOpen+1))
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxOpenBytes+1))
 	if err != nil {
 		return nil, problem.Wrap(problem.Malformed, err, "the body could not be read")
 	}
-	if len(body) > maxOpen {
-		return nil, problem.New(problem.TooLarge, "body: expected at most %d bytes", maxOpen)
+	if len(body) > maxOpenBytes {
+		return nil, problem.New(problem.TooLarge, "body: expected at most %d bytes", maxOpenBytes)
 	}
-	var is struct {
+	var req struct {
 		Bound string `json:"bound"`
 		Box   string `json:"box" canon:"secret"`
 	}
-	if err := canon.Unmarshal(body, &is, canon.Limits{Bytes: maxOpen, Depth: 2, Keys: 2}); err != nil {
+	if err := canon.Unmarshal(body, &req, canon.Limits{Bytes: maxOpenBytes, Depth: 2, Keys: 2}); err != nil {
 		return nil, err
 	}
-	box, err := base64.StdEncoding.Strict().DecodeString(is.Box)
+	box, err := base64.StdEncoding.Strict().DecodeString(req.Box)
 	if err != nil || len(box) == 0 {
 		return nil, problem.Invalid("box", "a sealed box in base64", "other data")
 	}
-	if !textkeys.IsVaultContext(is.Bound) {
+	if !textkeys.IsVaultContext(req.Bound) {
 		return nil, problem.Wrap(problem.Forbidden, custody.ErrWithheld, "an export opens only text keys")
 	}
-	secret, err := p.Vault.Open(r.Context(), is.Bound, box)
+	secret, err := p.Vault.Open(r.Context(), req.Bound, box)
 	if err != nil {
 		return nil, err
 	}
@@ -225,15 +225,15 @@ type query struct {
 	err    error
 }
 
-func (q *query) refusalOf(name, want, got string) {
+func (q *query) setError(name, want, got string) {
 	if q.err == nil {
 		q.err = problem.Invalid(name, want, got)
 	}
 }
 
-// queryOf parses the query of a request. It refuses unknown parameters, because ignoring a misspelt
+// parseQuery parses the query of a request. It refuses unknown parameters, because ignoring a misspelt
 // one would return a different page.
-func queryOf(r *http.Request, request any) *query {
+func parseQuery(r *http.Request, request any) *query {
 	q := &query{values: map[string]string{}}
 	if ranged, ok := request.(op.Ranged); ok {
 		q.ranges = ranged.Ranges()
@@ -244,60 +244,60 @@ func queryOf(r *http.Request, request any) *query {
 	}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		q.refusalOf("query", "NAME=VALUE&...", clip(r.URL.RawQuery))
+		q.setError("query", "NAME=VALUE&...", quoteTruncated(r.URL.RawQuery))
 	}
-	for name, given := range values {
+	for name, got := range values {
 		switch {
 		case !slices.Contains(names, name) && len(names) == 0:
-			q.refusalOf(clip(name), "no query", "one")
+			q.setError(quoteTruncated(name), "no query", "one")
 		case !slices.Contains(names, name):
-			q.refusalOf(clip(name), strings.Join(names, ", "), "an unknown parameter")
-		case len(given) != 1 || given[0] == "":
-			q.refusalOf(name, "a value, once", strconv.Itoa(len(given))+" times "+clip(given[0]))
+			q.setError(quoteTruncated(name), strings.Join(names, ", "), "an unknown parameter")
+		case len(got) != 1 || got[0] == "":
+			q.setError(name, "a value, once", strconv.Itoa(len(got))+" times "+quoteTruncated(got[0]))
 		}
-		q.values[name] = given[0]
+		q.values[name] = got[0]
 	}
 	return q
 }
 
-func (q *query) number(name string) uint64 {
-	is := q.ranges[name]
-	s, there := q.values[name]
-	if !there {
+func (q *query) parseNumber(name string) uint64 {
+	bounds := q.ranges[name]
+	s, ok := q.values[name]
+	if !ok {
 		// A parameter without a default is 0.
-		n, _ := is.Default.(int64)
+		n, _ := bounds.Default.(int64)
 		return uint64(n)
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < is.Min || n > is.Max || strconv.FormatInt(n, 10) != s {
-		q.refusalOf(name, fmt.Sprintf("%d to %d", is.Min, is.Max), clip(s))
+	if err != nil || n < bounds.Min || n > bounds.Max || strconv.FormatInt(n, 10) != s {
+		q.setError(name, fmt.Sprintf("%d to %d", bounds.Min, bounds.Max), quoteTruncated(s))
 	}
 	return uint64(n)
 }
 
-func (q *query) list() store.Range {
-	r := store.Range{Partition: q.values["partition"], First: q.values["first"], Last: q.values["last"]}
+func (q *query) parseRange() store.Range {
+	r := store.Range{Partition: q.values["partition"], Start: q.values["first"], End: q.values["last"]}
 	if index := q.values["index"]; index != "" {
 		if r != (store.Range{}) {
-			q.refusalOf("index", "no index together with partition, first or last", clip(index))
+			q.setError("index", "no index together with partition, first or last", quoteTruncated(index))
 		}
 		r = store.Range{Partition: index, Index: true}
 	}
 	if r.Partition == "" {
-		q.refusalOf("partition", "a partition or an index", "none")
+		q.setError("partition", "a partition or an index", "none")
 	}
 	if q.err == nil && !documents.IsListed(r) {
-		q.err = problem.New(problem.Forbidden, "the documents of %.80q from %.80q to %.80q are not a list of an export", r.Partition, r.First, r.Last)
+		q.err = problem.New(problem.Forbidden, "the documents of %.80q from %.80q to %.80q are not a list of an export", r.Partition, r.Start, r.End)
 	}
 	return r
 }
 
-func (q *query) stream(name string) store.Stream {
+func (q *query) parseStream(name string) store.Stream {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(q.values[name])
 	if err != nil || len(b) > store.MaxKey {
-		q.refusalOf(name, "at most 512 bytes in base64url", clip(q.values[name]))
+		q.setError(name, "at most 512 bytes in base64url", quoteTruncated(q.values[name]))
 	}
 	return store.Stream(b)
 }
 
-func clip(s string) string { return strconv.Quote(s[:min(len(s), 80)]) }
+func quoteTruncated(s string) string { return strconv.Quote(s[:min(len(s), 80)]) }

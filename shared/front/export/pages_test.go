@@ -32,7 +32,7 @@ import (
 // pagesOf is the paged export of a host.
 func pagesOf(a *hosttest.Caller) http.Handler {
 	at := a.Time
-	return export.Pages(export.Config{Source: a.Store, Vault: a.Vault, Now: func() time.Time { return at }, Retention: hosttest.Retention})
+	return export.PagesHandler(export.Config{Source: a.Store, Vault: a.Vault, Now: func() time.Time { return at }, Retention: hosttest.Retention})
 }
 
 // ask sends one request and reads its answer into a value.
@@ -151,7 +151,7 @@ func TestAQueryThatIsNotAsWrittenIsRefused(t *testing.T) {
 		method, path, _ := strings.Cut(target, " ")
 		var r httpapi.Refusal
 		w := ask(t, h, method, path, "", &r)
-		if w.Code != want.Row().Status || r.Code != want.String() || r.Detail == "" {
+		if w.Code != want.Forms().HTTPStatus || r.Code != want.String() || r.Detail == "" {
 			t.Errorf("%.80s = %d %s, want %v", target, w.Code, w.Body, want)
 		}
 	}
@@ -166,12 +166,12 @@ func TestOnlyKeysOfTextsAreOpened(t *testing.T) {
 	a := hosttest.Story(t, memory.New())
 	h := pagesOf(a)
 	open := func(bound string, box []byte) (*httptest.ResponseRecorder, []byte) {
-		body, err := json.Marshal(export.Sealed{Bound: bound, Box: box})
+		body, err := json.Marshal(export.Sealed{VaultContext: bound, Box: box})
 		a.Must(err)
 		var s export.Secret
 		return ask(t, h, "POST", "/v1/admin/export/open", string(body), &s), s.Secret
 	}
-	day, err := a.Store.Doc(a.Ctx, textkeys.Key(uint32(a.Time.Unix()/86400)))
+	day, err := a.Store.Doc(a.Ctx, textkeys.DocKey(uint32(a.Time.Unix()/86400)))
 	a.Must(err)
 	bound := "textkey:" + day.Key.Sort
 	if w, secret := open(bound, day.Data[2:]); w.Code != http.StatusOK || len(secret) != 32 {
@@ -259,7 +259,7 @@ func (vaultAway) Open(context.Context, string, []byte) ([]byte, error) {
 func TestUnavailableStoreIs503WithOneLogLine(t *testing.T) {
 	a := hosttest.Story(t, memory.New())
 	var log bytes.Buffer
-	h := export.Pages(export.Config{Source: away{a.Store}, Vault: vaultAway{}, Now: a.Now, Log: slog.New(slog.NewJSONHandler(&log, nil))})
+	h := export.PagesHandler(export.Config{Source: away{a.Store}, Vault: vaultAway{}, Now: a.Now, Log: slog.New(slog.NewJSONHandler(&log, nil))})
 	var r httpapi.Refusal
 	if w := ask(t, h, "GET", "/v1/admin/export/streams", "", &r); w.Code != 503 || r.Code != "unavailable" {
 		t.Errorf("GET /v1/admin/export/streams of a store that is away = %d %s, want 503", w.Code, w.Body)

@@ -70,8 +70,8 @@ type DocsPage struct {
 // Sealed is the body of an open request: an encrypted box and the context to which the vault bound
 // it.
 type Sealed struct {
-	Bound string `json:"bound"`
-	Box   []byte `json:"box"`
+	VaultContext string `json:"bound"`
+	Box          []byte `json:"box"`
 }
 
 type Secret struct {

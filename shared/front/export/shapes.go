@@ -41,8 +41,8 @@ type Entry struct {
 	Time     string        `json:"time"`
 	Hash     identity.Hash `json:"hash"`
 	RecordedText
-	// Fate is answered, void, closed or pending for a call, and empty for a reset.
-	Fate     transcript.Outcome `json:"fate,omitempty"`
+	// Outcome is answered, void, closed or pending for a call, and empty for a reset.
+	Outcome  transcript.Outcome `json:"fate,omitempty"`
 	Decision *Decision          `json:"decision,omitempty"`
 	Proof
 }
@@ -63,8 +63,8 @@ type Answer struct {
 	Time string        `json:"time"`
 	Hash identity.Hash `json:"hash"`
 	RecordedText
-	TookMS int64          `json:"took_ms"`       // time from acceptance to the answer
-	Cut    call.CutReason `json:"cut,omitempty"` // reason why the answer is incomplete
+	DurationMS int64          `json:"took_ms"`       // time from acceptance to the answer
+	CutReason  call.CutReason `json:"cut,omitempty"` // reason why the answer is incomplete
 	Proof
 }
 
@@ -72,7 +72,7 @@ type End struct {
 	Entries uint64 `json:"entries"`
 }
 
-func saidOf(t transcript.Text) RecordedText {
+func recordedTextOf(t transcript.Text) RecordedText {
 	if t.Sealed || t.Damaged {
 		return RecordedText{Sealed: t.Sealed, Damaged: t.Damaged}
 	}
@@ -81,8 +81,8 @@ func saidOf(t transcript.Text) RecordedText {
 
 func proofOf(prev identity.Hash, t transcript.Text) Proof {
 	p := Proof{Prev: prev}
-	if t.Signed != nil {
-		p.Message = envelope.AppendMessage(nil, t.Signed)
+	if t.Envelope != nil {
+		p.Message = envelope.AppendMessage(nil, t.Envelope)
 	}
 	return p
 }
@@ -90,18 +90,18 @@ func proofOf(prev identity.Hash, t transcript.Text) Proof {
 func entryOf(e *transcript.Entry) *Entry {
 	out := &Entry{
 		Position: e.Position, Kind: "call", Epoch: e.Epoch, Seq: e.Seq, Time: canon.FormatTime(e.Time), Hash: e.Hash,
-		RecordedText: saidOf(e.Text), Fate: e.Fate, Proof: proofOf(e.Prev, e.Text),
+		RecordedText: recordedTextOf(e.Text), Outcome: e.Outcome, Proof: proofOf(e.Prev, e.Text),
 	}
 	if e.Reset {
 		out.Kind = "reset"
 	}
 	d := &e.Decision
-	switch e.Fate {
+	switch e.Outcome {
 	case transcript.Void:
 		out.Decision = &Decision{Position: d.Position, Cause: d.Cause, Usage: d.Usage}
 	case transcript.Answered:
 		out.Decision = &Decision{Position: d.Position, Usage: d.Usage, Answer: &Answer{
-			Seq: d.Seq, Time: canon.FormatTime(d.Time), Hash: d.Hash, RecordedText: saidOf(d.Text), TookMS: d.Took.Milliseconds(), Cut: d.Cut, Proof: proofOf(d.Prev, d.Text),
+			Seq: d.Seq, Time: canon.FormatTime(d.Time), Hash: d.Hash, RecordedText: recordedTextOf(d.Text), DurationMS: d.Duration.Milliseconds(), CutReason: d.CutReason, Proof: proofOf(d.Prev, d.Text),
 		}}
 	}
 	return out

@@ -11,9 +11,9 @@ import (
 
 func TestEveryProtocolHasItsCode(t *testing.T) {
 	var all []*protocol.Protocol
-	for _, row := range handlers.Rows() {
+	for _, row := range handlers.ProtocolHandlers() {
 		all = append(all, row.Protocol)
-		if row.Open == nil || row.Operations == nil || row.Name == "" || row.Refuse == nil || row.MaxBody == 0 || row.LogMessage == "" {
+		if row.New == nil || row.Operations == nil || row.Name == "" || row.Refuse == nil || row.MaxBody == 0 || row.LogMessage == "" {
 			t.Errorf("the row of %q lacks a member: %+v", row.LogMessage, row)
 		}
 	}
@@ -28,8 +28,8 @@ func TestTheEdgeHasRoomForTheProtocols(t *testing.T) {
 		t.Errorf("the edge has %d patterns, want at most 75", n)
 	}
 	for _, p := range protocol.All {
-		for _, pattern := range p.Patterns {
-			if to := functions.Route(pattern).To; to.Name != functions.Agent.Name {
+		for _, pattern := range p.EdgePatterns {
+			if to := functions.Route(pattern).Function; to.Name != functions.Agent.Name {
 				t.Errorf("%s of %s leads to %s", pattern, p.LogMessage, to.Name)
 			}
 		}

@@ -58,10 +58,10 @@ type API struct {
 
 type metadataKey struct{}
 
-// WithLogin makes Challenge tell clients where they can log in. metadata returns the URL of the
+// WithLoginMetadata makes Challenge tell clients where they can log in. metadata returns the URL of the
 // metadata of the resource that a request calls (RFC 9728), or "" if the resource accepts no
 // tokens.
-func WithLogin(next http.Handler, metadata func(*http.Request) string) http.Handler {
+func WithLoginMetadata(next http.Handler, metadata func(*http.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), metadataKey{}, metadata)))
 	})
@@ -73,9 +73,9 @@ func WithLogin(next http.Handler, metadata func(*http.Request) string) http.Hand
 func Challenge(w http.ResponseWriter, r *http.Request, err error, scope string) {
 	p, challenge := problem.AsError(err), `Bearer realm="vacancy"`
 	switch {
-	case p.Kind == problem.Scope:
+	case p.Kind == problem.ScopeRequired:
 		challenge += `, error="insufficient_scope"`
-	case p.Kind.Row().Status != http.StatusUnauthorized:
+	case p.Kind.Forms().HTTPStatus != http.StatusUnauthorized:
 		return
 	case r.Header["Authorization"] != nil:
 		challenge += `, error="invalid_token"`
@@ -100,26 +100,26 @@ func WithRequestIDs(next http.Handler) http.Handler {
 		id := obs.RequestID(r.Context())
 		if id == "" {
 			id = rand.Text()
-			r = r.WithContext(obs.WithRequest(r.Context(), id))
+			r = r.WithContext(obs.WithRequestID(r.Context(), id))
 		}
 		w.Header().Set(RequestHeader, id)
 		next.ServeHTTP(w, r)
 	})
 }
 
-type tokensKey struct{}
+type takeTokensKey struct{}
 
 // WithTokens returns a context with take, which TakeTokens calls. take takes tokens from the rate
 // limit of the request's sender.
 func WithTokens(ctx context.Context, take func(h http.Header, tokens int) error) context.Context {
-	return context.WithValue(ctx, tokensKey{}, take)
+	return context.WithValue(ctx, takeTokensKey{}, take)
 }
 
 // TakeTokens takes tokens from the rate limit of the request's sender, in addition to the tokens
 // for the request itself. A handler must call it before it runs more than one operation for a
 // request.
 func TakeTokens(w http.ResponseWriter, r *http.Request, tokens int) error {
-	if take, ok := r.Context().Value(tokensKey{}).(func(http.Header, int) error); ok && tokens > 0 {
+	if take, ok := r.Context().Value(takeTokensKey{}).(func(http.Header, int) error); ok && tokens > 0 {
 		return take(w.Header(), tokens)
 	}
 	return nil
@@ -143,15 +143,15 @@ func (a API) route(m Methods) http.HandlerFunc {
 	}
 	slices.Sort(allowed)
 	return func(w http.ResponseWriter, r *http.Request) {
-		var began time.Time
+		var start time.Time
 		if a.Now != nil {
-			began = a.Now()
+			start = a.Now()
 		}
 		err := serve(m, allowed, w, r)
 		if err != nil && !errors.As(err, new(Rendered)) {
 			Fail(w, err)
 		}
-		a.line(r, began, err)
+		a.logRequest(r, start, err)
 	}
 }
 
@@ -177,26 +177,26 @@ func serve(m Methods, allowed []string, w http.ResponseWriter, r *http.Request) 
 	return problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use %s", r.Method, strings.Join(allowed, " or "))
 }
 
-func (a API) line(r *http.Request, began time.Time, err error) {
+func (a API) logRequest(r *http.Request, start time.Time, err error) {
 	if a.Log == nil {
 		return
 	}
-	verdict, level := "ok", slog.LevelInfo
+	outcome, level := "ok", slog.LevelInfo
 	if a.Quiet || r.Method == http.MethodGet || r.Method == http.MethodHead {
 		level = a.ReadLevel
 	}
-	attrs := []slog.Attr{slog.String("method", r.Method[:min(len(r.Method), maxMethod)]), slog.String("path", ClipPath(r.URL.Path))}
+	attrs := []slog.Attr{slog.String("method", r.Method[:min(len(r.Method), maxLoggedMethod)]), slog.String("path", TruncatePath(r.URL.Path))}
 	if err != nil {
 		p := problem.AsError(err)
-		verdict = p.Kind.String()
-		if status := p.Kind.Row().Status; status >= http.StatusInternalServerError {
+		outcome = p.Kind.String()
+		if status := p.Kind.Forms().HTTPStatus; status >= http.StatusInternalServerError {
 			level = slog.LevelError
 			attrs = append(attrs, slog.Int(obs.AttrStatus, status), slog.String("cause", p.Error()))
 		}
 	}
-	attrs = append(attrs, slog.String(obs.AttrVerdict, verdict))
+	attrs = append(attrs, slog.String(obs.AttrVerdict, outcome))
 	if a.Now != nil {
-		attrs = append(attrs, obs.DurationAttr(a.Now().Sub(began)))
+		attrs = append(attrs, obs.DurationAttr(a.Now().Sub(start)))
 	}
 	a.Log.LogAttrs(context.WithoutCancel(r.Context()), level, a.Name, attrs...)
 }
@@ -204,11 +204,11 @@ func (a API) line(r *http.Request, began time.Time, err error) {
 // Limits for client data in the log, which is billed by the byte. They are large enough for all
 // methods and for all routes with an id.
 const (
-	maxPath   = 120
-	maxMethod = 10
+	maxLoggedPath   = 120
+	maxLoggedMethod = 10
 )
 
-func ClipPath(path string) string { return obs.Clip(path, maxPath) }
+func TruncatePath(path string) string { return obs.Truncate(path, maxLoggedPath) }
 
 // Refusal is the body of every error.
 type Refusal struct {
@@ -233,18 +233,18 @@ func (r *Refusal) Problem() error {
 	return p
 }
 
-// members is implemented by errors that add members to the JSON body of a refusal.
-type members interface{ Members() any }
+// memberAdder is implemented by errors that add members to the JSON body of a refusal.
+type memberAdder interface{ Members() any }
 
 // Fail answers with an error: the status of its kind, and a Refusal with the members that the error
 // adds. It sets Retry-After if the kind requires it and the caller has not set it.
 func Fail(w http.ResponseWriter, err error) {
 	p := problem.AsError(err)
 	body, encErr := Encode(RefusalOf(err))
-	var more members
-	if encErr == nil && errors.As(err, &more) {
+	var adder memberAdder
+	if encErr == nil && errors.As(err, &adder) {
 		var extra []byte
-		if extra, encErr = Encode(more.Members()); encErr == nil {
+		if extra, encErr = Encode(adder.Members()); encErr == nil {
 			body = append(append(bytes.TrimSuffix(body, []byte("}\n")), ','), extra[1:]...)
 		}
 	}
@@ -252,7 +252,7 @@ func Fail(w http.ResponseWriter, err error) {
 		body = []byte(`{"detail":"internal error","code":"internal"}` + "\n")
 	}
 	SetRefusalHeaders(w.Header(), p)
-	Send(w, p.Kind.Row().Status, body)
+	Send(w, p.Kind.Forms().HTTPStatus, body)
 }
 
 // FailLine answers with an error as one line of plain text.
@@ -261,7 +261,7 @@ func FailLine(w http.ResponseWriter, err error) {
 	SetRefusalHeaders(w.Header(), p)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	line := strings.Join(strings.FieldsFunc(p.Text(), unicode.IsControl), " ")
-	Send(w, p.Kind.Row().Status, []byte(line+"\n"))
+	Send(w, p.Kind.Forms().HTTPStatus, []byte(line+"\n"))
 }
 
 // FailRPC answers with an error in the form of JSON-RPC, because MCP clients do not show other
@@ -270,15 +270,15 @@ func FailRPC(w http.ResponseWriter, id json.RawMessage, err error) {
 	p := problem.AsError(err)
 	SetRefusalHeaders(w.Header(), p)
 	refusal := RPCRefusalOf(id, p)
-	var own interface{ RPC() (code int, data any) }
-	if errors.As(err, &own) {
-		refusal.Error.Code, refusal.Error.Data = own.RPC()
+	var custom interface{ RPC() (code int, data any) }
+	if errors.As(err, &custom) {
+		refusal.Error.Code, refusal.Error.Data = custom.RPC()
 	}
 	body, encErr := Encode(refusal)
 	if encErr != nil {
 		body = []byte(`{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"internal error"}}` + "\n")
 	}
-	Send(w, p.Kind.Row().Status, body)
+	Send(w, p.Kind.Forms().HTTPStatus, body)
 }
 
 type RPCRefusal struct {
@@ -302,7 +302,7 @@ func RPCRefusalOf(id json.RawMessage, p *problem.Error) RPCRefusal {
 
 // RPCCode returns the JSON-RPC code for a kind of error, or -32000 if JSON-RPC has no such code.
 func RPCCode(k problem.Kind) int {
-	switch k.Row().Status {
+	switch k.Forms().HTTPStatus {
 	case http.StatusInternalServerError, http.StatusGatewayTimeout:
 		return -32603
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
@@ -312,7 +312,7 @@ func RPCCode(k problem.Kind) int {
 }
 
 func SetRefusalHeaders(h http.Header, p *problem.Error) {
-	if (p.Kind == problem.Unavailable || p.Kind == problem.TooMany) && h.Get("Retry-After") == "" {
+	if (p.Kind == problem.Unavailable || p.Kind == problem.TooManyRequests) && h.Get("Retry-After") == "" {
 		h.Set("Retry-After", "1")
 	}
 	h.Set("Cache-Control", "no-store")
@@ -356,10 +356,10 @@ type Recorder struct {
 	Status int
 	Body   bytes.Buffer
 	// TooLarge is true if the body was longer than the limit.
-	TooLarge bool
-	header   http.Header
-	limit    int64
-	begun    bool
+	TooLarge    bool
+	header      http.Header
+	limit       int64
+	wroteHeader bool
 }
 
 func NewRecorder(limit int64) *Recorder {
@@ -369,13 +369,13 @@ func NewRecorder(limit int64) *Recorder {
 func (r *Recorder) Header() http.Header { return r.header }
 
 func (r *Recorder) WriteHeader(status int) {
-	if !r.begun {
-		r.begun, r.Status = true, status
+	if !r.wroteHeader {
+		r.wroteHeader, r.Status = true, status
 	}
 }
 
 func (r *Recorder) Write(b []byte) (int, error) {
-	r.begun = true
+	r.wroteHeader = true
 	if r.TooLarge = r.TooLarge || int64(r.Body.Len()+len(b)) > r.limit; r.TooLarge {
 		return 0, fmt.Errorf("more than %d bytes", r.limit)
 	}
@@ -385,27 +385,27 @@ func (r *Recorder) Write(b []byte) (int, error) {
 // bodyTimeout limits the time in which a client must send a body.
 const bodyTimeout = 10 * time.Second
 
-// Body reads a body of at most limit bytes. The media type must be application/json or one of
+// ReadBody reads a body of at most limit bytes. The media type must be application/json or one of
 // otherTypes, and the body must not have a content encoding.
-func Body(w http.ResponseWriter, r *http.Request, limit int, others ...string) ([]byte, error) {
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int, otherTypes ...string) ([]byte, error) {
 	ct := r.Header.Get("Content-Type")
-	if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" && !slices.Contains(others, media) {
-		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-type %s; expected %s", Clip(ct), strings.Join(append([]string{"application/json"}, others...), " or "))
+	if media, _, err := mime.ParseMediaType(ct); err != nil || media != "application/json" && !slices.Contains(otherTypes, media) {
+		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-type %s; expected %s", QuoteTruncated(ct), strings.Join(append([]string{"application/json"}, otherTypes...), " or "))
 	}
-	return readBody(w, r, limit)
+	return readLimited(w, r, limit)
 }
 
-// Text reads a body of at most limit bytes, which must be UTF-8. It also accepts the media type of
+// ReadText reads a body of at most limit bytes, which must be UTF-8. It also accepts the media type of
 // a form, which curl -d sends for every body, but does not decode the form.
-func Text(w http.ResponseWriter, r *http.Request, limit int) (string, error) {
+func ReadText(w http.ResponseWriter, r *http.Request, limit int) (string, error) {
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		media, params, err := mime.ParseMediaType(ct)
 		isText := strings.HasPrefix(media, "text/") || media == "application/x-www-form-urlencoded" || media == "application/json"
 		if charset := strings.ToLower(params["charset"]); err != nil || !isText || charset != "" && charset != "utf-8" && charset != "us-ascii" {
-			return "", problem.New(problem.UnsupportedMedia, "unsupported content-type %s; expected text/plain in UTF-8, or what curl -d sends", Clip(ct))
+			return "", problem.New(problem.UnsupportedMedia, "unsupported content-type %s; expected text/plain in UTF-8, or what curl -d sends", QuoteTruncated(ct))
 		}
 	}
-	b, err := readBody(w, r, limit)
+	b, err := readLimited(w, r, limit)
 	if err != nil {
 		return "", err
 	}
@@ -421,13 +421,13 @@ func Text(w http.ResponseWriter, r *http.Request, limit int) (string, error) {
 	return text, nil
 }
 
-func Bytes(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
-	return readBody(w, r, limit)
+func ReadBytes(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
+	return readLimited(w, r, limit)
 }
 
-func readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
+func readLimited(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-encoding %s; expected none", Clip(enc))
+		return nil, problem.New(problem.UnsupportedMedia, "unsupported content-encoding %s; expected none", QuoteTruncated(enc))
 	}
 	// The deadline limits how long a slow client occupies its connection. In Lambda, the body is
 	// complete before the handler runs, and setting a deadline fails.
@@ -445,8 +445,8 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error)
 	return body, nil
 }
 
-func Read(w http.ResponseWriter, r *http.Request, limit int, v any) error {
-	body, err := Body(w, r, limit)
+func ReadJSON(w http.ResponseWriter, r *http.Request, limit int, v any) error {
+	body, err := ReadBody(w, r, limit)
 	if err != nil {
 		return err
 	}
@@ -464,4 +464,4 @@ func ProtocolLimits(bytes int) canon.Limits {
 	return l
 }
 
-func Clip(s string) string { return fmt.Sprintf("%.80q", strings.ToValidUTF8(s, "\uFFFD")) }
+func QuoteTruncated(s string) string { return fmt.Sprintf("%.80q", strings.ToValidUTF8(s, "\uFFFD")) }

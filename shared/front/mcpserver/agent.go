@@ -25,26 +25,26 @@ import (
 // agent implements mcptool.Agent for the client of one request.
 type agent struct {
 	*plain.Caller
-	d *api
-	r *request
+	api *api
+	req *request
 }
 
 func (a *agent) Ask(ctx context.Context, q mcptool.Question, piece func(string)) (mcptool.Answer, error) {
-	a.r.asked.Store(true)
-	l := plain.Line{Message: a.r.Line.Message, What: "ask", IsCall: true, Method: a.r.Method, Path: a.r.URL.Path, Began: a.d.Agents.Now()}
+	a.req.beganCall.Store(true)
+	l := plain.LogLine{Message: a.req.Line.Message, Operation: "ask", IsCall: true, Method: a.req.Method, Path: a.req.URL.Path, StartedAt: a.api.Plain.Now()}
 	t, err := a.ask(ctx, q, piece, &l)
 	if err != nil && !l.Accepted {
 		p := problem.AsError(err)
-		a.Log(ctx, &l, p.Kind.String(), p.Kind.Row().Status, err)
+		a.Log(ctx, &l, p.Kind.String(), p.Kind.Forms().HTTPStatus, err)
 	}
-	if !a.r.posted.batch { // a batch has one HTTP status for several answers
-		err = a.OrLogin(ctx, err)
+	if !a.req.posted.isBatch { // a batch has one HTTP status for several answers
+		err = a.SuggestLogin(ctx, err)
 	}
-	return a.answer(&t, err)
+	return a.convertAnswer(&t, err)
 }
 
-func (a *agent) ask(ctx context.Context, q mcptool.Question, piece func(string), l *plain.Line) (t task.Task, err error) {
-	if err := a.CheckPlain(); err != nil {
+func (a *agent) ask(ctx context.Context, q mcptool.Question, piece func(string), l *plain.LogLine) (t task.Task, err error) {
+	if err := a.CheckKeylessAccess(); err != nil {
 		return t, err
 	}
 	if q.Text == "" {
@@ -56,43 +56,43 @@ func (a *agent) ask(ctx context.Context, q mcptool.Question, piece func(string),
 	if err := a.CheckContext(ctx, q.Context, "the context"); err != nil {
 		return t, err
 	}
-	if len(q.ID) > envelope.MaxIDBytes {
-		return t, problem.Invalid("idempotency-key", fmt.Sprintf("at most %d bytes", envelope.MaxIDBytes), strconv.Itoa(len(q.ID)))
+	if len(q.IdempotencyKey) > envelope.MaxIDBytes {
+		return t, problem.Invalid("idempotency-key", fmt.Sprintf("at most %d bytes", envelope.MaxIDBytes), strconv.Itoa(len(q.IdempotencyKey)))
 	}
-	m := task.Message{ID: q.ID, Context: q.Context, Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: q.Text}}}
+	m := task.Message{ID: q.IdempotencyKey, Context: q.Context, Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: q.Text}}}
 	for _, f := range q.Files {
 		m.Parts = append(m.Parts, task.Part{Kind: task.Raw, Raw: f.Data, Filename: f.Name, MediaType: f.MediaType})
 	}
 	// Part 0 is the question's text, so part i is file i-1.
-	unfit := plain.CheckParts(&m, func(i int, p *task.Part) error {
+	partsErr := plain.CheckParts(&m, func(i int, p *task.Part) error {
 		// The schema of the tool lists the media types, so other spellings are not accepted.
 		if a.Vacant.AcceptsFile(&q.Files[i-1]) {
 			return nil
 		}
-		return problem.Invalid(fmt.Sprintf("files[%d].mime_type", i-1), "a type that this agent reads: "+plain.ListReadable(&a.Vacant), httpapi.Clip(p.MediaType))
+		return problem.Invalid(fmt.Sprintf("files[%d].mime_type", i-1), "a type that this agent reads: "+plain.ReadableTypes(&a.Vacant), httpapi.QuoteTruncated(p.MediaType))
 	})
-	turn, err := a.Turn(ctx, m, unfit)
+	turn, err := a.NewTurn(ctx, m, partsErr)
 	if err != nil {
 		return t, err
 	}
-	turn.MaxPrice = q.Most
-	if err := a.SetPayment(ctx, turn, a.r.Request, l); err != nil {
+	turn.MaxPrice = q.MaxPrice
+	if err := a.SetPayment(ctx, turn, a.req.Request, l); err != nil {
 		return t, err
 	}
-	return a.Run(ctx, turn, plain.Wait{Time: a.d.AnswerTime, Began: q.Began, Piece: pieceOf(piece)})
+	return a.Run(ctx, turn, plain.WaitOptions{Timeout: a.api.AnswerTime, OnAccept: q.OnAccept, OnPiece: adaptPiece(piece)})
 }
 
-func (a *agent) Task(ctx context.Context, id string, wait time.Duration, piece func(string)) (mcptool.Answer, error) {
-	t, err := a.Follow(ctx, id, wait, pieceOf(piece))
-	return a.answer(&t, err)
+func (a *agent) GetTask(ctx context.Context, id string, wait time.Duration, piece func(string)) (mcptool.Answer, error) {
+	t, err := a.WaitForTask(ctx, id, wait, adaptPiece(piece))
+	return a.convertAnswer(&t, err)
 }
 
-func (a *agent) Stop(ctx context.Context, id string) (mcptool.Answer, error) {
-	t, err := a.Caller.Stop(ctx, id)
-	return a.answer(&t, err)
+func (a *agent) StopTask(ctx context.Context, id string) (mcptool.Answer, error) {
+	t, err := a.Caller.CancelTask(ctx, id)
+	return a.convertAnswer(&t, err)
 }
 
-func pieceOf(piece func(string)) plain.Piece {
+func adaptPiece(piece func(string)) plain.PieceFunc {
 	if piece == nil {
 		return nil
 	}
@@ -101,15 +101,15 @@ func pieceOf(piece func(string)) plain.Piece {
 	return func(text string, _ bool) { piece(text) }
 }
 
-func (a *agent) answer(t *task.Task, err error) (mcptool.Answer, error) {
-	out := mcptool.Answer{Context: t.Context, Task: t.ID}
+func (a *agent) convertAnswer(t *task.Task, err error) (mcptool.Answer, error) {
+	out := mcptool.Answer{Context: t.Context, TaskID: t.ID}
 	var signed *envelope.Envelope
 	if err == nil {
-		switch err = plain.FailureOf(&t.Status); {
+		switch err = plain.StatusError(&t.Status); {
 		case err != nil && t.Status.State == task.Canceled:
 			err = nil
-		case err == nil && !t.Status.State.Active() && t.Status.Message != nil:
-			out.Text = plain.TextOfStatus(&t.Status)
+		case err == nil && !t.Status.State.IsActive() && t.Status.Message != nil:
+			out.Text = plain.StatusText(&t.Status)
 			// The envelope is the message that the vacant signed, in the form of PROTOCOL §5.
 			if signed, err = a2awire.ParseEnvelope(t.Status.Message); signed != nil {
 				out.Envelope = envelope.AppendMessage(nil, signed)
@@ -117,24 +117,24 @@ func (a *agent) answer(t *task.Task, err error) (mcptool.Answer, error) {
 		}
 	}
 	if err != nil {
-		return mcptool.Answer{}, a.r.recordError(addOutcome(err, false))
+		return mcptool.Answer{}, a.req.recordError(addOutcome(err, false))
 	}
 	switch {
-	case t.Status.State != task.Completed && out.Envelope == nil, t.Status.State.Waits():
+	case t.Status.State != task.Completed && out.Envelope == nil, t.Status.State.AwaitsMessage():
 		out.State = string(t.Status.State)
-	case t.Status.Cut() != "":
-		out.Finish = string(t.Status.Cut())
+	case t.Status.CutReason() != "":
+		out.FinishReason = string(t.Status.CutReason())
 	default:
-		out.Finish = "stop"
+		out.FinishReason = "stop"
 	}
 	if paid := t.Status.Paid; paid != nil {
 		out.Price = &paid.Charge
 		if signed != nil {
-			base, err := a.d.Agents.Base(a.r.Request)
+			base, err := a.api.Plain.Base(a.req.Request)
 			if err != nil {
-				return out, a.r.recordError(err)
+				return out, a.req.recordError(err)
 			}
-			out.Receipt = base + call.ReceiptPath(call.Pair{Caller: signed.To, Vacant: a.Vacant.ID}, paid.Position)
+			out.ReceiptURL = base + call.ReceiptPath(call.Pair{Caller: signed.To, Vacant: a.Vacant.ID}, paid.Position)
 		}
 	}
 	return out, nil
@@ -142,7 +142,7 @@ func (a *agent) answer(t *task.Task, err error) (mcptool.Answer, error) {
 
 func (a *agent) Describe(context.Context) (mcptool.Description, error) {
 	d, err := a.describe()
-	return d, a.r.recordError(err)
+	return d, a.req.recordError(err)
 }
 
 func (a *agent) describe() (mcptool.Description, error) {
@@ -151,21 +151,21 @@ func (a *agent) describe() (mcptool.Description, error) {
 	if err != nil {
 		return d, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", a.Vacant.ID.Short())
 	}
-	d.Capability, d.Halo = &c.CapabilityText, &c.HaloVersion
+	d.CapabilityText, d.HaloVersion = &c.CapabilityText, &c.HaloVersion
 	if c.Endpoint != "" {
 		d.Endpoint = &c.Endpoint
 	}
 	return d, nil
 }
 
-func (a *agent) Call(ctx context.Context, request []byte) ([]byte, error) {
-	a.r.asked.Store(true)
+func (a *agent) CallSigned(ctx context.Context, request []byte) ([]byte, error) {
+	a.req.beganCall.Store(true)
 	reply, err := a.call(ctx, request)
 	var toolErr *mcptool.ReferenceError
 	if errors.As(err, &toolErr) {
 		return nil, err
 	}
-	return reply, a.r.recordError(err)
+	return reply, a.req.recordError(err)
 }
 
 func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
@@ -185,56 +185,56 @@ func (a *agent) call(ctx context.Context, request []byte) ([]byte, error) {
 	if e.Seq == 1 {
 		err = plain.CheckNewPair(ctx)
 	}
-	var by call.Credential
+	var credential call.Credential
 	if err == nil {
-		by, err = caller.Payment(a.r.Request)
+		credential, err = caller.ParseCredential(a.req.Request)
 	}
-	var o call.Outcome
+	var outcome call.Outcome
 	if err == nil {
-		by.Payer = a.Payer // the client's account, if it has one, pays for the call
-		err = a.d.Agents.Answers.Hold(a.Caller, func() error {
-			o = a.d.Agents.Tasks.Send(ctx, a.Vacant.ID, e, by, a.Address.String())
+		credential.Payer = a.Payer // the client's account, if it has one, pays for the call
+		err = a.api.Plain.Answers.Run(a.Caller, func() error {
+			outcome = a.api.Plain.Tasks.Send(ctx, a.Vacant.ID, e, credential, a.Address.String())
 			return nil
 		})
 	}
 	refusal := err
-	if o.Problem != nil && !o.HasEnded && o.State == "" {
-		refusal = o.Problem
+	if outcome.Problem != nil && !outcome.HasEnded && outcome.State == "" {
+		refusal = outcome.Problem
 	}
 	if refusal != nil {
 		p := problem.AsError(refusal)
-		l := plain.Line{Message: a.r.Line.Message, What: "call", Pair: e.From.Short() + ">" + e.To.Short(), Method: a.r.Method, Path: a.r.URL.Path, Began: a.d.Agents.Now()}
-		a.Log(ctx, &l, p.Kind.String(), p.Kind.Row().Status, refusal)
+		l := plain.LogLine{Message: a.req.Line.Message, Operation: "call", Pair: e.From.Short() + ">" + e.To.Short(), Method: a.req.Method, Path: a.req.URL.Path, StartedAt: a.api.Plain.Now()}
+		a.Log(ctx, &l, p.Kind.String(), p.Kind.Forms().HTTPStatus, refusal)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if o.Problem != nil {
-		return nil, addOutcome(&task.Refusal{Outcome: o}, true)
+	if outcome.Problem != nil {
+		return nil, addOutcome(&task.Refusal{Outcome: outcome}, true)
 	}
-	return envelope.AppendMessage(nil, o.Reply), nil
+	return envelope.AppendMessage(nil, outcome.Reply), nil
 }
 
 // addOutcome adds members to a refusal of a call: the price and the ways to pay and, if signed is
 // true, the state of the caller's chain. Callers that do not sign cannot use the state.
 func addOutcome(err error, signed bool) error {
-	var refused *task.Refusal
-	if !errors.As(err, &refused) {
+	var taskRefusal *task.Refusal
+	if !errors.As(err, &taskRefusal) {
 		return err
 	}
-	return &withOutcome{err, &refused.Outcome, signed}
+	return &outcomeError{err, &taskRefusal.Outcome, signed}
 }
 
-type withOutcome struct {
+type outcomeError struct {
 	error
 	outcome *call.Outcome
 	signed  bool
 }
 
-func (w *withOutcome) Unwrap() error { return w.error }
+func (w *outcomeError) Unwrap() error { return w.error }
 
 // Members returns the members that a refusal has on the signed path (PROTOCOL §6).
-func (w *withOutcome) Members() any {
+func (w *outcomeError) Members() any {
 	m := struct {
 		State    call.State   `json:"state,omitempty"`
 		Due      string       `json:"due,omitempty"` // only for a pending call
@@ -246,8 +246,8 @@ func (w *withOutcome) Members() any {
 		Pay      any          `json:"pay,omitempty"`
 		Reply    any          `json:"reply,omitempty"` // only for a repeated request
 	}{Price: w.outcome.Price}
-	if w.outcome.Pay != nil {
-		m.Pay = w.outcome.Pay
+	if w.outcome.PaymentOptions != nil {
+		m.Pay = w.outcome.PaymentOptions
 	}
 	o := w.outcome
 	if !w.signed {
@@ -266,8 +266,8 @@ func (w *withOutcome) Members() any {
 	if !o.Floor.IsZero() {
 		m.Floor = canon.FormatTime(o.Floor)
 	}
-	if !o.Now.IsZero() {
-		m.Now = canon.FormatTime(o.Now)
+	if !o.HostTime.IsZero() {
+		m.Now = canon.FormatTime(o.HostTime)
 	}
 	return m
 }

@@ -16,25 +16,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// maxBody limits a body in bytes, and maxBatch the number of requests in a body.
-var maxBody = protocol.MCP.MaxBody
+// maxBodyBytes limits a body in bytes, and maxBatch the number of requests in a body.
+var maxBodyBytes = protocol.MCP.MaxBody
 
 const maxBatch = 8
 
 // Error codes of JSON-RPC and MCP.
 const (
-	codeParse    = -32700
-	codeInvalid  = -32600
-	codeNoMethod = -32601
-	codeVersion  = -32022
+	codeParse              = -32700
+	codeInvalidRequest     = -32600
+	codeMethodNotFound     = -32601
+	codeUnsupportedVersion = -32022
 )
 
 // Revisions of MCP by the names that clients send.
 const (
-	modern = "2026-07-28"
-	// withBatch is the only revision with batches, and the default of a request without a version.
-	withBatch  = "2025-03-26"
-	headerName = "Mcp-Protocol-Version"
+	latestVersion = "2026-07-28"
+	// batchVersion is the only revision with batches, and the default of a request without a version.
+	batchVersion = "2025-03-26"
+	headerName   = "Mcp-Protocol-Version"
 )
 
 const (
@@ -43,7 +43,7 @@ const (
 )
 
 // versions lists the supported revisions, from the newest to the oldest.
-var versions = []string{modern, "2025-11-25", "2025-06-18", withBatch, "2024-11-05"}
+var versions = []string{latestVersion, "2025-11-25", "2025-06-18", batchVersion, "2024-11-05"}
 
 var methods = []string{
 	"initialize", "ping", "server/discover", "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read",
@@ -54,121 +54,121 @@ var methods = []string{
 // the log level.
 var earlierMethods = []string{"prompts/list", "logging/setLevel"}
 
-// posted contains the parts of a POST that determine the form of its answer.
-type posted struct {
-	version  string
-	batch    bool
-	messages []rpc
-	ids      []json.RawMessage // original ids of the messages that the library answers
-	whole    bool              // the client accepts a JSON answer
-	stream   bool              // the client accepts server-sent events
+// postedBody contains the parts of a POST that determine the form of its answer.
+type postedBody struct {
+	version       string
+	isBatch       bool
+	messages      []rpcMessage
+	originalIDs   []json.RawMessage // original ids of the messages that the library answers
+	acceptsJSON   bool              // the client accepts a JSON answer
+	acceptsStream bool              // the client accepts server-sent events
 }
 
-type rpc struct {
-	raw    json.RawMessage
-	method string
-	id     json.RawMessage // nil if the message is a notification
-	tool   string          // tool of a tools/call
-	token  json.RawMessage // progress token, or nil if the client wants no progress
-	answer bool            // the message is a response
+type rpcMessage struct {
+	raw           json.RawMessage
+	method        string
+	id            json.RawMessage // nil if the message is a notification
+	tool          string          // tool of a tools/call
+	progressToken json.RawMessage // progress token, or nil if the client wants no progress
+	isResponse    bool            // the message is a response
 }
 
-func (p *posted) id() json.RawMessage {
-	if p.batch || len(p.messages) != 1 || p.messages[0].id == nil {
+func (p *postedBody) id() json.RawMessage {
+	if p.isBatch || len(p.messages) != 1 || p.messages[0].id == nil {
 		return nullID
 	}
 	return p.messages[0].id
 }
 
-// what returns the method and tool of the first message, and the number of further messages, for
+// logName returns the method and tool of the first message, and the number of further messages, for
 // the log.
-func (p *posted) what() string {
+func (p *postedBody) logName() string {
 	if len(p.messages) == 0 {
 		return ""
 	}
 	m := p.messages[0]
-	what := m.method
+	name := m.method
 	if m.tool != "" {
-		what += " " + m.tool
+		name += " " + m.tool
 	}
 	if len(p.messages) > 1 {
-		what += fmt.Sprintf(" and %d more", len(p.messages)-1)
+		name += fmt.Sprintf(" and %d more", len(p.messages)-1)
 	}
-	return what[:min(len(what), 60)]
+	return name[:min(len(name), 60)]
 }
 
-// streamed lists the tools that report progress.
-var streamed = []string{"ask", "ask_agent", "get_task"}
+// progressTools lists the tools that report progress.
+var progressTools = []string{"ask", "ask_agent", "get_task"}
 
-// streams reports whether the answer is a stream. This is the case if the client accepts only
+// usesStream reports whether the answer is a stream. This is the case if the client accepts only
 // streams, or if it accepts streams and requests progress of a tool that reports progress.
-func (p *posted) streams() bool {
-	progress := p.token() != nil && slices.Contains(streamed, p.messages[0].tool)
-	return p.stream && (progress || !p.whole)
+func (p *postedBody) usesStream() bool {
+	wantsProgress := p.progressToken() != nil && slices.Contains(progressTools, p.messages[0].tool)
+	return p.acceptsStream && (wantsProgress || !p.acceptsJSON)
 }
 
-func (p *posted) token() json.RawMessage {
-	if p.batch {
+func (p *postedBody) progressToken() json.RawMessage {
+	if p.isBatch {
 		return nil
 	}
-	return p.messages[0].token
+	return p.messages[0].progressToken
 }
 
-// forLibrary returns the body that the library must answer, or nil if there is none, and the errors
+// splitForLibrary returns the body that the library must answer, or nil if there is none, and the errors
 // for requests with unknown methods. The library would refuse the complete body because of one
 // unknown method or notification. Notifications have no effect, because the server has no sessions.
-func (p *posted) forLibrary() (body []byte, unknown []httpapi.RPCRefusal) {
-	var served [][]byte
+func (p *postedBody) splitForLibrary() (body []byte, unknown []httpapi.RPCRefusal) {
+	var supported [][]byte
 	for i := range p.messages {
 		switch m := &p.messages[i]; {
 		case m.method == "" || m.id == nil: // no answer is expected
-		case slices.Contains(methods, m.method), p.version != modern && slices.Contains(earlierMethods, m.method):
-			served = append(served, m.raw)
+		case slices.Contains(methods, m.method), p.version != latestVersion && slices.Contains(earlierMethods, m.method):
+			supported = append(supported, m.raw)
 		default:
 			unknown = append(unknown, httpapi.RPCRefusal{Version: "2.0", ID: m.id, Error: httpapi.RPCError{
-				Code: codeNoMethod, Message: "method " + httpapi.Clip(m.method) + " does not exist",
+				Code: codeMethodNotFound, Message: "method " + httpapi.QuoteTruncated(m.method) + " does not exist",
 			}})
 		}
 	}
 	switch {
-	case served == nil:
+	case supported == nil:
 		return nil, unknown
-	case p.batch:
-		return slices.Concat([]byte("["), bytes.Join(served, []byte(",")), []byte("]")), unknown
+	case p.isBatch:
+		return slices.Concat([]byte("["), bytes.Join(supported, []byte(",")), []byte("]")), unknown
 	}
-	return served[0], unknown
+	return supported[0], unknown
 }
 
-// parse parses the headers and the outer form of a body. It refuses requests that the library would
+// parsePost parses the headers and the outer form of a body. It refuses requests that the library would
 // accept although this package does not support them.
-func parse(h http.Header, body []byte) (p posted, err error) {
+func parsePost(h http.Header, body []byte) (p postedBody, err error) {
 	accept := strings.ToLower(strings.Join(h.Values("Accept"), ","))
 	// A client without Accept accepts all forms (RFC 9110 §12.5.1).
-	p.whole = strings.TrimSpace(accept) == ""
-	p.stream = p.whole
+	p.acceptsJSON = strings.TrimSpace(accept) == ""
+	p.acceptsStream = p.acceptsJSON
 	for part := range strings.SplitSeq(accept, ",") {
 		media, parameters, _ := strings.Cut(part, ";")
-		if refusedWeight.MatchString(parameters) {
+		if zeroWeight.MatchString(parameters) {
 			continue
 		}
 		switch strings.TrimSpace(media) {
 		case "*/*":
-			p.whole, p.stream = true, true
+			p.acceptsJSON, p.acceptsStream = true, true
 		case "application/json", "application/*":
-			p.whole = true
+			p.acceptsJSON = true
 		case "text/event-stream", "text/*":
-			p.stream = true
+			p.acceptsStream = true
 		}
 	}
-	if !p.whole && !p.stream {
-		return p, &problem.Error{Kind: problem.NotAcceptable, Field: "Accept", Want: "application/json, text/event-stream", Got: httpapi.Clip(strings.Join(h.Values("Accept"), ", "))}
+	if !p.acceptsJSON && !p.acceptsStream {
+		return p, &problem.Error{Kind: problem.NotAcceptable, Field: "Accept", Want: "application/json, text/event-stream", Got: httpapi.QuoteTruncated(strings.Join(h.Values("Accept"), ", "))}
 	}
-	d := canon.NewDecoder(body, httpapi.ProtocolLimits(maxBody))
+	d := canon.NewDecoder(body, httpapi.ProtocolLimits(maxBodyBytes))
 	if err := errors.Join(d.Skip(), d.End()); err != nil {
 		return p, refusal{problem.New(problem.Malformed, "the body does not decode: %s", problem.AsError(err).Text()), codeParse, nil}
 	}
-	d = canon.NewDecoder(body, httpapi.ProtocolLimits(maxBody))
-	if p.batch = d.Kind() == canon.Array; p.batch {
+	d = canon.NewDecoder(body, httpapi.ProtocolLimits(maxBodyBytes))
+	if p.isBatch = d.Kind() == canon.Array; p.isBatch {
 		err = d.Array(func(int) error {
 			if len(p.messages) == maxBatch {
 				return problem.Invalid("the body", fmt.Sprintf("at most %d requests", maxBatch), "more")
@@ -177,10 +177,10 @@ func parse(h http.Header, body []byte) (p posted, err error) {
 			if err != nil {
 				return err
 			}
-			return p.message(raw)
+			return p.addMessage(raw)
 		})
 	} else {
-		err = p.message(body)
+		err = p.addMessage(body)
 	}
 	if err != nil {
 		return p, err
@@ -190,57 +190,57 @@ func parse(h http.Header, body []byte) (p posted, err error) {
 	}
 	// An unknown version in the header of an initialize request is ignored, because the body
 	// negotiates the version.
-	given := h.Values(headerName)
+	headerVersions := h.Values(headerName)
 	switch {
-	case !p.batch && p.messages[0].method == "initialize" && (len(given) > 1 || len(given) == 1 && !slices.Contains(versions, given[0])):
-		p.version = withBatch
+	case !p.isBatch && p.messages[0].method == "initialize" && (len(headerVersions) > 1 || len(headerVersions) == 1 && !slices.Contains(versions, headerVersions[0])):
+		p.version = batchVersion
 		h.Del(headerName)
-	case len(given) > 1:
+	case len(headerVersions) > 1:
 		return p, problem.Invalid(headerName, "one header", "several")
-	case len(given) == 0:
-		p.version = withBatch
+	case len(headerVersions) == 0:
+		p.version = batchVersion
 	default:
-		p.version = given[0]
+		p.version = headerVersions[0]
 	}
 	if !slices.Contains(versions, p.version) {
 		return p, refusal{
-			problem.Invalid(headerName, "one of "+strings.Join(versions, ", "), httpapi.Clip(p.version)), codeVersion,
+			problem.Invalid(headerName, "one of "+strings.Join(versions, ", "), httpapi.QuoteTruncated(p.version)), codeUnsupportedVersion,
 			map[string]any{"supported": versions, "requested": strings.ToValidUTF8(p.version[:min(len(p.version), 80)], "")},
 		}
 	}
-	if p.batch && p.version != withBatch {
-		return p, problem.Invalid("the body", "one request, because only version "+withBatch+" has batches", fmt.Sprintf("%d of version %s", len(p.messages), p.version))
+	if p.isBatch && p.version != batchVersion {
+		return p, problem.Invalid("the body", "one request, because only version "+batchVersion+" has batches", fmt.Sprintf("%d of version %s", len(p.messages), p.version))
 	}
 	return p, nil
 }
 
-// encode returns errors in the form that the client expects: events for a stream, a list for a
+// encodeErrors returns errors in the form that the client expects: events for a stream, a list for a
 // batch, or a single error.
-func (p *posted) encode(errors []httpapi.RPCRefusal) []byte {
-	messages := make([][]byte, len(errors))
-	for i := range errors {
-		messages[i], _ = httpapi.Encode(errors[i]) // strings always encode
+func (p *postedBody) encodeErrors(refusals []httpapi.RPCRefusal) []byte {
+	messages := make([][]byte, len(refusals))
+	for i := range refusals {
+		messages[i], _ = httpapi.Encode(refusals[i]) // strings always encode
 		messages[i] = bytes.TrimSpace(messages[i])
-		if p.streams() && p.version != modern {
+		if p.usesStream() && p.version != latestVersion {
 			messages[i] = slices.Concat([]byte("event: message\ndata: "), messages[i], []byte("\n\n"))
 		}
 	}
-	if p.batch && !p.streams() {
+	if p.isBatch && !p.usesStream() {
 		return slices.Concat([]byte("["), bytes.Join(messages, []byte(",")), []byte("]"))
 	}
 	return bytes.Join(messages, nil)
 }
 
-func (p *posted) message(raw []byte) error {
-	d := canon.NewDecoder(raw, httpapi.ProtocolLimits(maxBody))
+func (p *postedBody) addMessage(raw []byte) error {
+	d := canon.NewDecoder(raw, httpapi.ProtocolLimits(maxBodyBytes))
 	if d.Kind() != canon.Object {
 		return problem.Invalid("the body", "a request of JSON-RPC", d.Kind().String())
 	}
-	m, version := rpc{raw: raw}, ""
+	m, version := rpcMessage{raw: raw}, ""
 	err := d.Object(func(key string) (err error) {
 		switch key {
 		case "jsonrpc":
-			version, err = text(d)
+			version, err = readString(d)
 		case "id":
 			switch d.Kind() {
 			case canon.String, canon.Int, canon.Float:
@@ -249,11 +249,11 @@ func (p *posted) message(raw []byte) error {
 				err = problem.Invalid("id", "a text or a number", d.Kind().String())
 			}
 		case "method":
-			m.method, err = text(d)
+			m.method, err = readString(d)
 		case "params":
-			err = m.params(d)
+			err = m.readParams(d)
 		case "result", "error":
-			m.answer = true
+			m.isResponse = true
 			err = d.Skip()
 		default:
 			err = d.Skip()
@@ -264,8 +264,8 @@ func (p *posted) message(raw []byte) error {
 	case err != nil:
 		return err
 	case version != "2.0":
-		return problem.Invalid("jsonrpc", `"2.0"`, httpapi.Clip(version))
-	case m.method == "" && !m.answer:
+		return problem.Invalid("jsonrpc", `"2.0"`, httpapi.QuoteTruncated(version))
+	case m.method == "" && !m.isResponse:
 		return problem.Invalid("method", "a text", "none")
 	}
 	if m.method != "tools/call" {
@@ -275,8 +275,8 @@ func (p *posted) message(raw []byte) error {
 	return nil
 }
 
-// params reads the parameters that determine the form of the answer.
-func (m *rpc) params(d *canon.Decoder) error {
+// readParams reads the parameters that determine the form of the answer.
+func (m *rpcMessage) readParams(d *canon.Decoder) error {
 	if d.Kind() != canon.Object {
 		return d.Skip() // the library answers it
 	}
@@ -288,7 +288,7 @@ func (m *rpc) params(d *canon.Decoder) error {
 		case key == "_meta" && d.Kind() == canon.Object:
 			return d.Object(func(key string) (err error) {
 				if k := d.Kind(); key == "progressToken" && (k == canon.String || k == canon.Int || k == canon.Float) {
-					m.token, err = d.SkipRaw()
+					m.progressToken, err = d.SkipRaw()
 					return err
 				}
 				return d.Skip()
@@ -298,16 +298,16 @@ func (m *rpc) params(d *canon.Decoder) error {
 	})
 }
 
-func text(d *canon.Decoder) (string, error) {
+func readString(d *canon.Decoder) (string, error) {
 	if d.Kind() != canon.String {
 		return "", d.Skip()
 	}
 	return d.String()
 }
 
-// refusedWeight matches the parameter q=0 of a media type in Accept, by which a client refuses the
+// zeroWeight matches the parameter q=0 of a media type in Accept, by which a client refuses the
 // type.
-var refusedWeight = regexp.MustCompile(`(^|;)\s*q=0(\.0*)?\s*(;|$)`)
+var zeroWeight = regexp.MustCompile(`(^|;)\s*q=0(\.0*)?\s*(;|$)`)
 
 // refusal is an error with a JSON-RPC code and its own data.
 type refusal struct {

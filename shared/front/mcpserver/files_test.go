@@ -77,7 +77,7 @@ func TestARepeatedQuestionWithAFileRunsOnce(t *testing.T) {
 	w.Must(err)
 	key := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{})
 	ask := func(id string) called {
-		return w.callMeta("/v/viewer/mcp", "ask", `{"message":"see","files":[{"name":"a.png","mime_type":"image/png","data":"AAAA"}]}`, fmt.Sprintf(`{%q:%q}`, mcptool.MetaKey, id), key)
+		return w.callMeta("/v/viewer/mcp", "ask", `{"message":"see","files":[{"name":"a.png","mime_type":"image/png","data":"AAAA"}]}`, fmt.Sprintf(`{%q:%q}`, mcptool.MetaIdempotencyKey, id), key)
 	}
 	first := ask("k1")
 	agent.Input = []string{"text/csv"}

@@ -53,7 +53,7 @@ type flaky struct {
 
 func (f *flaky) Commit(ctx context.Context, writes ...store.Write) error {
 	if f.down.Load() {
-		return store.NotApplied(io.ErrUnexpectedEOF)
+		return store.NotAppliedError(io.ErrUnexpectedEOF)
 	}
 	return f.Store.Commit(ctx, writes...)
 }
@@ -73,7 +73,7 @@ func (w *world) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrat
 			yield(nil, problem.New(problem.SubstrateBusy, ""))
 			return
 		case "late":
-			yield(nil, problem.New(problem.Deadline, ""))
+			yield(nil, problem.New(problem.DeadlineExceeded, ""))
 			return
 		}
 		_ = yield(substrate.Text(strings.Join(said, "+")), nil) && yield(substrate.Stop, nil)
@@ -125,14 +125,14 @@ func newWorldWithin(t testing.TB, answerTime time.Duration, changes ...func(*ser
 	if w.Operator() != nil {
 		w.Agents.Vacants = w.Admin()
 	}
-	protocols := handlers.Open(w.Agents)
+	protocols := handlers.NewProtocols(w.Agents)
 	if answerTime != 0 {
 		servers := mcpserver.Config{
-			Agents: w.Agents.Plain, Card: w.Agents.Cards.Card, Search: w.SearchHandler(w.Agents.Find), Published: w.IsPublished, Receipts: accounts, AnswerTime: answerTime,
+			Plain: w.Agents.Plain, Card: w.Agents.A2AServer.Card, Search: w.SearchHandler(w.Agents.Find), IsPublished: w.IsPublished, Receipts: accounts, AnswerTime: answerTime,
 		}
 		protocols = append([]plain.Protocol{{Protocol: &protocol.MCP, Serve: mcpserver.Handler(servers)}}, protocols...)
 	}
-	w.http.Config.Handler = serve.Handlers{Message: w.MessageHandler(), Agents: w.Agents.Plain, Protocols: protocols, AGP: w.Agents.AGP, Account: accounts, Resource: w.ResourceHandler(), Login: w.Login(), Pages: w.Pages()}.Public()
+	w.http.Config.Handler = serve.Handlers{Message: w.MessageHandler(), Plain: w.Agents.Plain, Protocols: protocols, AGP: w.Agents.AGP, Account: accounts, Resource: w.ResourceHandler(), MetadataURL: w.MetadataURL(), PageJudge: w.PageJudge()}.Public()
 	w.http.Start()
 	t.Cleanup(w.http.Close)
 	w.Work()
@@ -154,7 +154,7 @@ func (w *world) mind(name string) vacants.Record {
 // key is a key of a tenant with ten dollars.
 func (w *world) key(tenant string, o billing.KeyOptions) string {
 	w.Helper()
-	a, err := w.Billing.Find(w.Context(), tenant)
+	a, err := w.Billing.FindAccount(w.Context(), tenant)
 	if problem.Is(err, problem.NotFound) {
 		a, err = w.Account(tenant, 10*money.Dollar), nil
 	}

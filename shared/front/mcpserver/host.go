@@ -11,28 +11,28 @@ import (
 // host implements mcptool.Host for the client of one request.
 type host struct {
 	*api
-	r *request
+	req *request
 }
 
-func (h *host) Search(ctx context.Context, s mcptool.Search) (mcptool.Found, error) {
+func (h *host) SearchAgents(ctx context.Context, s mcptool.SearchArgs) (mcptool.SearchPage, error) {
 	return h.searchRegistry(ctx, registryclient.Query{Words: s.Query, Tag: s.Tag, MaxPrice: s.MaxPrice, Limit: s.Limit, Cursor: s.Cursor})
 }
 
-func (h *host) Show(ctx context.Context, name string) (mcptool.Shown, error) {
+func (h *host) DescribeAgent(ctx context.Context, name string) (mcptool.AgentInfo, error) {
 	a, err := h.openPublished(ctx, name)
 	if err != nil {
-		return mcptool.Shown{}, err
+		return mcptool.AgentInfo{}, err
 	}
-	shown, there, err := mcptool.ShowByID(ctx, a.Vacant.ID, func(ctx context.Context, shortID string) (mcptool.Found, error) {
+	shown, found, err := mcptool.FindAgentByID(ctx, a.Vacant.ID, func(ctx context.Context, shortID string) (mcptool.SearchPage, error) {
 		return h.searchRegistry(ctx, registryclient.Query{ShortID: shortID, Limit: 1})
 	})
-	if err == nil && !there {
-		err = h.r.recordError(notPublishedError(name))
+	if err == nil && !found {
+		err = h.req.recordError(notPublishedError(name))
 	}
 	return shown, err
 }
 
-func (h *host) Agent(ctx context.Context, name string) (mcptool.Agent, error) {
+func (h *host) OpenAgent(ctx context.Context, name string) (mcptool.Agent, error) {
 	a, err := h.openPublished(ctx, name)
 	if err != nil {
 		return nil, err
@@ -42,10 +42,10 @@ func (h *host) Agent(ctx context.Context, name string) (mcptool.Agent, error) {
 
 // openPublished returns a published vacant of this host, whether or not it sleeps.
 func (h *host) openPublished(ctx context.Context, name string) (*agent, error) {
-	c, err := h.Agents.Open(h.r.Context(), h.r.Sender, name)
+	c, err := h.Plain.NewCaller(h.req.Context(), h.req.Sender, name)
 	if err == nil {
-		var there bool
-		if there, err = h.Published(ctx, c.Vacant.ID); err == nil && !there {
+		var isPublished bool
+		if isPublished, err = h.IsPublished(ctx, c.Vacant.ID); err == nil && !isPublished {
 			err = notPublishedError(name)
 		}
 	}
@@ -53,9 +53,9 @@ func (h *host) openPublished(ctx context.Context, name string) (*agent, error) {
 		err = notPublishedError(name)
 	}
 	if err != nil {
-		return nil, h.r.recordError(err)
+		return nil, h.req.recordError(err)
 	}
-	return &agent{c, h.api, h.r}, nil
+	return &agent{c, h.api, h.req}, nil
 }
 
 func notPublishedError(name string) error {

@@ -35,69 +35,69 @@ import (
 )
 
 type Config struct {
-	Agents *plain.Service
+	Plain *plain.Service
 	// Card returns the signed agent card of a vacant. base is the host's base URL.
 	Card func(ctx context.Context, v *vacants.Record, base string) ([]byte, error)
-	// Search serves the registry's search of vacants (registryapi.Search) for the host's own MCP
+	// Search serves the registry's search of vacants (registryapi.NewSearchHandler) for the host's own MCP
 	// server. If Search is nil, the host has no MCP server of its own.
 	Search http.Handler
-	// Published reports whether a vacant is published. It is required if Search is set.
-	Published func(context.Context, identity.ID) (bool, error)
+	// IsPublished reports whether a vacant is published. It is required if Search is set.
+	IsPublished func(context.Context, identity.ID) (bool, error)
 	// Team dispatches tasks for accounts. If Team is nil, the host's server has no team tools.
 	Team *team.Team
 	// Receipts serves receipts below call.ReceiptsPrefix. If Receipts is nil, vacants have no
 	// receipt resources.
 	Receipts http.Handler
 	// Owners contains the parts that serve tools which only some keys may use.
-	Owners Owners
+	Owners OwnerConfig
 	// Version is the version of Vacancy. The default is "0".
 	Version string
 	// AnswerTime limits how long a question waits for its answer. If the answer takes longer, the
-	// result contains the question's task. The default is mcptool.AnswerTime.
+	// result contains the question's task. The default is mcptool.AskTimeout.
 	AnswerTime time.Duration
 }
 
 func Handler(c Config) func(*plain.Exchange) error {
-	c.AnswerTime, c.Version = cmp.Or(c.AnswerTime, mcptool.AnswerTime), cmp.Or(c.Version, "0")
-	d := &api{Config: c, servers: map[mcptool.About]*sdk.Server{}}
+	c.AnswerTime, c.Version = cmp.Or(c.AnswerTime, mcptool.AskTimeout), cmp.Or(c.Version, "0")
+	d := &api{Config: c, servers: map[mcptool.ServerConfig]*sdk.Server{}}
 	d.registry = newRegistry(c.Search)
 	options := sdk.StreamableHTTPOptions{
-		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: int64(maxBody),
+		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: int64(maxBodyBytes),
 		// The library would refuse requests to localhost with another Host, but a proxy on the same
 		// machine may forward such requests. A host that serves only its own machine checks Host
 		// itself.
 		DisableLocalhostProtection: true,
 	}
-	d.whole = sdk.NewStreamableHTTPHandler(serverOf, &options)
+	d.jsonHandler = sdk.NewStreamableHTTPHandler(serverOf, &options)
 	options.JSONResponse = false
-	d.streams = sdk.NewStreamableHTTPHandler(serverOf, &options)
-	return d.route
+	d.streamHandler = sdk.NewStreamableHTTPHandler(serverOf, &options)
+	return d.serve
 }
 
 type api struct {
 	Config
-	whole, streams http.Handler // library handlers for complete answers in JSON and for server-sent events
-	registry       registry
+	jsonHandler, streamHandler http.Handler // library handlers for complete answers in JSON and for server-sent events
+	registry                   registry
 
 	mu      sync.Mutex
-	servers map[mcptool.About]*sdk.Server
+	servers map[mcptool.ServerConfig]*sdk.Server
 }
 
 // request is the state of one HTTP request.
 type request struct {
 	*plain.Exchange
-	posted posted
+	posted postedBody
 
 	server *sdk.Server
 	agent  mcptool.Agent // set if the request names a vacant
 	host   mcptool.Host  // set if the request is for the host
 
-	key      *billing.Key // key of the request, or nil for a guest or the operator
-	operates bool         // the request has the operator's key
+	key        *billing.Key // key of the request, or nil for a guest or the operator
+	isOperator bool         // the request has the operator's key
 
-	verdict atomic.Pointer[problem.Error] // last error of a tool, for the log
-	fault   atomic.Pointer[problem.Error] // last error in a tool that the host caused
-	asked   atomic.Bool                   // a tool began a call, which has its own log line
+	lastError atomic.Pointer[problem.Error] // last error of a tool, for the log
+	lastFault atomic.Pointer[problem.Error] // last error in a tool that the host caused
+	beganCall atomic.Bool                   // a tool began a call, which has its own log line
 }
 
 type requestKey struct{}
@@ -108,49 +108,49 @@ func requestOf(ctx context.Context) *request { return ctx.Value(requestKey{}).(*
 // twice per request.
 func serverOf(r *http.Request) *sdk.Server { return requestOf(r.Context()).server }
 
-// notFound returns the refusal for all paths and vacants that this host does not serve.
-func notFound() error {
+// newNotFoundError returns the refusal for all paths and vacants that this host does not serve.
+func newNotFoundError() error {
 	return problem.New(problem.NotFound, "no such server; an agent's server is at /v/NAME%s, the host's server is at %s", message.MCPPath, message.MCPPath)
 }
 
-func (d *api) route(x *plain.Exchange) error {
+func (d *api) serve(x *plain.Exchange) error {
 	r := &request{Exchange: x}
 	x.Refuse = func(w http.ResponseWriter, err error) {
-		x.Line.IsAside = r.asked.Load()
+		x.Line.HasOwnCallLines = r.beganCall.Load()
 		httpapi.FailRPC(w, r.posted.id(), err)
 	}
-	name, _, below := message.Split(r.URL.Path)
-	isCard := r.Rest == message.MCPPath+cardPath
-	if r.Rest != message.MCPPath && !isCard || !below && d.Search == nil {
-		return notFound()
+	name, _, isVacant := message.SplitPath(r.URL.Path)
+	isCard := r.SubPath == message.MCPPath+cardPath
+	if r.SubPath != message.MCPPath && !isCard || !isVacant && d.Search == nil {
+		return newNotFoundError()
 	}
-	if err := d.identify(r, below); err != nil {
+	if err := d.identify(r, isVacant); err != nil {
 		return err
 	}
-	var about mcptool.About
-	if below {
-		if err := r.Open(name); problem.Is(err, problem.NotFound) {
-			return notFound()
+	var about mcptool.ServerConfig
+	if isVacant {
+		if err := r.OpenVacant(name); problem.Is(err, problem.NotFound) {
+			return newNotFoundError()
 		} else if err != nil {
 			return err
 		}
 		r.agent = &agent{&r.Caller, d, r}
-		about = mcptool.About{
-			Name: r.Vacant.Name, Instructions: r.Vacant.Capability, Version: d.Version, Signed: r.CheckPlain() != nil,
-			Input: strings.Join(r.Vacant.Input, ","), Of: r.Vacant.ID,
+		about = mcptool.ServerConfig{
+			Name: r.Vacant.Name, Instructions: r.Vacant.Capability, Version: d.Version, OnlySigned: r.CheckKeylessAccess() != nil,
+			InputMediaTypes: strings.Join(r.Vacant.Input, ","), VacantID: r.Vacant.ID,
 		}
 	} else {
-		r.host = &host{api: d, r: r}
-		about = mcptool.About{Name: "vacancy", Version: d.Version, Instructions: "Finds agents that are published on this host, and asks them. Begin with search_agents, then ask an agent with ask_agent."}
+		r.host = &host{api: d, req: r}
+		about = mcptool.ServerConfig{Name: "vacancy", Version: d.Version, Instructions: "Finds agents that are published on this host, and asks them. Begin with search_agents, then ask an agent with ask_agent."}
 	}
-	if err := d.admit(r, &about); err != nil {
+	if err := d.selectTools(r, &about); err != nil {
 		return err
 	}
-	if about.Team {
+	if about.HasTeamTools {
 		about.Instructions += mcptool.TeamInstructions
 	}
 	if isCard {
-		return d.serverCard(r, about)
+		return d.serveCard(r, about)
 	}
 	switch r.Method {
 	case http.MethodPost:
@@ -163,71 +163,71 @@ func (d *api) route(x *plain.Exchange) error {
 		r.Header().Set("Allow", "OPTIONS, POST")
 		return problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use POST", r.Method)
 	}
-	body, err := httpapi.Body(r.ResponseWriter, r.Request, maxBody)
+	body, err := httpapi.ReadBody(r.ResponseWriter, r.Request, maxBodyBytes)
 	if err != nil {
 		return err
 	}
-	r.EndReadDeadline()
-	r.posted, err = parse(r.Request.Header, body)
-	if r.Line.What = r.posted.what(); err != nil {
+	r.ClearReadDeadline()
+	r.posted, err = parsePost(r.Request.Header, body)
+	if r.Line.Operation = r.posted.logName(); err != nil {
 		return err
 	}
 	if err := httpapi.TakeTokens(r.ResponseWriter, r.Request, len(r.posted.messages)-1); err != nil {
 		return err
 	}
-	body, unknown := r.posted.forLibrary()
+	body, refusals := r.posted.splitForLibrary()
 	if body == nil {
-		if unknown == nil { // the body contains no request
+		if refusals == nil { // the body contains no request
 			r.WriteHeader(http.StatusAccepted)
 			return nil
 		}
 		status := http.StatusOK
 		switch {
-		case r.posted.version == modern:
+		case r.posted.version == latestVersion:
 			status = http.StatusNotFound
-		case r.posted.streams():
+		case r.posted.usesStream():
 			r.Header().Set("Content-Type", mediaEvents)
 		}
-		httpapi.Send(r.ResponseWriter, status, r.posted.encode(unknown))
+		httpapi.Send(r.ResponseWriter, status, r.posted.encodeErrors(refusals))
 		r.Log("method_not_found", status, nil)
 		return nil
 	}
-	r.server = d.server(about)
-	body, r.posted.ids = mcptool.ReplaceIDs(body)
+	r.server = d.cachedServer(about)
+	body, r.posted.originalIDs = mcptool.ReplaceIDs(body)
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	// The library requires both media types.
 	r.Request.Header.Set("Accept", mediaJSON+", "+mediaEvents)
-	w := &writer{request: r, unknown: unknown}
+	w := &responseWriter{request: r, extraErrors: refusals}
 	ctx := context.WithValue(r.Context(), requestKey{}, r)
-	if r.posted.streams() {
-		ctx = mcptool.WithStream(ctx, r.posted.token())
-		err = d.Agents.Streams.Hold(&r.Caller, func() error {
+	if r.posted.usesStream() {
+		ctx = mcptool.WithProgressToken(ctx, r.posted.progressToken())
+		err = d.Plain.Streams.Run(&r.Caller, func() error {
 			c := http.NewResponseController(r.ResponseWriter)
-			_ = c.SetWriteDeadline(time.Now().Add(d.AnswerTime + writeTime))
-			d.streams.ServeHTTP(w, r.Request.WithContext(ctx))
+			_ = c.SetWriteDeadline(time.Now().Add(d.AnswerTime + streamWriteTimeout))
+			d.streamHandler.ServeHTTP(w, r.Request.WithContext(ctx))
 			return nil
 		})
 		if err != nil {
 			return err
 		}
 	} else {
-		d.whole.ServeHTTP(w, r.Request.WithContext(ctx))
+		d.jsonHandler.ServeHTTP(w, r.Request.WithContext(ctx))
 	}
-	if w.lack != nil { // the response is still empty
+	if w.credentialError != nil { // the response is still empty
 		w.Header().Del("Content-Type") // the library has set the media type of a stream
-		return w.lack
+		return w.credentialError
 	}
 	if w.isText {
-		text := strings.TrimSpace(strings.ToValidUTF8(string(w.text), "\uFFFD"))
+		text := strings.TrimSpace(strings.ToValidUTF8(string(w.errorText), "\uFFFD"))
 		// Strings always encode.
-		body, _ := httpapi.Encode(httpapi.RPCRefusal{Version: "2.0", ID: w.posted.id(), Error: httpapi.RPCError{Code: codeInvalid, Message: text}})
+		body, _ := httpapi.Encode(httpapi.RPCRefusal{Version: "2.0", ID: w.posted.id(), Error: httpapi.RPCError{Code: codeInvalidRequest, Message: text}})
 		w.Header().Del("Content-Type")
 		w.Header().Del("Content-Length")
 		w.Header().Set("Cache-Control", "no-store")
 		httpapi.Send(w.ResponseWriter, w.status, body)
 	}
-	w.Line.IsAside = w.asked.Load()
-	if p := cmp.Or(w.fault.Load(), w.verdict.Load()); p != nil {
+	w.Line.HasOwnCallLines = w.beganCall.Load()
+	if p := cmp.Or(w.lastFault.Load(), w.lastError.Load()); p != nil {
 		var cause error
 		// A failed agent is not an error here, because its failure is a result.
 		if w.status >= http.StatusInternalServerError {
@@ -238,18 +238,18 @@ func (d *api) route(x *plain.Exchange) error {
 	return nil
 }
 
-// writeTime limits the time in which a client must read the end of a stream.
-const writeTime = 20 * time.Second
+// streamWriteTimeout limits the time in which a client must read the end of a stream.
+const streamWriteTimeout = 20 * time.Second
 
-// server returns the server for a description. Servers are cached, because creating one takes a
+// cachedServer returns the server for a description. Servers are cached, because creating one takes a
 // fifth of the time of a request.
-func (d *api) server(about mcptool.About) *sdk.Server {
+func (d *api) cachedServer(about mcptool.ServerConfig) *sdk.Server {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if s := d.servers[about]; s != nil {
 		return s
 	}
-	if len(d.servers) >= maxServers {
+	if len(d.servers) >= maxCachedServers {
 		clear(d.servers)
 	}
 	s := d.newServer(about)
@@ -257,23 +257,23 @@ func (d *api) server(about mcptool.About) *sdk.Server {
 	return s
 }
 
-// maxServers limits the cached servers. A server takes 20 KB.
-const maxServers = 256
+// maxCachedServers limits the cached servers. A server takes 20 KB.
+const maxCachedServers = 256
 
 func (r *request) Header() http.Header { return r.ResponseWriter.Header() }
 
-// writer converts the library's responses: it wraps plain-text errors in JSON-RPC errors, and sets
+// responseWriter converts the library's responses: it wraps plain-text errors in JSON-RPC errors, and sets
 // the HTTP status of a fault in a tool.
-type writer struct {
+type responseWriter struct {
 	*request
-	unknown []httpapi.RPCRefusal // errors that must be added to the library's answer
-	status  int
-	text    []byte // error that the library wrote as plain text
-	isText  bool
-	lack    *problem.Error // a credential is missing; the library's answer is dropped
+	extraErrors     []httpapi.RPCRefusal // errors that must be added to the library's answer
+	status          int
+	errorText       []byte // error that the library wrote as plain text
+	isText          bool
+	credentialError *problem.Error // a credential is missing; the library's answer is dropped
 }
 
-func (w *writer) WriteHeader(status int) {
+func (w *responseWriter) WriteHeader(status int) {
 	if w.status != 0 {
 		return
 	}
@@ -282,13 +282,13 @@ func (w *writer) WriteHeader(status int) {
 	if w.isText = status >= http.StatusBadRequest && strings.HasPrefix(h.Get("Content-Type"), "text/plain"); w.isText {
 		return
 	}
-	if f := w.fault.Load(); f != nil && status == http.StatusOK && !w.posted.batch {
+	if f := w.lastFault.Load(); f != nil && status == http.StatusOK && !w.posted.isBatch {
 		if f.Kind == problem.Unauthorized { // this is also possible before the first piece of a stream
-			w.lack = f
+			w.credentialError = f
 			return
 		}
-		if !w.posted.streams() {
-			w.status = f.Kind.Row().Status
+		if !w.posted.usesStream() {
+			w.status = f.Kind.Forms().HTTPStatus
 			if f.Kind == problem.Unavailable {
 				h.Set("Retry-After", "1")
 			}
@@ -299,41 +299,41 @@ func (w *writer) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(w.status)
 }
 
-func (w *writer) Write(b []byte) (int, error) {
+func (w *responseWriter) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
-	if w.lack != nil {
+	if w.credentialError != nil {
 		return len(b), nil
 	}
 	if w.isText {
-		w.text = append(w.text, b[:min(len(b), maxText-len(w.text))]...)
+		w.errorText = append(w.errorText, b[:min(len(b), maxErrorText-len(w.errorText))]...)
 		return len(b), nil
 	}
 	// Each call of the library writes a complete answer or a complete event.
-	before, data, isEvent := bytes.Cut(b, []byte("data: "))
-	if !isEvent || !w.posted.streams() {
-		before, data = nil, b
+	prefix, data, isEvent := bytes.Cut(b, []byte("data: "))
+	if !isEvent || !w.posted.usesStream() {
+		prefix, data = nil, b
 	} else {
-		before = b[:len(before)+len("data: ")]
+		prefix = b[:len(prefix)+len("data: ")]
 	}
 	message := bytes.TrimRight(data, "\n")
-	whole := slices.Concat(before, mcptool.RestoreIDs(message, w.posted.ids), data[len(message):])
-	if w.unknown != nil && w.status == http.StatusOK {
-		first := w.posted.encode(w.unknown)
-		if w.unknown = nil; w.posted.streams() {
-			whole = append(first, whole...)
+	output := slices.Concat(prefix, mcptool.RestoreIDs(message, w.posted.originalIDs), data[len(message):])
+	if w.extraErrors != nil && w.status == http.StatusOK {
+		refusals := w.posted.encodeErrors(w.extraErrors)
+		if w.extraErrors = nil; w.posted.usesStream() {
+			output = append(refusals, output...)
 		} else { // both are lists
-			whole = append(append(bytes.TrimSuffix(first, []byte("]")), ','), whole[1:]...)
+			output = append(append(bytes.TrimSuffix(refusals, []byte("]")), ','), output[1:]...)
 		}
 	}
-	_, err := w.ResponseWriter.Write(whole)
+	_, err := w.ResponseWriter.Write(output)
 	return len(b), err
 }
 
-// maxText limits the text of an error of the library.
-const maxText = 400
+// maxErrorText limits the text of an error of the library.
+const maxErrorText = 400
 
-func (w *writer) Flush() {
-	if w.lack == nil {
+func (w *responseWriter) Flush() {
+	if w.credentialError == nil {
 		_ = http.NewResponseController(w.ResponseWriter).Flush()
 	}
 }
@@ -345,9 +345,9 @@ func (r *request) recordError(err error) error {
 		return nil
 	}
 	p := problem.AsError(err)
-	r.verdict.Store(p)
+	r.lastError.Store(p)
 	if mcptool.IsFault(err) {
-		r.fault.Store(p)
+		r.lastFault.Store(p)
 	}
 	return err
 }

@@ -13,22 +13,22 @@ import (
 
 // Requests and answers, for API descriptions.
 type (
-	OfVacant struct {
+	VacantRef struct {
 		Vacant string `path:"vacant"`
 	}
-	// Posted is an MCP request to a vacant.
-	Posted struct {
-		OfVacant
-		PostedToHost
+	// VacantPost is an MCP request to a vacant.
+	VacantPost struct {
+		VacantRef
+		HostPost
 	}
-	// PostedToHost is an MCP request to the host. Accept lists the forms of an answer that the
+	// HostPost is an MCP request to the host. Accept lists the forms of an answer that the
 	// client accepts: application/json, text/event-stream or both.
-	PostedToHost struct {
-		Accept   string          `header:"Accept"`
-		Version  string          `header:"Mcp-Protocol-Version"`
-		MaxPrice string          `query:"max_price"`
-		Most     string          `header:"Vacancy-Max-Price"`
-		Body     op.Raw[Request] `body:"json"`
+	HostPost struct {
+		Accept         string          `header:"Accept"`
+		Version        string          `header:"Mcp-Protocol-Version"`
+		MaxPrice       string          `query:"max_price"`
+		MaxPriceHeader string          `header:"Vacancy-Max-Price"`
+		Body           op.Raw[Request] `body:"json"`
 	}
 	Request struct {
 		Version string          `json:"jsonrpc"`
@@ -48,13 +48,13 @@ type (
 
 func Operations() []op.Spec {
 	post := op.Spec{
-		Method: "POST", Status: http.StatusOK, Access: op.Access{Anybody: true, Key: billing.CallDemand()}, Open: true,
-		Out: reflect.TypeFor[Response](), Errors: reflect.TypeFor[httpapi.RPCRefusal](), Gives: []string{"application/json", "text/event-stream"},
-		Answer: "The answer, or server-sent events with its progress and the answer, if a tool is called with a progress token.",
+		Method: "POST", Status: http.StatusOK, Access: op.Access{Anybody: true, Key: billing.CallRequirement()}, IgnoresUnknown: true,
+		Out: reflect.TypeFor[Response](), ErrorType: reflect.TypeFor[httpapi.RPCRefusal](), AnswerMedia: []string{"application/json", "text/event-stream"},
+		AnswerDoc: "The answer, or server-sent events with its progress and the answer, if a tool is called with a progress token.",
 	}
 	card := op.Spec{
-		Method: "GET", Status: http.StatusOK, Access: op.Access{Anybody: true}, Out: reflect.TypeFor[ServerCard](), Errors: reflect.TypeFor[httpapi.RPCRefusal](),
-		Gives: []string{mediaCard}, Open: true,
+		Method: "GET", Status: http.StatusOK, Access: op.Access{Anybody: true}, Out: reflect.TypeFor[ServerCard](), ErrorType: reflect.TypeFor[httpapi.RPCRefusal](),
+		AnswerMedia: []string{mediaCard}, IgnoresUnknown: true,
 	}
 	specAt := func(s op.Spec, path, doc string, in reflect.Type) op.Spec {
 		s.Path, s.Doc, s.In = path, doc, in
@@ -62,9 +62,9 @@ func Operations() []op.Spec {
 	}
 	vacant := "/v/{vacant}" + message.MCPPath
 	return []op.Spec{
-		specAt(post, vacant, "serves a vacant by MCP", reflect.TypeFor[Posted]()),
-		specAt(card, vacant+cardPath, "shows where the MCP server of a vacant is", reflect.TypeFor[OfVacant]()),
-		specAt(post, message.MCPPath, "serves the host by MCP, to find and ask its agents", reflect.TypeFor[PostedToHost]()),
+		specAt(post, vacant, "serves a vacant by MCP", reflect.TypeFor[VacantPost]()),
+		specAt(card, vacant+cardPath, "shows where the MCP server of a vacant is", reflect.TypeFor[VacantRef]()),
+		specAt(post, message.MCPPath, "serves the host by MCP, to find and ask its agents", reflect.TypeFor[HostPost]()),
 		specAt(card, message.MCPPath+cardPath, "shows where the MCP server of the host is", reflect.TypeFor[struct{}]()),
 	}
 }

@@ -23,15 +23,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Owners contains the parts that serve the tools for which a key needs special rights, for example
+// OwnerConfig contains the parts that serve the tools for which a key needs special rights, for example
 // as the owner of a vacant. If a part is nil, its tools are not listed. The functions use the
 // credential of the request.
-type Owners struct {
+type OwnerConfig struct {
 	// Keys reads the scopes of keys. If Keys is nil, keys give no access to such tools.
 	Keys *billing.Billing
-	// Operator checks the operator's key. If OperatorKey is nil, this process cannot recognize the
+	// OperatorKey checks the operator's key. If OperatorKey is nil, this process cannot recognize the
 	// operator.
-	Operator interface {
+	OperatorKey interface {
 		Check(ctx context.Context, secret string) error
 	}
 	// Children lists the children of a vacant. Spawn creates a child.
@@ -48,65 +48,65 @@ type Owners struct {
 
 // identify sets the key of a request and the account that pays for its calls or tasks. If the
 // credential is the operator's key, it sets isOperator instead.
-func (d *api) identify(r *request, below bool) (err error) {
-	keys, operator := d.Owners.Keys, d.Owners.Operator
+func (d *api) identify(r *request, isVacant bool) (err error) {
+	keys, operator := d.Owners.Keys, d.Owners.OperatorKey
 	if keys == nil {
-		return r.Identify()
+		return r.IdentifyPayer()
 	}
-	r.key, err = keys.AuthenticateRequest(r.Context(), r.Request, billing.Demand{Test: true, Active: true})
+	r.key, err = keys.AuthenticateRequest(r.Context(), r.Request, billing.KeyRequirement{AllowsTest: true, RequiresActive: true})
 	switch {
 	case errors.Is(err, billing.ErrNoKey):
 		return nil
 	case problem.Is(err, problem.Unauthorized) && operator != nil:
-		secret, bad := billing.Bearer(r.Request)
-		if bad == nil {
-			bad = operator.Check(r.Context(), secret)
+		secret, checkErr := billing.BearerSecret(r.Request)
+		if checkErr == nil {
+			checkErr = operator.Check(r.Context(), secret)
 		}
-		if r.operates = bad == nil; r.operates || !problem.Is(bad, problem.Unauthorized) {
-			return bad
+		if r.isOperator = checkErr == nil; r.isOperator || !problem.Is(checkErr, problem.Unauthorized) {
+			return checkErr
 		}
-	case err == nil && (r.key.Has(billing.ScopeCall) || !below && r.key.Has(billing.ScopeAgents)):
+	case err == nil && (r.key.HasScope(billing.ScopeCall) || !isVacant && r.key.HasScope(billing.ScopeAgents)):
 		r.Payer = r.key.Payer()
 	}
 	return err
 }
 
-// admit sets the fields of about that determine the client's tools. It returns an error if the
+// selectTools sets the fields of about that determine the client's tools. It returns an error if the
 // client may neither call vacants nor use other tools.
-func (d *api) admit(r *request, about *mcptool.About) error {
+func (d *api) selectTools(r *request, about *mcptool.ServerConfig) error {
 	k, owners := r.key, &d.Owners
 	if r.agent != nil {
-		owns := r.operates || k != nil && !k.Test && k.Tenant == r.Vacant.Tenant && k.Has(billing.ScopeVacants)
-		about.Owns = owns && owners.Children != nil
-		about.Delegates = owns && owners.Answers != nil && (r.operates || k.Has(billing.ScopeAgents))
+		isOwner := r.isOperator || k != nil && !k.Test && k.Tenant == r.Vacant.Tenant && k.HasScope(billing.ScopeVacants)
+		about.HasOwnerTools = isOwner && owners.Children != nil
+		about.HasDelegateTools = isOwner && owners.Answers != nil && (r.isOperator || k.HasScope(billing.ScopeAgents))
 	} else {
-		about.Team = d.Team != nil && k != nil && k.Has(billing.ScopeAgents)
-		about.AGP = k != nil && k.Has(billing.ScopeAGP) && owners.SendAGP != nil
+		about.HasTeamTools = d.Team != nil && k != nil && k.HasScope(billing.ScopeAgents)
+		about.HasAGPTools = k != nil && k.HasScope(billing.ScopeAGP) && owners.SendAGP != nil
 	}
-	about.NoCalls = r.operates || k != nil && !k.Has(billing.ScopeCall)
+	about.NoCalls = r.isOperator || k != nil && !k.HasScope(billing.ScopeCall)
 	switch {
-	case !about.NoCalls, about.Owns, about.Delegates, about.AGP, about.Team:
+	case !about.NoCalls, about.HasOwnerTools, about.HasDelegateTools, about.HasAGPTools, about.HasTeamTools:
 		return nil
-	case r.operates:
+	case r.isOperator:
 		return problem.New(problem.Forbidden, "the operator's key cannot call vacants; use a key of an account")
 	}
 	return k.CheckScope(billing.ScopeCall)
 }
 
-func (d *api) children(ctx context.Context, cursor string) (any, error) {
+func (d *api) listChildren(ctx context.Context, cursor string) (any, error) {
 	r := requestOf(ctx)
 	page, err := d.Owners.Children(ctx, r.Request, r.Vacant.ID, cursor)
 	return page, r.recordError(err)
 }
 
-func (d *api) spawn(ctx context.Context, rule, name string) (any, error) {
+func (d *api) spawnChild(ctx context.Context, rule, name string) (any, error) {
 	r := requestOf(ctx)
 	if name == "" { // a repeated request gets the same name
-		end := "-" + identity.Sum([]byte(rule)).String()[:8]
-		name = r.Vacant.Name[:min(len(r.Vacant.Name), hostregistry.MaxName-len(end))] + end
+		suffix := "-" + identity.Sum([]byte(rule)).String()[:8]
+		name = r.Vacant.Name[:min(len(r.Vacant.Name), hostregistry.MaxName-len(suffix))] + suffix
 	}
-	made, err := d.Owners.Spawn(ctx, r.Request, r.Vacant.ID, rule, name)
-	return made, r.recordError(err)
+	child, err := d.Owners.Spawn(ctx, r.Request, r.Vacant.ID, rule, name)
+	return child, r.recordError(err)
 }
 
 // delegate implements vacant_delegate and vacant_delegate_a2a. It uses no HTTP, because the child
@@ -116,24 +116,24 @@ func (d *api) delegate(ctx context.Context, name, text string, wait time.Duratio
 	if err := plain.CheckText("task", text); err != nil {
 		return nil, r.recordError(err)
 	}
-	child, there, err := d.Agents.Directory.ShowNamed(ctx, name)
+	child, found, err := d.Plain.Directory.ShowNamed(ctx, name)
 	switch {
 	case err != nil:
 		return nil, r.recordError(err)
-	case !there || child.IsDeleted() || child.Parent == nil || *child.Parent != r.Vacant.ID:
+	case !found || child.IsDeleted() || child.Parent == nil || *child.Parent != r.Vacant.ID:
 		return nil, &mcptool.ReferenceError{Text: fmt.Sprintf("%.80q is not a direct descendant of vacant %s", name, r.Vacant.ID.Short())}
 	case !r.Vacant.State.CanBeCalled():
 		return nil, &mcptool.ReferenceError{Text: fmt.Sprintf("vacant %s; not accepting calls", r.Vacant.State)}
 	}
-	by := call.Credential{Address: r.Address.String()}
+	credential := call.Credential{Address: r.Address.String()}
 	if r.key != nil {
-		by.Payer = r.key.Payer()
+		credential.Payer = r.key.Payer()
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(wait, d.AnswerTime)+call.DefaultMargin)
+	ctx, cancel := context.WithTimeout(ctx, min(wait, d.AnswerTime)+call.DefaultReplyMargin)
 	defer cancel()
 	var a delegation.DelegatedAnswer
-	err = d.Agents.Answers.Hold(&r.Caller, func() (err error) {
-		a, err = d.Owners.Answers.Delegate(ctx, d.Owners.Calls, by, r.Vacant.ID, child.ID, text)
+	err = d.Plain.Answers.Run(&r.Caller, func() (err error) {
+		a, err = d.Owners.Answers.Delegate(ctx, d.Owners.Calls, credential, r.Vacant.ID, child.ID, text)
 		return err
 	})
 	var childCard card.Card
@@ -147,7 +147,7 @@ func (d *api) delegate(ctx context.Context, name, text string, wait time.Duratio
 }
 
 // review implements vacant_caller_review for the vacant of the request.
-func (d *api) review(ctx context.Context, in mcptool.Review) (any, error) {
+func (d *api) review(ctx context.Context, in mcptool.ReviewArgs) (any, error) {
 	r := requestOf(ctx)
 	rec, err := in.Record()
 	if err != nil {
@@ -157,9 +157,9 @@ func (d *api) review(ctx context.Context, in mcptool.Review) (any, error) {
 	return mcptool.NewReviewResult(&rec, &receipt), r.recordError(err)
 }
 
-func (d *api) sendAGP(ctx context.Context, e mcptool.Envelope) (json.RawMessage, error) {
+func (d *api) sendAGP(ctx context.Context, e mcptool.AGPEnvelope) (json.RawMessage, error) {
 	r := requestOf(ctx)
-	from := cmp.Or(e.From, append(slices.Clip(r.key.Agents), "mcp")[0])
-	answer, err := d.Owners.SendAGP(ctx, r.Request, from, e.ID, e.Intent, e.Payload)
+	from := cmp.Or(e.From, append(slices.Clip(r.key.AgentIDs), "mcp")[0])
+	answer, err := d.Owners.SendAGP(ctx, r.Request, from, e.IdempotencyKey, e.Intent, e.Payload)
 	return answer, r.recordError(err)
 }

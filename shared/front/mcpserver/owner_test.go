@@ -36,7 +36,7 @@ const (
 // operatorKey is the operator's key of a host.
 type operatorKey string
 
-// Check implements admin.Checker.
+// Check implements admin.KeyChecker.
 func (o operatorKey) Check(_ context.Context, key string) error {
 	if key != string(o) {
 		return problem.New(problem.Unauthorized, "another key")
@@ -82,9 +82,9 @@ func owned(t *testing.T, changes ...func(*serve.Config)) (w *world, key string) 
 // childOf spawns a child of boss.
 func (w *world) childOf(path, name string) vacants.Record {
 	w.Helper()
-	boss, err := w.Vacants.ByName(w.Context(), vacants.Operator(), "boss")
+	boss, err := w.Vacants.GetByName(w.Context(), vacants.OperatorAsker(), "boss")
 	w.Must(err)
-	s := vacants.SpawnSpec{By: vacants.Tenant("acme"), Parent: boss.ID, Path: "D2", Name: name}
+	s := vacants.SpawnSpec{Asker: vacants.TenantAsker("acme"), Parent: boss.ID, Path: "D2", Name: name}
 	if path == "D1" {
 		s.Path, s.Rule = "D1", "be brief"
 	}
@@ -142,7 +142,7 @@ func TestOnlyTheOwnerSeesTheOwnersTools(t *testing.T) {
 	if got := w.call("/v/boss/mcp", "vacant_spawn", `{"policy_mutation":"be kind"}`, authorized("the-operators-key")); got.Data["ok"] != true {
 		t.Errorf("the operator spawns: %s", got.text())
 	}
-	a, err := w.Billing.Find(t.Context(), "acme")
+	a, err := w.Billing.FindAccount(t.Context(), "acme")
 	w.Must(err)
 	keys, err := w.Billing.Keys(t.Context(), a.ID)
 	w.Must(err)
@@ -174,13 +174,13 @@ func sameWords(a, b string) bool {
 func TestTheOwnerReviewsAsTheVacant(t *testing.T) {
 	w, owner := owned(t)
 	key := authorized(owner)
-	boss, err := w.Vacants.ByName(t.Context(), vacants.Operator(), "boss")
+	boss, err := w.Vacants.GetByName(t.Context(), vacants.OperatorAsker(), "boss")
 	w.Must(err)
 	target := w.create(vacants.CreateSpec{Name: "theirs", Substrate: "echo", Tenant: "other"})
 	mine := w.create(vacants.CreateSpec{Name: "mine", Substrate: "echo", Tenant: "acme"})
 	ask := func(to identity.ID) {
 		e := envelope.Envelope{From: boss.ID, To: to, Seq: 1, Time: w.now(), IdempotencyKey: "k", Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}}
-		w.Must(w.Vacants.Sign(t.Context(), boss.ID, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
+		w.Must(w.Vacants.WithSigner(t.Context(), boss.ID, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
 		if out := w.Calls.Send(t.Context(), identity.ID{}, &e); out.Problem != nil {
 			t.Fatal(out.Problem)
 		}
@@ -212,7 +212,7 @@ func TestTheOwnerReviewsAsTheVacant(t *testing.T) {
 	}
 	r, err := w.Reviews.Reputation(t.Context(), target.ID)
 	w.Must(err)
-	if r.Rows != 1 || math.Abs(r.States[r.Current].Factual.Evidence-0.18) > 1e-9 {
+	if r.Rows != 1 || math.Abs(r.States[r.CurrentSubstrate].Factual.Evidence-0.18) > 1e-9 {
 		t.Errorf("the reputation is %+v, want one review in full", r)
 	}
 	entries, err := w.Vacants.Logbook(t.Context(), boss.ID, 1, 10)
@@ -226,7 +226,7 @@ func TestTheOwnerReviewsAsTheVacant(t *testing.T) {
 func TestTheOwnerSpawnsAndListsChildren(t *testing.T) {
 	w, owner := owned(t)
 	key := authorized(owner)
-	boss, err := w.Vacants.ByName(t.Context(), vacants.Operator(), "boss")
+	boss, err := w.Vacants.GetByName(t.Context(), vacants.OperatorAsker(), "boss")
 	w.Must(err)
 	if got := w.call("/v/boss/mcp", "vacant_list_children", `{}`, key); got.text() != fmt.Sprintf(`{"children":[],"parent_vacant_id_hex":%q}`, boss.ID) {
 		t.Errorf("the list without children is %s", got.text())
@@ -289,7 +289,7 @@ func TestTheOwnerDelegatesToChildren(t *testing.T) {
 	if at, _ := got.Data["child_endpoint"].(string); !strings.HasSuffix(fmt.Sprint(got.Data["answer"]), ": ho") || got.Data["transport"] != "a2a-http" || !strings.Contains(at, "/v/"+closed.ID.String()) || got.Data["substrate"] != nil {
 		t.Errorf("the answer is %s", got.text())
 	}
-	boss, err := w.Vacants.ByName(t.Context(), vacants.Operator(), "boss")
+	boss, err := w.Vacants.GetByName(t.Context(), vacants.OperatorAsker(), "boss")
 	w.Must(err)
 	book, err := w.Vacants.Logbook(t.Context(), boss.ID, 1, 100)
 	w.Must(err)
@@ -359,7 +359,7 @@ func (s shopper) Infer(_ context.Context, r substrate.Request) iter.Seq2[substra
 		case last.Role == substrate.Tools:
 			_ = yield(substrate.Text(last.Results[0].Text), nil) && yield(substrate.Stop, nil)
 		case len(r.Tools) > 0:
-			_ = yield(substrate.ToolCall{ID: "1", Name: r.Tools[0].Name, Arguments: `{"message":"hi"}`}, nil) && yield(substrate.Called, nil)
+			_ = yield(substrate.ToolCall{ID: "1", Name: r.Tools[0].Name, Arguments: `{"message":"hi"}`}, nil) && yield(substrate.ToolUse, nil)
 		default:
 			s.sales.Add(1)
 			_ = yield(substrate.Text("sold"), nil) && yield(substrate.Stop, nil)
@@ -378,7 +378,7 @@ func TestTheKeyBoundsTheCostOfADelegatedTask(t *testing.T) {
 	w.Must(err)
 	w.publish(shop)
 	balance := func() money.Amount {
-		a, err := w.Billing.Find(t.Context(), "acme")
+		a, err := w.Billing.FindAccount(t.Context(), "acme")
 		w.Must(err)
 		m, err := w.Billing.Balance(t.Context(), &a)
 		w.Must(err)
@@ -388,8 +388,8 @@ func TestTheKeyBoundsTheCostOfADelegatedTask(t *testing.T) {
 		o.Scopes = []billing.Scope{billing.ScopeVacants, billing.ScopeAgents}
 		return authorized(w.key("acme", o))
 	}
-	tight, capped, exact := all(billing.KeyOptions{Most: flat - 1}), all(billing.KeyOptions{Cap: flat - 1}), all(billing.KeyOptions{Most: flat, Cap: flat})
-	w.create(vacants.CreateSpec{By: vacants.Operator(), Name: "boss", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{"shop"}}, Tenant: "acme"})
+	tight, capped, exact := all(billing.KeyOptions{MaxPrice: flat - 1}), all(billing.KeyOptions{DailyCap: flat - 1}), all(billing.KeyOptions{MaxPrice: flat, DailyCap: flat})
+	w.create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "boss", Agent: &definition.Agent{Provider: substrate.KindMock, Vacants: []string{"shop"}}, Tenant: "acme"})
 	clerk := w.childOf("D1", "clerk")
 	w.link("acme", clerk.ID)
 	w.skip.Add(int64(2 * time.Second))
@@ -419,11 +419,11 @@ func TestTheKeyBoundsTheCostOfADelegatedTask(t *testing.T) {
 // link lets the account of a tenant pay for a vacant.
 func (w *world) link(tenant string, vacant identity.ID) {
 	w.Helper()
-	a, err := w.Billing.Find(w.Context(), tenant)
+	a, err := w.Billing.FindAccount(w.Context(), tenant)
 	w.Must(err)
 	self, err := w.Vacants.HostID(w.Context())
 	w.Must(err)
-	w.Must(w.Vacants.Sign(w.Context(), vacant, func(s identity.Signer) error {
+	w.Must(w.Vacants.WithSigner(w.Context(), vacant, func(s identity.Signer) error {
 		c := claim.PaymentClaim{Host: self, Account: a.ID}
 		if err := c.Sign(w.Context(), s, w.now()); err != nil {
 			return err
@@ -438,7 +438,7 @@ func TestAGPOverMCP(t *testing.T) {
 	w := newWorld(t)
 	const tools = "agnt.confirm_booking agnt.list_venues agnt.ping agnt.search_venues"
 	const strangers = "ask_agent describe_agent get_task search_agents stop_task"
-	free, pro := w.key("acme", billing.KeyOptions{Tier: billing.Free}), w.key("acme", billing.KeyOptions{Tier: billing.Pro, Test: true, Agents: []string{"ann"}})
+	free, pro := w.key("acme", billing.KeyOptions{Tier: billing.Free}), w.key("acme", billing.KeyOptions{Tier: billing.Pro, Test: true, AgentIDs: []string{"ann"}})
 	for name, tt := range map[string]struct{ key, tools string }{
 		"a stranger": {"", strangers},
 		"a caller":   {w.key("acme", billing.KeyOptions{}), strangers},

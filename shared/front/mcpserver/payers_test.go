@@ -35,8 +35,8 @@ func priced(t *testing.T, changes ...func(*serve.Config)) *world {
 func TestTheAccountOfAKeyPays(t *testing.T) {
 	w := priced(t)
 	acme := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{})
-	tight := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{Most: flat - 1})
-	capped := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{Cap: flat - 1})
+	tight := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{MaxPrice: flat - 1})
+	capped := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{DailyCap: flat - 1})
 	for name, tt := range map[string]struct {
 		arguments, header, code, text string
 	}{
@@ -71,8 +71,8 @@ func TestTheAccountOfAKeyPays(t *testing.T) {
 // A guest's paid call leads its client to the login if tokens count, also before a stream begins. Each
 // other refusal is a result.
 func TestGuestWhoHasToPayIsLedToTheLogin(t *testing.T) {
-	w := priced(t, func(c *serve.Config) { c.Tokens = tokens.ForBilling })
-	shop, err := w.Vacants.ByName(t.Context(), vacants.Operator(), "shop")
+	w := priced(t, func(c *serve.Config) { c.NewTokenChecker = tokens.NewForBilling })
+	shop, err := w.Vacants.GetByName(t.Context(), vacants.OperatorAsker(), "shop")
 	w.Must(err)
 	w.publish(shop)
 	w.mind("free")
@@ -80,8 +80,8 @@ func TestGuestWhoHasToPayIsLedToTheLogin(t *testing.T) {
 	_, err = w.Vacants.SetPrice(t.Context(), plainOff.ID, price.Price{Flat: flat})
 	w.Must(err)
 	w.publish(plainOff)
-	off := vacants.PlainOff
-	_, err = w.Vacants.Update(t.Context(), plainOff.ID, vacants.Changes{Plain: &off})
+	off := vacants.KeylessOff
+	_, err = w.Vacants.Update(t.Context(), plainOff.ID, vacants.Changes{KeylessAccess: &off})
 	w.Must(err)
 	w.skip.Add(int64(2 * time.Second))
 	body := func(tool, arguments, meta string) string {
@@ -138,10 +138,10 @@ func TestGuestWhoHasToPayIsLedToTheLogin(t *testing.T) {
 	check("without an issuer", false)
 	a, err := w.Billing.OpenAccount(t.Context(), "login", 1)
 	w.Must(err)
-	_, err = w.Billing.AddIssuer(t.Context(), a.ID, "http://127.0.0.1:9", billing.IssuerOptions{Cap: flat, DailyLimit: flat, AllowAll: true, Publish: true})
+	_, err = w.Billing.AddIssuer(t.Context(), a.ID, "http://127.0.0.1:9", billing.IssuerOptions{SubjectDailyCap: flat, TotalDailyCap: flat, AllowAll: true, Publish: true})
 	w.Must(err)
 	check("with an issuer", true)
-	acme := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{Cap: flat - 1})
+	acme := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{DailyCap: flat - 1})
 	for _, meta := range []string{whole, progress} {
 		if got := w.do("POST", "/v/shop/mcp", body("ask", hi, meta), accepts, legacy, acme); got.status != http.StatusOK || !strings.Contains(got.body, "spend_cap_reached") {
 			t.Errorf("a key at its cap, %s: %d %s", meta, got.status, got.body)

@@ -21,39 +21,39 @@ import (
 type registry struct{ discovery.Client }
 
 func newRegistry(search http.Handler) registry {
-	return registry{discovery.Client{Registries: []*registryclient.Client{{Transport: local{search}, URL: localURL}}}}
+	return registry{discovery.Client{Registries: []*registryclient.Client{{Transport: localTransport{search}, URL: localURL}}}}
 }
 
 // searchRegistry searches the registry. It omits agents on other hosts, which the other tools cannot reach.
-func (h *host) searchRegistry(ctx context.Context, q registryclient.Query) (mcptool.Found, error) {
-	out := mcptool.Found{}
+func (h *host) searchRegistry(ctx context.Context, q registryclient.Query) (mcptool.SearchPage, error) {
+	out := mcptool.SearchPage{}
 	found, err := h.registry.Search(ctx, q)
 	if problem.Is(err, problem.Usage) {
 		err = problem.New(problem.Malformed, "%s", problem.AsError(err).Text())
 	}
 	if err != nil {
-		return out, h.r.recordError(err)
+		return out, h.req.recordError(err)
 	}
-	base, err := h.Agents.Base(h.r.Request)
+	base, err := h.Plain.Base(h.req.Request)
 	if err != nil {
-		return out, h.r.recordError(err)
+		return out, h.req.recordError(err)
 	}
-	return FoundAt(base, found), nil
+	return ConvertMatches(base, found), nil
 }
 
-// FoundAt returns the matches of a search in the form of the tools. base is the base URL of their
-// host. FoundAt omits matches without a name, which run on other hosts.
-func FoundAt(base string, found discovery.SearchResult) mcptool.Found {
-	out := mcptool.Found{Agents: []mcptool.Shown{}, Next: found.Next, LeftOut: len(found.Dropped)}
-	for i := range found.Matches {
-		m := &found.Matches[i]
+// ConvertMatches returns the matches of a search in the form of the tools. base is the base URL of their
+// host. ConvertMatches omits matches without a name, which run on other hosts.
+func ConvertMatches(base string, result discovery.SearchResult) mcptool.SearchPage {
+	out := mcptool.SearchPage{Agents: []mcptool.AgentInfo{}, Next: result.Next, UnverifiedCount: len(result.DroppedMatches)}
+	for i := range result.Matches {
+		m := &result.Matches[i]
 		if m.Name == "" {
 			continue
 		}
 		agentURL := base + "/v/" + url.PathEscape(m.Name)
-		entry := mcptool.Shown{
-			Agent: m.Name, ID: m.ID.String(), Capability: m.Card.CapabilityText, State: string(m.State), Score: m.Score, Missing: m.Missing,
-			URL: agentURL, MCP: agentURL + message.MCPPath,
+		entry := mcptool.AgentInfo{
+			NameOrID: m.Name, ID: m.ID.String(), Capability: m.Card.CapabilityText, State: string(m.State), Score: m.Score, MissingWords: m.MissingWords,
+			URL: agentURL, MCPURL: agentURL + message.MCPPath,
 		}
 		if l := m.Listing; l != nil {
 			entry.Price, entry.Tags, entry.Skills, entry.Summary = l.Price, l.Tags, l.Skills, l.Summary
@@ -66,17 +66,17 @@ func FoundAt(base string, found discovery.SearchResult) mcptool.Found {
 // localURL is the base URL of the requests that local serves. It never leaves this process.
 const localURL = "http://localhost"
 
-// local is a transport that calls a handler in this process.
-type local struct{ handler http.Handler }
+// localTransport is a transport that calls a handler in this process.
+type localTransport struct{ handler http.Handler }
 
-func (l local) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
-	q, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
+func (l localTransport) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
+	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
 		return outbound.Reply{}, problem.Wrap(problem.Internal, err, "")
 	}
-	q.Header = r.Header.Clone()
-	q.RequestURI, q.RemoteAddr = strings.TrimPrefix(q.URL.String(), q.URL.Scheme+"://"+q.URL.Host), "in process"
+	req.Header = r.Header.Clone()
+	req.RequestURI, req.RemoteAddr = strings.TrimPrefix(req.URL.String(), req.URL.Scheme+"://"+req.URL.Host), "in process"
 	w := httpapi.NewRecorder(math.MaxInt64)
-	l.handler.ServeHTTP(w, q)
+	l.handler.ServeHTTP(w, req)
 	return outbound.Reply{Status: w.Status, Header: w.Header(), Body: w.Body.Bytes()}, nil
 }

@@ -35,7 +35,7 @@ func relayTo(t *testing.T, url, key string) *program {
 	ctx, signal := context.WithCancel(t.Context())
 	p := &program{t, writer, bufio.NewScanner(reader), make(chan error, 1), signal}
 	p.out.Buffer(nil, 1<<20)
-	r := &mcprelay.Relay{URL: url, Key: key, HTTP: dispatch.NewHTTP(dispatch.HTTPOptions{}), StopsTasks: true, Note: t.Logf}
+	r := &mcprelay.Relay{URL: url, Key: key, Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), StopTasks: true, Logf: t.Logf}
 	go func() {
 		err := r.Serve(ctx, in, out)
 		out.Close()
@@ -156,7 +156,7 @@ func TestTheRelayStopsWhatNobodyWaitsFor(t *testing.T) {
 	} {
 		for _, at := range []string{"slow", ""} {
 			t.Run(name+" at "+at, func(t *testing.T) {
-				w := newWorld(t, func(c *serve.Config) { c.Work = 5 * time.Minute })
+				w := newWorld(t, func(c *serve.Config) { c.CallTimeout = 5 * time.Minute })
 				w.publish(w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow"}))
 				key := w.key("acme", billing.KeyOptions{})
 				url, call := w.http.URL+"/v/slow/mcp", `{"name":"ask","arguments":{"message":"hi"}}`

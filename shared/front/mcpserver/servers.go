@@ -26,36 +26,36 @@ const mediaCard = "application/mcp-server-card+json"
 
 const cardPath = "/server-card"
 
-func (d *api) newServer(about mcptool.About) *sdk.Server {
-	if about.Of == (identity.ID{}) {
-		s := mcptool.OfHost(about, func(ctx context.Context) mcptool.Host { return requestOf(ctx).host })
-		if about.AGP {
-			mcptool.AddAGP(s, d.sendAGP)
+func (d *api) newServer(about mcptool.ServerConfig) *sdk.Server {
+	if about.VacantID == (identity.ID{}) {
+		s := mcptool.NewHostServer(about, func(ctx context.Context) mcptool.Host { return requestOf(ctx).host })
+		if about.HasAGPTools {
+			mcptool.AddAGPTools(s, d.sendAGP)
 		}
 		if about.NoCalls {
 			s.RemoveTools("ask_agent", "get_task", "stop_task")
 		}
 		return s
 	}
-	s := mcptool.Vacant(about, func(ctx context.Context) mcptool.Agent { return requestOf(ctx).agent })
-	var own mcptool.Owner
-	if about.Owns {
-		own.Children, own.Spawn = d.children, d.spawn
+	s := mcptool.NewVacantServer(about, func(ctx context.Context) mcptool.Agent { return requestOf(ctx).agent })
+	var owner mcptool.OwnerTools
+	if about.HasOwnerTools {
+		owner.ListChildren, owner.SpawnChild = d.listChildren, d.spawnChild
 		if d.Owners.Reviews != nil {
-			own.Review = d.review
+			owner.SubmitReview = d.review
 		}
 	}
-	if about.Delegates {
-		own.Delegate = d.delegate
+	if about.HasDelegateTools {
+		owner.Delegate = d.delegate
 	}
-	mcptool.AddOwner(s, own)
+	mcptool.AddOwnerTools(s, owner)
 	if about.NoCalls {
 		s.RemoveTools("ask", "get_task", "stop_task", "vacant_call")
 	}
 	// The URIs contain the vacant's id, because a name may contain characters that are invalid in
 	// URIs.
-	baseURI := "vacancy://" + about.Of.String()
-	add := func(name, title, description string, read func(context.Context, *agent) ([]byte, error)) {
+	baseURI := "vacancy://" + about.VacantID.String()
+	addResource := func(name, title, description string, read func(context.Context, *agent) ([]byte, error)) {
 		s.AddResource(&sdk.Resource{URI: baseURI + "/" + name, Name: name, Title: title, Description: description, MIMEType: "application/json"},
 			func(ctx context.Context, _ *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 				r := requestOf(ctx)
@@ -63,17 +63,17 @@ func (d *api) newServer(about mcptool.About) *sdk.Server {
 				if err != nil {
 					return nil, r.recordError(err)
 				}
-				return contents(b), nil
+				return resourceContents(b), nil
 			})
 	}
-	add("card", "Agent card", "the signed agent card, for A2A", func(ctx context.Context, a *agent) ([]byte, error) {
-		base, err := d.Agents.Base(a.r.Request)
+	addResource("card", "Agent card", "the signed agent card, for A2A", func(ctx context.Context, a *agent) ([]byte, error) {
+		base, err := d.Plain.Base(a.req.Request)
 		if err != nil {
 			return nil, err
 		}
 		return d.Card(ctx, &a.Vacant, base)
 	})
-	add("halo", "Halo", "the signed capability card of the vacant protocol", func(_ context.Context, a *agent) ([]byte, error) {
+	addResource("halo", "Halo", "the signed capability card of the vacant protocol", func(_ context.Context, a *agent) ([]byte, error) {
 		d, err := a.describe()
 		if err != nil {
 			return nil, err
@@ -84,67 +84,67 @@ func (d *api) newServer(about mcptool.About) *sdk.Server {
 			Endpoint   *string `json:"endpoint"`
 			Version    *int64  `json:"halo_version"`
 			Blob       string  `json:"capability_card_blob_hex"`
-		}{d.ID, d.Capability, d.Endpoint, d.Halo, hex.EncodeToString(a.Vacant.Card)})
+		}{d.ID, d.CapabilityText, d.Endpoint, d.HaloVersion, hex.EncodeToString(a.Vacant.Card)})
 	})
 	if d.Receipts != nil {
 		s.AddResourceTemplate(&sdk.ResourceTemplate{
-			URITemplate: baseURI + receipts + "{caller}/{position}", Name: "receipt", Title: "Receipt",
+			URITemplate: baseURI + receiptsPath + "{caller}/{position}", Name: "receipt", Title: "Receipt",
 			Description: "the signed receipt of a call that had a price; the receipt URL in an answer ends with the caller, the vacant and the position", MIMEType: "application/json",
-		}, d.receipt)
+		}, d.readReceipt)
 	}
 	return s
 }
 
-// receipts is the path of receipts below a vacant's URI.
-const receipts = "/receipts/"
+// receiptsPath is the path of receipts below a vacant's URI.
+const receiptsPath = "/receipts/"
 
-func contents(b []byte) *sdk.ReadResourceResult {
+func resourceContents(b []byte) *sdk.ReadResourceResult {
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{Text: string(b), MIMEType: "application/json"}}}
 }
 
-// receipt reads the receipt of a call with the key of the request.
-func (d *api) receipt(ctx context.Context, q *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+// readReceipt reads the receipt of a call with the key of the request.
+func (d *api) readReceipt(ctx context.Context, q *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
 	r := requestOf(ctx)
-	_, rest, _ := strings.Cut(q.Params.URI, receipts)
+	_, rest, _ := strings.Cut(q.Params.URI, receiptsPath)
 	caller, position, _ := strings.Cut(rest, "/")
 	path := call.ReceiptsPrefix + url.PathEscape(caller) + "/" + r.agent.(*agent).Vacant.ID.String() + "/" + url.PathEscape(position)
-	read, err := http.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody)
 	if err != nil {
 		return nil, sdk.ResourceNotFoundError(q.Params.URI)
 	}
-	read.RemoteAddr, read.Header = r.RemoteAddr, http.Header{"Authorization": r.Request.Header.Values("Authorization")}
+	req.RemoteAddr, req.Header = r.RemoteAddr, http.Header{"Authorization": r.Request.Header.Values("Authorization")}
 	w := httpapi.NewRecorder(math.MaxInt64)
-	d.Receipts.ServeHTTP(w, read)
+	d.Receipts.ServeHTTP(w, req)
 	switch {
 	case w.Status == http.StatusOK:
-		return contents(w.Body.Bytes()), nil
+		return resourceContents(w.Body.Bytes()), nil
 	case w.Status >= http.StatusInternalServerError:
 		return nil, r.recordError(problem.New(problem.Unavailable, "the receipt cannot be read now; send the request again"))
 	}
 	return nil, sdk.ResourceNotFoundError(q.Params.URI)
 }
 
-// serverCard serves the MCP card of a server (draft SEP-2127).
-func (d *api) serverCard(r *request, about mcptool.About) error {
+// serveCard serves the MCP card of a server (draft SEP-2127).
+func (d *api) serveCard(r *request, about mcptool.ServerConfig) error {
 	h := r.Header()
 	h.Set("Access-Control-Allow-Origin", "*") // pages of all sites may read the card
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		h.Set("Allow", "GET, HEAD")
 		return problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use GET", r.Method)
 	}
-	base, err := d.Agents.Base(r.Request)
+	base, err := d.Plain.Base(r.Request)
 	if err != nil {
 		return err
 	}
 	endpoint, name := base+message.MCPPath, about.Name
-	if about.Of != (identity.ID{}) {
-		endpoint = base + "/v/" + about.Of.String() + message.MCPPath
+	if about.VacantID != (identity.ID{}) {
+		endpoint = base + "/v/" + about.VacantID.String() + message.MCPPath
 	}
-	if !plainName.MatchString(name) {
-		name = about.Of.String()
+	if !namePattern.MatchString(name) {
+		name = about.VacantID.String()
 	}
 	body, err := httpapi.Encode(serverCard{
-		Schema: "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json", Name: reverseHostName(base) + "/" + name, Title: clip(about.Name), Version: about.Version, Description: clip(about.Instructions),
+		Schema: "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json", Name: reverseHostName(base) + "/" + name, Title: truncate(about.Name), Version: about.Version, Description: truncate(about.Instructions),
 		Remotes: []remote{{Type: "streamable-http", URL: endpoint, Versions: versions}},
 	})
 	if err != nil {
@@ -177,13 +177,13 @@ type remote struct {
 	Versions []string `json:"supportedProtocolVersions"`
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
-// clip returns at most 100 characters of a text, which is the limit in a card.
-func clip(s string) string {
-	const most = 100
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-1]) + "…"
+// truncate returns at most 100 characters of a text, which is the limit in a card.
+func truncate(s string) string {
+	const maxRunes = 100
+	if r := []rune(s); len(r) > maxRunes {
+		return string(r[:maxRunes-1]) + "…"
 	}
 	return s
 }

@@ -95,11 +95,11 @@ func TestTheSeedsTools(t *testing.T) {
 // The account of the key that comes with a signed call pays for it, and no other account does.
 func TestTheAccountOfAKeyPaysForASignedCall(t *testing.T) {
 	w := priced(t)
-	shop, err := w.Vacants.ByName(t.Context(), vacants.Operator(), "shop")
+	shop, err := w.Vacants.GetByName(t.Context(), vacants.OperatorAsker(), "shop")
 	w.Must(err)
 	keys := map[string]string{"acme": w.key("acme", billing.KeyOptions{}), "other": w.key("other", billing.KeyOptions{})}
 	balance := func(tenant string) money.Amount {
-		a, err := w.Billing.Find(t.Context(), tenant)
+		a, err := w.Billing.FindAccount(t.Context(), tenant)
 		w.Must(err)
 		b, err := w.Billing.Balance(t.Context(), &a)
 		w.Must(err)

@@ -25,7 +25,7 @@ import (
 
 // An answer that takes longer than a response may is fetched later, or stopped.
 func TestASlowAnswerIsFetchedLater(t *testing.T) {
-	w := newWorldWithin(t, 50*time.Millisecond, func(c *serve.Config) { c.Work = 5 * time.Minute })
+	w := newWorldWithin(t, 50*time.Millisecond, func(c *serve.Config) { c.CallTimeout = 5 * time.Minute })
 	w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow"})
 	first := w.call("/v/slow/mcp", "ask", `{"message":"hi"}`)
 	task := fmt.Sprintf(`{"task":%q}`, first.Data["task"])
@@ -43,7 +43,7 @@ func TestASlowAnswerIsFetchedLater(t *testing.T) {
 }
 
 func TestASlowAnswerIsStopped(t *testing.T) {
-	w := newWorldWithin(t, 50*time.Millisecond, func(c *serve.Config) { c.Work = 5 * time.Minute })
+	w := newWorldWithin(t, 50*time.Millisecond, func(c *serve.Config) { c.CallTimeout = 5 * time.Minute })
 	w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow"})
 	for _, said := range []string{"", "a part"} {
 		first := w.call("/v/slow/mcp", "ask", `{"message":"hi"}`)
@@ -66,7 +66,7 @@ func TestASlowAnswerIsStopped(t *testing.T) {
 // A client that goes away stops nothing: its question is answered once, and found by its key.
 func TestAQuestionIsAnsweredWithoutItsClient(t *testing.T) {
 	for _, meta := range []string{`{"io.github.vacancy-host/idempotency-key":"a"}`, `{"io.github.vacancy-host/idempotency-key":"b","progressToken":1}`} {
-		w := newWorld(t, func(c *serve.Config) { c.Work = 5 * time.Minute })
+		w := newWorld(t, func(c *serve.Config) { c.CallTimeout = 5 * time.Minute })
 		w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow"})
 		acme := "Authorization: Bearer " + w.key("acme", billing.KeyOptions{})
 		ctx, leave := context.WithCancel(t.Context())
@@ -101,12 +101,12 @@ func TestAQuestionNamesItsTaskBeforeItsAnswer(t *testing.T) {
 	w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow"})
 	tasks := make(chan string, 3)
 	s := w.connect("/v/slow/mcp", "", &sdk.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *sdk.ProgressNotificationClientRequest) {
-		task, _ := r.Params.Meta[mcptool.MetaTask].(string)
+		task, _ := r.Params.Meta[mcptool.MetaTaskID].(string)
 		tasks <- task + r.Params.Message
 	}})
 	done := make(chan *sdk.CallToolResult, 1)
 	go func() {
-		p := &sdk.CallToolParams{Meta: sdk.Meta{mcptool.MetaTask: true}, Name: "ask", Arguments: map[string]any{"message": "hi"}}
+		p := &sdk.CallToolParams{Meta: sdk.Meta{mcptool.MetaTaskID: true}, Name: "ask", Arguments: map[string]any{"message": "hi"}}
 		p.SetProgressToken("t")
 		got, err := s.CallTool(t.Context(), p)
 		if err != nil {
@@ -127,7 +127,7 @@ func TestAQuestionNamesItsTaskBeforeItsAnswer(t *testing.T) {
 
 // An address has as many streams at the host's server as at the servers of vacants, together.
 func TestStreamsAtTheHostsServerAreCounted(t *testing.T) {
-	w := newWorld(t, func(c *serve.Config) { c.Work = 5 * time.Minute })
+	w := newWorld(t, func(c *serve.Config) { c.CallTimeout = 5 * time.Minute })
 	w.publish(w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow"}))
 	const most = 16
 	body := func(tool, arguments string) string {
@@ -165,7 +165,7 @@ func TestStreamsAtTheHostsServerAreCounted(t *testing.T) {
 // A signed call of a slow vacant is pending, and the same envelope gets the answer.
 func TestASignedCallOfASlowVacantIsPending(t *testing.T) {
 	w := newWorld(t)
-	slow := w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow", Work: 5 * time.Minute})
+	slow := w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow", CallTimeout: 5 * time.Minute})
 	key, err := identity.NewKey(rand.Reader)
 	w.Must(err)
 	envelope, _ := w.signed(key, slow.ID, 1, identity.Hash{})
@@ -205,7 +205,7 @@ func (l *lines) String() string {
 func TestAFailureOfAnAgentIsNoErrorOfTheHost(t *testing.T) {
 	var log lines
 	w := newWorldWithin(t, 50*time.Millisecond, func(c *serve.Config) {
-		c.Work, c.Log = 5*time.Minute, slog.New(slog.NewTextHandler(&log, nil))
+		c.CallTimeout, c.Log = 5*time.Minute, slog.New(slog.NewTextHandler(&log, nil))
 	})
 	w.create(vacants.CreateSpec{Name: "slow", Substrate: "slow"})
 	first := w.call("/v/slow/mcp", "ask", `{"message":"hi"}`)

@@ -259,8 +259,8 @@ func TestABadKeyIs401AndAKeyWithoutTheScope403(t *testing.T) {
 // Where guests are not taken, what is for guests is not listed.
 func TestAVacantForOnlySignedCallsListsNoAsk(t *testing.T) {
 	w := newWorld(t)
-	off := vacants.PlainOff
-	_, err := w.Vacants.Update(t.Context(), w.echo.ID, vacants.Changes{Plain: &off})
+	off := vacants.KeylessOff
+	_, err := w.Vacants.Update(t.Context(), w.echo.ID, vacants.Changes{KeylessAccess: &off})
 	w.Must(err)
 	got := w.rpc("/v/echo/mcp", "tools/list", `{}`)
 	if strings.Contains(got.body, `"ask"`) || strings.Contains(got.body, "_task") || !strings.Contains(got.body, `"vacant_call"`) {

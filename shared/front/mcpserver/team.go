@@ -9,50 +9,50 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/workspace/locks"
 )
 
-// members implements mcptool.Team for the client of one request.
-type members struct {
+// teamClient implements mcptool.Team for the client of one request.
+type teamClient struct {
 	*team.Team
 	caller team.Caller
-	r      *request
+	req    *request
 }
 
 func (h *host) Team() mcptool.Team {
-	return &members{h.api.Team, team.Caller{Payer: h.r.Payer, Address: h.r.Address.String()}, h.r}
+	return &teamClient{h.api.Team, team.Caller{Payer: h.req.Payer, Address: h.req.Address.String()}, h.req}
 }
 
-func (m *members) Agents(ctx context.Context) ([]team.Agent, error) {
+func (m *teamClient) Agents(ctx context.Context) ([]team.Agent, error) {
 	agents, err := m.Team.Agents(ctx, m.caller)
-	return agents, m.r.recordError(err)
+	return agents, m.req.recordError(err)
 }
 
-func (m *members) Agent(ctx context.Context, name string) (team.Details, error) {
+func (m *teamClient) Agent(ctx context.Context, name string) (team.Details, error) {
 	d, err := m.Team.Agent(ctx, m.caller, name)
-	return d, m.r.recordError(err)
+	return d, m.req.recordError(err)
 }
 
-func (m *members) Dispatch(ctx context.Context, q team.Request) (team.Started, error) {
+func (m *teamClient) Dispatch(ctx context.Context, q team.Request) (team.Started, error) {
 	s, err := m.Team.Dispatch(ctx, m.caller, q)
-	return s, m.r.recordError(err)
+	return s, m.req.recordError(err)
 }
 
-func (m *members) Status(ctx context.Context, id string) (team.Status, error) {
+func (m *teamClient) Status(ctx context.Context, id string) (team.Status, error) {
 	s, err := m.Team.Status(ctx, m.caller, id, 0)
-	teamapi.Locate(&s, false)
-	return s, m.r.recordError(err)
+	teamapi.SetResultPath(&s, false)
+	return s, m.req.recordError(err)
 }
 
-func (m *members) Cancel(ctx context.Context, id string) (team.Status, error) {
+func (m *teamClient) Cancel(ctx context.Context, id string) (team.Status, error) {
 	s, err := m.Team.Cancel(ctx, m.caller, id)
-	return s, m.r.recordError(err)
+	return s, m.req.recordError(err)
 }
 
-func (m *members) Answer(ctx context.Context, id, text, key string) (team.Status, error) {
+func (m *teamClient) Answer(ctx context.Context, id, text, key string) (team.Status, error) {
 	s, err := m.Team.Answer(ctx, m.caller, id, text, key)
-	teamapi.Locate(&s, false)
-	return s, m.r.recordError(err)
+	teamapi.SetResultPath(&s, false)
+	return s, m.req.recordError(err)
 }
 
-func (m *members) Locks(ctx context.Context) ([]locks.Lock, error) {
+func (m *teamClient) Locks(ctx context.Context) ([]locks.Lock, error) {
 	heldLocks, _, err := m.HeldLocks(ctx, m.caller)
-	return heldLocks, m.r.recordError(err)
+	return heldLocks, m.req.recordError(err)
 }

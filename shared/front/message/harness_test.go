@@ -112,7 +112,7 @@ func (h *testServer) ShowNamed(ctx context.Context, name string) (vacants.Record
 
 func (h *testServer) Open(_ context.Context, n int) (ids []identity.ID, _ error) {
 	for id, s := range h.states {
-		if !s.IsClosed() && !h.closed[id] && len(ids) < n {
+		if !s.IsRetired() && !h.closed[id] && len(ids) < n {
 			ids = append(ids, id)
 		}
 	}

@@ -64,7 +64,7 @@ func TestEachTryBeforeTheAcceptIsARowAndTheAnswerIsOne(t *testing.T) {
 func TestPollsAreNoRows(t *testing.T) {
 	h := newTestServer(t, noon, seed(1))
 	_, body := signed(t, h, nil)
-	pending := message.Sender(func(context.Context, identity.ID, *envelope.Envelope, call.Credential, string) call.Outcome {
+	pending := message.SendFunc(func(context.Context, identity.ID, *envelope.Envelope, call.Credential, string) call.Outcome {
 		return call.Outcome{State: call.Pending, Position: 1, Problem: problem.New(problem.Pending, "accepted")}
 	})
 	handler := message.Handler(message.Config{Host: h.host, Directory: h, Now: h.clock, Send: &pending, Log: slog.New(slog.NewTextHandler(h.log, nil))})

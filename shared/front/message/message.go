@@ -38,9 +38,9 @@ const (
 )
 
 func IsPath(path string) bool {
-	_, page, _ := Split(path)
+	_, rest, _ := SplitPath(path)
 	return strings.HasSuffix(path, SendPath) || strings.HasSuffix(path, ResetPath) || strings.HasSuffix(path, AskPath) ||
-		page == cardPage || page == healthPage
+		rest == cardPage || rest == healthPage
 }
 
 // DefaultBodyTimeout limits the time in which a client must send a body.
@@ -58,12 +58,12 @@ type Config struct {
 	BodyTimeout time.Duration
 	// If Send and *Send are not nil when a call arrives, *Send runs the call instead of Host. Host
 	// would wait for the answer without a limit if the vacant is slow.
-	Send *Sender
+	Send *SendFunc
 }
 
-// Sender runs a signed call. route is the vacant that the path names, or zero. from is the network
+// SendFunc runs a signed call. route is the vacant that the path names, or zero. from is the network
 // address of the client.
-type Sender func(ctx context.Context, route identity.ID, e *envelope.Envelope, by call.Credential, from string) call.Outcome
+type SendFunc func(ctx context.Context, route identity.ID, e *envelope.Envelope, by call.Credential, from string) call.Outcome
 
 // NewPairLimit limits the requests that start or restart the chain of a pair, which is a caller and
 // a vacant: calls with seq 1 and resets. If the limit is reached, it sets Retry-After and returns
@@ -111,21 +111,21 @@ func (d *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var get http.HandlerFunc
 	switch path := r.URL.Path; {
 	case path == "/" || strings.HasSuffix(path, SendPath):
-		post = d.send
+		post = d.serveSend
 	case strings.HasSuffix(path, ResetPath):
-		post = d.reset
+		post = d.serveReset
 	case strings.HasSuffix(path, AskPath):
-		post = d.ask
+		post = d.serveAsk
 	default:
-		get = d.page(path)
+		get = d.pageHandler(path)
 	}
 	switch {
 	case post != nil && r.Method == http.MethodPost:
-		post(w, r, route(r.URL.Path))
+		post(w, r, vacantInPath(r.URL.Path))
 	case post != nil:
 		refuseMethod(w, r, http.MethodPost)
 	case get == nil:
-		fail(w, problem.New(problem.NotFound, "no such path; a call is POST …%s", SendPath))
+		sendRefusal(w, problem.New(problem.NotFound, "no such path; a call is POST …%s", SendPath))
 	case r.Method == http.MethodGet || r.Method == http.MethodHead:
 		get(w, r)
 	default:
@@ -135,21 +135,21 @@ func (d *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func refuseMethod(w http.ResponseWriter, r *http.Request, allowed string) {
 	w.Header().Set("Allow", allowed)
-	fail(w, problem.New(problem.MethodNotAllowed, "%s is not allowed here; use %s", r.Method, allowed))
+	sendRefusal(w, problem.New(problem.MethodNotAllowed, "%s is not allowed here; use %s", r.Method, allowed))
 }
 
 // failInternal answers with an internal error. The client gets no details; the log gets all of
 // them.
 func (d *api) failInternal(w http.ResponseWriter, r *http.Request, err error) {
 	p := problem.AsError(err)
-	fail(w, p)
-	d.Log.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelError, "fault", slog.String("path", httpapi.ClipPath(r.URL.Path)),
-		slog.String(obs.AttrVerdict, p.Kind.String()), slog.Int(obs.AttrStatus, p.Kind.Row().Status), slog.String("cause", p.Error()))
+	sendRefusal(w, p)
+	d.Log.LogAttrs(context.WithoutCancel(r.Context()), slog.LevelError, "fault", slog.String("path", httpapi.TruncatePath(r.URL.Path)),
+		slog.String(obs.AttrVerdict, p.Kind.String()), slog.Int(obs.AttrStatus, p.Kind.Forms().HTTPStatus), slog.String("cause", p.Error()))
 }
 
-// route returns the vacant that a path names by its id, or the zero id.
-func route(path string) identity.ID {
-	name, _, _ := Split(path)
+// vacantInPath returns the vacant that a path names by its id, or the zero id.
+func vacantInPath(path string) identity.ID {
+	name, _, _ := SplitPath(path)
 	id, err := identity.ParseID(name)
 	if err != nil {
 		return identity.ID{}
@@ -157,11 +157,11 @@ func route(path string) identity.ID {
 	return id
 }
 
-func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
-	began := d.Now()
-	req, err := d.request(w, r)
+func (d *api) serveSend(w http.ResponseWriter, r *http.Request, pathVacant identity.ID) {
+	startTime := d.Now()
+	req, err := d.readRequest(w, r)
 	if err != nil {
-		d.refuse(w, r, began, err)
+		d.refuseUnread(w, r, startTime, err)
 		return
 	}
 	if req.Envelope.Seq == 1 {
@@ -170,100 +170,100 @@ func (d *api) send(w http.ResponseWriter, r *http.Request, route identity.ID) {
 			return
 		}
 	}
-	by, err := caller.Payment(r)
+	credential, err := caller.ParseCredential(r)
 	if err != nil {
-		d.refuse(w, r, began, err)
+		d.refuseUnread(w, r, startTime, err)
 		return
 	}
 	var o call.Outcome
 	if d.Send != nil && *d.Send != nil {
-		o = (*d.Send)(r.Context(), route, &req.Envelope, by, caller.RateKey(r.RemoteAddr).String())
+		o = (*d.Send)(r.Context(), pathVacant, &req.Envelope, credential, caller.RateLimitPrefix(r.RemoteAddr).String())
 	} else {
-		o = d.Host.SendWith(r.Context(), route, &req.Envelope, call.Options{Credential: by})
+		o = d.Host.SendWith(r.Context(), pathVacant, &req.Envelope, call.Options{Credential: credential})
 	}
-	if o.Problem == nil && o.Price != nil || o.Charged {
+	if o.Problem == nil && o.Price != nil || o.HasReceipt {
 		w.Header().Set(caller.ReceiptHeader, call.ReceiptPath(call.Pair{Caller: req.Envelope.From, Vacant: req.Envelope.To}, o.Position))
 	}
 	if o.Problem == nil {
-		httpapi.Send(w, http.StatusOK, answer(req.ID, &o))
+		httpapi.Send(w, http.StatusOK, encodeAnswer(req.ID, &o))
 	} else {
 		if o.Problem.Kind == problem.BudgetSpent {
 			w.Header().Set("Retry-After", strconv.Itoa(SecondsUntilMidnightUTC(d.Now())))
 		}
-		sendOutcome(w, &o, refusalBody(detail, o.Problem))
+		sendOutcome(w, &o, beginRefusal(detailPrefix, o.Problem))
 	}
-	d.log(r, obs.CallLine, began, &req.Envelope, &o)
+	d.logOutcome(r, obs.CallMessage, startTime, &req.Envelope, &o)
 }
 
-func (d *api) ask(w http.ResponseWriter, r *http.Request, route identity.ID) {
-	began := d.Now()
-	req, err := d.request(w, r)
+func (d *api) serveAsk(w http.ResponseWriter, r *http.Request, pathVacant identity.ID) {
+	startTime := d.Now()
+	req, err := d.readRequest(w, r)
 	if err != nil {
-		d.refuse(w, r, began, err)
+		d.refuseUnread(w, r, startTime, err)
 		return
 	}
-	o := d.Host.Ask(r.Context(), route, &req.Envelope)
+	o := d.Host.Ask(r.Context(), pathVacant, &req.Envelope)
 	if o.Problem == nil {
 		sendOutcome(w, &o, nil)
 	} else {
-		sendOutcome(w, &o, refusalBody(detail, o.Problem))
+		sendOutcome(w, &o, beginRefusal(detailPrefix, o.Problem))
 	}
-	d.log(r, "ask", began, &req.Envelope, &o)
+	d.logOutcome(r, "ask", startTime, &req.Envelope, &o)
 }
 
-func (d *api) reset(w http.ResponseWriter, r *http.Request, route identity.ID) {
+func (d *api) serveReset(w http.ResponseWriter, r *http.Request, pathVacant identity.ID) {
 	if err := CheckNewPair(r.Context(), w.Header()); err != nil {
 		httpapi.Fail(w, err)
 		return
 	}
-	began := d.Now()
+	startTime := d.Now()
 	var req envelope.Request
-	body, err := d.body(w, r) // any media type is accepted (PROTOCOL §9)
+	body, err := d.readBody(w, r) // any media type is accepted (PROTOCOL §9)
 	if err == nil {
 		req, err = envelope.DecodeResetRequest(body)
 	}
-	var by call.Credential
+	var credential call.Credential
 	if err == nil {
-		by, err = caller.Payment(r)
+		credential, err = caller.ParseCredential(r)
 	}
 	if err != nil {
 		p := problem.AsError(err)
 		if p.Kind == problem.Malformed || p.Kind == problem.NotJSON {
 			p = problem.Wrap(problem.Malformed, p.Err, "bad_envelope: %s", p.Text())
 		}
-		httpapi.Send(w, p.Kind.Row().Status, append(refusalBody(resetError, p), '}'))
-		d.line(r, "reset", began, p.Kind.Row().Status, p)
+		httpapi.Send(w, p.Kind.Forms().HTTPStatus, append(beginRefusal(resetErrorPrefix, p), '}'))
+		d.logLine(r, "reset", startTime, p.Kind.Forms().HTTPStatus, p)
 		return
 	}
-	o := d.Host.ResetWith(r.Context(), route, &req.Envelope, by)
+	o := d.Host.ResetWith(r.Context(), pathVacant, &req.Envelope, credential)
 	if o.Problem == nil {
 		b := append([]byte(`{"ok":true,"reset_for_peer":"`), req.Envelope.From.String()...)
 		b = append(b, `","reset_at":"`...)
 		b = append(canon.AppendTime(b, o.ResetAt), `"}`...)
 		httpapi.Send(w, http.StatusOK, b)
 	} else {
-		sendOutcome(w, &o, refusalBody(resetError, o.Problem))
+		sendOutcome(w, &o, beginRefusal(resetErrorPrefix, o.Problem))
 	}
-	d.log(r, "reset", began, &req.Envelope, &o)
+	d.logOutcome(r, "reset", startTime, &req.Envelope, &o)
 }
 
-func (d *api) refuse(w http.ResponseWriter, r *http.Request, began time.Time, err error) {
+func (d *api) refuseUnread(w http.ResponseWriter, r *http.Request, startTime time.Time, err error) {
 	p := problem.AsError(err)
-	fail(w, p)
-	var pair []slog.Attr
-	if to := route(r.URL.Path); !to.IsZero() {
-		pair = append(pair, slog.String(obs.AttrPair, ">"+to.Short()))
-		d.Host.Log.Count(p.Kind.Outcome())
+	sendRefusal(w, p)
+	var pairAttrs []slog.Attr
+	if to := vacantInPath(r.URL.Path); !to.IsZero() {
+		pairAttrs = append(pairAttrs, slog.String(obs.AttrPair, ">"+to.Short()))
+		d.Host.Log.CountUnaccepted(p.Kind.Outcome())
 	}
-	d.line(r, "refused", began, p.Kind.Row().Status, p, pair...)
+	d.logLine(r, "refused", startTime, p.Kind.Forms().HTTPStatus, p, pairAttrs...)
 }
 
-func (d *api) request(w http.ResponseWriter, r *http.Request) (envelope.Request, error) {
-	ct := r.Header.Get("Content-Type")
-	if media, _, err := mime.ParseMediaType(ct); media != "application/json" || err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
-		return envelope.Request{}, unsupportedError("content-type", ct, "application/json")
+func (d *api) readRequest(w http.ResponseWriter, r *http.Request) (envelope.Request, error) {
+	contentType := r.Header.Get("Content-Type")
+	if media, _, err := mime.ParseMediaType(contentType); media != "application/json" || err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
+		return envelope.Request{}, unsupportedError("content-type", contentType, "application/json")
 	}
-	body, err := d.body(w, r)
+	body, err := d.readBody(w, r)
 	if err != nil {
 		return envelope.Request{}, err
 	}
@@ -275,15 +275,15 @@ func unsupportedError(header, got, want string) error {
 	return problem.New(problem.UnsupportedMedia, "unsupported %s '%.80s'; expected %s", header, strings.ToValidUTF8(got, "\uFFFD"), want)
 }
 
-// bodyRoom is the maximum initial size of a body's buffer, in bytes. The buffer grows only with the
+// maxInitialBody is the maximum initial size of a body's buffer, in bytes. The buffer grows only with the
 // received bytes, so a client that only announces 256 KiB does not occupy that much memory.
-const bodyRoom = 16 << 10
+const maxInitialBody = 16 << 10
 
-func (d *api) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (d *api) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	limit := canon.DefaultLimits().Bytes
 	tooLarge := problem.New(problem.TooLarge, "body: expected at most %d bytes", limit)
-	if enc := r.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return nil, unsupportedError("content-encoding", enc, "none")
+	if contentEncoding := r.Header.Get("Content-Encoding"); contentEncoding != "" && contentEncoding != "identity" {
+		return nil, unsupportedError("content-encoding", contentEncoding, "none")
 	}
 	if r.ContentLength > int64(limit) {
 		return nil, tooLarge
@@ -291,11 +291,11 @@ func (d *api) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	// The deadline limits how long a slow client occupies its connection. In Lambda, the body is
 	// complete before the handler runs, and setting a deadline fails.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.BodyTimeout))
-	body := make([]byte, 0, min(max(r.ContentLength, 512), bodyRoom)+1)
+	body := make([]byte, 0, min(max(r.ContentLength, 512), maxInitialBody)+1)
 	body, err := appendAll(body, http.MaxBytesReader(w, r.Body, int64(limit)))
-	var large *http.MaxBytesError
+	var maxBytesErr *http.MaxBytesError
 	switch {
-	case errors.As(err, &large):
+	case errors.As(err, &maxBytesErr):
 		return nil, tooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, problem.New(problem.SlowBody, "the body was not received within %v", d.BodyTimeout)
@@ -322,37 +322,37 @@ func appendAll(b []byte, r io.Reader) ([]byte, error) {
 	}
 }
 
-// log logs the outcome of a call, an ask or a reset. Package call logs and counts an accepted call
+// logOutcome logs the outcome of a call, an ask or a reset. Package call logs and counts an accepted call
 // when the call ends, so the line of an accepted call has only obs.QuietLevel. The same level
 // applies to an ask unless the host failed. Calls that were not accepted are counted here.
-func (d *api) log(r *http.Request, what string, began time.Time, e *envelope.Envelope, o *call.Outcome) {
+func (d *api) logOutcome(r *http.Request, operation string, startTime time.Time, e *envelope.Envelope, o *call.Outcome) {
 	attrs := []slog.Attr{slog.String(obs.AttrPair, e.From.Short()+">"+e.To.Short()), slog.Int64(obs.AttrSeq, e.Seq)}
 	if o.State != "" {
 		attrs = append(attrs, slog.String("state", string(o.State)))
 	}
 	status := http.StatusOK
 	if o.Problem != nil {
-		status = o.Problem.Kind.Row().Status
+		status = o.Problem.Kind.Forms().HTTPStatus
 	}
-	isCall, hasRow := what == obs.CallLine, o.HasEnded || o.State != ""
+	isCall, hasRow := operation == obs.CallMessage, o.HasEnded || o.State != ""
 	switch {
-	case isCall && (o.Problem == nil || hasRow), what == "ask" && status < http.StatusInternalServerError:
+	case isCall && (o.Problem == nil || hasRow), operation == "ask" && status < http.StatusInternalServerError:
 		ctx := context.WithoutCancel(r.Context())
-		d.Log.LogAttrs(ctx, obs.QuietLevel(ctx), what, append(attrs, slog.String(obs.AttrVerdict, problem.VerdictResent), slog.Int(obs.AttrStatus, status), obs.DurationAttr(d.Now().Sub(began)))...)
+		d.Log.LogAttrs(ctx, obs.QuietLevel(ctx), operation, append(attrs, slog.String(obs.AttrVerdict, problem.VerdictResent), slog.Int(obs.AttrStatus, status), obs.DurationAttr(d.Now().Sub(startTime)))...)
 		return
 	case isCall:
-		d.Host.Log.Count(o.Problem.Kind.Outcome())
+		d.Host.Log.CountUnaccepted(o.Problem.Kind.Outcome())
 	}
-	if !o.Restored.IsZero() {
-		attrs = append(attrs, slog.Time(obs.AttrRestored, o.Restored))
-		if o.Problem.Kind == problem.Floor { // otherwise Restored belongs to the chain
+	if !o.RestoredAt.IsZero() {
+		attrs = append(attrs, slog.Time(obs.AttrRestored, o.RestoredAt))
+		if o.Problem.Kind == problem.BelowFloor { // otherwise Restored belongs to the chain
 			attrs = append(attrs, slog.Time(obs.AttrFloor, o.Floor))
 		}
 	}
-	d.line(r, what, began, status, o.Problem, attrs...)
+	d.logLine(r, operation, startTime, status, o.Problem, attrs...)
 }
 
-func (d *api) line(r *http.Request, what string, began time.Time, status int, p *problem.Error, more ...slog.Attr) {
+func (d *api) logLine(r *http.Request, operation string, startTime time.Time, status int, p *problem.Error, attrs ...slog.Attr) {
 	verdict := problem.VerdictOK
 	level := slog.LevelInfo
 	if p != nil {
@@ -362,9 +362,9 @@ func (d *api) line(r *http.Request, what string, began time.Time, status int, p 
 			level = slog.LevelError
 		}
 		if failed || p.Kind == problem.BudgetSpent { // operators need the cause
-			more = append(more, slog.String("cause", p.Error()))
+			attrs = append(attrs, slog.String("cause", p.Error()))
 		}
 	}
-	more = append(more, slog.String(obs.AttrVerdict, verdict), slog.Int(obs.AttrStatus, status), obs.DurationAttr(d.Now().Sub(began)))
-	d.Log.LogAttrs(context.WithoutCancel(r.Context()), level, what, more...)
+	attrs = append(attrs, slog.String(obs.AttrVerdict, verdict), slog.Int(obs.AttrStatus, status), obs.DurationAttr(d.Now().Sub(startTime)))
+	d.Log.LogAttrs(context.WithoutCancel(r.Context()), level, operation, attrs...)
 }

@@ -33,31 +33,31 @@ const (
 	healthPage = "/health"
 )
 
-type page func(http.ResponseWriter, *http.Request, vacants.Record)
+type servePageFunc func(http.ResponseWriter, *http.Request, vacants.Record)
 
-// page returns the handler of /card or /health, at the root or below /v/{id} or /v/{name}. It
+// pageHandler returns the handler of /card or /health, at the root or below /v/{id} or /v/{name}. It
 // returns nil for other paths.
-func (d *api) page(path string) http.HandlerFunc {
-	name, path, under := Split(path)
-	var p page
+func (d *api) pageHandler(path string) http.HandlerFunc {
+	name, path, isVacantPath := SplitPath(path)
+	var serve servePageFunc
 	switch {
 	case d.Directory == nil:
 		return nil
 	case path == cardPage:
-		p = d.card
+		serve = d.serveCard
 	case path == healthPage:
-		p = d.health
+		serve = d.serveHealth
 	default:
 		return nil
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		// At the root, the page is for the vacant in ?vacant=, or for the only open vacant of the
 		// host.
-		if !under {
+		if !isVacantPath {
 			name = r.URL.Query().Get("vacant")
 		}
-		if under || name != "" {
-			d.servePage(w, r, name, p)
+		if isVacantPath || name != "" {
+			d.servePage(w, r, name, serve)
 			return
 		}
 		ids, err := d.Directory.Open(r.Context(), 2)
@@ -65,62 +65,62 @@ func (d *api) page(path string) http.HandlerFunc {
 		case err != nil:
 			d.failInternal(w, r, err)
 		case len(ids) == 1:
-			d.servePage(w, r, ids[0].String(), p)
+			d.servePage(w, r, ids[0].String(), serve)
 		case len(ids) == 0:
-			fail(w, problem.New(problem.NotFound, "this host has no open vacant; name one with ?vacant=ID or ?vacant=NAME"))
+			sendRefusal(w, problem.New(problem.NotFound, "this host has no open vacant; name one with ?vacant=ID or ?vacant=NAME"))
 		default:
-			fail(w, problem.New(problem.NotFound, "this host has several vacants; name one with ?vacant=NAME or /v/NAME%s", r.URL.Path))
+			sendRefusal(w, problem.New(problem.NotFound, "this host has several vacants; name one with ?vacant=NAME or /v/NAME%s", r.URL.Path))
 		}
 	}
 }
 
-func (d *api) servePage(w http.ResponseWriter, r *http.Request, what string, p page) {
-	var s vacants.Record
+func (d *api) servePage(w http.ResponseWriter, r *http.Request, nameOrID string, serve servePageFunc) {
+	var rec vacants.Record
 	var ok bool
-	id, err := identity.ParseID(what)
-	denoted := id.Short()
+	id, err := identity.ParseID(nameOrID)
+	label := id.Short()
 	if err == nil {
-		s, ok, err = d.Directory.Show(r.Context(), id)
+		rec, ok, err = d.Directory.Show(r.Context(), id)
 	} else {
-		denoted = strconv.Quote(what[:min(len(what), 80)])
-		s, ok, err = d.Directory.ShowNamed(r.Context(), what)
+		label = strconv.Quote(nameOrID[:min(len(nameOrID), 80)])
+		rec, ok, err = d.Directory.ShowNamed(r.Context(), nameOrID)
 	}
 	switch {
 	case err != nil:
 		d.failInternal(w, r, err)
 	// A closed child has no pages for any reader: page requests are unsigned, so its parent cannot
 	// be recognized.
-	case !ok || s.Closed:
-		fail(w, problem.New(problem.NotFound, "vacant %s is not hosted here", denoted))
+	case !ok || rec.Closed:
+		sendRefusal(w, problem.New(problem.NotFound, "vacant %s is not hosted here", label))
 	default:
-		p(w, r, s)
+		serve(w, r, rec)
 	}
 }
 
-func (d *api) card(w http.ResponseWriter, r *http.Request, s vacants.Record) {
-	if s.IsDeleted() {
-		fail(w, problem.New(problem.Gone, "vacant %s was deleted", s.ID.Short()))
+func (d *api) serveCard(w http.ResponseWriter, r *http.Request, rec vacants.Record) {
+	if rec.IsDeleted() {
+		sendRefusal(w, problem.New(problem.Gone, "vacant %s was deleted", rec.ID.Short()))
 		return
 	}
-	c, err := card.Parse(s.Card)
+	c, err := card.Parse(rec.Card)
 	if err != nil {
-		d.failInternal(w, r, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", s.ID.Short()))
+		d.failInternal(w, r, problem.Wrap(problem.Damaged, err, "the stored card of %s is damaged", rec.ID.Short()))
 		return
 	}
 	// The members are the reference's: fields of the card and its signed blob.
-	m := members{}
-	m.text("vacant_id", s.ID.String())
-	m.text("capability_text", c.CapabilityText)
+	m := objectBuilder{}
+	m.addString("vacant_id", rec.ID.String())
+	m.addString("capability_text", c.CapabilityText)
 	if c.Endpoint == "" {
-		m.raw("endpoint", []byte("null"))
+		m.addRaw("endpoint", []byte("null"))
 	} else {
-		m.text("endpoint", c.Endpoint)
+		m.addString("endpoint", c.Endpoint)
 	}
-	m.raw("halo_version", strconv.AppendInt(nil, c.HaloVersion, 10))
-	m.text("capability_card_blob_hex", hex.EncodeToString(s.Card))
-	etag := identity.Sum(s.Card).String()[:32]
-	if s.Memory { // memory is an addition to the reference's page
-		m.raw("memory", []byte("true"))
+	m.addRaw("halo_version", strconv.AppendInt(nil, c.HaloVersion, 10))
+	m.addString("capability_card_blob_hex", hex.EncodeToString(rec.Card))
+	etag := identity.Sum(rec.Card).String()[:32]
+	if rec.Memory { // memory is an addition to the reference's page
+		m.addRaw("memory", []byte("true"))
 		etag += "-memory"
 	}
 	etag = `"` + etag + `"`
@@ -138,11 +138,11 @@ func (d *api) card(w http.ResponseWriter, r *http.Request, s vacants.Record) {
 	httpapi.Send(w, http.StatusOK, append(m.b, '}'))
 }
 
-func (d *api) health(w http.ResponseWriter, _ *http.Request, s vacants.Record) {
-	m := members{}
-	m.text("vacant_id", s.ID.String())
-	m.text("state", string(s.State))
-	m.text("name", s.Name)
+func (d *api) serveHealth(w http.ResponseWriter, _ *http.Request, rec vacants.Record) {
+	m := objectBuilder{}
+	m.addString("vacant_id", rec.ID.String())
+	m.addString("state", string(rec.State))
+	m.addString("name", rec.Name)
 	w.Header().Set("Cache-Control", "no-store")
 	httpapi.Send(w, http.StatusOK, append(m.b, '}'))
 }

@@ -8,11 +8,11 @@ const TextPath = "/text"
 // MCPPath is the path of MCP below a vacant and at the host's own address.
 const MCPPath = "/mcp"
 
-// Split splits a request path into the vacant that it names and the path below the vacant. Several
+// SplitPath splits a request path into the vacant that it names and the path below the vacant. Several
 // slashes between them count as one, because clients append a path to a base URL that ends with a
 // slash. below is false if the path names no vacant; rest is then the complete path.
-func Split(path string) (name, rest string, below bool) {
-	if name, below = strings.CutPrefix(path, "/v/"); !below {
+func SplitPath(path string) (name, rest string, isVacantPath bool) {
+	if name, isVacantPath = strings.CutPrefix(path, "/v/"); !isVacantPath {
 		return "", path, false
 	}
 	name, rest, _ = strings.Cut(name, "/")

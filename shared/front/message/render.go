@@ -16,8 +16,8 @@ import (
 
 // Retry-After values in seconds, for a pending call and for a call whose agent is busy.
 const (
-	retryAfter = "1"
-	busyAfter  = "5"
+	pendingRetryAfter = "1"
+	busyRetryAfter    = "5"
 )
 
 func SecondsUntilMidnightUTC(now time.Time) int {
@@ -25,96 +25,96 @@ func SecondsUntilMidnightUTC(now time.Time) int {
 	return int(now.UTC().Truncate(24*time.Hour).Add(24*time.Hour).Sub(now)/time.Second) + 1
 }
 
-func fail(w http.ResponseWriter, p *problem.Error) {
-	httpapi.Send(w, p.Kind.Row().Status, append(refusalBody(detail, p), '}'))
+func sendRefusal(w http.ResponseWriter, p *problem.Error) {
+	httpapi.Send(w, p.Kind.Forms().HTTPStatus, append(beginRefusal(detailPrefix, p), '}'))
 }
 
 // Beginnings of the JSON of a refusal, and of the refusal of a reset.
 const (
-	detail     = `{"detail":`
-	resetError = `{"ok":false,"error":`
+	detailPrefix     = `{"detail":`
+	resetErrorPrefix = `{"ok":false,"error":`
 )
 
-// refusalBody returns the beginning of a refusal's JSON object, with its text and code. The caller
+// beginRefusal returns the beginning of a refusal's JSON object, with its text and code. The caller
 // appends further members and the closing brace.
-func refusalBody(beginning string, p *problem.Error) []byte {
-	b := canon.AppendString([]byte(beginning), p.Text())
+func beginRefusal(prefix string, p *problem.Error) []byte {
+	b := canon.AppendString([]byte(prefix), p.Text())
 	return canon.AppendString(append(b, `,"code":`...), p.Kind.String())
 }
 
-// answer returns the body of an answer. Reference callers read only the message in its result.
-func answer(id []byte, o *call.Outcome) []byte {
+// encodeAnswer returns the body of an answer. Reference callers read only the message in its result.
+func encodeAnswer(id []byte, o *call.Outcome) []byte {
 	b := envelope.AppendResponse(nil, id, o.Reply)
-	if o.Cut == "" {
+	if o.CutReason == "" {
 		return b
 	}
 	b = append(bytes.TrimSuffix(b, []byte("}}")), `,"cut":`...)
-	return append(canon.AppendString(b, string(o.Cut)), "}}"...)
+	return append(canon.AppendString(b, string(o.CutReason)), "}}"...)
 }
 
 // sendOutcome appends the outcome's members to b, the beginning of a refusal, and sends the object.
 // b is empty for the answer to an ask. Reference callers read only the detail.
-func sendOutcome(w http.ResponseWriter, o *call.Outcome, b []byte) {
+func sendOutcome(w http.ResponseWriter, o *call.Outcome, body []byte) {
 	status := http.StatusOK
 	if o.Problem != nil {
-		status = o.Problem.Kind.Row().Status
+		status = o.Problem.Kind.Forms().HTTPStatus
 	}
-	m := members{b: b}
+	m := objectBuilder{b: body}
 	if o.State != "" {
-		m.text("state", string(o.State))
+		m.addString("state", string(o.State))
 	}
 	if o.State == call.Pending && !o.Due.IsZero() {
-		m.text("due", canon.FormatTime(o.Due))
+		m.addString("due", canon.FormatTime(o.Due))
 	}
 	if o.State == call.Pending {
-		w.Header().Set("Retry-After", retryAfter)
+		w.Header().Set("Retry-After", pendingRetryAfter)
 	}
-	if o.Problem != nil && o.Problem.Kind.Row().Status == http.StatusPaymentRequired {
+	if o.Problem != nil && o.Problem.Kind.Forms().HTTPStatus == http.StatusPaymentRequired {
 		w.Header().Set("Cache-Control", "no-store")
 	}
 	if o.Problem != nil && o.Problem.Kind == problem.SubstrateBusy {
-		w.Header().Set("Retry-After", busyAfter)
+		w.Header().Set("Retry-After", busyRetryAfter)
 	}
 	if o.HasChain {
-		m.raw("expected_seq", strconv.AppendInt(nil, o.ExpectedSeq, 10))
-		m.text("chain_tip", o.ChainTip.String())
+		m.addRaw("expected_seq", strconv.AppendInt(nil, o.ExpectedSeq, 10))
+		m.addString("chain_tip", o.ChainTip.String())
 	}
 	if !o.Floor.IsZero() {
-		m.text("floor", canon.FormatTime(o.Floor))
+		m.addString("floor", canon.FormatTime(o.Floor))
 	}
-	if !o.Restored.IsZero() {
-		m.text("restored", canon.FormatTime(o.Restored))
+	if !o.RestoredAt.IsZero() {
+		m.addString("restored", canon.FormatTime(o.RestoredAt))
 	}
-	if !o.Now.IsZero() {
-		m.text("now", canon.FormatTime(o.Now))
+	if !o.HostTime.IsZero() {
+		m.addString("now", canon.FormatTime(o.HostTime))
 	}
-	if o.Price != nil && o.Pay != nil {
+	if o.Price != nil && o.PaymentOptions != nil {
 		// Encoding integers, strings and times cannot fail.
 		terms, _ := json.Marshal(o.Price)
-		m.raw("price", terms)
-		ways, _ := json.Marshal(o.Pay)
-		m.raw("pay", ways)
+		m.addRaw("price", terms)
+		payWays, _ := json.Marshal(o.PaymentOptions)
+		m.addRaw("pay", payWays)
 	}
-	if o.Cut != "" {
-		m.text("cut", string(o.Cut))
+	if o.CutReason != "" {
+		m.addString("cut", string(o.CutReason))
 	}
-	if o.TooOld {
-		m.raw("too_old", []byte("true"))
+	if o.HasUnsearchedEpochs {
+		m.addRaw("too_old", []byte("true"))
 	}
 	switch {
 	case o.Reply != nil:
-		m.raw("reply", envelope.AppendMessage(nil, o.Reply))
+		m.addRaw("reply", envelope.AppendMessage(nil, o.Reply))
 	case o.ReplySeq > 0:
-		m.raw("reply_seq", strconv.AppendInt(nil, o.ReplySeq, 10))
-		m.text("reply_hash", o.ReplyHash.String())
+		m.addRaw("reply_seq", strconv.AppendInt(nil, o.ReplySeq, 10))
+		m.addString("reply_hash", o.ReplyHash.String())
 	}
 	httpapi.Send(w, status, append(m.b, '}'))
 }
 
-// members appends members to the JSON object in b. If b is empty, it begins the object.
-type members struct{ b []byte }
+// objectBuilder appends members to the JSON object in b. If b is empty, it begins the object.
+type objectBuilder struct{ b []byte }
 
-func (m *members) raw(key string, value []byte) {
+func (m *objectBuilder) addRaw(key string, value []byte) {
 	sep := byte(',')
 	if len(m.b) == 0 {
 		sep = '{'
@@ -123,4 +123,4 @@ func (m *members) raw(key string, value []byte) {
 	m.b = append(append(m.b, ':'), value...)
 }
 
-func (m *members) text(key, value string) { m.raw(key, canon.AppendString(nil, value)) }
+func (m *objectBuilder) addString(key, value string) { m.addRaw(key, canon.AppendString(nil, value)) }

@@ -13,16 +13,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// awsConfig returns the configuration of the AWS SDK from a function's environment. The SDK's own
+// loadAWSConfig returns the configuration of the AWS SDK from a function's environment. The SDK's own
 // loader also looks for profiles, single sign-on and instance metadata, which functions do not
 // have. The clients for these would add half a megabyte to each program.
-func awsConfig(ctx context.Context, getenv func(string) string, log *slog.Logger) (aws.Config, error) {
+func loadAWSConfig(ctx context.Context, getenv func(string) string, log *slog.Logger) (aws.Config, error) {
 	cfg := aws.Config{
 		Region: getenv("AWS_REGION"),
 		Logger: logging.LoggerFunc(func(_ logging.Classification, format string, v ...any) {
 			log.LogAttrs(ctx, slog.LevelWarn, "sdk", slog.String("text", fmt.Sprintf(format, v...)))
 		}),
-		ConfigSources:              []any{endpoints{getenv}},
+		ConfigSources:              []any{endpointResolver{getenv}},
 		AccountIDEndpointMode:      aws.AccountIDEndpointModePreferred,
 		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenSupported,
 		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenSupported,
@@ -40,10 +40,10 @@ func awsConfig(ctx context.Context, getenv func(string) string, log *slog.Logger
 	return cfg, nil
 }
 
-// endpoints provides the SDK with the URLs of single services, for servers that are not AWS.
-type endpoints struct{ getenv func(string) string }
+// endpointResolver provides the SDK with the URLs of single services, for servers that are not AWS.
+type endpointResolver struct{ getenv func(string) string }
 
-func (e endpoints) GetServiceBaseEndpoint(_ context.Context, service string) (string, bool, error) {
+func (e endpointResolver) GetServiceBaseEndpoint(_ context.Context, service string) (string, bool, error) {
 	url := e.getenv("AWS_ENDPOINT_URL_" + strings.ReplaceAll(strings.ToUpper(service), " ", "_"))
 	return url, url != "", nil
 }

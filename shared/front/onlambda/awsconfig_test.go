@@ -33,7 +33,7 @@ func TestTheConfigurationIsThatOfTheSDK(t *testing.T) {
 					t.Setenv(k, v)
 				}
 			}
-			own, err := awsConfig(t.Context(), func(k string) string { return env[k] }, slog.New(slog.DiscardHandler))
+			own, err := loadAWSConfig(t.Context(), func(k string) string { return env[k] }, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +62,7 @@ func TestTheConfigurationIsThatOfTheSDK(t *testing.T) {
 
 func TestAnEnvironmentWithoutItsPartsIsRefused(t *testing.T) {
 	for missing := range lambdas {
-		_, err := awsConfig(context.Background(), func(k string) string {
+		_, err := loadAWSConfig(context.Background(), func(k string) string {
 			if k == missing {
 				return ""
 			}

@@ -21,21 +21,21 @@ import (
 // ServeStep runs a step of the gate for each invocation by the state machine: it receives the state of
 // an attempt and returns the next state. ServeStep never returns.
 func ServeStep(f functions.Function, name gate.StepName) {
-	env, _ := begin(f, os.Stdout)
-	lambda.Start((&step{name: name, task: env.Server.Gate.RunTask, log: env.Log}).invoke)
+	env, _ := openOrExit(f, os.Stdout)
+	lambda.Start((&stepRunner{name: name, runTask: env.Server.Gate.RunTask, log: env.Log}).invoke)
 }
 
-// step is a task of the state machine. Refusals and faults become errors with the name by which the
+// stepRunner is a task of the state machine. Refusals and faults become errors with the name by which the
 // state machine catches them.
-type step struct {
-	name    gate.StepName
-	task    func(context.Context, gate.StepName, graduation.State) (graduation.State, error)
-	log     *slog.Logger
-	started coldStart
+type stepRunner struct {
+	name      gate.StepName
+	runTask   func(context.Context, gate.StepName, graduation.RunState) (graduation.RunState, error)
+	log       *slog.Logger
+	coldStart coldStart
 }
 
-func (s *step) invoke(ctx context.Context, state graduation.State) (next graduation.State, err error) {
-	ctx, _ = s.started.usage(ctx)
+func (s *stepRunner) invoke(ctx context.Context, state graduation.RunState) (next graduation.RunState, err error) {
+	ctx, _ = s.coldStart.withUsage(ctx)
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = panicError(cause)
@@ -50,42 +50,42 @@ func (s *step) invoke(ctx context.Context, state graduation.State) (next graduat
 			if !gate.IsRefusal(s.name, p.Kind) {
 				level = slog.LevelError
 			}
-			refused := graduation.NewRefusal(s.name, err)
-			err = messages.InvokeResponse_Error{Type: refused.Error, Message: refused.Cause()}
+			stepRefusal := graduation.NewRefusal(s.name, err)
+			err = messages.InvokeResponse_Error{Type: stepRefusal.Error, Message: stepRefusal.Cause()}
 		}
 		s.log.LogAttrs(context.WithoutCancel(ctx), level, "step", append(attrs, slog.String(obs.AttrVerdict, verdict))...)
 	}()
-	return s.task(ctx, s.name, state)
+	return s.runTask(ctx, s.name, state)
 }
 
 func panicError(cause any) error {
 	return problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), "")
 }
 
-// Recorder records the outcomes of graduation attempts in which a step has failed. It never
+// RunRecorder records the outcomes of graduation attempts in which a step has failed. It never
 // returns.
-func Recorder() {
-	Run(functions.Record, func(h *Env) Work { return recorder(h.Server.Gate) })
+func RunRecorder() {
+	RunWork(functions.Record, func(h *Env) WorkFunc { return recorder(h.Server.Gate) })
 }
 
-// caught is the event that Recorder handles: the input of a failed step, and its error.
-type caught struct {
-	State graduation.State `json:"state"`
+// failedStep is the event that Recorder handles: the input of a failed step, and its error.
+type failedStep struct {
+	State graduation.RunState `json:"state"`
 	Error struct {
 		Error string
 		Cause string
 	} `json:"error"`
 }
 
-func recorder(service *graduation.Service) Work {
+func recorder(service *graduation.Service) WorkFunc {
 	return func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
-		var c caught
+		var c failedStep
 		if err := json.Unmarshal(event, &c); err != nil {
 			return nil, problem.Wrap(problem.Malformed, err, "the event is not one of the state machine's")
 		}
 		id := c.State.ID()
-		attrs := []slog.Attr{slog.String("graduation", id.String()), slog.String("error", clip(c.Error.Error))}
-		st, err := service.Record(ctx, c.State, graduation.ParseCause(c.State.Next(), c.Error.Error, c.Error.Cause))
+		attrs := []slog.Attr{slog.String("graduation", id.String()), slog.String("error", truncate(c.Error.Error))}
+		st, err := service.Record(ctx, c.State, graduation.ParseCause(c.State.NextStep(), c.Error.Error, c.Error.Cause))
 		if err != nil {
 			return attrs, err
 		}

@@ -23,30 +23,32 @@ import (
 func TestAStepFailsByTheNameThatTheMachineCatches(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
-		task           func() (graduation.State, error)
+		task           func() (graduation.RunState, error)
 		error          string
 		requiredFields []any // verdict, refused, failed
 		kind           problem.Kind
 	}{
-		{"it passes", func() (graduation.State, error) { return graduation.State{Position: 3}, nil }, "", []any{"ok", nil, nil}, 0},
-		{"it refuses", func() (graduation.State, error) {
-			return graduation.State{}, problem.New(problem.Consent, "graduation request signatures did not verify")
-		}, "GraduationConsentError", []any{"graduation_consent", 1., nil}, problem.Consent},
-		{"another step's refusal is a fault", func() (graduation.State, error) {
-			return graduation.State{}, problem.New(problem.Collusion, "collusion signals too high")
-		}, "GraduationCollusionError", []any{"graduation_collusion", nil, 1.}, problem.Collusion},
-		{"storage does not answer", func() (graduation.State, error) {
-			return graduation.State{}, problem.Wrap(problem.Unavailable, errors.New("no route to 10.0.0.1"), "storage is unavailable")
+		{"it passes", func() (graduation.RunState, error) { return graduation.RunState{Position: 3}, nil }, "", []any{"ok", nil, nil}, 0},
+		{"it refuses", func() (graduation.RunState, error) {
+			return graduation.RunState{}, problem.New(problem.ConsentRequired, "graduation request signatures did not verify")
+		}, "GraduationConsentError", []any{"graduation_consent", 1., nil}, problem.ConsentRequired},
+		{"another step's refusal is a fault", func() (graduation.RunState, error) {
+			return graduation.RunState{}, problem.New(problem.CollusionFound, "collusion signals too high")
+		}, "GraduationCollusionError", []any{"graduation_collusion", nil, 1.}, problem.CollusionFound},
+		{"storage does not answer", func() (graduation.RunState, error) {
+			return graduation.RunState{}, problem.Wrap(problem.Unavailable, errors.New("no route to 10.0.0.1"), "storage is unavailable")
 		}, "Unavailable", []any{"unavailable", nil, 1.}, problem.Unavailable},
-		{"something else", func() (graduation.State, error) { return graduation.State{}, errors.New("a private word") },
+		{"something else", func() (graduation.RunState, error) { return graduation.RunState{}, errors.New("a private word") },
 			gate.OtherErrorName, []any{"internal", nil, 1.}, problem.Internal},
-		{"a panic", func() (graduation.State, error) { panic("a private word") }, gate.OtherErrorName, []any{"internal", nil, 1.}, problem.Internal},
+		{"a panic", func() (graduation.RunState, error) { panic("a private word") }, gate.OtherErrorName, []any{"internal", nil, 1.}, problem.Internal},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var log bytes.Buffer
-			s := &step{name: gate.Consent, log: slog.New(obs.NewHandler(&log, obs.Config{Stage: "dev", Function: "consent"})),
-				task: func(context.Context, gate.StepName, graduation.State) (graduation.State, error) { return tt.task() }}
-			next, err := s.invoke(t.Context(), graduation.State{Child: identity.ID{1}, Position: 3})
+			s := &stepRunner{name: gate.StepConsent, log: slog.New(obs.NewHandler(&log, obs.Config{Stage: "dev", Function: "consent"})),
+				runTask: func(context.Context, gate.StepName, graduation.RunState) (graduation.RunState, error) {
+					return tt.task()
+				}}
+			next, err := s.invoke(t.Context(), graduation.RunState{Child: identity.ID{1}, Position: 3})
 			var line map[string]any
 			if err := json.Unmarshal(log.Bytes(), &line); err != nil {
 				t.Fatalf("%v: want one line: %s", err, log.Bytes())
@@ -68,7 +70,7 @@ func TestAStepFailsByTheNameThatTheMachineCatches(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := graduation.ParseCause(gate.Consent, failed.Type, string(cause)); got.Error != tt.error || got.Step != gate.Consent || got.Kind != tt.kind.String() {
+			if got := graduation.ParseCause(gate.StepConsent, failed.Type, string(cause)); got.Error != tt.error || got.Step != gate.StepConsent || got.Kind != tt.kind.String() {
 				t.Errorf("the recorder reads %+v, want %s, %s at consent", got, tt.error, tt.kind)
 			}
 		})

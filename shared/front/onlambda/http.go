@@ -32,32 +32,32 @@ import (
 )
 
 // Serve serves a handler behind a Function URL. It never returns.
-func Serve(f functions.Function, handler func(*Env) http.Handler, parts ...Part) {
-	env, _ := begin(f, os.Stdout, parts...)
-	front := newFront(env, handler(env), wallClock)
+func Serve(f functions.Function, handler func(*Env) http.Handler, features ...Feature) {
+	env, _ := openOrExit(f, os.Stdout, features...)
+	front := newHTTPFront(env, handler(env), wallClock)
 	if f == functions.Message {
-		front.makeTextKey = env.Server.Texts.CreateNext
+		front.createTextKey = env.Server.Texts.CreateNext
 	}
 	// Admin also handles the scheduled event that requests a canary, which is a row that tests the
 	// tamper detector. Of all functions that may write rows, Admin has the fewest requests.
-	if others := env.Direct; f == functions.Admin {
-		j := &job{log: env.Log, work: func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
+	if handleOther := env.HandleDirect; f == functions.Admin {
+		canaryJob := &job{log: env.Log, work: func(ctx context.Context, _ json.RawMessage) ([]slog.Attr, error) {
 			return nil, canary.Write(ctx, env.Store, wallClock(), rand.Reader)
 		}}
-		env.Direct = func(ctx context.Context, event json.RawMessage) (any, bool, error) {
-			var asked struct{ Canary bool }
+		env.HandleDirect = func(ctx context.Context, event json.RawMessage) (any, bool, error) {
+			var command struct{ Canary bool }
 			switch {
-			case json.Unmarshal(event, &asked) == nil && asked.Canary:
-				return nil, true, j.invoke(ctx, event)
-			case others != nil:
-				return others(ctx, event)
+			case json.Unmarshal(event, &command) == nil && command.Canary:
+				return nil, true, canaryJob.invoke(ctx, event)
+			case handleOther != nil:
+				return handleOther(ctx, event)
 			}
 			return nil, false, nil
 		}
 	}
-	if env.Direct != nil {
+	if env.HandleDirect != nil {
 		lambda.Start(func(ctx context.Context, event json.RawMessage) (any, error) {
-			if answer, ok, err := env.Direct(ctx, event); ok {
+			if answer, ok, err := env.HandleDirect(ctx, event); ok {
 				return answer, err
 			}
 			return front.invoke(ctx, event)
@@ -67,34 +67,34 @@ func Serve(f functions.Function, handler func(*Env) http.Handler, parts ...Part)
 	lambda.Start(front.invoke)
 }
 
-type front struct {
-	handler http.Handler
-	proxy   *httpadapter.HandlerAdapterV2 // converts Lambda events to requests for handler
-	log     *slog.Logger
-	after   func() // runs after each request
-	// makeTextKey creates the text key of the next day (which encrypts its message texts) if it is
+type httpFront struct {
+	handler      http.Handler
+	proxy        *httpadapter.HandlerAdapterV2 // converts Lambda events to requests for handler
+	log          *slog.Logger
+	afterRequest func() // runs after each request
+	// createTextKey creates the text key of the next day (which encrypts its message texts) if it is
 	// due. It runs at the end of a request, because a function runs no code between requests. It
 	// may be nil.
-	makeTextKey func(context.Context) error
-	started     coldStart
+	createTextKey func(context.Context) error
+	coldStart     coldStart
 }
 
-func newFront(env *Env, handler http.Handler, now func() time.Time) *front {
-	revokes := func(r *http.Request) bool {
+func newHTTPFront(env *Env, handler http.Handler, now func() time.Time) *httpFront {
+	isRevocation := func(r *http.Request) bool {
 		return r.Method == http.MethodPost && r.URL.Path == registryapi.Revoke.Path
 	}
-	limits := edge.Config{Rate: env.Rate, PairRate: env.PairRate, Reads: env.Reads, PageReads: env.PageReads, Urgent: revokes, ExemptKeys: env.keyed, Bytes: env.Bytes, Now: now}
-	f := newGuarded(env.Log, env.Secrets, limits, handler)
+	limits := edge.Config{RequestRate: env.Rate, PairRate: env.PairRate, ReadRate: env.ReadRate, PageReadRate: env.PageReadRate, IsUrgent: isRevocation, ExemptKeys: env.hasKeyedCallers, BodyRate: env.ByteRate, Now: now}
+	f := newGuardedFront(env.Log, env.EdgeSecrets, limits, handler)
 	if env.Server != nil {
 		// Sweep runs at the end of a request, because a function runs no code between requests.
-		f.after = env.Server.Vacants.Sweep
+		f.afterRequest = env.Server.Vacants.Sweep
 	}
 	return f
 }
 
-func newGuarded(log *slog.Logger, secrets []string, limits edge.Config, handler http.Handler) *front {
+func newGuardedFront(log *slog.Logger, secrets []string, limits edge.Config, handler http.Handler) *httpFront {
 	// The guard comes first, so that requests which bypass the edge do not use up the limits.
-	f := &front{log: log, after: func() {}, handler: httpapi.WithRequestIDs(edge.Guard(secrets, edge.Limit(limits, handler)))}
+	f := &httpFront{log: log, afterRequest: func() {}, handler: httpapi.WithRequestIDs(edge.Guard(secrets, edge.Limit(limits, handler)))}
 	f.proxy = httpadapter.NewV2(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := &statusWriter{ResponseWriter: w}
 		f.handler.ServeHTTP(s, r)
@@ -107,9 +107,9 @@ func newGuarded(log *slog.Logger, secrets []string, limits edge.Config, handler 
 // ServeWithoutHost serves a handler behind a Function URL without opening a host, so the program
 // contains neither the host nor AWS clients. It never returns.
 func ServeWithoutHost(f functions.Function, handler func(Settings, *slog.Logger) http.Handler) {
-	s, lines := configure(f, os.Stdout)
-	log := slog.New(lines)
-	lambda.Start(newGuarded(log, s.Secrets, edge.Config{Rate: s.Rate, PairRate: s.PairRate, Now: wallClock}, handler(s, log)).invoke)
+	s, logHandler := configureOrExit(f, os.Stdout)
+	log := slog.New(logHandler)
+	lambda.Start(newGuardedFront(log, s.EdgeSecrets, edge.Config{RequestRate: s.Rate, PairRate: s.PairRate, Now: wallClock}, handler(s, log)).invoke)
 }
 
 // statusWriter sends only the first status, as net/http does.
@@ -132,17 +132,17 @@ func (s *statusWriter) Write(b []byte) (int, error) {
 }
 
 // coldStart detects the first invocation of a process.
-type coldStart struct{ warm atomic.Bool }
+type coldStart struct{ isWarm atomic.Bool }
 
-func (s *coldStart) usage(ctx context.Context) (context.Context, *obs.Usage) {
-	c := obs.Invocation{Cold: !s.warm.Swap(true), Now: wallClock}
+func (s *coldStart) withUsage(ctx context.Context) (context.Context, *obs.Usage) {
+	invocation := obs.Invocation{Cold: !s.isWarm.Swap(true), Now: wallClock}
 	if lc, ok := lambdacontext.FromContext(ctx); ok {
-		c.Request = lc.AwsRequestID
+		invocation.RequestID = lc.AwsRequestID
 	}
 	if header, ok := ctx.Value("x-amzn-trace-id").(string); ok {
-		c.Trace = obs.TraceID(header)
+		invocation.TraceID = obs.TraceID(header)
 	}
-	return obs.WithUsage(ctx, c)
+	return obs.WithUsage(ctx, invocation)
 }
 
 type (
@@ -152,44 +152,44 @@ type (
 
 // invoke answers one event. It never returns an error, which Lambda would turn into status 502, and
 // recovers from panics, which would end the process.
-func (f *front) invoke(ctx context.Context, event json.RawMessage) (answer response, _ error) {
-	ctx, usage := f.started.usage(ctx)
+func (f *httpFront) invoke(ctx context.Context, event json.RawMessage) (answer response, _ error) {
+	ctx, usage := f.coldStart.withUsage(ctx)
 	var in request
-	defer f.after()
-	defer f.makeNextKey(ctx)
+	defer f.afterRequest()
+	defer f.createNextTextKey(ctx)
 	defer func() {
 		if cause := recover(); cause != nil {
-			answer = refusal(problem.New(problem.Internal, ""))
+			answer = refusalResponse(problem.New(problem.Internal, ""))
 			f.logRequest(ctx, &in, answer.StatusCode, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
-		} else if !usage.IsLogged() {
+		} else if !usage.HasLoggedCounts() {
 			f.logRequest(ctx, &in, answer.StatusCode, nil)
 		}
 	}()
 	if err := json.Unmarshal(event, &in); err != nil {
-		return refusal(problem.Invalid("event", "a request of a Function URL", "something else")), nil
+		return refusalResponse(problem.Invalid("event", "a request of a Function URL", "something else")), nil
 	}
 	if err := normalize(&in); err != nil {
-		return refusal(err), nil
+		return refusalResponse(err), nil
 	}
 	answer, err := f.proxy.ProxyWithContext(ctx, in)
 	if err != nil {
-		return refusal(problem.Invalid("event", "an HTTP request", "something else")), nil
+		return refusalResponse(problem.Invalid("event", "an HTTP request", "something else")), nil
 	}
 	return answer, nil
 }
 
-// makeNextKey runs makeTextKey for at most two seconds, and not at all if less than three seconds
+// createNextTextKey runs createTextKey for at most two seconds, and not at all if less than three seconds
 // remain until the deadline. A failure does not affect the answer, and a later request tries again.
-func (f *front) makeNextKey(ctx context.Context) {
-	const most, margin = 2 * time.Second, time.Second
+func (f *httpFront) createNextTextKey(ctx context.Context) {
+	const timeout, margin = 2 * time.Second, time.Second
 	deadline, ok := ctx.Deadline()
-	if f.makeTextKey == nil || ok && time.Until(deadline) < most+margin {
+	if f.createTextKey == nil || ok && time.Until(deadline) < timeout+margin {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), most)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
-	if err := f.makeTextKey(ctx); err != nil {
-		f.log.LogAttrs(ctx, slog.LevelWarn, "the text key of the next day was not created yet", slog.String("cause", clip(err.Error())))
+	if err := f.createTextKey(ctx); err != nil {
+		f.log.LogAttrs(ctx, slog.LevelWarn, "the text key of the next day was not created yet", slog.String("cause", truncate(err.Error())))
 	}
 }
 
@@ -217,7 +217,7 @@ func normalize(in *request) error {
 	return nil
 }
 
-func refusal(err error) response {
+func refusalResponse(err error) response {
 	w := httpapi.NewRecorder(math.MaxInt64)
 	httpapi.Fail(w, err)
 	r := response{StatusCode: w.Status, Headers: map[string]string{}, Body: w.Body.String()}
@@ -229,9 +229,9 @@ func refusal(err error) response {
 
 // logRequest logs a panic, and a request that its handler did not log because it was refused
 // earlier or changed no data.
-func (f *front) logRequest(ctx context.Context, in *request, status int, cause error) {
+func (f *httpFront) logRequest(ctx context.Context, in *request, status int, cause error) {
 	verdict, level := "ok", slog.LevelInfo
-	attrs := []slog.Attr{slog.String("method", clip(in.RequestContext.HTTP.Method)), slog.String("path", clip(in.RawPath))}
+	attrs := []slog.Attr{slog.String("method", truncate(in.RequestContext.HTTP.Method)), slog.String("path", truncate(in.RawPath))}
 	switch {
 	case status >= http.StatusInternalServerError:
 		verdict, level = "failed", slog.LevelError
@@ -244,4 +244,4 @@ func (f *front) logRequest(ctx context.Context, in *request, status int, cause e
 	f.log.LogAttrs(context.WithoutCancel(ctx), level, "request", append(attrs, slog.String(obs.AttrVerdict, verdict), slog.Int(obs.AttrStatus, status))...)
 }
 
-func clip(s string) string { return obs.Clip(s, 100) }
+func truncate(s string) string { return obs.Truncate(s, 100) }

@@ -25,7 +25,7 @@ const trace = "1-5bef4de7-ad49b0e87f6ef6c87fc2e700"
 // bench is a front with a handler that the test chooses, and the lines that it
 // logged.
 type bench struct {
-	*front
+	*httpFront
 	log     bytes.Buffer
 	streams bool // it answers with streams
 }
@@ -35,7 +35,7 @@ func newBench(s Settings, handler http.HandlerFunc) *bench { return newBenchAt(s
 // newBenchAt uses the test's clock for limits.
 func newBenchAt(s Settings, now func() time.Time, handler http.HandlerFunc) *bench {
 	b := &bench{}
-	b.front = newFront(&Env{Settings: s, Log: slog.New(obs.NewHandler(&b.log, obs.Config{Stage: "dev", Function: "message"}))}, handler, now)
+	b.httpFront = newHTTPFront(&Env{Settings: s, Log: slog.New(obs.NewHandler(&b.log, obs.Config{Stage: "dev", Function: "message"}))}, handler, now)
 	return b
 }
 
@@ -57,7 +57,7 @@ func (b *bench) answer(ctx context.Context, event json.RawMessage) (response, er
 	if !b.streams {
 		return b.invoke(ctx, event)
 	}
-	s, err := b.stream(ctx, event)
+	s, err := b.invokeStream(ctx, event)
 	if err != nil {
 		return response{}, err
 	}
@@ -174,7 +174,7 @@ func TestTheLineOfAHandlerIsTheOnlyOne(t *testing.T) { inBothModes(t, testOneLin
 func testOneLine(t *testing.T, streams bool) {
 	var b *bench
 	b = newBench(Settings{}, func(_ http.ResponseWriter, r *http.Request) {
-		b.front.log.LogAttrs(r.Context(), slog.LevelInfo, "send", slog.String("verdict", "ok"), slog.Int("status", 200))
+		b.httpFront.log.LogAttrs(r.Context(), slog.LevelInfo, "send", slog.String("verdict", "ok"), slog.Int("status", 200))
 	})
 	b.streams = streams
 	for i, cold := range []any{true, nil} {
@@ -195,7 +195,7 @@ func TestAPanicIsWholeInTheLogAndOpaqueOutside(t *testing.T) {
 	if !strings.Contains(cause, "secret cause") || !strings.Contains(cause, "http_test.go") {
 		t.Errorf("the line's cause is %q, want the panic and its stack", cause)
 	}
-	b.front.proxy = nil // a fault of our own before any handler
+	b.httpFront.proxy = nil // a fault of our own before any handler
 	if r := b.send(t, event("GET", "/x", "")); r.StatusCode != 500 {
 		t.Errorf("answer = %d, want 500", r.StatusCode)
 	}
@@ -205,7 +205,7 @@ func TestTheGuardComesFirstThenTheLimit(t *testing.T) { inBothModes(t, testGuard
 
 func testGuard(t *testing.T, streams bool) {
 	reached := 0
-	b := newBench(Settings{Secrets: []string{secret}, Host: setting.Host{Rate: edge.Rate{PerSecond: 0.001, Burst: 2}}}, func(_ http.ResponseWriter, r *http.Request) {
+	b := newBench(Settings{EdgeSecrets: []string{secret}, Host: setting.Host{Rate: edge.Rate{PerSecond: 0.001, Burst: 2}}}, func(_ http.ResponseWriter, r *http.Request) {
 		reached++
 		if r.RemoteAddr != "198.51.100.7" {
 			t.Errorf("RemoteAddr = %s, want the viewer's", r.RemoteAddr)
@@ -280,7 +280,7 @@ func testNextDaysKey(t *testing.T, streams bool) {
 	b := newBench(Settings{}, func(http.ResponseWriter, *http.Request) {})
 	b.streams = streams
 	tried := 0
-	b.makeTextKey = func(ctx context.Context) error {
+	b.createTextKey = func(ctx context.Context) error {
 		if _, ok := ctx.Deadline(); !ok {
 			t.Error("the key is made without a deadline")
 		}

@@ -18,25 +18,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Work handles an event whose sender does not wait for an answer. It returns attributes for the
+// WorkFunc handles an event whose sender does not wait for an answer. It returns attributes for the
 // log.
-type Work func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error)
+type WorkFunc func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error)
 
-// Run runs work for each invocation of f. It never returns.
-func Run(f functions.Function, work func(*Env) Work, parts ...Part) {
-	env, _ := begin(f, os.Stdout, parts...)
+// RunWork runs work for each invocation of f. It never returns.
+func RunWork(f functions.Function, work func(*Env) WorkFunc, features ...Feature) {
+	env, _ := openOrExit(f, os.Stdout, features...)
 	lambda.Start((&job{log: env.Log, work: work(env)}).invoke)
 }
 
-// Jobs runs, at each invocation of f, the jobs that f.Jobs names. It ignores the event. A failed
+// RunJobs runs, at each invocation of f, the jobs that f.Jobs names. It ignores the event. A failed
 // job does not stop the following ones. parts may be nil. Jobs never returns.
-func Jobs(f functions.Function, parts func(*Env) serve.JobParts, more ...Part) {
-	Run(f, func(env *Env) Work {
+func RunJobs(f functions.Function, jobParts func(*Env) serve.JobParts, features ...Feature) {
+	RunWork(f, func(env *Env) WorkFunc {
 		var p serve.JobParts
-		if parts != nil {
-			p = parts(env)
+		if jobParts != nil {
+			p = jobParts(env)
 		}
-		p.Log = env.log()
+		p.Log = env.openRegistryLog()
 		allJobs := env.Server.Jobs(p)
 		var jobs []serve.Job
 		for _, name := range strings.Fields(f.Jobs) {
@@ -49,17 +49,17 @@ func Jobs(f functions.Function, parts func(*Env) serve.JobParts, more ...Part) {
 		}
 		return func(ctx context.Context, _ json.RawMessage) (counts []slog.Attr, err error) {
 			for _, j := range jobs {
-				done, failed := j.Run(ctx)
-				counts, err = append(counts, done.Counts...), errors.Join(err, failed)
+				result, jobErr := j.Run(ctx)
+				counts, err = append(counts, result.Counts...), errors.Join(err, jobErr)
 			}
 			return counts, err
 		}
-	}, more...)
+	}, features...)
 }
 
-func ServeWatch() {
-	env, lines := begin(functions.Tamper, os.Stdout)
-	watcher := tamper.New(lines, wallClock)
+func RunTamperWatch() {
+	env, logHandler := openOrExit(functions.Tamper, os.Stdout)
+	watcher := tamper.New(logHandler, wallClock)
 	lambda.Start((&job{log: env.Log, work: func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
 		tampered, err := watcher.Check(ctx, event)
 		return []slog.Attr{slog.Int("rows", tampered)}, err
@@ -68,13 +68,13 @@ func ServeWatch() {
 
 // job runs work for each event. After an error, Lambda retries the event.
 type job struct {
-	log     *slog.Logger
-	work    Work
-	started coldStart
+	log       *slog.Logger
+	work      WorkFunc
+	coldStart coldStart
 }
 
 func (j *job) invoke(ctx context.Context, event json.RawMessage) (err error) {
-	ctx, _ = j.started.usage(ctx)
+	ctx, _ = j.coldStart.withUsage(ctx)
 	var attrs []slog.Attr
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -47,13 +47,13 @@ type Env struct {
 	AWS      aws.Config
 	Store    *dynamo.Store
 	Vault    custody.Vault
-	Operator admin.Checker
+	Operator admin.KeyChecker
 	Log      *slog.Logger
-	// Direct handles invocations by the stage's own functions and schedules. If Direct is nil, the
+	// HandleDirect handles invocations by the stage's own functions and schedules. If Direct is nil, the
 	// function is called only by its URL.
-	Direct DirectHandler
+	HandleDirect DirectHandler
 
-	keyed bool // true if callers send account keys (edge.Config.ExemptKeys)
+	hasKeyedCallers bool // true if callers send account keys (edge.Config.ExemptKeys)
 }
 
 // DirectHandler handles an event that did not come through the Function URL. ok is false for an
@@ -61,40 +61,40 @@ type Env struct {
 // in an event of its own.
 type DirectHandler func(ctx context.Context, event json.RawMessage) (answer any, ok bool, err error)
 
-// Part is a hook that adds an optional feature to the host of a Lambda function. A program contains
+// Feature is a hook that adds an optional feature to the host of a Lambda function. A program contains
 // only the features that it passes, for example to Serve.
-type Part func(*Env, *serve.Config)
+type Feature func(*Env, *serve.Config)
 
-// open creates the Env of f and opens its connections. It fails only if settings are wrong.
-func open(ctx context.Context, f functions.Function, s Settings, log *slog.Logger, parts ...Part) (*Env, error) {
-	h := &Env{Settings: s, Log: log, keyed: f == functions.Gateway}
+// openEnv creates the Env of f and opens its connections. It fails only if settings are wrong.
+func openEnv(ctx context.Context, f functions.Function, s Settings, log *slog.Logger, features ...Feature) (*Env, error) {
+	h := &Env{Settings: s, Log: log, hasKeyedCallers: f == functions.Gateway}
 	if s.Tables == (dynamo.Tables{}) {
 		return h, nil
 	}
-	cfg, err := awsConfig(ctx, os.Getenv, log)
+	awsCfg, err := loadAWSConfig(ctx, os.Getenv, log)
 	if err != nil {
 		return nil, err
 	}
-	h.AWS, h.Store = cfg, dynamo.New(dynamo.NewClient(cfg), s.Tables)
+	h.AWS, h.Store = awsCfg, dynamo.New(dynamo.NewClient(awsCfg), s.Tables)
 	switch f {
 	case functions.Search:
-		h.warm(ctx)
+		h.warmUp(ctx)
 		return h, nil
 	case functions.Indexer:
 		return h, nil
 	}
 	h.Operator = operator.Keys{Store: h.Store, Now: wallClock, Rand: rand.Reader}
-	env := serve.Config{
+	config := serve.Config{
 		Store: h.Store, URL: s.URL, Operator: h.Operator, Stage: s.Stage, Version: version(),
-		Host: s.Host, Log: log, Now: wallClock, Rand: rand.Reader, HoldsIdentity: f.Identity, TrustedHost: true, Elsewhere: true,
-		Charges: f.Charges,
+		Host: s.Host, Log: log, Now: wallClock, Rand: rand.Reader, HoldsIdentity: f.UsesHostIdentity, TrustedHost: true, AllowRemote: true,
+		HasAccounts: f.HandlesAccounts,
 	}
-	if isKMS(h.SealKey) || isKMS(h.HostKey) {
-		client := kms.NewClient(cfg)
-		if isKMS(h.HostKey) {
-			env.Identity = kms.NewSigner(client, h.HostKey)
+	if isKMSKeyARN(h.SealKey) || isKMSKeyARN(h.HostKey) {
+		client := kms.NewClient(awsCfg)
+		if isKMSKeyARN(h.HostKey) {
+			config.Identity = kms.NewSigner(client, h.HostKey)
 		}
-		if isKMS(h.SealKey) {
+		if isKMSKeyARN(h.SealKey) {
 			h.Vault = kms.New(client, h.SealKey)
 		}
 	}
@@ -103,38 +103,38 @@ func open(ctx context.Context, f functions.Function, s Settings, log *slog.Logge
 			return nil, err
 		}
 	}
-	env.Vault = h.Vault
-	for _, add := range parts {
-		add(h, &env)
+	config.Vault = h.Vault
+	for _, addFeature := range features {
+		addFeature(h, &config)
 	}
-	if h.Server, err = env.Open(); err != nil {
+	if h.Server, err = config.Open(); err != nil {
 		return nil, err
 	}
 	if f.URL || f.IsInvoked() { // a caller waits for the answer
-		h.warm(ctx)
+		h.warmUp(ctx)
 	}
 	return h, nil
 }
 
-// warmTime limits how long a start waits for connections. DynamoDB usually takes less time, and
+// warmTimeout limits how long a start waits for connections. DynamoDB usually takes less time, and
 // Lambda's limit for a start is longer.
-const warmTime = 2 * time.Second
+const warmTimeout = 2 * time.Second
 
 // warmKey is the key of a document that does not exist. It is in the registry's partition, which
 // every function's role may read.
 var warmKey = store.Key{Partition: registry.RegistrationDocs.Key("").Partition, Sort: "warm"}
 
-func (h *Env) warm(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, warmTime)
+func (h *Env) warmUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, warmTimeout)
 	defer cancel()
 	if err := h.Store.Warm(ctx, warmKey); err != nil {
 		h.Log.LogAttrs(ctx, slog.LevelError, "the tables do not answer", slog.String("cause", problem.AsError(err).Text()))
 	}
 }
 
-func RegistryHandler(h *Env) http.Handler { return h.Server.RegistryHandler(h.log()) }
+func RegistryHandler(h *Env) http.Handler { return h.Server.RegistryHandler(h.openRegistryLog()) }
 
-func (h *Env) log() *translog.Log {
+func (h *Env) openRegistryLog() *translog.Log {
 	l, err := h.Server.OpenLog(nil)
 	if err != nil {
 		panic(err) // only a witness's key can be wrong, and none is configured
@@ -153,32 +153,32 @@ func version() string {
 	return ""
 }
 
-func begin(f functions.Function, out io.Writer, parts ...Part) (*Env, slog.Handler) {
-	s, lines := configure(f, out)
-	h := slog.New(lines)
-	env, err := open(context.Background(), f, s, h, parts...)
+func openOrExit(f functions.Function, out io.Writer, features ...Feature) (*Env, slog.Handler) {
+	s, logHandler := configureOrExit(f, out)
+	logger := slog.New(logHandler)
+	env, err := openEnv(context.Background(), f, s, logger, features...)
 	if err != nil {
 		// The error is logged in one line, and the process ends.
-		fail(h, err)
+		failStart(logger, err)
 	}
-	return env, lines
+	return env, logHandler
 }
 
-// configure reads the environment, and returns the settings of f and the handler of its log. If a
+// configureOrExit reads the environment, and returns the settings of f and the handler of its log. If a
 // variable is wrong, it logs one line and ends the process.
-func configure(f functions.Function, out io.Writer) (Settings, slog.Handler) {
-	s, err := Read(f, os.Getenv)
-	lines := obs.NewHandler(out, obs.Config{Stage: s.Stage, Function: f.Name, Version: version(), Units: f == functions.Message, Public: f.Logs()})
+func configureOrExit(f functions.Function, out io.Writer) (Settings, slog.Handler) {
+	s, err := ReadSettings(f, os.Getenv)
+	logHandler := obs.NewHandler(out, obs.Config{Stage: s.Stage, Function: f.Name, Version: version(), PublishUnits: f == functions.Message, Public: f.DropsQuietLines()})
 	// Log lines of libraries get the same format.
 	log.SetFlags(0)
-	log.SetOutput(slog.NewLogLogger(lines, slog.LevelWarn).Writer())
+	log.SetOutput(slog.NewLogLogger(logHandler, slog.LevelWarn).Writer())
 	if err != nil {
-		fail(slog.New(lines), err)
+		failStart(slog.New(logHandler), err)
 	}
-	return s, lines
+	return s, logHandler
 }
 
-func fail(log *slog.Logger, err error) {
+func failStart(log *slog.Logger, err error) {
 	log.LogAttrs(context.Background(), slog.LevelError, "the function does not start", slog.String("cause", problem.AsError(err).Error()))
 	os.Exit(1)
 }

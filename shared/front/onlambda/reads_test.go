@@ -18,7 +18,7 @@ import (
 // are counted apart.
 func TestAnInstanceThatHasReadTooMuchRefusesUntilItIsPaidBack(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	s := Settings{Secrets: []string{secret}, Reads: edge.Rate{PerSecond: 12.5, Burst: 50}}
+	s := Settings{EdgeSecrets: []string{secret}, ReadRate: edge.Rate{PerSecond: 12.5, Burst: 50}}
 	read := 0.
 	b := newBenchAt(s, func() time.Time { return at }, func(_ http.ResponseWriter, r *http.Request) {
 		units, err := strconv.ParseFloat(r.URL.Query().Get("units"), 64)
@@ -26,7 +26,7 @@ func TestAnInstanceThatHasReadTooMuchRefusesUntilItIsPaidBack(t *testing.T) {
 			t.Error(err)
 		}
 		u := obs.UsageOf(r.Context())
-		u.End(u.Begin(), units, 0)
+		u.EndRequest(u.BeginRequest(), units, 0)
 		read += units
 	})
 	known := func(method, path, units, from string) string {

@@ -25,39 +25,39 @@ type Receiver func(ctx context.Context, m events.SQSMessage) (done bool, err err
 // Receive runs a function that is started by SQS messages. It handles all messages of an event
 // concurrently, and returns to Lambda the messages that must be delivered again. Receive never
 // returns.
-func Receive(f functions.Function, open func(*Env) (handle Receiver, wait func()), parts ...Part) {
-	env, _ := begin(f, os.Stdout, parts...)
-	handle, wait := open(env)
-	lambda.Start((&receiver{log: env.Log, handle: handle, after: func() {
+func Receive(f functions.Function, newReceiver func(*Env) (handle Receiver, wait func()), features ...Feature) {
+	env, _ := openOrExit(f, os.Stdout, features...)
+	handle, wait := newReceiver(env)
+	lambda.Start((&receiver{log: env.Log, handle: handle, afterEvent: func() {
 		wait()
 		env.Server.Vacants.Sweep()
 	}}).invoke)
 }
 
 type receiver struct {
-	log     *slog.Logger
-	handle  Receiver
-	after   func()
-	started coldStart
+	log        *slog.Logger
+	handle     Receiver
+	afterEvent func()
+	coldStart  coldStart
 }
 
 // invoke handles an event. If the event is not from SQS, it returns an error, and the messages
 // remain in the queue.
 func (r *receiver) invoke(ctx context.Context, event json.RawMessage) (events.SQSEventResponse, error) {
 	var in events.SQSEvent
-	defer r.after()
+	defer r.afterEvent()
 	if err := json.Unmarshal(event, &in); err != nil || len(in.Records) == 0 {
 		return events.SQSEventResponse{}, problem.New(problem.Malformed, "the event does not come from a queue")
 	}
-	again := make([]bool, len(in.Records))
+	mustRedeliver := make([]bool, len(in.Records))
 	var wg sync.WaitGroup
 	for i, m := range in.Records {
-		wg.Go(func() { again[i] = !r.handleMessage(ctx, m) })
+		wg.Go(func() { mustRedeliver[i] = !r.handleMessage(ctx, m) })
 	}
 	wg.Wait()
 	out := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	for i, m := range in.Records {
-		if again[i] {
+		if mustRedeliver[i] {
 			out.BatchItemFailures = append(out.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: m.MessageId})
 		}
 	}
@@ -65,18 +65,18 @@ func (r *receiver) invoke(ctx context.Context, event json.RawMessage) (events.SQ
 }
 
 func (r *receiver) handleMessage(ctx context.Context, m events.SQSMessage) (done bool) {
-	ctx, _ = r.started.usage(ctx)
+	ctx, _ = r.coldStart.withUsage(ctx)
 	var err error
 	defer func() {
 		if cause := recover(); cause != nil {
 			done, err = false, panicError(cause)
 		}
-		attrs := []slog.Attr{slog.String("queue", clip(QueueName(m.EventSourceARN))), slog.String("received", clip(m.Attributes["ApproximateReceiveCount"]))}
+		attrs := []slog.Attr{slog.String("queue", truncate(QueueName(m.EventSourceARN))), slog.String("received", truncate(m.Attributes["ApproximateReceiveCount"]))}
 		verdict, level, status := "ok", slog.LevelInfo, http.StatusOK
 		switch {
 		case err != nil:
 			p := problem.AsError(err)
-			verdict, level, status = p.Kind.String(), slog.LevelError, p.Kind.Row().Status
+			verdict, level, status = p.Kind.String(), slog.LevelError, p.Kind.Forms().HTTPStatus
 			attrs = append(attrs, slog.String("cause", err.Error()))
 		case !done:
 			verdict = "again"
@@ -87,4 +87,4 @@ func (r *receiver) handleMessage(ctx context.Context, m events.SQSMessage) (done
 	return done
 }
 
-func QueueName(s string) string { return path.Base(strings.ReplaceAll(s, ":", "/")) }
+func QueueName(urlOrARN string) string { return path.Base(strings.ReplaceAll(urlOrARN, ":", "/")) }

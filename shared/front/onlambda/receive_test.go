@@ -19,7 +19,7 @@ import (
 func TestWhatFailsComesAgainAndTheRestDoesNot(t *testing.T) {
 	var log bytes.Buffer
 	ended := 0
-	r := &receiver{log: slog.New(obs.NewHandler(&log, obs.Config{Stage: "dev", Function: "worker"})), after: func() { ended++ },
+	r := &receiver{log: slog.New(obs.NewHandler(&log, obs.Config{Stage: "dev", Function: "worker"})), afterEvent: func() { ended++ },
 		handle: func(_ context.Context, m events.SQSMessage) (bool, error) {
 			switch m.Body {
 			case "panic":

@@ -47,21 +47,21 @@ func full() map[string]string {
 }
 
 func read(f functions.Function, env map[string]string) (Settings, error) {
-	return Read(f, func(name string) string { return env[name] })
+	return ReadSettings(f, func(name string) string { return env[name] })
 }
 
 func TestAFunctionReadsItsVariablesAndNoOthers(t *testing.T) {
 	for _, f := range functions.All() {
 		got := map[string]bool{}
-		if _, err := Read(f, func(name string) string { got[name] = true; return full()[name] }); err != nil {
+		if _, err := ReadSettings(f, func(name string) string { got[name] = true; return full()[name] }); err != nil {
 			t.Errorf("Read(%s) = %v", f.Name, err)
 		}
 		want := map[string]bool{}
-		for _, name := range f.Environment() {
+		for _, name := range f.Variables() {
 			want[name] = true
 		}
 		for _, row := range setting.Table() {
-			if row.ReadBy(f.Name, f.URL) {
+			if row.IsReadBy(f.Name, f.URL) {
 				want[row.Variable] = true
 			}
 		}
@@ -76,17 +76,17 @@ func TestEachVariableHasItsMember(t *testing.T) {
 	for _, v := range variables() {
 		all = append(all, v.name)
 	}
-	got, err := read(functions.Function{Name: "admin", URL: true, Takes: strings.Join(all, " ")}, full())
+	got, err := read(functions.Function{Name: "admin", URL: true, OptionalVars: strings.Join(all, " ")}, full())
 	want := Settings{
-		Stage: "dev", Tables: dynamo.Tables{Rows: "vacancy-dev-rows", Docs: "vacancy-dev-docs"}, Blobs: "vacancy-dev-blobs", SealKey: sealARN, HostKey: hostARN,
-		URL: "https://vacants.example.org", Secrets: []string{secret, before}, Reads: edge.Rate{PerSecond: 12.5, Burst: 50}, Puts: edge.Rate{PerSecond: 0.5, Burst: 60}, Gets: edge.Rate{PerSecond: 4, Burst: 480}, Think: thinkerARN, Tasks: tasksURL, Pushes: pushesURL,
-		Turns: 6, RowsStream: streamARN, Searcher: searchARN, Machine: gateARN,
-		Handlers: map[string]string{
+		Stage: "dev", Tables: dynamo.Tables{Rows: "vacancy-dev-rows", Docs: "vacancy-dev-docs"}, Bucket: "vacancy-dev-blobs", SealKey: sealARN, HostKey: hostARN,
+		URL: "https://vacants.example.org", EdgeSecrets: []string{secret, before}, ReadRate: edge.Rate{PerSecond: 12.5, Burst: 50}, PutRate: edge.Rate{PerSecond: 0.5, Burst: 60}, GetRate: edge.Rate{PerSecond: 4, Burst: 480}, ThinkARN: thinkerARN, TaskQueueURL: tasksURL, PushQueueURL: pushesURL,
+		MaxTurns: 6, RowsStreamARN: streamARN, SearchARN: searchARN, StateMachineARN: gateARN,
+		FunctionURLs: map[string]string{
 			"agent": "https://agent.lambda-url.us-east-1.on.aws", "message": "https://message.lambda-url.us-east-1.on.aws",
 			"registry": "https://registry.lambda-url.us-east-1.on.aws", "search": "https://search.lambda-url.us-east-1.on.aws",
 		},
 		Host: setting.Host{
-			Rate: edge.Rate{PerSecond: 20, Burst: 40}, PairRate: edge.Rate{PerSecond: 0.5, Burst: 20}, Retention: 48 * time.Hour, ModelBudget: 5 * money.Dollar / 2, Mock: true,
+			Rate: edge.Rate{PerSecond: 20, Burst: 40}, PairRate: edge.Rate{PerSecond: 0.5, Burst: 20}, Retention: 48 * time.Hour, ModelBudget: 5 * money.Dollar / 2, AllowMocks: true,
 			TenantFunctions: resources.Functions{"acme": {thinkerARN}}, Fee: 250, KeyPrefix: "acme", AGPKeyPrefix: "acmeagp", Quotas: quota.Quotas{"vacants": 500, "acme/vacants": 5000},
 		},
 	}
@@ -101,7 +101,7 @@ func TestEachVariableHasItsMember(t *testing.T) {
 func TestOptionalToolsMayBeMissing(t *testing.T) {
 	env := map[string]string{"VACANCY_STAGE": "dev", "VACANCY_ROWS": "rows", "VACANCY_DOCS": "docs", "VACANCY_SEAL_KEY": hexKey, "VACANCY_MODEL_BUDGET": "0", "VACANCY_TASKS": tasksURL}
 	got, err := read(functions.Admin, env)
-	want := Settings{Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: dynamo.Tables{Rows: "rows", Docs: "docs"}, SealKey: hexKey, Tasks: tasksURL}
+	want := Settings{Stage: "dev", Host: setting.Host{Retention: 24 * time.Hour}, Tables: dynamo.Tables{Rows: "rows", Docs: "docs"}, SealKey: hexKey, TaskQueueURL: tasksURL}
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("Read() = %v (-want +got):\n%s", err, diff)
 	}
@@ -243,7 +243,7 @@ func TestVariablesOfTheTableAreThoseThatAreParsed(t *testing.T) {
 		parsed[v.name] = true
 	}
 	for _, f := range functions.All() {
-		for _, name := range f.Environment() {
+		for _, name := range f.Variables() {
 			had[name] = true
 		}
 	}

@@ -21,59 +21,59 @@ import (
 // ServeStream serves a handler behind a Function URL whose answers are streams (RESPONSE_STREAM).
 // Before an answer ends, ServeStream waits for the handler's background work and does the work that
 // Serve does after a request. ServeStream never returns.
-func ServeStream(f functions.Function, open func(*Env) (handler http.Handler, wait func()), parts ...Part) {
-	env, _ := begin(f, os.Stdout, parts...)
-	handler, wait := open(env)
-	front := newFront(env, handler, wallClock)
-	front.makeTextKey = env.Server.Texts.CreateNext
-	sweep := front.after
-	front.after = func() { wait(); sweep() }
-	lambda.Start(front.stream)
+func ServeStream(f functions.Function, newHandler func(*Env) (handler http.Handler, wait func()), features ...Feature) {
+	env, _ := openOrExit(f, os.Stdout, features...)
+	handler, wait := newHandler(env)
+	front := newHTTPFront(env, handler, wallClock)
+	front.createTextKey = env.Server.Texts.CreateNext
+	sweepVacants := front.afterRequest
+	front.afterRequest = func() { wait(); sweepVacants() }
+	lambda.Start(front.invokeStream)
 }
 
-type streamed = events.LambdaFunctionURLStreamingResponse
+type streamResponse = events.LambdaFunctionURLStreamingResponse
 
-func (f *front) stream(ctx context.Context, event json.RawMessage) (*streamed, error) {
+func (f *httpFront) invokeStream(ctx context.Context, event json.RawMessage) (*streamResponse, error) {
 	var in request
 	if err := json.Unmarshal(event, &in); err != nil {
-		return f.refuse(ctx, &in, problem.Invalid("event", "a request of a Function URL", "something else"))
+		return f.refuseStream(ctx, &in, problem.Invalid("event", "a request of a Function URL", "something else"))
 	}
 	if err := normalize(&in); err != nil {
-		return f.refuse(ctx, &in, err)
+		return f.refuseStream(ctx, &in, err)
 	}
-	h := in.RequestContext.HTTP
-	asked := &events.LambdaFunctionURLRequest{RawPath: in.RawPath, RawQueryString: in.RawQueryString, Headers: in.Headers, Body: in.Body}
-	asked.RequestContext.DomainName = in.RequestContext.DomainName
-	asked.RequestContext.HTTP = events.LambdaFunctionURLRequestContextHTTPDescription{Method: h.Method, Path: h.Path, SourceIP: h.SourceIP}
-	answer, err := lambdaurl.Wrap(f.handlerOf(&in))(ctx, asked)
+	httpInfo := in.RequestContext.HTTP
+	urlRequest := &events.LambdaFunctionURLRequest{RawPath: in.RawPath, RawQueryString: in.RawQueryString, Headers: in.Headers, Body: in.Body}
+	urlRequest.RequestContext.DomainName = in.RequestContext.DomainName
+	urlRequest.RequestContext.HTTP = events.LambdaFunctionURLRequestContextHTTPDescription{Method: httpInfo.Method, Path: httpInfo.Path, SourceIP: httpInfo.SourceIP}
+	answer, err := lambdaurl.Wrap(f.streamHandler(&in))(ctx, urlRequest)
 	if err != nil {
-		return f.refuse(ctx, &in, problem.Invalid("event", "an HTTP request", "something else"))
+		return f.refuseStream(ctx, &in, problem.Invalid("event", "an HTTP request", "something else"))
 	}
 	return answer, nil
 }
 
-func (f *front) refuse(ctx context.Context, in *request, err error) (*streamed, error) {
-	ctx, _ = f.started.usage(ctx)
-	r := refusal(err)
+func (f *httpFront) refuseStream(ctx context.Context, in *request, err error) (*streamResponse, error) {
+	ctx, _ = f.coldStart.withUsage(ctx)
+	r := refusalResponse(err)
 	f.logRequest(ctx, in, r.StatusCode, nil)
-	return &streamed{StatusCode: r.StatusCode, Headers: r.Headers, Body: strings.NewReader(r.Body)}, nil
+	return &streamResponse{StatusCode: r.StatusCode, Headers: r.Headers, Body: strings.NewReader(r.Body)}, nil
 }
 
-// handlerOf returns the handler of one request. The work after the request runs before the end of
+// streamHandler returns the handler of one request. The work after the request runs before the end of
 // the answer, because Lambda may freeze the function when the answer has ended.
-func (f *front) handlerOf(in *request) http.Handler {
+func (f *httpFront) streamHandler(in *request) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, usage := f.started.usage(r.Context())
+		ctx, usage := f.coldStart.withUsage(r.Context())
 		s := &statusWriter{ResponseWriter: w}
-		defer f.after()
-		defer f.makeNextKey(ctx)
+		defer f.afterRequest()
+		defer f.createNextTextKey(ctx)
 		defer func() {
 			if cause := recover(); cause != nil {
 				if !s.written {
 					httpapi.Fail(s, problem.New(problem.Internal, ""))
 				}
 				f.logRequest(ctx, in, http.StatusInternalServerError, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
-			} else if !usage.IsLogged() {
+			} else if !usage.HasLoggedCounts() {
 				f.logRequest(ctx, in, s.status, nil)
 			}
 		}()

@@ -22,9 +22,9 @@ func TestAStreamComesInPiecesAndEndsLast(t *testing.T) {
 		_, _ = io.WriteString(w, "two")
 	})
 	ended := false
-	b.after = func() { ended = true }
+	b.afterRequest = func() { ended = true }
 	e := strings.Replace(event("POST", "/x", "aGVsbG8="), `"body"`, `"isBase64Encoded":true,"cookies":["a=1","b=2"],"body"`, 1)
-	s, err := b.stream(t.Context(), json.RawMessage(e))
+	s, err := b.invokeStream(t.Context(), json.RawMessage(e))
 	if err != nil || s.StatusCode != 200 || s.Headers["Content-Type"] != "text/event-stream" || len(s.Cookies) != 1 {
 		t.Fatalf("stream() = %+v, %v", s, err)
 	}

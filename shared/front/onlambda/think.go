@@ -19,37 +19,37 @@ import (
 
 // RunThink answers the requests by which other functions ask models (package think). The answers
 // are streams, for Invoke and for InvokeWithResponseStream. RunThink never returns.
-func RunThink(parts ...Part) {
-	env, _ := begin(functions.Think, os.Stdout, parts...)
-	lambda.Start((&thinker{service: env.Server.Answers.Thinking(), log: env.Log}).invoke)
+func RunThink(features ...Feature) {
+	env, _ := openOrExit(functions.Think, os.Stdout, features...)
+	lambda.Start((&thinker{service: env.Server.Answers.ThinkService(), log: env.Log}).invoke)
 }
 
 func (s Settings) ThinkKinds() []string {
 	// These are the kinds that other functions ask through think.
 	kinds := []string{substrate.KindAnthropic, substrate.KindBedrock, substrate.KindGemini, substrate.KindLambda, substrate.KindMCP, substrate.KindMistral, substrate.KindOpenAI}
-	if s.Mock {
+	if s.AllowMocks {
 		kinds = append(kinds, substrate.KindMock)
 	}
 	return kinds
 }
 
 type thinker struct {
-	service think.Service
-	log     *slog.Logger
-	started coldStart
+	service   think.Service
+	log       *slog.Logger
+	coldStart coldStart
 }
 
 func (t *thinker) invoke(ctx context.Context, event json.RawMessage) (io.Reader, error) {
-	ctx, _ = t.started.usage(ctx)
+	ctx, _ = t.coldStart.withUsage(ctx)
 	return think.Serve(ctx, t.service, event, func(ctx context.Context, r think.Report) {
 		// The log handler may drop lines of turns that wrote no data, as in public functions. Every
 		// call is still logged, because the function message logs each call with all its turns.
 		verdict, level, status := "ok", slog.LevelInfo, http.StatusOK
-		attrs := []slog.Attr{slog.String("op", clip(r.Op)), slog.String("vacant", r.Vacant.Short()),
-			slog.Int("in", r.Usage.In), slog.Int("out", r.Usage.Out), slog.Int("cost", r.Usage.Cost)}
+		attrs := []slog.Attr{slog.String("op", truncate(r.Op)), slog.String("vacant", r.Vacant.Short()),
+			slog.Int("in", r.Usage.InputTokens), slog.Int("out", r.Usage.OutputTokens), slog.Int("cost", r.Usage.Cost)}
 		if r.Err != nil {
 			p := problem.AsError(r.Err)
-			verdict, status = p.Kind.String(), p.Kind.Row().Status
+			verdict, status = p.Kind.String(), p.Kind.Forms().HTTPStatus
 			if p.Kind == problem.Internal {
 				level = slog.LevelError
 			}

@@ -40,11 +40,11 @@ func TestWhatAVariableMayBe(t *testing.T) {
 	names = slices.DeleteFunc(names, func(name string) bool { return strings.Contains(name, "SECRET") || name == "VACANCY_SEAL_KEY" })
 	slices.Sort(names)
 	names = slices.Compact(names)
-	got := settingtest.Table(names, func(name, text string) error {
+	got := settingtest.FormatTable(names, func(name, text string) error {
 		env := full()
 		env[name] = text
 		_, err := read(readerOf(t, name), env)
 		return err
 	})
-	settingtest.Golden(t, filepath.Join("testdata", "variables.golden"), got, *update)
+	settingtest.CompareGolden(t, filepath.Join("testdata", "variables.golden"), got, *update)
 }

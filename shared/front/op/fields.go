@@ -29,36 +29,36 @@ const (
 
 // Names of bodies that are not JSON.
 const (
-	ignored = "ignored" // the body is accepted but not read
-	asText  = "text"
+	unreadBody = "ignored" // the body is accepted but not read
+	textBody   = "text"
 )
 
 type Field struct {
-	In   string // path, query, header or body
-	Name string // json, text or ignored for a body
-	Type reflect.Type
-	at   []int
+	Place string // path, query, header or body
+	Name  string // json, text or ignored for a body
+	Type  reflect.Type
+	index []int
 }
 
 func (s Spec) Fields() []Field { return fieldsOf(s.In, s.Path) }
 
-// fields contains the fields of a request type.
-type fields []Field
+// requestFields contains the fields of a request type.
+type requestFields []Field
 
-var known sync.Map // fields of each request type and path, computed once
+var fieldCache sync.Map // fields of each request type and path, computed once
 
 // fieldsOf returns the fields of a request type for a path. It panics if the type is not a valid
 // request, so that any test reveals the mistake.
-func fieldsOf(t reflect.Type, path string) fields {
+func fieldsOf(t reflect.Type, path string) requestFields {
 	key := struct {
 		t    reflect.Type
 		path string
 	}{t, path}
-	if f, ok := known.Load(key); ok {
-		return f.(fields)
+	if f, ok := fieldCache.Load(key); ok {
+		return f.(requestFields)
 	}
-	var fieldList fields
-	missing := map[string]bool{}
+	var fieldList requestFields
+	unboundVars := map[string]bool{}
 	for _, segment := range strings.Split(path, "/") {
 		// A variable may be followed by a word, as in {id}:cancel.
 		name, ok := strings.CutPrefix(segment, "{")
@@ -68,33 +68,33 @@ func fieldsOf(t reflect.Type, path string) fields {
 			panic("op: a variable for several segments is the end of a path, but not of " + path)
 		}
 		if ok && closed && name != "$" {
-			missing[name] = true
+			unboundVars[name] = true
 		}
 	}
 	for _, f := range reflect.VisibleFields(t) {
 		for _, in := range []string{inPath, inQuery, inHeader, inBody} {
 			name, ok := f.Tag.Lookup(in)
-			if !ok || in == inPath && !missing[name] {
+			if !ok || in == inPath && !unboundVars[name] {
 				// Skip fields without the tag, and fields for a variable that this path lacks.
 				continue
 			}
-			if in != inBody && !isText(f.Type) && (in != inQuery || f.Type != reflect.TypeFor[[]string]()) {
+			if in != inBody && !isTextType(f.Type) && (in != inQuery || f.Type != reflect.TypeFor[[]string]()) {
 				panic(fmt.Sprintf("op: %v.%s cannot be read from a %s", t, f.Name, in))
 			}
 			if in == inPath {
-				delete(missing, name)
+				delete(unboundVars, name)
 			}
 			fieldList = append(fieldList, Field{in, name, f.Type, f.Index})
 		}
 	}
-	if len(missing) > 0 {
+	if len(unboundVars) > 0 {
 		panic(fmt.Sprintf("op: %v has no field for a variable of %s", t, path))
 	}
-	known.Store(key, fieldList)
+	fieldCache.Store(key, fieldList)
 	return fieldList
 }
 
-func isText(t reflect.Type) bool {
+func isTextType(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -105,16 +105,16 @@ func isText(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-func (f fields) body(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
+func (f requestFields) readBody(w http.ResponseWriter, r *http.Request, limit int) ([]byte, error) {
 	for _, field := range f {
 		switch {
-		case field.In != inBody:
-		case field.Name == ignored:
+		case field.Place != inBody:
+		case field.Name == unreadBody:
 			return nil, nil
-		case field.Name == asText:
-			return httpapi.Bytes(w, r, limits(limit).Bytes)
+		case field.Name == textBody:
+			return httpapi.ReadBytes(w, r, bodyLimits(limit).Bytes)
 		default:
-			return httpapi.Body(w, r, limits(limit).Bytes)
+			return httpapi.ReadBody(w, r, bodyLimits(limit).Bytes)
 		}
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -125,26 +125,26 @@ func (f fields) body(w http.ResponseWriter, r *http.Request, limit int) ([]byte,
 	return nil, nil
 }
 
-func (f fields) read(r *http.Request, body []byte, limit int, to reflect.Value) (err error) {
+func (f requestFields) decode(r *http.Request, body []byte, limit int, dst reflect.Value) (err error) {
 	query := r.URL.Query()
 	for _, field := range f {
-		target := to.FieldByIndex(field.at)
-		switch field.In {
+		target := dst.FieldByIndex(field.index)
+		switch field.Place {
 		case inPath:
-			err = parse(target, field.Name, []string{r.PathValue(field.Name)})
+			err = parseField(target, field.Name, []string{r.PathValue(field.Name)})
 		case inQuery:
-			err = parse(target, field.Name, query[field.Name])
+			err = parseField(target, field.Name, query[field.Name])
 		case inHeader:
-			err = parse(target, field.Name, r.Header.Values(field.Name))
+			err = parseField(target, field.Name, r.Header.Values(field.Name))
 		case inBody:
 			switch {
-			case field.Name == ignored:
-			case field.Name == asText:
+			case field.Name == unreadBody:
+			case field.Name == textBody:
 				target.SetString(string(body))
 			case target.Kind() == reflect.Slice:
 				target.SetBytes(body)
 			default:
-				err = canon.Unmarshal(body, target.Addr().Interface(), limits(limit))
+				err = canon.Unmarshal(body, target.Addr().Interface(), bodyLimits(limit))
 			}
 		}
 		if err != nil {
@@ -154,58 +154,58 @@ func (f fields) read(r *http.Request, body []byte, limit int, to reflect.Value) 
 	return nil
 }
 
-func parse(to reflect.Value, name string, given []string) error {
-	if list, ok := to.Addr().Interface().(*[]string); ok {
-		*list = given
+func parseField(dst reflect.Value, name string, values []string) error {
+	if list, ok := dst.Addr().Interface().(*[]string); ok {
+		*list = values
 		return nil
 	}
 	// A missing value leaves the field unchanged.
-	if len(given) == 0 || given[0] == "" && to.Kind() != reflect.Pointer {
+	if len(values) == 0 || values[0] == "" && dst.Kind() != reflect.Pointer {
 		return nil
 	}
-	text := given[0]
-	if to.Kind() == reflect.Pointer {
-		to.Set(reflect.New(to.Type().Elem()))
-		to = to.Elem()
+	text := values[0]
+	if dst.Kind() == reflect.Pointer {
+		dst.Set(reflect.New(dst.Type().Elem()))
+		dst = dst.Elem()
 	}
-	if t, ok := to.Addr().Interface().(encoding.TextUnmarshaler); ok {
+	if t, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		err := t.UnmarshalText([]byte(text))
 		switch p := problem.AsError(err); {
 		case err == nil:
 			return nil
-		case to.Type() == reflect.TypeFor[identity.ID]():
-			return problem.Invalid(name, "an id of 64 hex digits", httpapi.Clip(text))
+		case dst.Type() == reflect.TypeFor[identity.ID]():
+			return problem.Invalid(name, "an id of 64 hex digits", httpapi.QuoteTruncated(text))
 		default:
-			return problem.Invalid(name, cmp.Or(p.Want, "another text"), httpapi.Clip(text))
+			return problem.Invalid(name, cmp.Or(p.Want, "another text"), httpapi.QuoteTruncated(text))
 		}
 	}
-	switch to.Kind() {
+	switch dst.Kind() {
 	case reflect.String:
-		to.SetString(text)
+		dst.SetString(text)
 	case reflect.Bool:
 		if text != "true" && text != "false" {
-			return problem.Invalid(name, "true or false", httpapi.Clip(text))
+			return problem.Invalid(name, "true or false", httpapi.QuoteTruncated(text))
 		}
-		to.SetBool(text == "true")
+		dst.SetBool(text == "true")
 	default:
 		n, err := strconv.ParseUint(text, 10, 63)
 		if err != nil || n == 0 {
-			return problem.Invalid(name, "a positive number", httpapi.Clip(text))
+			return problem.Invalid(name, "a positive number", httpapi.QuoteTruncated(text))
 		}
-		to.SetUint(n)
+		dst.SetUint(n)
 	}
 	return nil
 }
 
-func (s Spec) write(in any) (path string, header http.Header, body []byte, err error) {
+func (s Spec) encodeRequest(in any) (path string, header http.Header, body []byte, err error) {
 	path, header = s.Path, http.Header{}
-	from, query := reflect.ValueOf(in).Elem(), url.Values{}
+	src, query := reflect.ValueOf(in).Elem(), url.Values{}
 	for _, field := range s.Fields() {
-		value := from.FieldByIndex(field.at)
-		if field.In == inBody {
+		value := src.FieldByIndex(field.index)
+		if field.Place == inBody {
 			switch {
-			case field.Name == ignored:
-			case field.Name == asText:
+			case field.Name == unreadBody:
+			case field.Name == textBody:
 				body = []byte(value.String())
 				header.Set("Content-Type", "application/octet-stream")
 			case value.Kind() == reflect.Slice:
@@ -217,14 +217,14 @@ func (s Spec) write(in any) (path string, header http.Header, body []byte, err e
 			}
 			continue
 		}
-		texts := format(value, field.In == inPath)
-		if field.In == inPath && len(texts) == 0 {
+		formatted := formatField(value, field.Place == inPath)
+		if field.Place == inPath && len(formatted) == 0 {
 			return "", nil, nil, problem.New(problem.Usage, "%s: expected one for the path, got none", field.Name)
 		}
-		for _, text := range texts {
-			switch field.In {
+		for _, text := range formatted {
+			switch field.Place {
 			case inPath:
-				if rest := "{" + field.Name + "...}"; strings.Contains(path, rest) {
+				if placeholder := "{" + field.Name + "...}"; strings.Contains(path, placeholder) {
 					names := strings.Split(text, "/")
 					for i, name := range names {
 						if name == "" || name == "." || name == ".." {
@@ -232,9 +232,9 @@ func (s Spec) write(in any) (path string, header http.Header, body []byte, err e
 						}
 						names[i] = url.PathEscape(name)
 					}
-					path = strings.Replace(path, rest, strings.Join(names, "/"), 1)
+					path = strings.Replace(path, placeholder, strings.Join(names, "/"), 1)
 				}
-				path = strings.Replace(path, "{"+field.Name+"}", segment(text), 1)
+				path = strings.Replace(path, "{"+field.Name+"}", escapeSegment(text), 1)
 			case inQuery:
 				query.Add(field.Name, text)
 			case inHeader:
@@ -248,18 +248,18 @@ func (s Spec) write(in any) (path string, header http.Header, body []byte, err e
 	return path, header, body, nil
 }
 
-// segment returns text as one escaped segment of a path. It quotes an empty text and a text that
+// escapeSegment returns text as one escaped segment of a path. It quotes an empty text and a text that
 // consists of dots, because such a segment would change the path.
-func segment(text string) string {
+func escapeSegment(text string) string {
 	if strings.Trim(text, ".") == "" {
 		text = strconv.Quote(text)
 	}
 	return url.PathEscape(text)
 }
 
-// format returns the values of a field as strings. It returns none for a zero value, unless needed
+// formatField returns the values of a field as strings. It returns none for a zero value, unless needed
 // is true or the field is a pointer to the value.
-func format(v reflect.Value, needed bool) []string {
+func formatField(v reflect.Value, includeZero bool) []string {
 	switch v.Kind() {
 	case reflect.Slice:
 		return v.Interface().([]string)
@@ -267,9 +267,9 @@ func format(v reflect.Value, needed bool) []string {
 		if v.IsNil() {
 			return nil
 		}
-		v, needed = v.Elem(), true
+		v, includeZero = v.Elem(), true
 	}
-	if v.IsZero() && !needed {
+	if v.IsZero() && !includeZero {
 		return nil
 	}
 	if t, ok := v.Interface().(encoding.TextMarshaler); ok {

@@ -40,12 +40,12 @@ import (
 
 // Op is an operation of an API.
 type Op[In, Out any] struct {
-	_      [0]func() // operations are not comparable, so programs contain no comparison code
-	Method string
-	Path   string // pattern of http.ServeMux
-	Status int    // status of success; zero means 200, or 204 if Out is None
-	Access Access
-	Limit  int // body limit in bytes; zero means the limit in canon.DefaultLimits
+	_       [0]func() // operations are not comparable, so programs contain no comparison code
+	Method  string
+	Path    string // pattern of http.ServeMux
+	Status  int    // status of success; zero means 200, or 204 if Out is None
+	Access  Access
+	MaxBody int // body limit in bytes; zero means the limit in canon.DefaultLimits
 	// Wipe is true if the body, or an answer of type Raw, contains a secret. Its bytes are
 	// overwritten after they are read or sent, so functions must not retain them.
 	Wipe bool
@@ -55,14 +55,14 @@ type Op[In, Out any] struct {
 // anyOp is an Op without type parameters. It has the same fields as Op, so that a pointer to an Op
 // converts to it and programs contain the code that needs no types only once.
 type anyOp struct {
-	_      [0]func()
-	Method string
-	Path   string
-	Status int
-	Access Access
-	Limit  int
-	Wipe   bool
-	Doc    string
+	_       [0]func()
+	Method  string
+	Path    string
+	Status  int
+	Access  Access
+	MaxBody int
+	Wipe    bool
+	Doc     string
 }
 
 // Access specifies who may use an operation. The zero Access allows only the operator.
@@ -75,10 +75,10 @@ type Access struct {
 	Vacant bool
 	// Key also allows account keys that meet the demand. If the scope of Key is empty, no account
 	// key is allowed.
-	Key billing.Demand
+	Key billing.KeyRequirement
 }
 
-func (a Access) Who() string {
+func (a Access) Describe() string {
 	var callers []string
 	if a.Anybody {
 		callers = append(callers, "anybody")
@@ -88,7 +88,7 @@ func (a Access) Who() string {
 	}
 	if k := a.Key; k.Scope != "" {
 		key := "a live key with the scope "
-		if k.Test {
+		if k.AllowsTest {
 			key = "a key with the scope "
 		}
 		key += string(k.Scope)
@@ -98,7 +98,7 @@ func (a Access) Who() string {
 		if k.ExtraScope != "" {
 			key += " and " + string(k.ExtraScope)
 		}
-		if k.Active {
+		if k.RequiresActive {
 			key += " of an active account"
 		}
 		callers = append(callers, key)
@@ -112,8 +112,8 @@ func (a Access) Who() string {
 // None is a request without fields, or an answer without a body.
 type None struct{}
 
-// IgnoreBody is a request without fields. A body is accepted, but ignored.
-type IgnoreBody struct {
+// IgnoredBody is a request without fields. A body is accepted, but ignored.
+type IgnoredBody struct {
 	Body string `body:"ignored"`
 }
 
@@ -122,7 +122,7 @@ type Body[T any] struct {
 	Body T `body:"json"`
 }
 
-func Of[T any](body T) Body[T] { return Body[T]{body} }
+func NewBody[T any](body T) Body[T] { return Body[T]{body} }
 
 // Raw contains the bytes of a JSON document of type T. In a request, they are the received bytes,
 // which the function parses. In an answer, they are sent unchanged.
@@ -135,8 +135,8 @@ type Document interface {
 
 func (Raw[T]) DocumentType() reflect.Type { return reflect.TypeFor[T]() }
 
-// Encode returns a value as a Raw. It panics if the value's type cannot be encoded as JSON.
-func Encode[T any](v T) Raw[T] {
+// EncodeRaw returns a value as a Raw. It panics if the value's type cannot be encoded as JSON.
+func EncodeRaw[T any](v T) Raw[T] {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
@@ -155,21 +155,21 @@ type Blob struct {
 	Status int         // 0 means the status of the operation
 }
 
-func (b *Blob) Reply(h http.Header) int {
+func (b *Blob) SetHeaders(h http.Header) int {
 	maps.Copy(h, b.Header)
 	return b.Status
 }
 
-// Replier is an answer that sets headers or its own status. If Reply returns zero, the status of
+// HeaderSetter is an answer that sets headers or its own status. If Reply returns zero, the status of
 // the operation is used.
-type Replier interface {
-	Reply(h http.Header) (status int)
+type HeaderSetter interface {
+	SetHeaders(h http.Header) (status int)
 }
 
 // Validator is an answer that a client validates.
 type Validator interface {
-	// Sound returns an error of kind Untrusted if a correct host would not give this answer.
-	Sound() error
+	// Validate returns an error of kind Untrusted if a correct host would not give this answer.
+	Validate() error
 }
 
 // Spec describes an operation. Out is nil if the answer is not JSON. In is nil if only the path is
@@ -181,14 +181,14 @@ type Spec struct {
 	Access       Access
 	Doc          string
 	In, Out      reflect.Type
-	// Errors is the type of refusals. Nil means httpapi.Refusal.
-	Errors reflect.Type
-	// Takes and Gives are the media types of bodies and answers. Nil means application/json.
-	Takes, Gives []string
-	// Open means that unknown members of a body are ignored instead of refused.
-	Open bool
-	// Answer describes an answer that is not JSON.
-	Answer string
+	// ErrorType is the type of refusals. Nil means httpapi.Refusal.
+	ErrorType reflect.Type
+	// RequestMedia and Gives are the media types of bodies and answers. Nil means application/json.
+	RequestMedia, AnswerMedia []string
+	// IgnoresUnknown means that unknown members of a body are ignored instead of refused.
+	IgnoresUnknown bool
+	// AnswerDoc describes an answer that is not JSON.
+	AnswerDoc string
 }
 
 // Ranged is a request whose handler parses the query itself, with the ranges that Ranges returns.
@@ -230,65 +230,65 @@ func (o *anyOp) spec(in, out reflect.Type) Spec {
 
 // Caller is the sender of a request.
 type Caller struct {
-	// Operator is true if the operator sent the request: the server is reachable only by the
+	// IsOperator is true if the operator sent the request: the server is reachable only by the
 	// operator.
-	Operator bool
+	IsOperator bool
 	// Vacant is the vacant that signed the request, or nil.
 	Vacant *identity.ID
 	// Key is the account key of the request. It is nil for the operator and for vacants. If anyone
 	// may send the request, it is nil until Admit demands a key.
-	Key   *billing.Key
-	admit func(context.Context) (*billing.Key, error)
+	Key          *billing.Key
+	authenticate func(context.Context) (*billing.Key, error)
 }
 
 type callerKey struct{}
 
 func CallerOf(ctx context.Context) Caller { return ctx.Value(callerKey{}).(Caller) }
 
-// Admit demands a key from a request that anyone may send, as specified by the operation's Access.
+// RequireKey demands a key from a request that anyone may send, as specified by the operation's Access.
 // The caller in the returned context has the key. The operator needs no key.
-func Admit(ctx context.Context) (context.Context, error) {
+func RequireKey(ctx context.Context) (context.Context, error) {
 	c := CallerOf(ctx)
-	if c.Operator {
+	if c.IsOperator {
 		return ctx, nil
 	}
-	k, err := c.admit(ctx)
+	k, err := c.authenticate(ctx)
 	return context.WithValue(ctx, callerKey{}, Caller{Key: k}), err
 }
 
 type Server struct {
-	// Operator means that only the operator can reach the server.
-	Operator bool
+	// OperatorOnly means that only the operator can reach the server.
+	OperatorOnly bool
 	// Keys checks account keys. If Keys is nil, the host has no accounts.
 	Keys *billing.Billing
-	// Vacants returns the vacant that signed a request with its body, or nil if the request is not
+	// IdentifyVacant returns the vacant that signed a request with its body, or nil if the request is not
 	// signed.
-	Vacants func(r *http.Request, body []byte) (*identity.ID, error)
+	IdentifyVacant func(r *http.Request, body []byte) (*identity.ID, error)
 }
 
 // Route is an operation with its handler.
 type Route struct {
 	Spec
-	Serve httpapi.Handler
-	admit func(*http.Request) error // checks the access; if it is nil, Serve checks it
+	Serve       httpapi.Handler
+	checkAccess func(*http.Request) error // checks the access; if it is nil, Serve checks it
 }
 
-// On returns the route of an operation that f implements. Errors of f are sent as problems.
-func On[In, Out any](s Server, o Op[In, Out], f func(context.Context, In) (Out, error)) Route {
-	return s.on((*anyOp)(&o), reflect.TypeFor[In](), reflect.TypeFor[Out](), f)
+// NewRoute returns the route of an operation that f implements. Errors of f are sent as problems.
+func NewRoute[In, Out any](s Server, o Op[In, Out], f func(context.Context, In) (Out, error)) Route {
+	return s.buildRoute((*anyOp)(&o), reflect.TypeFor[In](), reflect.TypeFor[Out](), f)
 }
 
-// on implements On without type parameters, so that programs contain its code once. f is a function
+// buildRoute implements On without type parameters, so that programs contain its code once. f is a function
 // of the type that On requires.
 //
 //go:noinline
-func (s Server) on(o *anyOp, in, out reflect.Type, f any) Route {
-	spec, limit, wipe := o.spec(in, out), o.Limit, o.Wipe
+func (s Server) buildRoute(o *anyOp, in, out reflect.Type, implement any) Route {
+	spec, limit, wipe := o.spec(in, out), o.MaxBody, o.Wipe
 	fields := fieldsOf(spec.In, spec.Path)
 	route := Route{Spec: spec}
 	if !spec.Access.Vacant {
-		route.admit = func(r *http.Request) error {
-			_, err := s.admit(r, nil, spec.Access)
+		route.checkAccess = func(r *http.Request) error {
+			_, err := s.identifyCaller(r, nil, spec.Access)
 			return err
 		}
 	}
@@ -298,43 +298,43 @@ func (s Server) on(o *anyOp, in, out reflect.Type, f any) Route {
 			defer func() { clear(body) }()
 		}
 		if spec.Access.Vacant { // the vacant's signature also covers the body
-			if body, err = fields.body(w, r, limit); err != nil {
+			if body, err = fields.readBody(w, r, limit); err != nil {
 				return err
 			}
 		}
-		by, err := s.admit(r, body, spec.Access)
+		caller, err := s.identifyCaller(r, body, spec.Access)
 		if err != nil {
-			return challenge(w, r, err, spec.Access)
+			return addChallenge(w, r, err, spec.Access)
 		}
 		if !spec.Access.Vacant {
-			if body, err = fields.body(w, r, limit); err != nil {
+			if body, err = fields.readBody(w, r, limit); err != nil {
 				return err
 			}
 		}
 		in := reflect.New(spec.In)
-		if err := fields.read(r, body, limit, in.Elem()); err != nil {
+		if err := fields.decode(r, body, limit, in.Elem()); err != nil {
 			return err
 		}
 		// f is called by reflection. If each operation had a closure, every program would contain
 		// the code once per operation.
-		results := reflect.ValueOf(f).Call([]reflect.Value{reflect.ValueOf(context.WithValue(r.Context(), callerKey{}, by)), in.Elem()})
+		results := reflect.ValueOf(implement).Call([]reflect.Value{reflect.ValueOf(context.WithValue(r.Context(), callerKey{}, caller)), in.Elem()})
 		if err, _ := results[1].Interface().(error); err != nil {
-			return challenge(w, r, err, spec.Access)
+			return addChallenge(w, r, err, spec.Access)
 		}
 		out := reflect.New(results[0].Type()) // the pointer may have methods that the value lacks
 		out.Elem().Set(results[0])
-		return answer(w, spec.Status, wipe, out.Interface())
+		return sendAnswer(w, spec.Status, wipe, out.Interface())
 	}
 	return route
 }
 
-// Handle returns the route of a handler: an operation that needs the complete request, a page for
+// NewHandlerRoute returns the route of a handler: an operation that needs the complete request, a page for
 // people, or a stream. s.Access is only documentation; the handler must check the access itself.
-func Handle(s Spec, h httpapi.Handler) Route {
-	return Route{Spec: s, Serve: func(w http.ResponseWriter, r *http.Request) error { return challenge(w, r, h(w, r), s.Access) }}
+func NewHandlerRoute(s Spec, h httpapi.Handler) Route {
+	return Route{Spec: s, Serve: func(w http.ResponseWriter, r *http.Request) error { return addChallenge(w, r, h(w, r), s.Access) }}
 }
 
-func challenge(w http.ResponseWriter, r *http.Request, err error, a Access) error {
+func addChallenge(w http.ResponseWriter, r *http.Request, err error, a Access) error {
 	if err != nil && !errors.As(err, new(httpapi.Rendered)) {
 		httpapi.Challenge(w, r, err, string(a.Key.Scope))
 	}
@@ -342,51 +342,51 @@ func challenge(w http.ResponseWriter, r *http.Request, err error, a Access) erro
 }
 
 func Fail(w http.ResponseWriter, r *http.Request, err error) {
-	httpapi.Fail(w, challenge(w, r, err, Access{}))
+	httpapi.Fail(w, addChallenge(w, r, err, Access{}))
 }
 
-func (s Server) admit(r *http.Request, body []byte, a Access) (c Caller, err error) {
-	key := func(ctx context.Context) (*billing.Key, error) {
+func (s Server) identifyCaller(r *http.Request, body []byte, a Access) (c Caller, err error) {
+	authenticateKey := func(ctx context.Context) (*billing.Key, error) {
 		if a.Key.Scope == "" {
-			return nil, s.OperatorsOnly(r)
+			return nil, s.OperatorOnlyError(r)
 		}
 		if s.Keys == nil {
-			return nil, errOperators
+			return nil, errOperatorOnly
 		}
 		return s.Keys.AuthenticateRequest(ctx, r, a.Key)
 	}
 	switch {
-	case s.Operator:
-		return Caller{Operator: true}, nil
+	case s.OperatorOnly:
+		return Caller{IsOperator: true}, nil
 	case a.Anybody:
-		return Caller{admit: key}, nil
+		return Caller{authenticate: authenticateKey}, nil
 	}
-	if a.Vacant && s.Vacants != nil {
-		if c.Vacant, err = s.Vacants(r, body); err != nil || c.Vacant != nil {
+	if a.Vacant && s.IdentifyVacant != nil {
+		if c.Vacant, err = s.IdentifyVacant(r, body); err != nil || c.Vacant != nil {
 			return c, err
 		}
 	}
-	c.Key, err = key(r.Context())
+	c.Key, err = authenticateKey(r.Context())
 	return c, err
 }
 
-// OperatorsOnly returns the refusal of an operation that account keys may not use. If the request
+// OperatorOnlyError returns the refusal of an operation that account keys may not use. If the request
 // has no key or a key that the host does not accept, it returns the error about the key instead.
-func (s Server) OperatorsOnly(r *http.Request) error {
+func (s Server) OperatorOnlyError(r *http.Request) error {
 	if s.Keys != nil {
-		if _, err := s.Keys.AuthenticateRequest(r.Context(), r, billing.Demand{Test: true}); err != nil {
+		if _, err := s.Keys.AuthenticateRequest(r.Context(), r, billing.KeyRequirement{AllowsTest: true}); err != nil {
 			return err
 		}
 	}
-	return errOperators
+	return errOperatorOnly
 }
 
-var errOperators = problem.New(problem.Forbidden, "account keys manage only the vacants of their tenant; this operation needs the operator's key")
+var errOperatorOnly = problem.New(problem.Forbidden, "account keys manage only the vacants of their tenant; this operation needs the operator's key")
 
-func answer(w http.ResponseWriter, status int, wipe bool, out any) error {
-	if r, ok := out.(Replier); ok {
-		if other := r.Reply(w.Header()); other != 0 {
-			status = other
+func sendAnswer(w http.ResponseWriter, status int, wipe bool, out any) error {
+	if r, ok := out.(HeaderSetter); ok {
+		if ownStatus := r.SetHeaders(w.Header()); ownStatus != 0 {
+			status = ownStatus
 		}
 	}
 	if status == http.StatusNoContent || status == http.StatusNotModified {
@@ -421,15 +421,15 @@ func NewTwin[In, Out any](key Op[In, Out]) Twin[In, Out] {
 
 func OperatorPath(path string) string { return "/v1/admin" + strings.TrimPrefix(path, "/v1") }
 
-func (t Twin[In, Out]) For(operator bool) Op[In, Out] {
-	if operator {
+func (t Twin[In, Out]) For(isOperator bool) Op[In, Out] {
+	if isOperator {
 		return t.Operator
 	}
 	return t.Key
 }
 
-func OnTwin[In, Out any](s Server, t Twin[In, Out], f func(context.Context, In) (Out, error)) Route {
-	return On(s, t.For(s.Operator), f)
+func NewTwinRoute[In, Out any](s Server, t Twin[In, Out], f func(context.Context, In) (Out, error)) Route {
+	return NewRoute(s, t.For(s.OperatorOnly), f)
 }
 
 func Specs(routes []Route) []Spec {
@@ -440,13 +440,13 @@ func Specs(routes []Route) []Spec {
 	return specs
 }
 
-func Routes(routes ...Route) map[string]httpapi.Methods {
+func RoutesByPath(routes ...Route) map[string]httpapi.Methods {
 	byPath := map[string]httpapi.Methods{}
 	for _, r := range routes {
 		if byPath[r.Path] == nil {
 			byPath[r.Path] = httpapi.Methods{}
 		}
-		if _, twice := byPath[r.Path][r.Method]; twice {
+		if _, isDuplicate := byPath[r.Path][r.Method]; isDuplicate {
 			panic("op: two operations at " + r.Method + " " + r.Path)
 		}
 		byPath[r.Path][r.Method] = r.Serve
@@ -456,16 +456,16 @@ func Routes(routes ...Route) map[string]httpapi.Methods {
 
 // RoutesIf returns the routes of a feature that some hosts lack. If the host lacks the feature, the
 // routes answer NotFound and the reason to callers that may use them.
-func RoutesIf(there bool, reason string, routes ...Route) []Route {
-	if there {
+func RoutesIf(isAvailable bool, reason string, routes ...Route) []Route {
+	if isAvailable {
 		return routes
 	}
 	for i := range routes {
-		admit, access := routes[i].admit, routes[i].Access
+		checkAccess, access := routes[i].checkAccess, routes[i].Access
 		routes[i].Serve = func(w http.ResponseWriter, r *http.Request) error {
-			if admit != nil {
-				if err := admit(r); err != nil {
-					return challenge(w, r, err, access)
+			if checkAccess != nil {
+				if err := checkAccess(r); err != nil {
+					return addChallenge(w, r, err, access)
 				}
 			}
 			return problem.New(problem.NotFound, "%s", reason)
@@ -480,8 +480,8 @@ type Client interface {
 	Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error
 }
 
-func (o Op[In, Out]) At(in In) (string, error) {
-	path, _, _, err := o.Spec().write(&in)
+func (o Op[In, Out]) PathFor(in In) (string, error) {
+	path, _, _, err := o.Spec().encodeRequest(&in)
 	return path, err
 }
 
@@ -493,26 +493,26 @@ func (o Op[In, Out]) Call(ctx context.Context, c Client, in In) (out Out, err er
 }
 
 func (o *anyOp) call(ctx context.Context, c Client, inType, outType reflect.Type, in, out any) error {
-	s, wipe := o.spec(inType, outType), o.Wipe
-	path, header, body, err := s.write(in)
+	spec, wipe := o.spec(inType, outType), o.Wipe
+	path, header, body, err := spec.encodeRequest(in)
 	if err != nil {
 		return err
 	}
 	if wipe {
 		defer clear(body)
 	}
-	if s.Out == reflect.TypeFor[None]() {
+	if spec.Out == reflect.TypeFor[None]() {
 		out = nil
 	}
-	if err := c.Call(ctx, s.Method, path, header, body, out); err != nil {
+	if err := c.Call(ctx, spec.Method, path, header, body, out); err != nil {
 		return err
 	}
-	if sound, ok := out.(Validator); ok {
-		return sound.Sound()
+	if validator, ok := out.(Validator); ok {
+		return validator.Validate()
 	}
 	return nil
 }
 
-func limits(bytes int) canon.Limits {
+func bodyLimits(bytes int) canon.Limits {
 	return httpapi.Limits(cmp.Or(bytes, canon.DefaultLimits().Bytes))
 }

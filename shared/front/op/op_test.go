@@ -41,7 +41,7 @@ type note struct {
 // heard is a request as the function got it.
 type heard struct{ Request request }
 
-func (h *heard) Reply(header http.Header) int {
+func (h *heard) SetHeaders(header http.Header) int {
 	header.Set("X-Text", h.Request.Body.Text)
 	if h.Request.Body.Text == "new" {
 		return http.StatusCreated
@@ -51,7 +51,7 @@ func (h *heard) Reply(header http.Header) int {
 
 var errUnsound = problem.New(problem.Untrusted, "no host answers so")
 
-func (h *heard) Sound() error {
+func (h *heard) Validate() error {
 	if h.Request.Body.Text == "unsound" {
 		return errUnsound
 	}
@@ -90,14 +90,14 @@ func (c *client) Call(ctx context.Context, method, path string, header http.Head
 }
 
 func serve(routes ...op.Route) *client {
-	return &client{Handler: httpapi.API{Name: "test"}.Mux(op.Routes(routes...))}
+	return &client{Handler: httpapi.API{Name: "test"}.Mux(op.RoutesByPath(routes...))}
 }
 
 func echo(_ context.Context, in request) (heard, error) { return heard{in}, nil }
 
 // The function gets the request of the client unchanged, whatever its texts are.
 func TestARequestArrivesAsItWasSent(t *testing.T) {
-	c := serve(op.On(op.Server{Operator: true}, everything, echo))
+	c := serve(op.NewRoute(op.Server{OperatorOnly: true}, everything, echo))
 	check := func(in request) bool {
 		in.Limit &= 1<<62 - 1
 		in.Name = strings.ToValidUTF8(in.Name, "")
@@ -125,7 +125,7 @@ func TestARequestArrivesAsItWasSent(t *testing.T) {
 	type maybe struct {
 		ID *string `path:"id"`
 	}
-	if path, err := (op.Op[maybe, op.None]{Path: "/{id}"}).At(maybe{}); err == nil {
+	if path, err := (op.Op[maybe, op.None]{Path: "/{id}"}).PathFor(maybe{}); err == nil {
 		t.Errorf("a path without its variable is %s", path)
 	}
 	empty := ""
@@ -150,7 +150,7 @@ func printable(r rune) rune {
 // A segment that consists of dots would change the path.
 func TestASegmentOfDotsIsNoWayUp(t *testing.T) {
 	for _, name := range []string{"", ".", "..", "..."} {
-		path, err := everything.At(request{Name: name})
+		path, err := everything.PathFor(request{Name: name})
 		if err != nil || strings.Contains(path, "/"+name+"/") {
 			t.Errorf("At(%q) = %s, %v", name, path, err)
 		}
@@ -163,9 +163,9 @@ func TestAWrongRequestIsToldByItsField(t *testing.T) {
 		Body string `body:"ignored"`
 	}, op.None]{Method: "POST", Path: "/ignored"}
 	c := serve(
-		op.On(op.Server{Operator: true}, everything, echo),
-		op.On(op.Server{Operator: true}, none, func(context.Context, op.None) (o op.None, err error) { return }),
-		op.On(op.Server{Operator: true}, ignored, func(context.Context, struct {
+		op.NewRoute(op.Server{OperatorOnly: true}, everything, echo),
+		op.NewRoute(op.Server{OperatorOnly: true}, none, func(context.Context, op.None) (o op.None, err error) { return }),
+		op.NewRoute(op.Server{OperatorOnly: true}, ignored, func(context.Context, struct {
 			Body string `body:"ignored"`
 		}) (o op.None, err error) {
 			return
@@ -204,7 +204,7 @@ func TestAWrongRequestIsToldByItsField(t *testing.T) {
 }
 
 func TestAClientChecksAnswersThatCanBeUnsound(t *testing.T) {
-	c := serve(op.On(op.Server{Operator: true}, everything, echo))
+	c := serve(op.NewRoute(op.Server{OperatorOnly: true}, everything, echo))
 	out, err := everything.Call(t.Context(), c, request{Name: "a", Body: note{"unsound"}})
 	if !problem.Is(err, problem.Untrusted) || out.Request.Name != "" {
 		t.Errorf("Call() = %+v, %v, want nothing but an error", out, err)
@@ -215,11 +215,11 @@ func TestAClientChecksAnswersThatCanBeUnsound(t *testing.T) {
 func TestRawAnswersAreSentAsTheyAre(t *testing.T) {
 	secret := op.Op[op.Body[op.Raw[note]], op.Raw[note]]{Method: "PUT", Path: "/raw", Wipe: true}
 	var got, sent op.Raw[note]
-	c := serve(op.On(op.Server{Operator: true}, secret, func(_ context.Context, in op.Body[op.Raw[note]]) (op.Raw[note], error) {
+	c := serve(op.NewRoute(op.Server{OperatorOnly: true}, secret, func(_ context.Context, in op.Body[op.Raw[note]]) (op.Raw[note], error) {
 		got, sent = in.Body, bytes.Clone(in.Body)
 		return sent, nil
 	}))
-	out, err := secret.Call(t.Context(), c, op.Of(op.Raw[note](`{ "text" : "s" }`)))
+	out, err := secret.Call(t.Context(), c, op.NewBody(op.Raw[note](`{ "text" : "s" }`)))
 	if err != nil || string(out) != `{ "text" : "s" }` {
 		t.Errorf("Call() = %s, %v, want the bytes that were sent", out, err)
 	}
@@ -262,7 +262,7 @@ func TestTheLadderOfAccess(t *testing.T) {
 	forTests := keyOf(billing.KeyOptions{Test: true, Scopes: []billing.Scope{billing.ScopeManage}})
 	ask := func(s op.Server, a op.Access, key string) (status int, challenge string, by op.Caller) {
 		o := op.Op[op.None, op.None]{Method: "POST", Path: "/do", Access: a}
-		c := serve(op.On(s, o, func(ctx context.Context, _ op.None) (none op.None, err error) {
+		c := serve(op.NewRoute(s, o, func(ctx context.Context, _ op.None) (none op.None, err error) {
 			by = op.CallerOf(ctx)
 			return none, nil
 		}))
@@ -274,9 +274,9 @@ func TestTheLadderOfAccess(t *testing.T) {
 		return c.status, c.header.Get("WWW-Authenticate"), by
 	}
 	keys := op.Server{Keys: b}
-	demand := op.Access{Key: billing.Demand{Scope: billing.ScopeManage}}
-	tests := op.Access{Key: billing.Demand{Scope: billing.ScopeManage, Test: true}}
-	active := op.Access{Key: billing.Demand{Scope: billing.ScopeManage, Active: true}}
+	demand := op.Access{Key: billing.KeyRequirement{Scope: billing.ScopeManage}}
+	tests := op.Access{Key: billing.KeyRequirement{Scope: billing.ScopeManage, AllowsTest: true}}
+	active := op.Access{Key: billing.KeyRequirement{Scope: billing.ScopeManage, RequiresActive: true}}
 	for _, x := range []struct {
 		name      string
 		server    op.Server
@@ -285,7 +285,7 @@ func TestTheLadderOfAccess(t *testing.T) {
 		status    int
 		suspended bool
 	}{
-		{"the operator", op.Server{Operator: true}, op.Access{}, "", 204, false},
+		{"the operator", op.Server{OperatorOnly: true}, op.Access{}, "", 204, false},
 		{"an account, what is the operator's", keys, op.Access{}, manager, 403, false},
 		{"nobody, what is the operator's", keys, op.Access{}, "", 401, false},
 		{"no host's key, what is the operator's", keys, op.Access{}, "vac_live_nobody", 401, false},
@@ -303,7 +303,7 @@ func TestTheLadderOfAccess(t *testing.T) {
 		{"a host without accounts", op.Server{}, demand, manager, 403, false},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			if _, err := b.Suspend(t.Context(), account.ID, x.suspended, ""); err != nil {
+			if _, err := b.SetSuspended(t.Context(), account.ID, x.suspended, ""); err != nil {
 				t.Fatal(err)
 			}
 			status, challenge, by := ask(x.server, x.access, x.key)
@@ -323,7 +323,7 @@ func TestTheLadderOfAccess(t *testing.T) {
 			if status != x.status || challenge != want {
 				t.Fatalf("%d, challenge %s, want %d, %s", status, challenge, x.status, want)
 			}
-			if status == 204 && by.Operator != x.server.Operator {
+			if status == 204 && by.IsOperator != x.server.OperatorOnly {
 				t.Errorf("the caller is %+v", by)
 			}
 			if wants := x.access.Key.Scope != "" && status == 204; wants != (by.Key != nil) {
@@ -341,7 +341,7 @@ func TestAVacantIsKnownByItsSignatureOfTheBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	vacant := identity.ID{7}
-	s := op.Server{Keys: b, Vacants: func(r *http.Request, body []byte) (*identity.ID, error) {
+	s := op.Server{Keys: b, IdentifyVacant: func(r *http.Request, body []byte) (*identity.ID, error) {
 		switch r.Header.Get("Signed") {
 		case "":
 			return nil, nil
@@ -350,10 +350,10 @@ func TestAVacantIsKnownByItsSignatureOfTheBody(t *testing.T) {
 		}
 		return nil, problem.New(problem.Forbidden, "another body was signed")
 	}}
-	o := op.Op[op.Body[note], op.None]{Method: "POST", Path: "/do", Access: op.Access{Vacant: true, Key: billing.Demand{Scope: billing.ScopeRead}}}
+	o := op.Op[op.Body[note], op.None]{Method: "POST", Path: "/do", Access: op.Access{Vacant: true, Key: billing.KeyRequirement{Scope: billing.ScopeRead}}}
 	var by op.Caller
 	var got note
-	c := serve(op.On(s, o, func(ctx context.Context, in op.Body[note]) (none op.None, err error) {
+	c := serve(op.NewRoute(s, o, func(ctx context.Context, in op.Body[note]) (none op.None, err error) {
 		by, got = op.CallerOf(ctx), in.Body
 		return none, nil
 	}))
@@ -385,13 +385,13 @@ func TestSomeRequestsOfAnybodyNeedAKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := op.Op[op.None, op.None]{Method: "POST", Path: "/do", Access: op.Access{Anybody: true, Key: billing.Demand{Scope: billing.ScopeManage}}}
+	o := op.Op[op.None, op.None]{Method: "POST", Path: "/do", Access: op.Access{Anybody: true, Key: billing.KeyRequirement{Scope: billing.ScopeManage}}}
 	var by op.Caller
 	f := func(ctx context.Context, _ op.None) (none op.None, err error) {
 		if op.CallerOf(ctx).Key != nil {
 			t.Error("a key is looked at before it is demanded")
 		}
-		ctx, err = op.Admit(ctx)
+		ctx, err = op.RequireKey(ctx)
 		by = op.CallerOf(ctx)
 		return none, err
 	}
@@ -400,14 +400,14 @@ func TestSomeRequestsOfAnybodyNeedAKey(t *testing.T) {
 		server op.Server
 		key    string
 		status int
-	}{{"no key", op.Server{Keys: b}, "", 401}, {"a key", op.Server{Keys: b}, key, 204}, {"the operator", op.Server{Operator: true}, "", 204}, {"a host without accounts", op.Server{}, key, 403}} {
-		c := serve(op.On(x.server, o, f))
+	}{{"no key", op.Server{Keys: b}, "", 401}, {"a key", op.Server{Keys: b}, key, 204}, {"the operator", op.Server{OperatorOnly: true}, "", 204}, {"a host without accounts", op.Server{}, key, 403}} {
+		c := serve(op.NewRoute(x.server, o, f))
 		header := http.Header{}
 		if x.key != "" {
 			header.Set("Authorization", "Bearer "+x.key)
 		}
 		_ = c.Call(t.Context(), "POST", "/do", header, nil, nil)
-		if c.status != x.status || c.status == 204 && (by.Key == nil) != x.server.Operator {
+		if c.status != x.status || c.status == 204 && (by.Key == nil) != x.server.OperatorOnly {
 			t.Errorf("%s: status %d by %+v, want %d", x.name, c.status, by, x.status)
 		}
 	}
@@ -416,12 +416,12 @@ func TestSomeRequestsOfAnybodyNeedAKey(t *testing.T) {
 func TestWhatAHostHasNotIsNotFound(t *testing.T) {
 	o := op.Op[op.None, op.None]{Method: "POST", Path: "/do"}
 	f := func(context.Context, op.None) (none op.None, err error) { return none, nil }
-	c := serve(op.RoutesIf(false, "this host does nothing", op.On(op.Server{}, o, f))...)
+	c := serve(op.RoutesIf(false, "this host does nothing", op.NewRoute(op.Server{}, o, f))...)
 	if _ = c.Call(t.Context(), "POST", "/do", nil, nil, nil); c.status != 403 {
 		t.Errorf("who may not use what a host has not gets %d, want 403", c.status)
 	}
 	for there, want := range map[bool]int{true: 204, false: 404} {
-		c := serve(op.RoutesIf(there, "this host does nothing", op.On(op.Server{Operator: true}, o, f))...)
+		c := serve(op.RoutesIf(there, "this host does nothing", op.NewRoute(op.Server{OperatorOnly: true}, o, f))...)
 		err := c.Call(t.Context(), "POST", "/do", nil, nil, nil)
 		if c.status != want || !there && !strings.Contains(err.Error(), "this host does nothing") {
 			t.Errorf("If(%v): status %d, %v, want %d", there, c.status, err, want)
@@ -437,25 +437,25 @@ func TestAWrongDeclarationPanics(t *testing.T) {
 		return
 	}
 	for name, f := range map[string]func(){
-		"a variable without a field": func() { op.On(op.Server{}, op.Op[op.None, op.None]{Path: "/{id}"}, nil) },
+		"a variable without a field": func() { op.NewRoute(op.Server{}, op.Op[op.None, op.None]{Path: "/{id}"}, nil) },
 		"a number that is no text": func() {
-			op.On(op.Server{}, op.Op[struct {
+			op.NewRoute(op.Server{}, op.Op[struct {
 				A int `query:"a"`
 			}, op.None]{Path: "/"}, nothing)
 		},
 		"a variable that is read elsewhere": func() {
-			op.On(op.Server{}, op.Op[struct {
+			op.NewRoute(op.Server{}, op.Op[struct {
 				A string `query:"a"`
 			}, op.None]{Path: "/{a}"}, nil)
 		},
 		"a variable for several segments within a path": func() {
-			op.On(op.Server{}, op.Op[struct {
+			op.NewRoute(op.Server{}, op.Op[struct {
 				A string `path:"a"`
 			}, op.None]{Path: "/{a...}/b"}, nil)
 		},
 		"two at one route": func() {
-			o := op.On(op.Server{}, op.Op[op.None, op.None]{Method: "GET", Path: "/"}, nil)
-			op.Routes(o, o)
+			o := op.NewRoute(op.Server{}, op.Op[op.None, op.None]{Method: "GET", Path: "/"}, nil)
+			op.RoutesByPath(o, o)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -471,7 +471,7 @@ func TestAWrongDeclarationPanics(t *testing.T) {
 
 // Whatever comes is answered, and never as a fault of the host.
 func FuzzRequest(f *testing.F) {
-	c := serve(op.On(op.Server{Operator: true}, everything, echo))
+	c := serve(op.NewRoute(op.Server{OperatorOnly: true}, everything, echo))
 	f.Add("a", identity.ID{1}.String(), "limit=1&all=true&some=a&some=b", "once", `{"text":"b"}`)
 	f.Add("..", "", "limit=-1&all", "", `{"text":null}`)
 	f.Add("%2f", "00", "of=&limit=%zz", "\x00", ``)

@@ -45,43 +45,43 @@ func (d *api) serve(r *plain.Exchange) error {
 	notFound := func() error {
 		base, err := d.Base(r.Request)
 		if err == nil {
-			err = openaiwire.NotFound(r.Method, r.Rest, base)
+			err = openaiwire.NotFound(r.Method, r.SubPath, base)
 		}
 		return err
 	}
 	// At the host's own address, the model of the request names the vacant.
-	_, _, below := message.Split(r.URL.Path)
-	if below {
-		if err := r.Find(); problem.Is(err, problem.NotFound) {
+	_, _, isVacantPath := message.SplitPath(r.URL.Path)
+	if isVacantPath {
+		if err := r.OpenByPath(); problem.Is(err, problem.NotFound) {
 			return notFound()
 		} else if err != nil {
 			return err
 		}
 	}
-	if api, ok := openaiwire.Of(r.Rest); ok {
-		return d.complete(r, api, below)
+	if wireAPI, ok := openaiwire.APIOf(r.SubPath); ok {
+		return d.complete(r, wireAPI, isVacantPath)
 	}
-	name, isModel := strings.CutPrefix(r.Rest, openaiwire.Models+"/")
-	if r.Rest != openaiwire.Models && !isModel {
+	name, isModel := strings.CutPrefix(r.SubPath, openaiwire.ModelsPath+"/")
+	if r.SubPath != openaiwire.ModelsPath && !isModel {
 		return notFound()
 	}
-	if err := r.Identify(); err != nil {
+	if err := r.IdentifyPayer(); err != nil {
 		return err
 	}
 	var models []vacants.Record
 	var err error
 	switch {
-	case isModel && below:
+	case isModel && isVacantPath:
 		if name != r.Vacant.Name && name != r.Vacant.ID.String() {
 			return notFound()
 		}
 	case isModel:
-		if err := r.Open(name); problem.Is(err, problem.NotFound) {
+		if err := r.OpenVacant(name); problem.Is(err, problem.NotFound) {
 			return notFound()
 		} else if err != nil {
 			return err
 		}
-	case below:
+	case isVacantPath:
 		models = []vacants.Record{r.Vacant}
 	default:
 		if models, err = d.published(r.Context()); err != nil {
@@ -89,18 +89,18 @@ func (d *api) serve(r *plain.Exchange) error {
 		}
 	}
 	modelOf := func(v *vacants.Record) openaiwire.Model {
-		return openaiwire.Model{ID: v.Name, Object: "model", Created: v.Created.Unix(), Owner: "vacancy"}
+		return openaiwire.Model{ID: v.Name, Object: "model", Created: v.CreatedAt.Unix(), Owner: "vacancy"}
 	}
-	list := openaiwire.ModelList{Object: "list", Data: []openaiwire.Model{}}
+	modelList := openaiwire.ModelList{Object: "list", Data: []openaiwire.Model{}}
 	for i := range models {
-		list.Data = append(list.Data, modelOf(&models[i]))
+		modelList.Data = append(modelList.Data, modelOf(&models[i]))
 	}
-	var answer any = list
-	if r.Line.What = "models"; isModel {
-		r.Line.What, answer = "model", modelOf(&r.Vacant)
+	var answer any = modelList
+	if r.Line.Operation = "models"; isModel {
+		r.Line.Operation, answer = "model", modelOf(&r.Vacant)
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return r.NotAllowed("GET")
+		return r.MethodError("GET")
 	}
 	if err := httpapi.SendJSON(r.ResponseWriter, http.StatusOK, answer); err != nil {
 		return err
@@ -109,138 +109,138 @@ func (d *api) serve(r *plain.Exchange) error {
 	return nil
 }
 
-func (d *api) complete(r *plain.Exchange, api openaiwire.API, hasVacant bool) error {
-	r.Line.What, r.Line.IsCall = "completion", true
-	if api == openaiwire.Responses {
-		r.Line.What = "response"
+func (d *api) complete(r *plain.Exchange, wireAPI openaiwire.API, hasVacant bool) error {
+	r.Line.Operation, r.Line.IsCall = "completion", true
+	if wireAPI == openaiwire.Responses {
+		r.Line.Operation = "response"
 	}
 	if r.Method != http.MethodPost {
-		return r.NotAllowed(http.MethodPost)
+		return r.MethodError(http.MethodPost)
 	}
-	body, err := httpapi.Body(r.ResponseWriter, r.Request, a2awire.MaxBody, "application/a2a+json")
+	body, err := httpapi.ReadBody(r.ResponseWriter, r.Request, a2awire.MaxBody, "application/a2a+json")
 	if err != nil {
 		return err
 	}
-	r.EndReadDeadline()
-	q, err := openaiwire.Decode(api, body)
+	r.ClearReadDeadline()
+	req, err := openaiwire.Decode(wireAPI, body)
 	if err == nil {
-		err = plain.CheckText("the last message", q.Asked.Text)
+		err = plain.CheckText("the last message", req.Question.Text)
 	}
 	switch {
 	case err != nil:
 		return err
 	case hasVacant:
-	case q.Model == "":
+	case req.Model == "":
 		return problem.Invalid("model", "the name of a vacant of this host", "none")
 	default:
-		if err := r.Open(q.Model); problem.Is(err, problem.NotFound) {
-			return problem.New(problem.NotFound, "model: vacant %s is not hosted here; GET %s lists the published vacants", httpapi.Clip(q.Model), openaiwire.Models)
+		if err := r.OpenVacant(req.Model); problem.Is(err, problem.NotFound) {
+			return problem.New(problem.NotFound, "model: vacant %s is not hosted here; GET %s lists the published vacants", httpapi.QuoteTruncated(req.Model), openaiwire.ModelsPath)
 		} else if err != nil {
 			return err
 		}
 	}
-	if err := r.CheckPlain(); err != nil {
+	if err := r.CheckKeylessAccess(); err != nil {
 		return err
 	}
-	if err := r.Identify(); err != nil {
+	if err := r.IdentifyPayer(); err != nil {
 		return err
 	}
 	// A request waits for its answer as long as the client does, like a stream.
-	answer := func() error { return d.answer(r, q) }
-	if q.Stream {
-		return d.Streams.Hold(&r.Caller, answer)
+	answer := func() error { return d.answer(r, req) }
+	if req.WantsStream {
+		return d.Streams.Run(&r.Caller, answer)
 	}
-	return r.WaitCounter().HoldInLine(r.Context(), &r.Caller, answer)
+	return r.WaitLimiter().RunInLine(r.Context(), &r.Caller, answer)
 }
 
 // answer begins the turn of a request. It sends the pieces of the answer as they arrive, or waits
 // for the end. If this process ran the turn, answer does not read the result from the store again.
-func (d *api) answer(r *plain.Exchange, q *openaiwire.Request) error {
+func (d *api) answer(r *plain.Exchange, req *openaiwire.Request) error {
 	// Only the sender of a task's message can find the task's answer.
-	err := q.Resolve(func(item string) (string, error) {
-		id, ok := openaiwire.AnswerTask(item)
+	err := req.Resolve(func(item string) (string, error) {
+		id, ok := openaiwire.TaskIDOfItem(item)
 		t, err := task.Task{}, error(task.ErrNotFound)
 		if ok {
 			t, err = d.Tasks.Get(r.Context(), task.Ref{Vacant: r.Vacant.ID, Owner: r.Owner(), ID: id})
 		}
 		if errors.Is(err, task.ErrNotFound) {
-			err = problem.Invalid("id", "the id of an answer of the last 24 hours, or the message itself", httpapi.Clip(item))
+			err = problem.Invalid("id", "the id of an answer of the last 24 hours, or the message itself", httpapi.QuoteTruncated(item))
 		}
-		return plain.TextOfStatus(&t.Status), err
+		return plain.StatusText(&t.Status), err
 	})
 	if err != nil {
 		return err
 	}
-	c, done, err := d.beginCompletion(r, q)
+	c, done, err := d.beginCompletion(r, req)
 	if err != nil {
 		return err
 	}
 	// The turn continues if the client disconnects. The handler must wait for it, because a Lambda
 	// function runs no code after its handler has returned.
 	defer func() { <-done }()
-	defer c.settle()
-	if q.Stream {
-		after := 0
-		if c.repeats {
+	defer c.recordDelivery()
+	if req.WantsStream {
+		afterEvent := 0
+		if c.isRepeat {
 			// The last event of a turn that has ended contains the answer, even if earlier pieces
 			// were lost.
-			t, last, err := d.Tasks.Snapshot(r.Context(), c.ref)
+			t, lastEvent, err := d.Tasks.Snapshot(r.Context(), c.ref)
 			if err != nil {
 				return err
 			}
-			if !t.Status.State.Active() {
-				after = last - 1
+			if !t.Status.State.IsActive() {
+				afterEvent = lastEvent - 1
 			}
 		}
-		s := r.Stream(&pieces{completion: c, out: openaiwire.Stream{API: q.API, Usage: q.Usage}})
-		err = s.Follow(c.ref, after, d.Tasks.FollowTurn)
+		s := r.NewStream(&pieceRenderer{completion: c, stream: openaiwire.Stream{API: req.API, WantsUsage: req.WantsUsage}})
+		err = s.Follow(c.ref, afterEvent, d.Tasks.FollowTurn)
 		c.delivered = c.delivered && !s.Broken
 		return err
 	}
-	hungUp := func() error {
+	logHangUp := func() error {
 		r.Log("hung_up", http.StatusOK, nil)
 		return nil
 	}
 	select {
 	case <-done:
 	case <-r.Context().Done():
-		return hungUp()
+		return logHangUp()
 	}
-	var failed error
-	if e := c.ended; e != nil {
-		c.Created = e.Began.Unix()
-		failed = c.take(&task.Event{Status: e.Status})
+	var eventErr error
+	if e := c.endedTurn; e != nil {
+		c.Created = e.StartedAt.Unix()
+		eventErr = c.applyEvent(&task.Event{Status: e.Status})
 	} else {
-		err = d.Tasks.FollowTurn(r.Context(), c.ref, 0, func(n task.Numbered) bool {
-			failed = c.take(&n.Event)
-			return failed == nil
+		err = d.Tasks.FollowTurn(r.Context(), c.ref, 0, func(n task.NumberedEvent) bool {
+			eventErr = c.applyEvent(&n.Event)
+			return eventErr == nil
 		})
 	}
 	// The write deadline was set at the start of the request, but a turn may take minutes.
-	r.ExtendWrite()
-	switch err = errors.Join(err, failed); {
+	r.ExtendWriteDeadline()
+	switch err = errors.Join(err, eventErr); {
 	case err != nil:
 		return err
-	case c.last == nil:
-		return hungUp()
+	case c.finalStatus == nil:
+		return logHangUp()
 	}
-	if err := c.prove(r.Context()); err != nil {
+	if err := c.addProof(r.Context()); err != nil {
 		return err
 	}
 	if c.Proof.Receipt != "" {
 		r.ResponseWriter.Header().Set(caller.ReceiptHeader, c.Proof.Receipt)
 	}
-	r.Line.Cut = c.Cut
+	r.Line.CutReason = c.CutReason
 	if r.Context().Err() != nil {
-		return hungUp()
+		return logHangUp()
 	}
-	if err := httpapi.SendJSON(r.ResponseWriter, http.StatusOK, q.API.Whole(&c.Answer)); err != nil {
+	if err := httpapi.SendJSON(r.ResponseWriter, http.StatusOK, req.API.RenderAnswer(&c.Answer)); err != nil {
 		return err
 	}
 	// A client may close its connection as soon as it has the answer, so a canceled context does
 	// not mean that the answer was lost. A write error does.
 	if err := http.NewResponseController(r.ResponseWriter).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return hungUp()
+		return logHangUp()
 	}
 	c.delivered = true
 	r.Log("ok", http.StatusOK, nil)
@@ -254,61 +254,61 @@ const maxRepeats = 4
 // beginCompletion begins the turn of a request, or finds the turn that an earlier equal request
 // began. Each turn is a conversation of its own, because the client sends the previous messages
 // with each request.
-func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *completion, done <-chan struct{}, err error) {
+func (d *api) beginCompletion(r *plain.Exchange, req *openaiwire.Request) (c *completion, done <-chan struct{}, err error) {
 	// A client marks a request as repeatable by a key, or by a retry count above zero.
 	key := strings.Join(r.Request.Header.Values(openaiwire.IdempotencyHeader), ", ")
 	if len(key) > envelope.MaxIDBytes {
 		return nil, nil, problem.Invalid(openaiwire.IdempotencyHeader, "at most 512 bytes", "more")
 	}
-	count := r.Request.Header.Get(openaiwire.RetryCountHeader)
-	again := strings.Trim(count, "0") != "" && strings.Trim(count, "0123456789") == ""
+	retryCount := r.Request.Header.Get(openaiwire.RetryCountHeader)
+	isRetry := strings.Trim(retryCount, "0") != "" && strings.Trim(retryCount, "0123456789") == ""
 	// payer is the sender whose equal requests are compared. Guests are distinguished only by their
 	// network addresses.
-	owner, payer := r.Owner(), "address "+r.Address.String()
+	owner, sender := r.Owner(), "address "+r.Address.String()
 	if r.Payer != nil {
-		payer = owner.String()
+		sender = owner.String()
 	}
 	// The idempotency key in the envelope is the hash of the body, so that the call's row covers
 	// the complete request.
-	came := "openai:" + q.Came
-	metadata, err := json.Marshal(map[string]string{"idempotency_key": came})
+	bodyKey := "openai:" + req.BodyHash
+	metadata, err := json.Marshal(map[string]string{"idempotency_key": bodyKey})
 	if err != nil {
 		return nil, nil, err
 	}
-	m := task.Message{Role: task.User, Parts: partsOf(&q.Asked), Metadata: metadata}
-	told := []task.Told{}
-	if q.Left > 0 {
-		told = append(told, task.Told{Role: "host", Text: fmt.Sprintf("[%d older messages of this conversation were left out]", q.Left)})
+	m := task.Message{Role: task.User, Parts: partsOf(&req.Question), Metadata: metadata}
+	earlier := []task.ReportedMessage{}
+	if req.OmittedCount > 0 {
+		earlier = append(earlier, task.ReportedMessage{Role: "host", Text: fmt.Sprintf("[%d older messages of this conversation were left out]", req.OmittedCount)})
 	}
-	for _, msg := range q.Told {
+	for _, msg := range req.Earlier {
 		var lines []string
 		for _, p := range partsOf(&msg) {
-			lines = append(lines, p.Note())
+			lines = append(lines, p.SignedText())
 		}
-		told = append(told, task.Told{Role: msg.Role, Text: strings.Join(lines, "\n")})
+		earlier = append(earlier, task.ReportedMessage{Role: msg.Role, Text: strings.Join(lines, "\n")})
 	}
-	c = &completion{d: d, r: r, q: q}
+	c = &completion{api: d, exchange: r, req: req}
 	c.Model = r.Vacant.Name
-	lost := false // true if the client of an equal request did not receive its answer
-	for try := 1; ; try++ {
+	wasLost := false // true if the client of an equal request did not receive its answer
+	for attempt := 1; ; attempt++ {
 		id := ""
 		if key == "" {
-			c.recent = task.NewRecent(r.Vacant.ID, payer, q.Came)
+			c.recent = task.NewRecentTurns(r.Vacant.ID, sender, req.BodyHash)
 		}
 		switch {
 		case key != "":
 			// Anyone who knows the id of a guest's task may read the task. The id is therefore
 			// derived from the key in a way that only the host can repeat.
-			var k *identity.Key
-			if k, err = r.Key(r.Context(), owner, "openai\x1f"+payer+"\x1f"+key); err == nil {
-				id = task.MessageTask(r.Vacant.ID, owner, k.ID().String())
+			var guestKey *identity.Key
+			if guestKey, err = r.DeriveKey(r.Context(), owner, "openai\x1f"+sender+"\x1f"+key); err == nil {
+				id = task.MessageTaskID(r.Vacant.ID, owner, guestKey.ID().String())
 			}
-		case again:
+		case isRetry:
 			id, err = d.Tasks.FindRepeat(r.Context(), c.recent)
-		case lost:
-			id, err = d.Tasks.TakeLost(r.Context(), c.recent, r.Vacant.ID, owner)
+		case wasLost:
+			id, err = d.Tasks.ClaimLostTurn(r.Context(), c.recent, r.Vacant.ID, owner)
 		}
-		c.repeats = id != ""
+		c.isRepeat = id != ""
 		if err == nil && id == "" {
 			id, err = d.Tasks.NewID()
 		}
@@ -316,27 +316,27 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 			return nil, nil, err
 		}
 		m.ID, m.Context = "m-"+id, "c-"+id
-		unfit := plain.CheckParts(&m, func(_ int, p *task.Part) error {
+		contentErr := plain.CheckParts(&m, func(_ int, p *task.Part) error {
 			if r.AcceptsPart(p) {
 				return nil
 			}
-			return problem.Invalid("messages", "content that this agent reads, which is "+plain.ListReadable(&r.Vacant), plain.DescribePart(p))
+			return problem.Invalid("messages", "content that this agent reads, which is "+plain.ReadableTypes(&r.Vacant), plain.DescribePart(p))
 		})
 		turn := &task.Turn{
-			Ref: task.Ref{Vacant: r.Vacant.ID, Owner: owner, ID: id}, Opens: true, Told: told, Once: c.repeats, Unfit: unfit,
-			Recent: c.recent, Quiet: !q.Stream,
+			Ref: task.Ref{Vacant: r.Vacant.ID, Owner: owner, ID: id}, IsFirstCall: true, ReportedMessages: earlier, Idempotent: c.isRepeat, NewMessageError: contentErr,
+			Recent: c.recent, StoresAtEnd: !req.WantsStream,
 		}
 		if owner != call.GuestOwner {
-			turn.List = owner
+			turn.ListOwner = owner
 		}
-		if !q.Stream {
-			turn.Ended = func(e *task.Ended) { c.ended = e }
+		if !req.WantsStream {
+			turn.OnEnd = func(e *task.EndedTurn) { c.endedTurn = e }
 		}
-		if !c.repeats {
-			err = unfit
+		if !c.isRepeat {
+			err = contentErr
 		}
 		if err == nil {
-			err = r.SetMessage(r.Context(), turn, m.Context, m, came)
+			err = r.SignMessage(r.Context(), turn, m.Context, m, bodyKey)
 		}
 		if err == nil {
 			err = r.SetPayment(r.Context(), turn, r.Request, &r.Line)
@@ -348,20 +348,20 @@ func (d *api) beginCompletion(r *plain.Exchange, q *openaiwire.Request) (c *comp
 		if err == nil {
 			return c, done, nil
 		}
-		d.Tasks.ReleaseLost(c.recent, id)
+		d.Tasks.ReleaseLostTurn(c.recent, id)
 		switch p := problem.AsError(err); {
-		case errors.Is(err, task.ErrLost):
-			lost = true
+		case errors.Is(err, task.ErrAnswerLost):
+			wasLost = true
 		case key != "" && p.Field == "messageId":
 			return nil, nil, problem.Invalid(openaiwire.IdempotencyHeader, "a new key, or the body that had it", "another body with the same key")
-		case again && key == "" && p.Kind == problem.Conflict && try < maxRepeats:
+		case isRetry && key == "" && p.Kind == problem.Conflict && attempt < maxRepeats:
 		default:
 			return nil, nil, err
 		}
 	}
 }
 
-func partsOf(msg *openaiwire.Said) (parts []task.Part) {
+func partsOf(msg *openaiwire.InputMessage) (parts []task.Part) {
 	if msg.Text != "" {
 		parts = append(parts, task.Part{Kind: task.Text, Text: msg.Text})
 	}
@@ -378,45 +378,45 @@ func partsOf(msg *openaiwire.Said) (parts []task.Part) {
 // completion is a turn whose answer is sent to a client of OpenAI's API.
 type completion struct {
 	openaiwire.Answer
-	d       *api
-	r       *plain.Exchange
-	q       *openaiwire.Request
-	ref     task.Ref
-	repeats bool // true if an earlier request may have begun the turn
-	last    *task.Status
-	ended   *task.Ended // result of a turn that this process ran
+	api         *api
+	exchange    *plain.Exchange
+	req         *openaiwire.Request
+	ref         task.Ref
+	isRepeat    bool // true if an earlier request may have begun the turn
+	finalStatus *task.Status
+	endedTurn   *task.EndedTurn // result of a turn that this process ran
 
-	recent *task.Recent // nil if the request has a key
+	recent *task.RecentTurns // nil if the request has a key
 	// delivered is true if the end of the answer, or its failure, was sent to the client.
 	delivered bool
 }
 
-// settleTime limits the time to record a lost or delivered answer.
-const settleTime = 5 * time.Second
+// recordTimeout limits the time to record a lost or delivered answer.
+const recordTimeout = 5 * time.Second
 
-// settle records an answer that its client did not receive, so that the next equal request gets the
+// recordDelivery records an answer that its client did not receive, so that the next equal request gets the
 // answer. If this request delivered the lost answer of an earlier request, settle records the
 // delivery.
-func (c *completion) settle() {
+func (c *completion) recordDelivery() {
 	if c.recent == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), settleTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.exchange.Context()), recordTimeout)
 	defer cancel()
 	var err error
 	switch {
 	case !c.delivered:
-		err = c.d.Tasks.Lose(ctx, c.recent, c.ref.ID)
-	case c.repeats:
-		err = c.d.Tasks.Deliver(ctx, c.recent, c.ref.ID)
+		err = c.api.Tasks.RecordLostTurn(ctx, c.recent, c.ref.ID)
+	case c.isRepeat:
+		err = c.api.Tasks.RecordDelivery(ctx, c.recent, c.ref.ID)
 	}
 	if err != nil {
-		c.d.Log.LogAttrs(ctx, slog.LevelWarn, "a lost answer is not recorded; a retry may be charged again", slog.String("task", c.ref.ID), slog.String("cause", err.Error()))
+		c.api.Log.LogAttrs(ctx, slog.LevelWarn, "a lost answer is not recorded; a retry may be charged again", slog.String("task", c.ref.ID), slog.String("cause", err.Error()))
 	}
-	c.d.Tasks.ReleaseLost(c.recent, c.ref.ID)
+	c.api.Tasks.ReleaseLostTurn(c.recent, c.ref.ID)
 }
 
-func (c *completion) take(e *task.Event) error {
+func (c *completion) applyEvent(e *task.Event) error {
 	status := e.Status
 	if e.Task != nil {
 		status = &e.Task.Status
@@ -424,96 +424,96 @@ func (c *completion) take(e *task.Event) error {
 	if status != nil && c.Created == 0 {
 		c.Created = status.Time.Unix()
 	}
-	if status != nil && !status.State.Active() {
-		c.last = status
+	if status != nil && !status.State.IsActive() {
+		c.finalStatus = status
 	}
-	if c.last == nil || c.last.Failure == "" {
+	if c.finalStatus == nil || c.finalStatus.FailureKind == "" {
 		return nil
 	}
 	c.delivered = true
 	// The header asks the client not to retry, because a retry would run the failed turn again.
-	c.r.ResponseWriter.Header().Set(openaiwire.RetryHeader, "false")
-	return plain.FailureOf(c.last)
+	c.exchange.ResponseWriter.Header().Set(openaiwire.RetryHeader, "false")
+	return plain.StatusError(c.finalStatus)
 }
 
-func (c *completion) prove(ctx context.Context) error {
+func (c *completion) addProof(ctx context.Context) error {
 	var pair call.Pair
-	var q call.RequestRow
-	var a *call.ResponseRow
+	var reqRow call.RequestRow
+	var respRow *call.ResponseRow
 	var err error
-	if e := c.ended; e != nil {
+	if e := c.endedTurn; e != nil {
 		pair = e.Pair
-		q, a, err = c.d.Tasks.Calls.AnsweredCall(ctx, e.Pair, e.Position)
+		reqRow, respRow, err = c.api.Tasks.Calls.LoadCallAndAnswer(ctx, e.Pair, e.Position)
 	} else {
-		pair, q, a, err = c.d.Tasks.LastCall(ctx, c.ref)
+		pair, reqRow, respRow, err = c.api.Tasks.LastCall(ctx, c.ref)
 	}
 	if err != nil {
 		return err
 	}
-	if a == nil || c.last.Message == nil {
+	if respRow == nil || c.finalStatus.Message == nil {
 		return problem.New(problem.Damaged, "task %s has an answer that no row has", c.ref.ID)
 	}
-	c.Request, c.Text, c.Cut, c.Usage = q.Hash.String(), plain.TextOfStatus(c.last), c.last.Cut(), a.Usage
-	c.Proof = &openaiwire.Proof{Envelope: c.last.Message.Metadata, Warnings: c.q.Warnings()}
-	if a.Charged {
-		c.Proof.Receipt = call.ReceiptPath(pair, q.Position)
+	c.RequestHash, c.Text, c.CutReason, c.Usage = reqRow.Hash.String(), plain.StatusText(c.finalStatus), c.finalStatus.CutReason(), respRow.Usage
+	c.Proof = &openaiwire.Proof{Envelope: c.finalStatus.Message.Metadata, Warnings: c.req.Warnings()}
+	if respRow.IsPriced {
+		c.Proof.Receipt = call.ReceiptPath(pair, reqRow.Position)
 	}
 	return nil
 }
 
-type pieces struct {
+type pieceRenderer struct {
 	*completion
-	out    openaiwire.Stream
+	stream openaiwire.Stream
 	closed bool // the end of the answer was sent
 }
 
-func (c *pieces) Event(n task.Numbered) ([]byte, error) {
+func (c *pieceRenderer) RenderEvent(n task.NumberedEvent) ([]byte, error) {
 	e := &n.Event
-	if err := c.take(e); err != nil {
+	if err := c.applyEvent(e); err != nil {
 		return nil, err
 	}
-	text, follows := "", true
+	text, isPiece := "", true
 	switch {
 	case e.Artifact != nil && e.Artifact.Artifact.ID == task.ResponseArtifact:
-		text, follows = plain.TextOf(e.Artifact.Artifact.Parts), e.Artifact.Append
-	case c.last != nil:
-		text, follows = plain.TextOfStatus(c.last), false
+		text, isPiece = plain.PartsText(e.Artifact.Artifact.Parts), e.Artifact.Append
+	case c.finalStatus != nil:
+		text, isPiece = plain.StatusText(c.finalStatus), false
 	default:
 		return nil, nil
 	}
-	if !follows {
+	if !isPiece {
 		// This is the complete answer. The pieces that were sent must be its beginning, because
 		// they cannot be replaced.
-		rest, ok := strings.CutPrefix(text, c.Text)
+		unsent, ok := strings.CutPrefix(text, c.Text)
 		if !ok {
 			return nil, problem.New(problem.Unavailable, "pieces of the answer were lost; the same request, sent again with its %s or as a retry, gets the whole answer and costs nothing", openaiwire.IdempotencyHeader)
 		}
-		text = rest
+		text = unsent
 	}
 	var b []byte
-	if c.Request == "" {
-		_, q, _, err := c.d.Tasks.LastCall(c.r.Context(), c.ref)
+	if c.RequestHash == "" {
+		_, reqRow, _, err := c.api.Tasks.LastCall(c.exchange.Context(), c.ref)
 		if err != nil {
 			return nil, err
 		}
-		c.Request = q.Hash.String()
-		b = c.out.Begin(&c.Answer)
+		c.RequestHash = reqRow.Hash.String()
+		b = c.stream.Begin(&c.Answer)
 	}
 	if text != "" {
 		c.Text += text
-		b = append(b, c.out.Piece(&c.Answer, text)...)
+		b = append(b, c.stream.Piece(&c.Answer, text)...)
 	}
-	if c.last == nil {
+	if c.finalStatus == nil {
 		return b, nil
 	}
-	if err := c.prove(c.r.Context()); err != nil {
+	if err := c.addProof(c.exchange.Context()); err != nil {
 		return nil, err
 	}
 	c.closed, c.delivered = true, true
-	return append(b, c.out.End(&c.Answer)...), nil
+	return append(b, c.stream.End(&c.Answer)...), nil
 }
 
-func (c *pieces) End(err error) []byte {
+func (c *pieceRenderer) RenderEnd(err error) []byte {
 	switch {
 	case c.closed:
 		return nil
@@ -521,5 +521,5 @@ func (c *pieces) End(err error) []byte {
 		err = problem.New(problem.Unavailable, "the stream ended before the answer; send the same request again")
 	}
 	c.closed = true
-	return c.out.Fail(&c.Answer, err)
+	return c.stream.Fail(&c.Answer, err)
 }

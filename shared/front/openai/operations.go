@@ -13,34 +13,34 @@ import (
 )
 
 type (
-	// Completing is a request for a completion at the host's own paths. The model names the vacant.
-	Completing struct {
-		MaxPrice string                  `query:"max_price"`
-		Most     string                  `header:"Vacancy-Max-Price"`
-		Key      string                  `header:"Idempotency-Key"`
-		Body     op.Raw[openaiwire.Body] `body:"json"`
+	// CompletionRequest is a request for a completion at the host's own paths. The model names the vacant.
+	CompletionRequest struct {
+		MaxPrice       string                  `query:"max_price"`
+		MaxPriceHeader string                  `header:"Vacancy-Max-Price"`
+		Key            string                  `header:"Idempotency-Key"`
+		Body           op.Raw[openaiwire.Body] `body:"json"`
 	}
-	CompletingAt struct {
+	VacantCompletionRequest struct {
 		Vacant string `path:"vacant"`
-		Completing
+		CompletionRequest
 	}
-	// Responding is a request of the Responses API at the host's own paths. The model names the
+	// ResponsesRequest is a request of the Responses API at the host's own paths. The model names the
 	// vacant.
-	Responding struct {
-		MaxPrice string                           `query:"max_price"`
-		Most     string                           `header:"Vacancy-Max-Price"`
-		Key      string                           `header:"Idempotency-Key"`
-		Body     op.Raw[openaiwire.ResponsesBody] `body:"json"`
+	ResponsesRequest struct {
+		MaxPrice       string                           `query:"max_price"`
+		MaxPriceHeader string                           `header:"Vacancy-Max-Price"`
+		Key            string                           `header:"Idempotency-Key"`
+		Body           op.Raw[openaiwire.ResponsesBody] `body:"json"`
 	}
-	RespondingAt struct {
+	VacantResponsesRequest struct {
 		Vacant string `path:"vacant"`
-		Responding
+		ResponsesRequest
 	}
-	ModelsOf struct {
+	VacantModelsRequest struct {
 		Vacant string `path:"vacant"`
 	}
-	// OfModel is a request for a vacant by its model name.
-	OfModel struct {
+	// ModelRef is a request for a vacant by its model name.
+	ModelRef struct {
 		Model string `path:"model"`
 	}
 )
@@ -49,26 +49,26 @@ func Operations() []op.Spec {
 	newSpec := func(method, path, doc string, in, out reflect.Type) op.Spec {
 		return op.Spec{
 			Method: method, Path: path, Status: http.StatusOK, Doc: doc + " (OpenAI)", In: in, Out: out,
-			Access: op.Access{Anybody: true}, Errors: reflect.TypeFor[openaiwire.Failure](), Open: true,
+			Access: op.Access{Anybody: true}, ErrorType: reflect.TypeFor[openaiwire.Failure](), IgnoresUnknown: true,
 		}
 	}
-	asking := func(path, doc string, in, out reflect.Type, answer string) op.Spec {
+	newAskSpec := func(path, doc string, in, out reflect.Type, answer string) op.Spec {
 		s := newSpec("POST", path, doc, in, out)
-		s.Access.Key = billing.CallDemand()
-		s.Gives = []string{"application/json", plain.MediaEvents}
-		s.Answer = fmt.Sprintf("%s %s names the receipt of a call that had a price.", answer, caller.ReceiptHeader)
+		s.Access.Key = billing.CallRequirement()
+		s.AnswerMedia = []string{"application/json", plain.MediaEvents}
+		s.AnswerDoc = fmt.Sprintf("%s %s names the receipt of a call that had a price.", answer, caller.ReceiptHeader)
 		return s
 	}
 	completion, response := reflect.TypeFor[openaiwire.Completion](), reflect.TypeFor[openaiwire.Response]()
 	const chunks = "A completion, or with stream its chunks as server-sent events, and the event [DONE]."
 	const events = "A response, or with stream the events from response.created to response.completed."
 	return []op.Spec{
-		asking(openaiwire.Completions, "asks the vacant that the model names", reflect.TypeFor[Completing](), completion, chunks),
-		asking("/v/{vacant}"+openaiwire.Completions, "asks a vacant", reflect.TypeFor[CompletingAt](), completion, chunks),
-		asking(openaiwire.ResponsesPath, "asks the vacant that the model names by Responses", reflect.TypeFor[Responding](), response, events),
-		asking("/v/{vacant}"+openaiwire.ResponsesPath, "asks a vacant by Responses", reflect.TypeFor[RespondingAt](), response, events),
-		newSpec("GET", openaiwire.Models, "lists the published vacants as models", reflect.TypeFor[struct{}](), reflect.TypeFor[openaiwire.ModelList]()),
-		newSpec("GET", openaiwire.Models+"/{model}", "shows a vacant as a model", reflect.TypeFor[OfModel](), reflect.TypeFor[openaiwire.Model]()),
-		newSpec("GET", "/v/{vacant}"+openaiwire.Models, "lists the vacant as a model", reflect.TypeFor[ModelsOf](), reflect.TypeFor[openaiwire.ModelList]()),
+		newAskSpec(openaiwire.CompletionsPath, "asks the vacant that the model names", reflect.TypeFor[CompletionRequest](), completion, chunks),
+		newAskSpec("/v/{vacant}"+openaiwire.CompletionsPath, "asks a vacant", reflect.TypeFor[VacantCompletionRequest](), completion, chunks),
+		newAskSpec(openaiwire.ResponsesPath, "asks the vacant that the model names by Responses", reflect.TypeFor[ResponsesRequest](), response, events),
+		newAskSpec("/v/{vacant}"+openaiwire.ResponsesPath, "asks a vacant by Responses", reflect.TypeFor[VacantResponsesRequest](), response, events),
+		newSpec("GET", openaiwire.ModelsPath, "lists the published vacants as models", reflect.TypeFor[struct{}](), reflect.TypeFor[openaiwire.ModelList]()),
+		newSpec("GET", openaiwire.ModelsPath+"/{model}", "shows a vacant as a model", reflect.TypeFor[ModelRef](), reflect.TypeFor[openaiwire.Model]()),
+		newSpec("GET", "/v/{vacant}"+openaiwire.ModelsPath, "lists the vacant as a model", reflect.TypeFor[VacantModelsRequest](), reflect.TypeFor[openaiwire.ModelList]()),
 	}
 }

@@ -25,10 +25,10 @@ func TestChunksDoNotReplaceWhatWasSent(t *testing.T) {
 		"another answer":                {[]*task.Event{pieceOf("a", false), pieceOf("bc", false)}, "a", true},
 		"a part of what was sent":       {[]*task.Event{pieceOf("a", false), pieceOf("b", true), pieceOf("a", false)}, "ab", true},
 	} {
-		c := &pieces{completion: &completion{r: &plain.Exchange{}}}
-		c.Request = "known"
+		c := &pieceRenderer{completion: &completion{exchange: &plain.Exchange{}}}
+		c.RequestHash = "known"
 		for i, e := range tc.events {
-			b, err := c.Event(task.Numbered{Event: *e})
+			b, err := c.RenderEvent(task.NumberedEvent{Event: *e})
 			if lost := tc.lost && i == len(tc.events)-1; lost != problem.Is(err, problem.Unavailable) || lost && len(b) > 0 {
 				t.Errorf("%s: event %d is %q, %v", name, i+1, b, err)
 			}

@@ -9,11 +9,11 @@ import (
 )
 
 var (
-	// clause matches the end of the first words of an operation's Doc, which become the operation's
+	// clauseEnd matches the end of the first words of an operation's Doc, which become the operation's
 	// id.
-	clause = regexp.MustCompile(`[,;:]| \(`)
-	// ending matches third-person verbs that end in "es" instead of "s".
-	ending = regexp.MustCompile(`(ss|sh|ch|x)es$`)
+	clauseEnd = regexp.MustCompile(`[,;:]| \(`)
+	// esEnding matches third-person verbs that end in "es" instead of "s".
+	esEnding = regexp.MustCompile(`(ss|sh|ch|x)es$`)
 )
 
 // operationIDs derives the id of each operation from the first words of its Doc, for example
@@ -22,7 +22,7 @@ var (
 func operationIDs(specs []op.Spec) []string {
 	ids, count := make([]string, len(specs)), map[string]int{}
 	for i := range specs {
-		ids[i] = idOf(specs[i].Doc)
+		ids[i] = operationID(specs[i].Doc)
 		count[ids[i]]++
 	}
 	for i := range specs {
@@ -33,9 +33,9 @@ func operationIDs(specs []op.Spec) []string {
 	return ids
 }
 
-func idOf(doc string) string {
+func operationID(doc string) string {
 	var id strings.Builder
-	for i, word := range strings.Fields(clause.Split(doc, 2)[0]) {
+	for i, word := range strings.Fields(clauseEnd.Split(doc, 2)[0]) {
 		word = strings.Map(func(c rune) rune {
 			if unicode.IsLetter(c) || unicode.IsDigit(c) {
 				return c
@@ -46,7 +46,7 @@ func idOf(doc string) string {
 		case word == "", word == "a", word == "an", word == "the", word == "its":
 		case i > 0:
 			id.WriteString(strings.ToUpper(word[:1]) + word[1:])
-		case ending.MatchString(word):
+		case esEnding.MatchString(word):
 			id.WriteString(strings.TrimSuffix(word, "es"))
 		case strings.HasSuffix(word, "ies"):
 			id.WriteString(strings.TrimSuffix(word, "ies") + "y")
@@ -57,8 +57,8 @@ func idOf(doc string) string {
 	return id.String()
 }
 
-// parameters maps parameter names to descriptions.
-var parameters = map[string]string{
+// parameterDocs maps parameter names to descriptions.
+var parameterDocs = map[string]string{
 	"A2A-Version":          "Version of A2A. The default is 1.0.",
 	"Accept":               "Media types that the client accepts.",
 	"Idempotency-Key":      "Key of the request, chosen by the client. A repeated request with the same key has no further effect.",

@@ -31,30 +31,30 @@ var JSON []byte
 
 // Names of the security schemes.
 const (
-	operator = "operator" // the operator's key
-	account  = "account"  // key of an account
-	vacant   = "vacant"   // signature of the request by a vacant
+	operatorScheme = "operator" // the operator's key
+	accountScheme  = "account"  // key of an account
+	vacantScheme   = "vacant"   // signature of the request by a vacant
 )
 
-const events = "text/event-stream"
+const mediaEvents = "text/event-stream"
 
 type object = map[string]any
 
 // Example contains the body of a request and its answer.
 type Example struct{ Body, Answer json.RawMessage }
 
-func Key(s *op.Spec) string { return s.Method + " " + s.Path }
+func OperationKey(s *op.Spec) string { return s.Method + " " + s.Path }
 
 type Group struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
 }
 
-// Document returns the OpenAPI document of operations in JSON. It includes the examples of the
+// NewDocument returns the OpenAPI document of operations in JSON. It includes the examples of the
 // operations that have one in examples. If an operation has a second path that ends with a slash,
 // Document omits this path.
-func Document(title, version, description string, groups []Group, specs []op.Spec, examples map[string]Example) ([]byte, error) {
-	d := &document{schemas: object{}, examples: examples}
+func NewDocument(title, version, description string, groups []Group, specs []op.Spec, examples map[string]Example) ([]byte, error) {
+	d := &documentBuilder{schemas: object{}, examples: examples}
 	paths := object{}
 	specs = slices.DeleteFunc(slices.Clone(specs), func(s op.Spec) bool { return strings.HasSuffix(s.Path, "/{$}") })
 	ids := operationIDs(specs)
@@ -69,7 +69,7 @@ func Document(title, version, description string, groups []Group, specs []op.Spe
 	for _, scope := range billing.Scopes() {
 		scopes = append(scopes, string(scope))
 	}
-	refusal := object{"description": refused, "content": d.content(nil, reflect.TypeFor[httpapi.Refusal](), false, nil)}
+	refusal := object{"description": refusalDescription, "content": d.content(nil, reflect.TypeFor[httpapi.Refusal](), false, nil)}
 	b, err := json.MarshalIndent(object{
 		"openapi": "3.1.0",
 		"info":    object{"title": title, "version": version, "description": description},
@@ -83,54 +83,54 @@ func Document(title, version, description string, groups []Group, specs []op.Spe
 			"schemas":   d.schemas,
 			"responses": object{"Refusal": refusal},
 			"securitySchemes": object{
-				operator: object{"type": "http", "scheme": "bearer", "description": "The operator's key. The socket of a host on one machine needs none."},
-				account:  object{"type": "http", "scheme": "bearer", "description": "A key of an account. Its scopes are " + strings.Join(scopes, ", ") + "."},
-				vacant:   object{"type": "apiKey", "in": "header", "name": "Vacancy-Caller", "description": "A vacant's signature of the request (PROTOCOL §19)."},
+				operatorScheme: object{"type": "http", "scheme": "bearer", "description": "The operator's key. The socket of a host on one machine needs none."},
+				accountScheme:  object{"type": "http", "scheme": "bearer", "description": "A key of an account. Its scopes are " + strings.Join(scopes, ", ") + "."},
+				vacantScheme:   object{"type": "apiKey", "in": "header", "name": "Vacancy-Caller", "description": "A vacant's signature of the request (PROTOCOL §19)."},
 			},
 		},
 	}, "", " ")
 	return append(b, '\n'), err
 }
 
-type document struct {
+type documentBuilder struct {
 	schemas  object
 	examples map[string]Example
 }
 
-func (d *document) operation(s *op.Spec, id string) object {
-	ways := []object{{}} // alternative credentials; an empty object means that none is required
+func (d *documentBuilder) operation(s *op.Spec, id string) object {
+	security := []object{{}} // alternative credentials; an empty object means that none is required
 	if !s.Access.Anybody {
-		ways[0][operator] = []string{}
+		security[0][operatorScheme] = []string{}
 	}
 	if s.Access.Vacant {
-		ways = append(ways, object{vacant: []string{}})
+		security = append(security, object{vacantScheme: []string{}})
 	}
 	for _, scope := range []billing.Scope{s.Access.Key.Scope, s.Access.Key.AltScope} {
 		if scope == "" {
 			continue
 		}
 		scopes := []string{string(scope)}
-		if and := s.Access.Key.ExtraScope; and != "" {
-			scopes = append(scopes, string(and))
+		if extraScope := s.Access.Key.ExtraScope; extraScope != "" {
+			scopes = append(scopes, string(extraScope))
 		}
-		ways = append(ways, object{account: scopes})
+		security = append(security, object{accountScheme: scopes})
 	}
 	refusal := object{"$ref": "#/components/responses/Refusal"}
-	if s.Errors != nil {
+	if s.ErrorType != nil {
 		var media []string
-		if s.Errors.Kind() == reflect.String {
+		if s.ErrorType.Kind() == reflect.String {
 			media = []string{"text/plain"}
 		}
-		refusal = object{"description": refused, "content": d.content(media, s.Errors, false, nil)}
+		refusal = object{"description": refusalDescription, "content": d.content(media, s.ErrorType, false, nil)}
 	}
 	o := object{
 		"operationId": id,
 		"summary":     strings.ToUpper(s.Doc[:1]) + s.Doc[1:] + ".",
-		"description": "Who may use it: " + s.Access.Who() + ".",
-		"security":    ways,
-		"responses":   object{strconv.Itoa(s.Status): d.answer(s, d.examples[Key(s)].Answer), "default": refusal},
+		"description": "Who may use it: " + s.Access.Describe() + ".",
+		"security":    security,
+		"responses":   object{strconv.Itoa(s.Status): d.answer(s, d.examples[OperationKey(s)].Answer), "default": refusal},
 	}
-	if s.Out != nil && is[op.Replier](s.Out) { // a Replier may send another status
+	if s.Out != nil && implements[op.HeaderSetter](s.Out) { // a Replier may send another status
 		o["responses"].(object)["2XX"] = d.answer(s, nil)
 	}
 	if s.Group != "" {
@@ -145,9 +145,9 @@ func (d *document) operation(s *op.Spec, id string) object {
 	}
 	var params []object
 	for _, f := range s.Fields() {
-		if f.In == "body" {
+		if f.Place == "body" {
 			if f.Name != "ignored" {
-				o["requestBody"] = object{"required": true, "content": d.content(s.Takes, f.Type, !s.Open, d.examples[Key(s)].Body)}
+				o["requestBody"] = object{"required": true, "content": d.content(s.RequestMedia, f.Type, !s.IgnoresUnknown, d.examples[OperationKey(s)].Body)}
 			}
 			continue
 		}
@@ -159,11 +159,11 @@ func (d *document) operation(s *op.Spec, id string) object {
 		if t.Kind() == reflect.Uint64 {
 			schema["minimum"] = 1
 		}
-		p := object{"name": f.Name, "in": f.In, "required": f.In == "path", "schema": schema}
-		if about := parameters[f.Name]; about != "" {
-			p["description"] = about
+		param := object{"name": f.Name, "in": f.Place, "required": f.Place == "path", "schema": schema}
+		if description := parameterDocs[f.Name]; description != "" {
+			param["description"] = description
 		}
-		if r, ok := ranges[f.Name]; ok && f.In == "query" {
+		if r, ok := ranges[f.Name]; ok && f.Place == "query" {
 			switch {
 			case r.Words != nil:
 				schema["enum"] = r.Words
@@ -176,9 +176,9 @@ func (d *document) operation(s *op.Spec, id string) object {
 			if r.Default != nil {
 				schema["default"] = r.Default
 			}
-			p["required"] = r.Required
+			param["required"] = r.Required
 		}
-		params = append(params, p)
+		params = append(params, param)
 	}
 	if params != nil {
 		o["parameters"] = params
@@ -186,17 +186,17 @@ func (d *document) operation(s *op.Spec, id string) object {
 	return o
 }
 
-const refused = "An error: what was expected, what was received, and what to do next."
+const refusalDescription = "An error: what was expected, what was received, and what to do next."
 
-func (d *document) answer(s *op.Spec, example json.RawMessage) object {
-	a := object{"description": cmp.Or(s.Answer, http.StatusText(s.Status))}
+func (d *documentBuilder) answer(s *op.Spec, example json.RawMessage) object {
+	a := object{"description": cmp.Or(s.AnswerDoc, http.StatusText(s.Status))}
 	switch {
 	case s.Status == http.StatusNoContent:
 	case s.Out != nil:
-		a["content"] = d.content(s.Gives, s.Out, false, example)
-	case s.Gives != nil:
+		a["content"] = d.content(s.AnswerMedia, s.Out, false, example)
+	case s.AnswerMedia != nil:
 		content := object{}
-		for _, media := range s.Gives {
+		for _, media := range s.AnswerMedia {
 			content[media] = object{"schema": object{"type": "string"}}
 		}
 		a["content"] = content
@@ -207,14 +207,14 @@ func (d *document) answer(s *op.Spec, example json.RawMessage) object {
 // content describes JSON of the media types in media, which default to application/json. For
 // server-sent events, it describes JSON in the data of each event. The first media type gets the
 // example.
-func (d *document) content(media []string, t reflect.Type, request bool, example json.RawMessage) object {
+func (d *documentBuilder) content(media []string, t reflect.Type, isRequest bool, example json.RawMessage) object {
 	if media == nil {
 		media = []string{"application/json"}
 	}
 	content := object{}
 	for i, m := range media {
-		schema := d.schema(t, request, "")
-		if m == events { // the schema describes each event
+		schema := d.schema(t, isRequest, "")
+		if m == mediaEvents { // the schema describes each event
 			data := object{"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
 			schema = object{"type": "object", "properties": object{"id": object{"type": "string"}, "data": data}, "required": []string{"data"}}
 		}
@@ -229,7 +229,7 @@ func (d *document) content(media []string, t reflect.Type, request bool, example
 
 // schema describes the JSON of a type. For a request it describes what canon.Unmarshal accepts, and
 // for an answer what encoding/json writes. options are the options of a canon tag.
-func (d *document) schema(t reflect.Type, request bool, options string) object {
+func (d *documentBuilder) schema(t reflect.Type, isRequest bool, options string) object {
 	switch t {
 	case reflect.TypeFor[time.Time]():
 		return object{"type": "string", "format": "date-time"}
@@ -239,14 +239,14 @@ func (d *document) schema(t reflect.Type, request bool, options string) object {
 		return object{}
 	}
 	if raw, ok := reflect.New(t).Interface().(op.Document); ok {
-		return d.schema(raw.DocumentType(), request, options)
+		return d.schema(raw.DocumentType(), isRequest, options)
 	}
 	switch {
 	case t.Kind() == reflect.Pointer:
-		return d.schema(t.Elem(), request, options)
-	case is[encoding.TextMarshaler](t), is[encoding.TextUnmarshaler](t):
+		return d.schema(t.Elem(), isRequest, options)
+	case implements[encoding.TextMarshaler](t), implements[encoding.TextUnmarshaler](t):
 		return addBounds(object{"type": "string"}, options, "Length")
-	case is[json.Marshaler](t), is[canon.Unmarshaler](t):
+	case implements[json.Marshaler](t), implements[canon.Unmarshaler](t):
 		return object{} // encodes itself in a form that the README of its package describes
 	}
 	switch t.Kind() {
@@ -264,18 +264,20 @@ func (d *document) schema(t reflect.Type, request bool, options string) object {
 		if t.Elem().Kind() == reflect.Uint8 {
 			return object{"type": "string", "contentEncoding": "base64"}
 		}
-		return addBounds(object{"type": "array", "items": d.schema(t.Elem(), request, "")}, options, "Items")
+		return addBounds(object{"type": "array", "items": d.schema(t.Elem(), isRequest, "")}, options, "Items")
 	case reflect.Array:
-		return object{"type": "array", "items": d.schema(t.Elem(), request, "")}
+		return object{"type": "array", "items": d.schema(t.Elem(), isRequest, "")}
 	case reflect.Map:
-		return addBounds(object{"type": "object", "additionalProperties": d.schema(t.Elem(), request, "")}, options, "Properties")
+		return addBounds(object{"type": "object", "additionalProperties": d.schema(t.Elem(), isRequest, "")}, options, "Properties")
 	case reflect.Struct:
-		return d.namedSchema(t, request)
+		return d.namedSchema(t, isRequest)
 	}
 	return object{}
 }
 
-func is[I any](t reflect.Type) bool { return reflect.PointerTo(t).Implements(reflect.TypeFor[I]()) }
+func implements[I any](t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[I]())
+}
 
 func addBounds(s object, options, suffix string) object {
 	for option := range strings.SplitSeq(options, ",") {
@@ -288,42 +290,42 @@ func addBounds(s object, options, suffix string) object {
 	return s
 }
 
-func (d *document) namedSchema(t reflect.Type, request bool) object {
+func (d *documentBuilder) namedSchema(t reflect.Type, isRequest bool) object {
 	if t.Name() == "" {
-		return d.members(t, request)
+		return d.objectSchema(t, isRequest)
 	}
 	// The package of a protocol's forms, such as openaiwire, is named for the protocol.
 	name, _, _ := strings.Cut(strings.TrimSuffix(path.Base(t.PkgPath()), "wire")+"."+t.Name(), "[")
-	if request {
+	if isRequest {
 		name += ".request"
 	}
 	if d.schemas[name] == nil {
 		d.schemas[name] = object{} // placeholder, because its members may refer to it
-		d.schemas[name] = d.members(t, request)
+		d.schemas[name] = d.objectSchema(t, isRequest)
 	}
 	return object{"$ref": "#/components/schemas/" + name}
 }
 
-func (d *document) members(t reflect.Type, request bool) object {
+func (d *documentBuilder) objectSchema(t reflect.Type, isRequest bool) object {
 	properties, required := object{}, []string{}
 	for _, f := range reflect.VisibleFields(t) {
-		tag, tagged := f.Tag.Lookup("json")
-		if !f.IsExported() || tag == "-" || len(f.Index) > 1 && !reachable(t, f.Index) || f.Anonymous && !tagged {
+		tag, hasTag := f.Tag.Lookup("json")
+		if !f.IsExported() || tag == "-" || len(f.Index) > 1 && !isPromoted(t, f.Index) || f.Anonymous && !hasTag {
 			continue
 		}
-		name, rest, _ := strings.Cut(tag, ",")
+		name, tagOptions, _ := strings.Cut(tag, ",")
 		name = cmp.Or(name, f.Name)
 		options := f.Tag.Get("canon")
-		member := d.schema(f.Type, request, options)
+		member := d.schema(f.Type, isRequest, options)
 		properties[name] = member
-		optional := strings.Contains(rest, "omitempty") || strings.Contains(rest, "omitzero")
-		if request {
+		optional := strings.Contains(tagOptions, "omitempty") || strings.Contains(tagOptions, "omitzero")
+		if isRequest {
 			optional = !slices.Contains(strings.Split(options, ","), "required")
 		}
 		if !optional {
 			required = append(required, name)
 		}
-		if request && slices.Contains(strings.Split(options, ","), "null") || !request && !optional && f.Type.Kind() == reflect.Pointer {
+		if isRequest && slices.Contains(strings.Split(options, ","), "null") || !isRequest && !optional && f.Type.Kind() == reflect.Pointer {
 			properties[name] = object{"anyOf": []object{member, {"type": "null"}}}
 		}
 	}
@@ -331,19 +333,19 @@ func (d *document) members(t reflect.Type, request bool) object {
 	if len(required) > 0 {
 		s["required"] = required
 	}
-	if request {
+	if isRequest {
 		s["additionalProperties"] = false
 	}
 	return s
 }
 
-func reachable(t reflect.Type, index []int) bool {
+func isPromoted(t reflect.Type, index []int) bool {
 	for _, i := range index[:len(index)-1] {
 		if t.Kind() == reflect.Pointer {
 			t = t.Elem()
 		}
 		f := t.Field(i)
-		if _, tagged := f.Tag.Lookup("json"); tagged {
+		if _, hasTag := f.Tag.Lookup("json"); hasTag {
 			return false // encoding/json promotes only fields of structs that are embedded without a tag
 		}
 		t = f.Type

@@ -52,12 +52,12 @@ func (sought) Ranges() map[string]op.Range {
 // replies has another status at times.
 type replies struct{ part }
 
-func (*replies) Reply(http.Header) int { return 0 }
+func (*replies) SetHeaders(http.Header) int { return 0 }
 
 func TestAHandlerIsDescribedByWhatItTellsBesideItsTypes(t *testing.T) {
-	event := op.Spec{Method: "GET", Path: "/v1/events", Status: 200, Doc: "streams", In: reflect.TypeFor[sought](), Out: reflect.TypeFor[replies](), Gives: []string{"text/event-stream"}, Answer: "Events."}
-	text := op.Spec{Method: "POST", Path: "/v1/text", Status: 200, Doc: "reads", In: reflect.TypeFor[op.Body[part]](), Open: true, Takes: []string{"application/a+json", "application/json"}, Gives: []string{"text/plain"}}
-	b, err := openapi.Document("Test", "1", "", nil, []op.Spec{event, text}, map[string]openapi.Example{openapi.Key(&text): {Body: json.RawMessage(`{"text":"a"}`)}})
+	event := op.Spec{Method: "GET", Path: "/v1/events", Status: 200, Doc: "streams", In: reflect.TypeFor[sought](), Out: reflect.TypeFor[replies](), AnswerMedia: []string{"text/event-stream"}, AnswerDoc: "Events."}
+	text := op.Spec{Method: "POST", Path: "/v1/text", Status: 200, Doc: "reads", In: reflect.TypeFor[op.Body[part]](), IgnoresUnknown: true, RequestMedia: []string{"application/a+json", "application/json"}, AnswerMedia: []string{"text/plain"}}
+	b, err := openapi.NewDocument("Test", "1", "", nil, []op.Spec{event, text}, map[string]openapi.Example{openapi.OperationKey(&text): {Body: json.RawMessage(`{"text":"a"}`)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,8 +78,8 @@ func TestAHandlerIsDescribedByWhatItTellsBesideItsTypes(t *testing.T) {
 }
 
 func TestAnOperationIsDescribedByItsTypes(t *testing.T) {
-	o := op.Op[change, whole]{Method: "PUT", Path: "/v1/parts/{name}", Status: 201, Access: op.Access{Vacant: true, Key: billing.Demand{Scope: billing.ScopeRead}}, Doc: "changes a part"}
-	b, err := openapi.Document("Test", "1", "", nil, []op.Spec{o.Spec()}, nil)
+	o := op.Op[change, whole]{Method: "PUT", Path: "/v1/parts/{name}", Status: 201, Access: op.Access{Vacant: true, Key: billing.KeyRequirement{Scope: billing.ScopeRead}}, Doc: "changes a part"}
+	b, err := openapi.NewDocument("Test", "1", "", nil, []op.Spec{o.Spec()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestTheDocumentIsWhole(t *testing.T) {
 
 // Each example is as its schema says: what hosts were asked and have answered.
 func TestExamplesFitTheirSchemas(t *testing.T) {
-	d, err := openapitest.Open()
+	d, err := openapitest.Load()
 	if err != nil {
 		t.Fatal(err)
 	}

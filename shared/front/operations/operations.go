@@ -38,7 +38,7 @@ var groups = append(protocols(), []group{
 }...)
 
 func protocols() (protocolGroups []group) {
-	for _, row := range slices.Backward(handlers.Rows()) {
+	for _, row := range slices.Backward(handlers.ProtocolHandlers()) {
 		protocolGroups = append(protocolGroups, group{row.Group, row.Operations})
 	}
 	return protocolGroups

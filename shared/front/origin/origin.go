@@ -25,9 +25,9 @@ type Judge struct {
 	// URL returns the host's base URL, or "" if the host has none yet. If URL is nil, the host
 	// never has one.
 	URL func(context.Context) (string, error)
-	// Routed is true if a router chose this host by the request's Host header, so that the header
+	// TrustHostHeader is true if a router chose this host by the request's Host header, so that the header
 	// certainly names this host.
-	Routed bool
+	TrustHostHeader bool
 	// Allowed lists the origins of other sites whose pages may send requests, in the form that
 	// Parse returns.
 	Allowed []string
@@ -40,19 +40,19 @@ func Parse(s string) (origin string, ok bool) {
 	if err != nil || u.Scheme == "" || u.Hostname() == "" || u.Scheme+"://"+u.Host != strings.ToLower(s) {
 		return "", false
 	}
-	if standard := map[string]string{"https": "443", "http": "80"}[u.Scheme]; standard != "" && u.Port() == standard {
-		u.Host = strings.TrimSuffix(u.Host, ":"+standard)
+	if defaultPort := map[string]string{"https": "443", "http": "80"}[u.Scheme]; defaultPort != "" && u.Port() == defaultPort {
+		u.Host = strings.TrimSuffix(u.Host, ":"+defaultPort)
 	}
 	return u.Scheme + "://" + u.Host, true
 }
 
 // Allows reports whether the request came from a page of another site that the operator allows.
 func (j *Judge) Allows(r *http.Request) bool {
-	given := r.Header.Values("Origin")
-	if len(given) != 1 {
+	values := r.Header.Values("Origin")
+	if len(values) != 1 {
 		return false
 	}
-	page, ok := Parse(given[0])
+	page, ok := Parse(values[0])
 	return ok && slices.Contains(j.Allowed, page)
 }
 
@@ -62,25 +62,25 @@ func (j *Judge) Check(r *http.Request) error {
 	if j.Allows(r) {
 		return nil
 	}
-	foreign := problem.New(problem.Forbidden, "this host refuses requests from pages of other sites")
+	refusal := problem.New(problem.Forbidden, "this host refuses requests from pages of other sites")
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
 		if site != "same-origin" && site != "none" {
-			return foreign
+			return refusal
 		}
 	}
-	for _, given := range r.Header.Values("Origin") {
-		switch own, err := j.isOwn(r, given); {
+	for _, value := range r.Header.Values("Origin") {
+		switch isOwn, err := j.isOwn(r, value); {
 		case err != nil:
 			return err
-		case !own:
-			return foreign
+		case !isOwn:
+			return refusal
 		}
 	}
 	return nil
 }
 
-func (j *Judge) isOwn(r *http.Request, given string) (bool, error) {
-	page, ok := Parse(given)
+func (j *Judge) isOwn(r *http.Request, value string) (bool, error) {
+	page, ok := Parse(value)
 	if !ok {
 		return false, nil
 	}
@@ -94,18 +94,18 @@ func (j *Judge) isOwn(r *http.Request, given string) (bool, error) {
 	// The host's own origins are the origin of the base URL and the origin that the Host header
 	// names. Host is used only if it certainly names this host. Otherwise it may be a foreign name
 	// that its owner has pointed at this host (DNS rebinding).
-	own := []string{base}
-	if loopback := IsLoopback(r.Host); loopback || j.Routed {
+	ownOrigins := []string{base}
+	if loopback := IsLoopback(r.Host); loopback || j.TrustHostHeader {
 		scheme, _, hasURL := strings.Cut(base, "://")
 		if !hasURL {
 			scheme = "https"
 		}
-		own = append(own, scheme+"://"+r.Host)
+		ownOrigins = append(ownOrigins, scheme+"://"+r.Host)
 		if loopback {
-			own = append(own, "http://"+r.Host)
+			ownOrigins = append(ownOrigins, "http://"+r.Host)
 		}
 	}
-	return slices.ContainsFunc(own, func(s string) bool { o, ok := Parse(s); return ok && o == page }), nil
+	return slices.ContainsFunc(ownOrigins, func(s string) bool { o, ok := Parse(s); return ok && o == page }), nil
 }
 
 func IsLoopback(host string) bool {

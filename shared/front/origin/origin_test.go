@@ -39,7 +39,7 @@ func TestOnlyPagesOfTheHostAndAllowedPagesPass(t *testing.T) {
 		{"loopback at the standard port", "http://localhost", "localhost", false, []string{"http://localhost", "http://localhost:80"}},
 		{"no URL", "", "agents.example", false, nil},
 	} {
-		j := origin.Judge{URL: urlOf(host.base), Routed: host.routed, Allowed: allowed}
+		j := origin.Judge{URL: urlOf(host.base), TrustHostHeader: host.routed, Allowed: allowed}
 		check := func(want bool, headers ...string) {
 			t.Helper()
 			r := httptest.NewRequest(http.MethodPost, "/v/clerk/text", nil)

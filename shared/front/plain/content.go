@@ -21,13 +21,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// maxText limits the length of a message's text as a JSON string, in bytes, because signed messages
+// maxTextBytes limits the length of a message's text as a JSON string, in bytes, because signed messages
 // contain the text in this form. A control character takes six bytes.
-var maxText = canon.DefaultLimits().Bytes - 64
+var maxTextBytes = canon.DefaultLimits().Bytes - 64
 
 func CheckText(field, text string) error {
-	if size := len(canon.AppendString(nil, text)); size > maxText {
-		return problem.New(problem.TooLarge, "%s: expected at most %d bytes in JSON, which escapes quotes and control characters, got %d", field, maxText, size)
+	if size := len(canon.AppendString(nil, text)); size > maxTextBytes {
+		return problem.New(problem.TooLarge, "%s: expected at most %d bytes in JSON, which escapes quotes and control characters, got %d", field, maxTextBytes, size)
 	}
 	return nil
 }
@@ -39,32 +39,32 @@ func CheckText(field, text string) error {
 func (c *Caller) CheckContext(ctx context.Context, name, source string) error {
 	const field = "context"
 	if len(name) > envelope.MaxIDBytes || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c > '~' }) {
-		return problem.Invalid(field, fmt.Sprintf("one name of at most %d visible ASCII characters", envelope.MaxIDBytes), httpapi.Clip(name))
+		return problem.Invalid(field, fmt.Sprintf("one name of at most %d visible ASCII characters", envelope.MaxIDBytes), httpapi.QuoteTruncated(name))
 	}
 	if name == "" || c.Owner() != call.GuestOwner {
 		return nil
 	}
-	own, err := c.s.Guests.IsOwnContext(ctx, c.Vacant.ID, name)
-	if err == nil && !own {
-		err = problem.Invalid(field, source+" of an answer of this vacant; only a key of an account may choose names", httpapi.Clip(name))
+	isOwn, err := c.s.Guests.IsHostContextID(ctx, c.Vacant.ID, name)
+	if err == nil && !isOwn {
+		err = problem.Invalid(field, source+" of an answer of this vacant; only a key of an account may choose names", httpapi.QuoteTruncated(name))
 	}
 	return err
 }
 
-// maxFiles limits the bytes of a message with files, including its text. A stored task has files in
+// maxFileBytes limits the bytes of a message with files, including its text. A stored task has files in
 // base64, which takes a third more.
-const maxFiles = 256 << 10
+const maxFileBytes = 256 << 10
 
-// maxStored limits a message in its stored form. 6 KiB remain for the other members of the task.
-const maxStored = store.MaxData - 6<<10
+// maxStoredBytes limits a message in its stored form. 6 KiB remain for the other members of the task.
+const maxStoredBytes = store.MaxData - 6<<10
 
 // CheckParts returns an error if checkFile rejects a part that is not text, or if the message is
 // too large to be stored in a task. checkFile may be nil if all parts are text.
 func CheckParts(m *task.Message, checkFile func(i int, p *task.Part) error) error {
-	texts, content, beside, hasFiles := 0, 0, len(m.Metadata), false
+	textBytes, contentBytes, otherBytes, hasFiles := 0, 0, len(m.Metadata), false
 	for i, p := range m.Parts {
 		if p.Kind == task.Text {
-			texts += len(canon.AppendString(nil, p.Text))
+			textBytes += len(canon.AppendString(nil, p.Text))
 		} else if err := checkFile(i, &p); err != nil {
 			return err
 		} else {
@@ -75,31 +75,31 @@ func CheckParts(m *task.Message, checkFile func(i int, p *task.Part) error) erro
 				return problem.AtPath(fmt.Sprintf("parts[%d]", i), err)
 			}
 		}
-		content += len(p.Text) + len(p.Content())
-		beside += len(p.Filename) + len(p.MediaType) + len(p.Metadata)
+		contentBytes += len(p.Text) + len(p.Content())
+		otherBytes += len(p.Filename) + len(p.MediaType) + len(p.Metadata)
 	}
 	for _, s := range slices.Concat(m.Extensions, m.References) {
-		beside += len(s)
+		otherBytes += len(s)
 	}
 	// To save time, only a message that may be too large is encoded. A byte takes at most six bytes
 	// in the stored form.
-	stored := 6*(content+beside) + 4<<10
-	if stored >= maxStored {
+	storedBytes := 6*(contentBytes+otherBytes) + 4<<10
+	if storedBytes >= maxStoredBytes {
 		var b bytes.Buffer
 		enc := json.NewEncoder(&b)
 		enc.SetEscapeHTML(false)
 		if err := enc.Encode(m); err != nil {
 			return err
 		}
-		stored = b.Len()
+		storedBytes = b.Len()
 	}
 	switch {
-	case stored > maxStored:
-		return problem.New(problem.TooLarge, "message: expected at most %d bytes in the form in which a task is stored, got %d", maxStored, stored)
-	case texts > maxText:
-		return problem.New(problem.TooLarge, "parts: expected at most %d bytes of text in JSON, which escapes quotes and control characters, got %d", maxText, texts)
-	case hasFiles && content > maxFiles:
-		return problem.New(problem.TooLarge, "parts: expected at most %d bytes of texts and files together, got %d", maxFiles, content)
+	case storedBytes > maxStoredBytes:
+		return problem.New(problem.TooLarge, "message: expected at most %d bytes in the form in which a task is stored, got %d", maxStoredBytes, storedBytes)
+	case textBytes > maxTextBytes:
+		return problem.New(problem.TooLarge, "parts: expected at most %d bytes of text in JSON, which escapes quotes and control characters, got %d", maxTextBytes, textBytes)
+	case hasFiles && contentBytes > maxFileBytes:
+		return problem.New(problem.TooLarge, "parts: expected at most %d bytes of texts and files together, got %d", maxFileBytes, contentBytes)
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func CheckParts(m *task.Message, checkFile func(i int, p *task.Part) error) erro
 // AcceptsPart reports whether the vacant's agent accepts a part that is not text. An agent that reads
 // only text accepts no files, not even text files.
 func (c *Caller) AcceptsPart(p *task.Part) bool {
-	f := substrate.File{MediaType: p.Media()}
+	f := substrate.File{MediaType: p.NormalizedMediaType()}
 	if p.Kind == task.URL {
 		f.URL = p.Text
 	}
@@ -134,7 +134,7 @@ func InputModes(v *vacants.Record) []string {
 	return modes
 }
 
-func ListReadable(v *vacants.Record) string {
+func ReadableTypes(v *vacants.Record) string {
 	return strings.Join(append([]string{"text"}, InputModes(v)[2:]...), ", ")
 }
 
@@ -143,12 +143,12 @@ func DescribePart(p *task.Part) string {
 	case p.Kind == task.URL:
 		return "a URL"
 	case p.MediaType == "":
-		return fmt.Sprintf("%s without a media type (%s)", p.Kind, p.Media())
+		return fmt.Sprintf("%s without a media type (%s)", p.Kind, p.NormalizedMediaType())
 	}
-	return "a file of type " + httpapi.Clip(p.MediaType)
+	return "a file of type " + httpapi.QuoteTruncated(p.MediaType)
 }
 
-func TextOf(parts []task.Part) string {
+func PartsText(parts []task.Part) string {
 	var b strings.Builder
 	for _, p := range parts {
 		b.WriteString(p.Text)
@@ -156,17 +156,17 @@ func TextOf(parts []task.Part) string {
 	return b.String()
 }
 
-func TextOfStatus(s *task.Status) string {
+func StatusText(s *task.Status) string {
 	if s.Message == nil {
 		return ""
 	}
-	return TextOf(s.Message.Parts)
+	return PartsText(s.Message.Parts)
 }
 
-func FailureOf(s *task.Status) error {
-	if s.Failure == "" {
+func StatusError(s *task.Status) error {
+	if s.FailureKind == "" {
 		return nil
 	}
-	refusal := httpapi.Refusal{Code: s.Failure, Detail: TextOfStatus(s)}
+	refusal := httpapi.Refusal{Code: s.FailureKind, Detail: StatusText(s)}
 	return refusal.Problem()
 }

@@ -30,8 +30,8 @@ type Exchange struct {
 	http.ResponseWriter
 	*http.Request
 	Caller
-	Line Line
-	Rest string // path after the vacant, without a trailing slash
+	Line    LogLine
+	SubPath string // path after the vacant, without a trailing slash
 
 	// Signed is true if the client signed its message. Such a client is never told to log in,
 	// because a login would not help it.
@@ -39,8 +39,8 @@ type Exchange struct {
 	// Refuse answers with an error. The default is the protocol's error format.
 	Refuse func(http.ResponseWriter, error)
 
-	answer *answer
-	logged bool
+	writer   *responseWriter
+	isLogged bool
 }
 
 // Handler returns the HTTP handler of a protocol. It does what every protocol needs: it limits the
@@ -48,12 +48,12 @@ type Exchange struct {
 // and writes the log line of the request.
 func (s *Service) Handler(p Protocol) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, rest, _ := message.Split(r.URL.Path)
-		a := &answer{ResponseWriter: w, request: r}
+		_, subPath, _ := message.SplitPath(r.URL.Path)
+		rw := &responseWriter{ResponseWriter: w, request: r}
 		x := &Exchange{
-			ResponseWriter: a, answer: a, Request: r.WithContext(r.Context()), Rest: strings.TrimSuffix(rest, "/"), Refuse: p.Refuse,
-			Caller: Caller{s: s, Sender: Sender{Address: caller.RateKey(r.RemoteAddr)}},
-			Line:   Line{Message: p.LogMessage, Method: r.Method, Path: r.URL.Path, Began: s.Now()},
+			ResponseWriter: rw, writer: rw, Request: r.WithContext(r.Context()), SubPath: strings.TrimSuffix(subPath, "/"), Refuse: p.Refuse,
+			Caller: Caller{s: s, Sender: Sender{Address: caller.RateLimitPrefix(r.RemoteAddr)}},
+			Line:   LogLine{Message: p.LogMessage, Method: r.Method, Path: r.URL.Path, StartedAt: s.Now()},
 		}
 		// MaxBytesReader gets w, not the wrapper a, so that it can close the connection of a client
 		// whose body is too large.
@@ -63,11 +63,11 @@ func (s *Service) Handler(p Protocol) http.Handler {
 				x.Fail(problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", cause, debug.Stack()), ""))
 			}
 			verdict := problem.VerdictOK
-			if a.status >= http.StatusBadRequest {
+			if rw.status >= http.StatusBadRequest {
 				verdict = "refused"
 			}
-			if !x.logged {
-				x.Log(verdict, cmp.Or(a.status, http.StatusOK), nil)
+			if !x.isLogged {
+				x.Log(verdict, cmp.Or(rw.status, http.StatusOK), nil)
 			}
 		}()
 		if err := p.Serve(x); err != nil {
@@ -76,38 +76,38 @@ func (s *Service) Handler(p Protocol) http.Handler {
 	})
 }
 
-// answer is a response writer that adds the WWW-Authenticate header to a 401 response that lacks
+// responseWriter is a response writer that adds the WWW-Authenticate header to a 401 response that lacks
 // it.
-type answer struct {
+type responseWriter struct {
 	http.ResponseWriter
 	request *http.Request
 	status  int // zero until the header is written
 }
 
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-func (a *answer) WriteHeader(status int) {
+func (a *responseWriter) WriteHeader(status int) {
 	if a.status = status; status == http.StatusUnauthorized && a.Header().Get("WWW-Authenticate") == "" {
 		httpapi.Challenge(a.ResponseWriter, a.request, problem.New(problem.Unauthorized, ""), string(billing.ScopeCall))
 	}
 	a.ResponseWriter.WriteHeader(status)
 }
 
-func (a *answer) Write(b []byte) (int, error) {
+func (a *responseWriter) Write(b []byte) (int, error) {
 	a.status = cmp.Or(a.status, http.StatusOK)
 	return a.ResponseWriter.Write(b)
 }
 
 // HandOver lets next answer the request and write its log line.
 func (x *Exchange) HandOver(next http.Handler) {
-	x.logged = true // next logs the request itself
-	next.ServeHTTP(x.answer.ResponseWriter, x.Request)
+	x.isLogged = true // next logs the request itself
+	next.ServeHTTP(x.writer.ResponseWriter, x.Request)
 }
 
-// Find opens the vacant that the path names, or the vacant at the host's own address.
-func (x *Exchange) Find() error {
-	name, _, below := message.Split(x.URL.Path)
-	if !below {
+// OpenByPath opens the vacant that the path names, or the vacant at the host's own address.
+func (x *Exchange) OpenByPath() error {
+	name, _, isVacantPath := message.SplitPath(x.URL.Path)
+	if !isVacantPath {
 		root, ok, err := x.s.Directory.Root(x.Context())
 		switch {
 		case err != nil:
@@ -117,21 +117,21 @@ func (x *Exchange) Find() error {
 		}
 		name = root.String()
 	}
-	return x.Open(name)
+	return x.OpenVacant(name)
 }
 
-func (x *Exchange) Open(name string) error {
-	c, err := x.s.Open(x.Context(), x.Sender, name)
+func (x *Exchange) OpenVacant(name string) error {
+	c, err := x.s.NewCaller(x.Context(), x.Sender, name)
 	if err == nil {
 		x.Caller = *c
 	}
 	return err
 }
 
-// Identify sets Payer to the account of the request's credential, or to nil if the request has no
+// IdentifyPayer sets Payer to the account of the request's credential, or to nil if the request has no
 // credential. It returns an error for a bad credential, so a request with a bad credential is never
 // served as a guest's request.
-func (x *Exchange) Identify() (err error) {
+func (x *Exchange) IdentifyPayer() (err error) {
 	x.Payer = nil
 	if x.s.Identify != nil {
 		x.Payer, err = x.s.Identify(x.Context(), x.Request)
@@ -141,7 +141,7 @@ func (x *Exchange) Identify() (err error) {
 	return err
 }
 
-func (x *Exchange) NotAllowed(allowed string) error {
+func (x *Exchange) MethodError(allowed string) error {
 	x.ResponseWriter.Header().Set("Allow", allowed)
 	return problem.New(problem.MethodNotAllowed, "%.20s is not allowed here; use %s", x.Method, allowed)
 }
@@ -149,38 +149,38 @@ func (x *Exchange) NotAllowed(allowed string) error {
 // writeTimeout limits the time in which a slow client must read one event or one answer.
 const writeTimeout = 20 * time.Second
 
-func (x *Exchange) ExtendWrite() {
+func (x *Exchange) ExtendWriteDeadline() {
 	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
 }
 
-func (x *Exchange) EndReadDeadline() {
+func (x *Exchange) ClearReadDeadline() {
 	// The deadline applies only to receiving the request. The answer may take longer.
 	_ = http.NewResponseController(x.ResponseWriter).SetReadDeadline(time.Time{})
 }
 
 func (x *Exchange) Log(verdict string, status int, cause error) {
-	x.logged = true
+	x.isLogged = true
 	x.Caller.Log(x.Context(), &x.Line, verdict, status, cause)
 }
 
 func (x *Exchange) Fail(err error) {
-	if large := new(http.MaxBytesError); errors.As(err, &large) {
-		err = problem.New(problem.TooLarge, "body: expected at most %d bytes", large.Limit)
+	if maxBytesErr := new(http.MaxBytesError); errors.As(err, &maxBytesErr) {
+		err = problem.New(problem.TooLarge, "body: expected at most %d bytes", maxBytesErr.Limit)
 	}
 	if !x.Signed {
-		err = x.OrLogin(x.Context(), err)
+		err = x.SuggestLogin(x.Context(), err)
 	}
 	p := problem.AsError(err)
-	if a := x.answer; a.status == 0 {
-		httpapi.Challenge(a, x.Request, err, string(billing.ScopeCall))
+	if rw := x.writer; rw.status == 0 {
+		httpapi.Challenge(rw, x.Request, err, string(billing.ScopeCall))
 		if p.Kind == problem.BudgetSpent {
-			a.Header().Set("Retry-After", strconv.Itoa(message.SecondsUntilMidnightUTC(x.s.Now())))
+			rw.Header().Set("Retry-After", strconv.Itoa(message.SecondsUntilMidnightUTC(x.s.Now())))
 		}
-		var r *retryable
-		if errors.As(err, &r) {
-			a.Header().Set("Retry-After", r.after)
+		var retryErr *retryableError
+		if errors.As(err, &retryErr) {
+			rw.Header().Set("Retry-After", retryErr.retryAfter)
 		}
-		x.Refuse(a, err)
+		x.Refuse(rw, err)
 	}
-	x.Log(p.Kind.String(), p.Kind.Row().Status, p)
+	x.Log(p.Kind.String(), p.Kind.Forms().HTTPStatus, p)
 }

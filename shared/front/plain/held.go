@@ -14,73 +14,73 @@ import (
 // Limits for concurrent requests in a process, per sender and per vacant. A stream occupies a
 // connection and its memory for minutes, and on Lambda a complete instance. A request that waits
 // for a slow vacant or for a task occupies as much, even without a stream. Other answers take at
-// most UnaryTime. A list occupies the memory of its page until the client has read it.
+// most MaxUnaryTime. A list occupies the memory of its page until the client has read it.
 var (
-	streams = bound{16, 64, "streams open, or requests that wait for a slow agent", "wait for the end of one", "end one, or read the task with GetTask", "5"}
-	answers = bound{64, 256, "answers under way", "wait for one", "wait for one, or send messages in the background", "1"}
-	lists   = bound{4, 64, "lists of tasks under way", "read an answer first", "read an answer first", "5"}
+	streamLimit = requestLimit{16, 64, "streams open, or requests that wait for a slow agent", "wait for the end of one", "end one, or read the task with GetTask", "5"}
+	answerLimit = requestLimit{64, 256, "answers under way", "wait for one", "wait for one, or send messages in the background", "1"}
+	listLimit   = requestLimit{4, 64, "lists of tasks under way", "read an answer first", "read an answer first", "5"}
 )
 
-// bound limits the concurrent requests of one kind per sender and per vacant. The strings are parts
+// requestLimit limits the concurrent requests of one kind per sender and per vacant. The strings are parts
 // of its refusals.
-type bound struct {
-	ofSender, ofVacant int
-	what               string
-	helps, taskHelps   string // advice to a sender without and with operations on tasks
-	retry              string // Retry-After of a refusal, in seconds
+type requestLimit struct {
+	perSender, perVacant int
+	requestKind          string
+	advice, taskAdvice   string // advice to a sender without and with operations on tasks
+	retryAfter           string // Retry-After of a refusal, in seconds
 }
 
-// lineTime limits how long a request waits in line for another request to end. The limit is short
+// maxLineTime limits how long a request waits in line for another request to end. The limit is short
 // because refused clients retry.
-const lineTime = 10 * time.Second
+const maxLineTime = 10 * time.Second
 
-// RequestCounter counts the concurrent requests of one kind.
-type RequestCounter struct {
-	bound
-	lineTime time.Duration
-	mu       sync.Mutex
-	open     map[any]int   // active requests by owner, address or vacant
-	inLine   map[any]int   // waiting requests by the same keys
-	freed    chan struct{} // closed when a request ends while other requests wait
+// RequestLimiter counts the concurrent requests of one kind.
+type RequestLimiter struct {
+	requestLimit
+	maxLineTime   time.Duration
+	mu            sync.Mutex
+	activeCounts  map[any]int   // active requests by owner, address or vacant
+	waitingCounts map[any]int   // waiting requests by the same keys
+	freed         chan struct{} // closed when a request ends while other requests wait
 }
 
-func newRequestCounter(b bound) *RequestCounter {
-	return &RequestCounter{bound: b, lineTime: lineTime, open: map[any]int{}, inLine: map[any]int{}, freed: make(chan struct{})}
+func newRequestLimiter(b requestLimit) *RequestLimiter {
+	return &RequestLimiter{requestLimit: b, maxLineTime: maxLineTime, activeCounts: map[any]int{}, waitingCounts: map[any]int{}, freed: make(chan struct{})}
 }
 
-// Hold calls run unless the caller's sender or vacant has reached its limit. A request for the
+// Run calls run unless the caller's sender or vacant has reached its limit. A request for the
 // host's own address has no vacant.
-func (h *RequestCounter) Hold(c *Caller, run func() error) error {
+func (l *RequestLimiter) Run(c *Caller, run func() error) error {
 	sender, vacant := countKeys(c)
-	switch free, full := h.count(h.open, sender, vacant); {
-	case free != nil:
-		defer free()
+	switch release, fullKey := l.acquire(l.activeCounts, sender, vacant); {
+	case release != nil:
+		defer release()
 		return run()
-	case full == vacant:
-		return &retryable{problem.New(problem.TooMany, "the agent has %d %s; try again", h.ofVacant, h.what), h.retry}
+	case fullKey == vacant:
+		return &retryableError{problem.New(problem.TooManyRequests, "the agent has %d %s; try again", l.perVacant, l.requestKind), l.retryAfter}
 	}
-	helps := h.helps
+	advice := l.advice
 	if c.HasTasks {
-		helps = h.taskHelps
+		advice = l.taskAdvice
 	}
-	return &retryable{problem.New(problem.TooMany, "you have %d %s; %s", h.ofSender, h.what, helps), h.retry}
+	return &retryableError{problem.New(problem.TooManyRequests, "you have %d %s; %s", l.perSender, l.requestKind, advice), l.retryAfter}
 }
 
-// HoldInLine calls run as Hold does, but if a limit is reached, it first waits up to lineTime for
+// RunInLine calls run as Hold does, but if a limit is reached, it first waits up to maxLineTime for
 // another request to end. It is for requests whose clients wait for an answer anyway. The limits
 // for active requests also apply, separately, to the waiting requests.
-func (h *RequestCounter) HoldInLine(ctx context.Context, c *Caller, run func() error) error {
+func (l *RequestLimiter) RunInLine(ctx context.Context, c *Caller, run func() error) error {
 	sender, vacant := countKeys(c)
-	free, full := h.takeInLine(ctx, sender, vacant)
-	if free != nil {
-		defer free()
+	release, fullKey := l.acquireInLine(ctx, sender, vacant)
+	if release != nil {
+		defer release()
 		return run()
 	}
-	err := problem.New(problem.TooMany, "the agent answers %d requests, and none ended in time for this one; try again", h.ofVacant)
-	if full == sender {
-		err = problem.New(problem.TooMany, "%d of your requests are under way, and none ended in time for this one; send fewer at once, or try again", h.ofSender)
+	err := problem.New(problem.TooManyRequests, "the agent answers %d requests, and none ended in time for this one; try again", l.perVacant)
+	if fullKey == sender {
+		err = problem.New(problem.TooManyRequests, "%d of your requests are under way, and none ended in time for this one; send fewer at once, or try again", l.perSender)
 	}
-	return &retryable{err, "1"}
+	return &retryableError{err, "1"}
 }
 
 // countKeys returns the keys by which a caller's requests are counted. The sender is an account, a
@@ -97,87 +97,87 @@ func countKeys(c *Caller) (sender, vacant any) {
 	return sender, vacant
 }
 
-// WaitCounter returns the counter for requests that wait for one answer of the caller's vacant. A slow
+// WaitLimiter returns the counter for requests that wait for one answer of the caller's vacant. A slow
 // vacant's requests count as streams, because they occupy as much.
-func (c *Caller) WaitCounter() *RequestCounter {
+func (c *Caller) WaitLimiter() *RequestLimiter {
 	if c.IsSlow() {
 		return c.s.Streams
 	}
 	return c.s.Answers
 }
 
-// retryable is a refusal with a Retry-After value in seconds.
-type retryable struct {
+// retryableError is a refusal with a Retry-After value in seconds.
+type retryableError struct {
 	error
-	after string
+	retryAfter string
 }
 
-func (r *retryable) Unwrap() error { return r.error }
+func (r *retryableError) Unwrap() error { return r.error }
 
 func CheckNewPair(ctx context.Context) error {
 	h := http.Header{}
 	if err := message.CheckNewPair(ctx, h); err != nil {
-		return &retryable{err, h.Get("Retry-After")}
+		return &retryableError{err, h.Get("Retry-After")}
 	}
 	return nil
 }
 
-func (h *RequestCounter) takeInLine(ctx context.Context, sender, vacant any) (free func(), full any) {
-	if free, full = h.count(h.open, sender, vacant); free != nil {
-		return free, nil
+func (l *RequestLimiter) acquireInLine(ctx context.Context, sender, vacant any) (release func(), fullKey any) {
+	if release, fullKey = l.acquire(l.activeCounts, sender, vacant); release != nil {
+		return release, nil
 	}
-	leave, _ := h.count(h.inLine, sender, vacant)
-	if leave == nil {
-		return nil, full
+	leaveLine, _ := l.acquire(l.waitingCounts, sender, vacant)
+	if leaveLine == nil {
+		return nil, fullKey
 	}
-	defer leave()
-	late := time.NewTimer(h.lineTime)
-	defer late.Stop()
+	defer leaveLine()
+	timeout := time.NewTimer(l.maxLineTime)
+	defer timeout.Stop()
 	for {
-		h.mu.Lock()
-		freed := h.freed
-		h.mu.Unlock()
-		if free, full = h.count(h.open, sender, vacant); free != nil {
-			return free, nil
+		l.mu.Lock()
+		freed := l.freed
+		l.mu.Unlock()
+		if release, fullKey = l.acquire(l.activeCounts, sender, vacant); release != nil {
+			return release, nil
 		}
 		select {
 		case <-freed:
-		case <-late.C:
-			return nil, full
+		case <-timeout.C:
+			return nil, fullKey
 		case <-ctx.Done():
-			return nil, full
+			return nil, fullKey
 		}
 	}
 }
 
-// count counts a request in the map in, and returns the function that ends the count. If a key has
+// acquire counts a request in the map in, and returns the function that ends the count. If a key has
 // reached its limit, free is nil and full is the key. vacant may be nil.
-func (h *RequestCounter) count(in map[any]int, sender, vacant any) (free func(), full any) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	counted := []any{sender}
+func (l *RequestLimiter) acquire(counts map[any]int, sender, vacant any) (release func(), fullKey any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	keys := []any{sender}
 	switch {
-	case in[sender] >= h.ofSender:
+	case counts[sender] >= l.perSender:
 		return nil, sender
-	case vacant != nil && in[vacant] >= h.ofVacant:
+	case vacant != nil && counts[vacant] >= l.perVacant:
 		return nil, vacant
 	case vacant != nil:
-		counted = append(counted, vacant)
+		keys = append(keys, vacant)
 	}
-	for _, k := range counted {
-		in[k]++
+	for _, k := range keys {
+		counts[k]++
 	}
 	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		for _, k := range counted {
-			if in[k]--; in[k] == 0 {
-				delete(in, k)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, k := range keys {
+			if counts[k]--; counts[k] == 0 {
+				delete(counts, k)
 			}
 		}
-		if len(h.inLine) > 0 {
-			close(h.freed)
-			h.freed = make(chan struct{})
+		if len(l.waitingCounts) > 0 {
+			close(l.freed)
+			l.freed = make(chan struct{})
 		}
 	}, nil
 }

@@ -14,16 +14,16 @@ import (
 )
 
 // completes runs a request of an account that waits in line.
-func completes(ctx context.Context, h *RequestCounter, account string, run func()) error {
+func completes(ctx context.Context, h *RequestLimiter, account string, run func()) error {
 	c := &Caller{Sender: Sender{Payer: &call.Payer{Account: strings.Repeat(account, 64)}}}
-	return h.HoldInLine(ctx, c, func() error { run(); return nil })
+	return h.RunInLine(ctx, c, func() error { run(); return nil })
 }
 
 // waitingIn returns how many requests of all accounts wait.
-func (h *RequestCounter) waitingIn() (n int) {
+func (h *RequestLimiter) waitingIn() (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, waiting := range h.inLine {
+	for _, waiting := range h.waitingCounts {
 		n += waiting
 	}
 	return n
@@ -31,8 +31,8 @@ func (h *RequestCounter) waitingIn() (n int) {
 
 // 24 requests at once of an account that may have 16 are all answered, and never more than 16 run.
 func TestRequestsWaitInLine(t *testing.T) {
-	h := newRequestCounter(streams)
-	h.lineTime = time.Hour
+	h := newRequestLimiter(streamLimit)
+	h.maxLineTime = time.Hour
 	release := make(chan struct{})
 	var mu sync.Mutex
 	running, most := 0, 0
@@ -60,26 +60,26 @@ func TestRequestsWaitInLine(t *testing.T) {
 	}
 	close(release)
 	all.Wait()
-	if most != 16 || len(h.open) != 0 || len(h.inLine) != 0 {
-		t.Errorf("%d ran at once; %d and %d holders stay in memory; want 16, and none", most, len(h.open), len(h.inLine))
+	if most != 16 || len(h.activeCounts) != 0 || len(h.waitingCounts) != 0 {
+		t.Errorf("%d ran at once; %d and %d holders stay in memory; want 16, and none", most, len(h.activeCounts), len(h.waitingCounts))
 	}
 }
 
 // A request that has waited in vain, finds the line full, or is left by its client is refused.
 func TestALineHasAnEnd(t *testing.T) {
-	h := newRequestCounter(bound{ofSender: 1, ofVacant: 8})
+	h := newRequestLimiter(requestLimit{perSender: 1, perVacant: 8})
 	refused := func(what string, ctx context.Context) {
 		t.Helper()
 		err := completes(ctx, h, "a", func() { t.Error(what + " ran") })
-		var r *retryable
-		if !problem.Is(err, problem.TooMany) || !errors.As(err, &r) || r.after != "1" || !strings.Contains(problem.AsError(err).Text(), "1 of your requests are under way") {
+		var r *retryableError
+		if !problem.Is(err, problem.TooManyRequests) || !errors.As(err, &r) || r.retryAfter != "1" || !strings.Contains(problem.AsError(err).Text(), "1 of your requests are under way") {
 			t.Errorf("%s: %v, may be retried %+v", what, err, r)
 		}
 	}
 	err := completes(t.Context(), h, "a", func() {
-		h.lineTime = time.Millisecond
+		h.maxLineTime = time.Millisecond
 		refused("a request that waits in vain", t.Context())
-		h.lineTime = time.Hour
+		h.maxLineTime = time.Hour
 		ctx, hangUp := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
 		waiting.Go(func() { refused("a request whose client hangs up", ctx) })

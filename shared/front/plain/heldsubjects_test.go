@@ -10,16 +10,16 @@ import (
 
 // A person who holds all streams that a sender may have takes none from others of the account, nor from another account.
 func TestPeopleOfAnAccountHoldStreamsOfTheirOwn(t *testing.T) {
-	h := newRequestCounter(bound{ofSender: 1, ofVacant: 8, what: "streams open", helps: "end one"})
+	h := newRequestLimiter(requestLimit{perSender: 1, perVacant: 8, requestKind: "streams open", advice: "end one"})
 	by := func(payer call.Payer, run func()) error {
 		c := &Caller{Sender: Sender{Payer: &payer}}
-		return h.Hold(c, func() error { run(); return nil })
+		return h.Run(c, func() error { run(); return nil })
 	}
 	const ann, bo = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
 	acme, other := strings.Repeat("a", 64), strings.Repeat("b", 64)
 	ran := false
 	err := by(call.Payer{Account: acme, Subject: ann, Key: "k1"}, func() {
-		if err := by(call.Payer{Account: acme, Subject: ann, Key: "k2"}, func() {}); !problem.Is(err, problem.TooMany) {
+		if err := by(call.Payer{Account: acme, Subject: ann, Key: "k2"}, func() {}); !problem.Is(err, problem.TooManyRequests) {
 			t.Errorf("ann's second: %v, want too many", err)
 		}
 		for who, payer := range map[string]call.Payer{
@@ -37,7 +37,7 @@ func TestPeopleOfAnAccountHoldStreamsOfTheirOwn(t *testing.T) {
 	if err != nil || !ran {
 		t.Errorf("ann's first: %v", err)
 	}
-	if len(h.open) != 0 {
-		t.Errorf("after the last request %d holders stay in memory, want none", len(h.open))
+	if len(h.activeCounts) != 0 {
+		t.Errorf("after the last request %d holders stay in memory, want none", len(h.activeCounts))
 	}
 }

@@ -51,26 +51,26 @@ type Config struct {
 	Issuers func(ctx context.Context, v *vacants.Record) ([]string, error)
 	Log     *slog.Logger
 	Now     func() time.Time
-	// Hold limits how long a client waits for a slow vacant. A process that serves only one request
+	// MaxWait limits how long a client waits for a slow vacant. A process that serves only one request
 	// at a time sets it; in such a process a stream runs its turn in its own request. Zero means
 	// that a client may wait as long as the turn takes.
-	Hold time.Duration
+	MaxWait time.Duration
 }
 
 // Service serves guests and accounts. It is safe for concurrent use.
 type Service struct {
 	Config
 	// Streams, Answers and Lists limit concurrent requests.
-	Streams, Answers, Lists *RequestCounter
+	Streams, Answers, Lists *RequestLimiter
 }
 
 func New(c Config) *Service {
-	return &Service{Config: c, Streams: newRequestCounter(streams), Answers: newRequestCounter(answers), Lists: newRequestCounter(lists)}
+	return &Service{Config: c, Streams: newRequestLimiter(streamLimit), Answers: newRequestLimiter(answerLimit), Lists: newRequestLimiter(listLimit)}
 }
 
 // Sender is the client of a request.
 type Sender struct {
-	Address netip.Prefix // caller.RateKey of the request
+	Address netip.Prefix // caller.RateLimitPrefix of the request
 	Payer   *call.Payer  // account of the request's credential, or nil
 	// HasTasks is true if the sender's protocol has operations on tasks. Refusals may then
 	// recommend them.
@@ -86,9 +86,9 @@ type Caller struct {
 	s *Service
 }
 
-// Open returns the sender's Caller for the vacant with a name or an id. The error is NotFound if
+// NewCaller returns the sender's Caller for the vacant with a name or an id. The error is NotFoundError if
 // the vacant does not exist, is deleted, or is closed to unrelated callers.
-func (s *Service) Open(ctx context.Context, sender Sender, name string) (*Caller, error) {
+func (s *Service) NewCaller(ctx context.Context, sender Sender, name string) (*Caller, error) {
 	c := &Caller{Sender: sender, s: s}
 	ok := false
 	id, err := identity.ParseID(name)
@@ -100,13 +100,13 @@ func (s *Service) Open(ctx context.Context, sender Sender, name string) (*Caller
 	// A closed child answers only its relatives, which sign their calls. A request without an
 	// envelope cannot prove that its sender is a relative.
 	if err == nil && (!ok || c.Vacant.Closed || c.Vacant.IsDeleted()) {
-		err = NotFound()
+		err = NotFoundError()
 	}
 	c.Options = conformance.OptionsOf(c.Vacant.Substrate)
 	return c, err
 }
 
-func NotFound() error {
+func NotFoundError() error {
 	return problem.New(problem.NotFound, "no such vacant or path; a card is GET /v/ID, a message is POST /v/ID")
 }
 
@@ -125,19 +125,19 @@ func (s *Service) Base(r *http.Request) (string, error) {
 	return scheme + "://" + r.Host, nil
 }
 
-func (s *Service) TakesKeys(v *vacants.Record) bool {
-	return s.Identify != nil && v.KeylessAccess != vacants.PlainOff
+func (s *Service) AcceptsKeys(v *vacants.Record) bool {
+	return s.Identify != nil && v.KeylessAccess != vacants.KeylessOff
 }
 
-func (c *Caller) Plain() vacants.Plain {
-	if c.Options.SharesTasks && c.Vacant.KeylessAccess == vacants.PlainOpen {
-		return vacants.PlainShared
+func (c *Caller) KeylessAccess() vacants.KeylessAccess {
+	if c.Options.SharesTasks && c.Vacant.KeylessAccess == vacants.KeylessOpen {
+		return vacants.KeylessShared
 	}
 	return c.Vacant.KeylessAccess
 }
 
-func (c *Caller) CheckPlain() error {
-	if c.Plain() == vacants.PlainOff {
+func (c *Caller) CheckKeylessAccess() error {
+	if c.KeylessAccess() == vacants.KeylessOff {
 		return problem.New(problem.Forbidden, "this vacant answers only signed calls; send one with vacancy call")
 	}
 	return nil
@@ -149,18 +149,18 @@ func (c *Caller) Owner() call.Owner {
 	switch {
 	case c.Payer != nil:
 		return c.Payer.Owner()
-	case c.Plain() == vacants.PlainShared:
+	case c.KeylessAccess() == vacants.KeylessShared:
 		return call.SharedOwner
 	}
 	return call.GuestOwner
 }
 
-func (c *Caller) IsSlow() bool { return c.s.Tasks.Calls.IsSlow(c.Vacant.MaxCallTime) }
+func (c *Caller) IsSlow() bool { return c.s.Tasks.Calls.IsSlow(c.Vacant.CallTimeout) }
 
-// OrLogin replaces PaymentRequired by Unauthorized if the caller has no credential and a token
+// SuggestLogin replaces PaymentRequired by Unauthorized if the caller has no credential and a token
 // would help, because clients begin a login only after a 401.
-func (c *Caller) OrLogin(ctx context.Context, err error) error {
-	if !problem.Is(err, problem.PaymentRequired) || c.Payer != nil || c.s.Issuers == nil || !c.s.TakesKeys(&c.Vacant) {
+func (c *Caller) SuggestLogin(ctx context.Context, err error) error {
+	if !problem.Is(err, problem.PaymentRequired) || c.Payer != nil || c.s.Issuers == nil || !c.s.AcceptsKeys(&c.Vacant) {
 		return err
 	}
 	issuers, issuersErr := c.s.Issuers(ctx, &c.Vacant)
@@ -173,32 +173,32 @@ func (c *Caller) OrLogin(ctx context.Context, err error) error {
 	return problem.Wrap(problem.Unauthorized, err, "%s; or log in at %s", problem.AsError(err).Text(), strings.Join(issuers, " or "))
 }
 
-// Line contains the attributes of a request's log line.
-type Line struct {
-	Message      string // message of the line
-	Method, Path string
-	Began        time.Time
-	What         string // operation as the protocol names it
-	IsCall       bool   // the request is a call, even if it is refused before its message is read
-	Pair         string // pair of the message
-	Accepted     bool   // the call was accepted, by this or an earlier request; package call logs it
-	IsAside      bool   // the calls that the request made have log lines of their own
-	Cut          call.CutReason
+// LogLine contains the attributes of a request's log line.
+type LogLine struct {
+	Message         string // message of the line
+	Method, Path    string
+	StartedAt       time.Time
+	Operation       string // operation as the protocol names it
+	IsCall          bool   // the request is a call, even if it is refused before its message is read
+	Pair            string // pair of the message
+	Accepted        bool   // the call was accepted, by this or an earlier request; package call logs it
+	HasOwnCallLines bool   // the calls that the request made have log lines of their own
+	CutReason       call.CutReason
 }
 
 // Limits for strings in log lines, in bytes of JSON.
 const (
-	maxPath  = 90
-	maxCause = 180
+	maxLoggedPath  = 90
+	maxLoggedCause = 180
 )
 
 // Log writes the log line of a request. Package call logs and counts accepted calls itself, so the
 // line of an accepted call has only obs.QuietLevel and Log does not count the call.
-func (c *Caller) Log(ctx context.Context, l *Line, verdict string, status int, cause error) {
+func (c *Caller) Log(ctx context.Context, l *LogLine, verdict string, status int, cause error) {
 	ctx = context.WithoutCancel(ctx)
 	level, outcome := slog.LevelInfo, problem.Answered
 	switch {
-	case l.IsAside:
+	case l.HasOwnCallLines:
 		level, cause = obs.QuietLevel(ctx), nil
 	case l.Accepted:
 		level = obs.QuietLevel(ctx)
@@ -213,9 +213,9 @@ func (c *Caller) Log(ctx context.Context, l *Line, verdict string, status int, c
 		level = slog.LevelDebug
 	}
 	isCall := l.Pair != "" || !c.Vacant.ID.IsZero() && l.Method == http.MethodPost && l.IsCall
-	isRow := !l.Accepted && cause != nil && isCall
-	if isRow {
-		c.s.Tasks.Calls.Log.Count(outcome)
+	isRefusedCall := !l.Accepted && cause != nil && isCall
+	if isRefusedCall {
+		c.s.Tasks.Calls.Log.CountUnaccepted(outcome)
 	}
 	if !c.s.Log.Enabled(ctx, level) {
 		return
@@ -224,19 +224,19 @@ func (c *Caller) Log(ctx context.Context, l *Line, verdict string, status int, c
 	if rest, ok := strings.CutPrefix(path, "/v/"+c.Vacant.ID.String()); ok {
 		path = "/v/" + c.Vacant.ID.Short() + rest
 	}
-	attrs := []slog.Attr{slog.String("path", obs.Clip(path, maxPath))}
-	if l.What != "" {
-		attrs = append(attrs, slog.String(obs.AttrOperation, l.What))
+	attrs := []slog.Attr{slog.String("path", obs.Truncate(path, maxLoggedPath))}
+	if l.Operation != "" {
+		attrs = append(attrs, slog.String(obs.AttrOperation, l.Operation))
 	}
-	if isRow || l.Pair != "" {
+	if isRefusedCall || l.Pair != "" {
 		attrs = append(attrs, slog.String(obs.AttrPair, cmp.Or(l.Pair, ">"+c.Vacant.ID.Short())))
 	}
-	if l.Cut != "" {
-		attrs = append(attrs, slog.String(obs.AttrCut, string(l.Cut)))
+	if l.CutReason != "" {
+		attrs = append(attrs, slog.String(obs.AttrCut, string(l.CutReason)))
 	}
 	if level == slog.LevelError {
-		attrs = append(attrs, slog.String("cause", obs.Clip(cause.Error(), maxCause)))
+		attrs = append(attrs, slog.String("cause", obs.Truncate(cause.Error(), maxLoggedCause)))
 	}
-	attrs = append(attrs, slog.String(obs.AttrVerdict, verdict), slog.Int(obs.AttrStatus, status), obs.DurationAttr(c.s.Now().Sub(l.Began)))
+	attrs = append(attrs, slog.String(obs.AttrVerdict, verdict), slog.Int(obs.AttrStatus, status), obs.DurationAttr(c.s.Now().Sub(l.StartedAt)))
 	c.s.Log.LogAttrs(ctx, level, l.Message, attrs...)
 }

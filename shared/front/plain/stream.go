@@ -9,43 +9,45 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/a2a/task"
 )
 
-// KeepAlive is the interval after which an idle stream sends a comment.
-const KeepAlive = 15 * time.Second
+// KeepAliveInterval is the interval after which an idle stream sends a comment.
+const KeepAliveInterval = 15 * time.Second
 
 const MediaEvents = "text/event-stream"
 
-// Rendering renders the events of a task for one protocol.
-type Rendering interface {
-	// Event renders an event. If it returns nil, the event is skipped. If it returns an empty
+// EventRenderer renders the events of a task for one protocol.
+type EventRenderer interface {
+	// RenderEvent renders an event. If it returns nil, the event is skipped. If it returns an empty
 	// slice, only the HTTP header is sent, unless the stream has already begun. An error refuses
 	// the request if the stream has not begun, and otherwise ends the stream.
-	Event(n task.Numbered) ([]byte, error)
-	// End renders the end of the stream. err is the reason if the stream ends early.
-	End(err error) []byte
+	RenderEvent(n task.NumberedEvent) ([]byte, error)
+	// RenderEnd renders the end of the stream. err is the reason if the stream ends early.
+	RenderEnd(err error) []byte
 }
 
 // Stream writes server-sent events.
 type Stream struct {
-	x       *Exchange
-	as      Rendering
-	refused error // error that occurred before the stream began
-	begun   bool
+	x        *Exchange
+	renderer EventRenderer
+	startErr error // error that occurred before the stream began
+	hasBegun bool
 	// Broken is true if the client has disconnected or reads too slowly.
 	Broken bool
 }
 
-func (x *Exchange) Stream(as Rendering) *Stream { return &Stream{x: x, as: as} }
+func (x *Exchange) NewStream(renderer EventRenderer) *Stream {
+	return &Stream{x: x, renderer: renderer}
+}
 
 // Follow sends the events of a task that follow the event number after, until follow returns or the
 // request ends.
-func (s *Stream) Follow(ref task.Ref, after int, follow func(context.Context, task.Ref, int, func(task.Numbered) bool) error) error {
+func (s *Stream) Follow(ref task.Ref, after int, follow func(context.Context, task.Ref, int, func(task.NumberedEvent) bool) error) error {
 	ctx, cancel := context.WithCancel(s.x.Context())
 	defer cancel()
-	events := make(chan task.Numbered)
-	failed := make(chan error, 1)
+	events := make(chan task.NumberedEvent)
+	followErr := make(chan error, 1)
 	go func() {
 		defer close(events)
-		failed <- follow(ctx, ref, after, func(n task.Numbered) bool {
+		followErr <- follow(ctx, ref, after, func(n task.NumberedEvent) bool {
 			select {
 			case events <- n:
 				return true
@@ -54,14 +56,14 @@ func (s *Stream) Follow(ref task.Ref, after int, follow func(context.Context, ta
 			}
 		})
 	}()
-	tick := time.NewTicker(KeepAlive)
+	tick := time.NewTicker(KeepAliveInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case n, ok := <-events:
 			if !ok {
-				err := <-failed
-				if err != nil && !s.begun {
+				err := <-followErr
+				if err != nil && !s.hasBegun {
 					return err
 				}
 				s.End(err)
@@ -72,8 +74,8 @@ func (s *Stream) Follow(ref task.Ref, after int, follow func(context.Context, ta
 		case <-tick.C:
 			s.Write([]byte(": still at work\n\n"))
 		}
-		if s.refused != nil {
-			return s.refused
+		if s.startErr != nil {
+			return s.startErr
 		}
 		if s.Broken {
 			s.x.Log("hung_up", http.StatusOK, nil)
@@ -82,31 +84,31 @@ func (s *Stream) Follow(ref task.Ref, after int, follow func(context.Context, ta
 	}
 }
 
-func (s *Stream) Send(n task.Numbered) {
+func (s *Stream) Send(n task.NumberedEvent) {
 	switch {
 	case n.Task != nil:
-		s.x.Line.Cut = n.Task.Status.Cut()
+		s.x.Line.CutReason = n.Task.Status.CutReason()
 	case n.Status != nil:
-		s.x.Line.Cut = n.Status.Cut()
+		s.x.Line.CutReason = n.Status.CutReason()
 	}
-	switch b, err := s.as.Event(n); {
-	case err != nil && !s.begun:
-		s.refused = err
+	switch b, err := s.renderer.RenderEvent(n); {
+	case err != nil && !s.hasBegun:
+		s.startErr = err
 	case err != nil:
-		s.Write(s.as.End(err))
+		s.Write(s.renderer.RenderEnd(err))
 	case b != nil:
 		s.Write(b)
 	}
 }
 
-func (s *Stream) End(err error) { s.Write(s.as.End(err)) }
+func (s *Stream) End(err error) { s.Write(s.renderer.RenderEnd(err)) }
 
 func (s *Stream) Write(b []byte) {
-	if !s.begun {
-		s.begun = true
+	if !s.hasBegun {
+		s.hasBegun = true
 		// The read deadline must not end the stream: the HTTP server keeps reading to detect a
 		// disconnected client.
-		s.x.EndReadDeadline()
+		s.x.ClearReadDeadline()
 		h := s.x.ResponseWriter.Header()
 		h.Set("Content-Type", MediaEvents)
 		h.Set("Cache-Control", "no-store")
@@ -117,7 +119,7 @@ func (s *Stream) Write(b []byte) {
 	if s.Broken {
 		return
 	}
-	s.x.ExtendWrite()
+	s.x.ExtendWriteDeadline()
 	_, err := s.x.ResponseWriter.Write(b)
 	if err == nil {
 		err = http.NewResponseController(s.x.ResponseWriter).Flush()

@@ -25,39 +25,39 @@ type Protocol struct {
 	Refuse func(http.ResponseWriter, error)
 	// MaxBody limits the body of a request, in bytes.
 	MaxBody int
-	// Resource is a path that clients may treat as a separate resource, for example in a token. It
+	// ResourcePath is a path that clients may treat as a separate resource, for example in a token. It
 	// exists at the host and below each vacant. Resource may be empty.
-	Resource string
-	// Title names the resource, for example "MCP server".
-	Title string
+	ResourcePath string
+	// ResourceTitle names the resource, for example "MCP server".
+	ResourceTitle string
 	// AnswersBrowsers is true if a browser gets the protocol's answer. For other protocols, it gets
 	// an HTML page.
 	AnswersBrowsers bool
-	// Patterns are the paths that the edge routes to functions/agent instead of the registry. Paths
+	// EdgePatterns are the paths that the edge routes to functions/agent instead of the registry. Paths
 	// outside of /v1/ need no pattern.
-	Patterns []string
-	// Headers are request headers that the edge forwards. The edge also forwards KeyHeaders, but as
+	EdgePatterns []string
+	// ForwardedHeaders are request headers that the edge forwards. The edge also forwards CacheKeyHeaders, but as
 	// part of the cache key, because Headers may have at most ten entries. Varies are the request
 	// headers on which agent cards depend.
-	Headers, KeyHeaders, Varies []string
+	ForwardedHeaders, CacheKeyHeaders, CardVaryHeaders []string
 }
 
 var (
 	MCP = Protocol{
-		LogMessage: "mcp", MaxBody: 512 << 10, Resource: message.MCPPath, Title: "MCP server", AnswersBrowsers: true,
+		LogMessage: "mcp", MaxBody: 512 << 10, ResourcePath: message.MCPPath, ResourceTitle: "MCP server", AnswersBrowsers: true,
 		HasPath: func(path string, _ bool) bool {
 			return path == message.MCPPath || strings.HasPrefix(path, message.MCPPath+"/")
 		},
-		Refuse:     func(w http.ResponseWriter, err error) { httpapi.FailRPC(w, nil, err) },
-		KeyHeaders: []string{"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"},
+		Refuse:          func(w http.ResponseWriter, err error) { httpapi.FailRPC(w, nil, err) },
+		CacheKeyHeaders: []string{"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name"},
 	}
 	OpenAI = Protocol{
-		LogMessage: "a2a", MaxBody: a2awire.MaxBody, Resource: openaiwire.Base, Title: "OpenAI API",
+		LogMessage: "a2a", MaxBody: a2awire.MaxBody, ResourcePath: openaiwire.BasePath, ResourceTitle: "OpenAI API",
 		HasPath: func(path string, _ bool) bool { return openaiwire.IsPath(strings.TrimSuffix(path, "/")) },
 		Refuse:  openaiwire.Fail,
 		// Some clients' base URLs contain /v1 twice. OpenAI's handler explains the mistake.
-		Patterns: []string{"/v/*/v1/chat/completions", "/v/*/v1/responses", "/v1/chat/*", "/v1/models*", "/v1/responses*", "/v1/v1/*"},
-		Headers:  []string{openaiwire.IdempotencyHeader, openaiwire.RetryCountHeader},
+		EdgePatterns:     []string{"/v/*/v1/chat/completions", "/v/*/v1/responses", "/v1/chat/*", "/v1/models*", "/v1/responses*", "/v1/v1/*"},
+		ForwardedHeaders: []string{openaiwire.IdempotencyHeader, openaiwire.RetryCountHeader},
 	}
 	Text = Protocol{
 		LogMessage: "a2a", MaxBody: canon.DefaultLimits().Bytes,
@@ -66,9 +66,9 @@ var (
 	}
 	A2A = Protocol{
 		LogMessage: "a2a", MaxBody: a2awire.MaxBody,
-		HasPath:    func(path string, isBelow bool) bool { return isBelow || !strings.HasPrefix(path, "/v1/") },
-		Refuse:     httpapi.Fail,
-		KeyHeaders: []string{"A2A-Extensions", "X-A2A-Extensions"}, Varies: []string{"A2A-Version", "User-Agent"},
+		HasPath:         func(path string, isBelow bool) bool { return isBelow || !strings.HasPrefix(path, "/v1/") },
+		Refuse:          httpapi.Fail,
+		CacheKeyHeaders: []string{"A2A-Extensions", "X-A2A-Extensions"}, CardVaryHeaders: []string{"A2A-Version", "User-Agent"},
 	}
 )
 
@@ -76,15 +76,15 @@ var (
 // all paths outside of /v1/ belong to it.
 var All = []*Protocol{&MCP, &OpenAI, &Text, &A2A}
 
-func (p *Protocol) Has(r *http.Request) bool {
-	_, path, isBelow := message.Split(r.URL.Path)
+func (p *Protocol) Matches(r *http.Request) bool {
+	_, path, isBelow := message.SplitPath(r.URL.Path)
 	return p.HasPath(path, isBelow)
 }
 
 func Refuse(w http.ResponseWriter, r *http.Request, err error) {
 	// The error format depends only on the path, not on whether the vacant exists.
 	for _, p := range All {
-		if p.Has(r) {
+		if p.Matches(r) {
 			p.Refuse(w, err)
 			return
 		}

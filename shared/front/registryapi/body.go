@@ -12,35 +12,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// readHalo decodes the body of a publication; the halo is the vacant's signed card. The returned
+// parsePublication decodes the body of a publication; the halo is the vacant's signed card. The returned
 // listing is nil if the body has none. An invalid shape is an error of kind Schema, which becomes
 // status 422 as in the reference.
-func readHalo(body []byte) (h registryclient.Publication, l *listing.Listing, err error) {
-	h.Visibility = lifecycle.Public
-	if err := canon.Unmarshal(body, &h, canon.DefaultLimits()); err != nil {
-		return h, nil, schema(err)
+func parsePublication(body []byte) (pub registryclient.Publication, l *listing.Listing, err error) {
+	pub.Visibility = lifecycle.Public
+	if err := canon.Unmarshal(body, &pub, canon.DefaultLimits()); err != nil {
+		return pub, nil, schemaError(err)
 	}
-	if !slices.Contains(lifecycle.States(), h.State) {
-		return h, nil, schema(problem.Invalid("runtime_state", fmt.Sprintf("one of %v", lifecycle.States()), clip(string(h.State))))
+	if !slices.Contains(lifecycle.States(), pub.State) {
+		return pub, nil, schemaError(problem.Invalid("runtime_state", fmt.Sprintf("one of %v", lifecycle.States()), quoteTruncated(string(pub.State))))
 	}
-	if v := h.Visibility; v != lifecycle.Public && v != lifecycle.Restricted && v != lifecycle.Hidden {
-		return h, nil, schema(problem.Invalid("visibility", "PUBLIC, RESTRICTED or NONE", clip(string(v))))
+	if v := pub.Visibility; v != lifecycle.Public && v != lifecycle.Restricted && v != lifecycle.Hidden {
+		return pub, nil, schemaError(problem.Invalid("visibility", "PUBLIC, RESTRICTED or NONE", quoteTruncated(string(v))))
 	}
-	if err := checkEvent(h.Time, h.ActorSeq); err != nil || len(h.Listing) == 0 {
-		return h, nil, schema(err)
+	if err := checkEvent(pub.Time, pub.ActorSeq); err != nil || len(pub.Listing) == 0 {
+		return pub, nil, schemaError(err)
 	}
-	parsed, err := listing.Parse(h.Listing)
+	parsed, err := listing.Parse(pub.Listing)
 	if err != nil {
-		return h, nil, schema(problem.AtPath("listing", err))
+		return pub, nil, schemaError(problem.AtPath("listing", err))
 	}
-	return h, &parsed, nil
+	return pub, &parsed, nil
 }
 
-func readRevocation(body []byte) (v registryclient.Revocation, err error) {
-	if err = canon.Unmarshal(body, &v, canon.DefaultLimits()); err == nil {
-		err = checkEvent(v.Time, v.ActorSeq)
+func parseRevocation(body []byte) (rev registryclient.Revocation, err error) {
+	if err = canon.Unmarshal(body, &rev, canon.DefaultLimits()); err == nil {
+		err = checkEvent(rev.Time, rev.ActorSeq)
 	}
-	return v, schema(err)
+	return rev, schemaError(err)
 }
 
 func checkEvent(time, actorSeq int64) error {
@@ -53,22 +53,22 @@ func checkEvent(time, actorSeq int64) error {
 	return nil
 }
 
-// unhex decodes a hexadecimal field. As in the reference, its error becomes status 400, whereas an
+// decodeHex decodes a hexadecimal field. As in the reference, its error becomes status 400, whereas an
 // error of kind Schema becomes 422.
-func unhex(field, s string) ([]byte, error) {
+func decodeHex(field, s string) ([]byte, error) {
 	b, err := identity.ParseHex(s)
 	if err != nil {
-		return nil, problem.New(problem.Malformed, "%s not hex: got %s", field, clip(s))
+		return nil, problem.New(problem.Malformed, "%s not hex: got %s", field, quoteTruncated(s))
 	}
 	return b, nil
 }
 
-// schema returns err with the kind Schema. It returns nil and errors of kind TooLarge unchanged.
-func schema(err error) error {
+// schemaError returns err with the kind Schema. It returns nil and errors of kind TooLarge unchanged.
+func schemaError(err error) error {
 	if err == nil || problem.Is(err, problem.TooLarge) {
 		return err
 	}
 	p := *problem.AsError(err)
-	p.Kind = problem.Schema
+	p.Kind = problem.InvalidMember
 	return &p
 }

@@ -36,7 +36,7 @@ func publishes(f *testing.F) (bodies [][]byte) {
 
 // shaped reports whether a malformed body may cause an error.
 func shaped(err error) bool {
-	return problem.Is(err, problem.Schema) || problem.Is(err, problem.TooLarge)
+	return problem.Is(err, problem.InvalidMember) || problem.Is(err, problem.TooLarge)
 }
 
 // A body is parsed within limits, or refused because of its shape.
@@ -46,14 +46,14 @@ func FuzzReadHalo(f *testing.F) {
 	}
 	f.Add([]byte(`{"listing":{"vacant_id":"x"}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		h, _, err := readHalo(body)
+		h, _, err := parsePublication(body)
 		if err != nil {
 			if !shaped(err) {
 				t.Fatalf("readHalo() = %v, want a refusal of the shape", err)
 			}
 			return
 		}
-		if h.ActorSeq < 1 || h.Time < 0 || h.State == "" || h.Visibility == "" || len(h.Declared) > 1024 {
+		if h.ActorSeq < 1 || h.Time < 0 || h.State == "" || h.Visibility == "" || len(h.DeclaredCapabilities) > 1024 {
 			t.Fatalf("readHalo() = %+v, which is out of bounds", h)
 		}
 	})
@@ -63,7 +63,7 @@ func FuzzReadRevocation(f *testing.F) {
 	f.Add([]byte(`{"vacant_id":"29acbae141bccaf0b22e1a94d34d0bc7361e526d0bfe12c89794bc9322966dd7","reason":"x","event_ts_ms":1,"event_actor_seq":1,"event_idempotency_key":"k","event_signature_hex":"00"}`))
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		v, err := readRevocation(body)
+		v, err := parseRevocation(body)
 		if err != nil {
 			if !shaped(err) {
 				t.Fatalf("readRevocation() = %v, want a refusal of the shape", err)
@@ -79,7 +79,7 @@ func FuzzReadRevocation(f *testing.F) {
 func FuzzReadWitness(f *testing.F) {
 	f.Add([]byte(`{"note":"vacancy/x\n1\n\n"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if _, err := readWitness(body); err != nil && !shaped(err) {
+		if _, err := parseWitness(body); err != nil && !shaped(err) {
 			t.Fatalf("readWitness() = %v, want a refusal of the shape", err)
 		}
 	})

@@ -14,19 +14,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// GraduationsConfig configures the graduation gate's handler.
-type GraduationsConfig struct {
+// GraduationConfig configures the graduation gate's handler.
+type GraduationConfig struct {
 	Gate graduation.Gate
-	// Revoked reports whether a key is revoked. A reader's proof by a revoked key is invalid.
-	Revoked func(context.Context, identity.ID) (bool, error)
-	// URL and TrustedHost have the same meaning as in Config.
-	URL         func(context.Context) (string, error)
-	TrustedHost bool
-	Now         func() time.Time
-	Logger      *slog.Logger
+	// IsRevoked reports whether a key is revoked. A reader's proof by a revoked key is invalid.
+	IsRevoked func(context.Context, identity.ID) (bool, error)
+	// URL and TrustHostHeader have the same meaning as in Config.
+	URL             func(context.Context) (string, error)
+	TrustHostHeader bool
+	Now             func() time.Time
+	Logger          *slog.Logger
 }
 
-// Graduations returns the handler of the graduation gate.
+// NewGraduationHandler returns the handler of the graduation gate.
 //
 // The sender of a request may be a third party. The answer therefore omits the compared vacants and
 // the findings, which only the parent and the child may see.
@@ -40,25 +40,25 @@ type GraduationsConfig struct {
 //
 // A child may begin at most 32 attempts in 24 hours, and all children of a parent together at most
 // 96. Further attempts fail with 429 too_many and are not stored.
-func Graduations(c GraduationsConfig) http.Handler {
-	d := &gateAPI{c, caller.Verifier{URL: c.URL, Routed: c.TrustedHost, Revoked: c.Revoked, Now: c.Now}}
-	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.Routes(d.routes()...))
+func NewGraduationHandler(c GraduationConfig) http.Handler {
+	d := &gateAPI{c, caller.Verifier{URL: c.URL, TrustHostHeader: c.TrustHostHeader, IsRevoked: c.IsRevoked, Now: c.Now}}
+	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.RoutesByPath(d.routes()...))
 }
 
 func (d *gateAPI) routes() []op.Route {
-	return []op.Route{op.On(op.Server{}, Submit, d.submit), op.Handle(GetAttempt.Spec(), d.status)}
+	return []op.Route{op.NewRoute(op.Server{}, Submit, d.acceptSubmission), op.NewHandlerRoute(GetAttempt.Spec(), d.serveAttempt)}
 }
 
 // GetAttempt shows a graduation attempt.
-var GetAttempt = op.Op[OneAttempt, graduation.View]{Method: "GET", Path: "/v1/graduations/{id}", Access: op.Access{Vacant: true}, Doc: "shows an attempt to graduate to its parent and child; other callers get 404"}
+var GetAttempt = op.Op[AttemptRef, graduation.View]{Method: "GET", Path: "/v1/graduations/{id}", Access: op.Access{Vacant: true}, Doc: "shows an attempt to graduate to its parent and child; other callers get 404"}
 
-type OneAttempt struct {
+type AttemptRef struct {
 	ID string `path:"id"`
 }
 
 type gateAPI struct {
-	GraduationsConfig
-	caller caller.Verifier
+	GraduationConfig
+	verifier caller.Verifier
 }
 
 // Submit requests a graduation.
@@ -68,21 +68,21 @@ var Submit = op.Op[op.Body[op.Raw[graduation.SubmissionShape]], Submitted]{Metho
 // graduated and 202 otherwise. A host with a single process decides at once.
 type Submitted struct{ graduation.View }
 
-func (s *Submitted) Reply(h http.Header) int {
+func (s *Submitted) SetHeaders(h http.Header) int {
 	h.Set("Location", "/v1/graduations/"+s.ID)
-	if s.State == graduation.Accepted {
+	if s.Phase == graduation.Accepted {
 		return http.StatusOK
 	}
 	return 0
 }
 
-func (d *gateAPI) submit(ctx context.Context, in op.Body[op.Raw[graduation.SubmissionShape]]) (out Submitted, err error) {
+func (d *gateAPI) acceptSubmission(ctx context.Context, in op.Body[op.Raw[graduation.SubmissionShape]]) (out Submitted, err error) {
 	sub, err := graduation.ParseSubmission(in.Body)
 	if err == nil {
 		err = sub.CheckCapability()
 	}
 	if err != nil {
-		return out, schema(err)
+		return out, schemaError(err)
 	}
 	// Verify the signatures first, because the answer of the gate reveals whether the child exists.
 	if err := sub.Request.Verify(); err != nil {
@@ -95,33 +95,33 @@ func (d *gateAPI) submit(ctx context.Context, in op.Body[op.Raw[graduation.Submi
 	out.View = st.View()
 	// Hide the vacants that the child was compared with, because they may be closed children.
 	out.Findings = nil
-	if out.Refusal != nil && out.Refusal.Kind == problem.Collusion.String() {
-		short := *out.Refusal
-		short.Detail = problem.Collusion.Row().Text
-		out.Refusal = &short
+	if out.Refusal != nil && out.Refusal.Kind == problem.CollusionFound.String() {
+		redacted := *out.Refusal
+		redacted.Detail = problem.CollusionFound.Forms().DefaultMessage
+		out.Refusal = &redacted
 	}
 	return out, nil
 }
 
-// status shows an attempt to its parent or child. All other clients get the answer for an unknown
+// serveAttempt shows an attempt to its parent or child. All other clients get the answer for an unknown
 // attempt.
-func (d *gateAPI) status(w http.ResponseWriter, r *http.Request) error {
+func (d *gateAPI) serveAttempt(w http.ResponseWriter, r *http.Request) error {
 	id, err := graduation.ParseID(r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	none := problem.New(problem.NotFound, "graduation %s is not known", id)
-	who, err := d.caller.Identify(r, nil)
+	notFound := problem.New(problem.NotFound, "graduation %s is not known", id)
+	reader, err := d.verifier.Identify(r, nil)
 	if err != nil {
 		return err
 	}
-	if who == nil {
-		return none
+	if reader == nil {
+		return notFound
 	}
-	st, err := d.Gate.StatusFor(r.Context(), *who, id)
+	st, err := d.Gate.StatusFor(r.Context(), *reader, id)
 	switch {
 	case problem.Is(err, problem.NotFound):
-		return none
+		return notFound
 	case err != nil:
 		return err
 	}

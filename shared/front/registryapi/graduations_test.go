@@ -35,7 +35,7 @@ import (
 type missing struct{}
 
 func (missing) Collect(_ context.Context, child, parent identity.ID) (gate.Evidence, error) {
-	return gate.Evidence{Child: child, Parent: parent, Pairs: []gate.Pair{{With: parent, Role: gate.Parent,
+	return gate.Evidence{Child: child, Parent: parent, Pairs: []gate.Pair{{OtherID: parent, Role: gate.RoleParent,
 		Child: gate.Observation{ID: child, Closed: true}, Other: gate.Observation{ID: parent}}}}, nil
 }
 
@@ -68,14 +68,14 @@ func newGate(t *testing.T, collector ...graduation.Collector) *gateScene {
 		must(s, err)
 	}
 	m := composite.Manifest{ParentID: s.parent.ID(), ChildID: s.child.ID(), BirthPath: "D2", ClosedByDefault: true,
-		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
+		Reachability: composite.ParentOnly, OutboundPolicy: composite.NoExternal, SchemaVersion: composite.SchemaV2}
 	must(s, m.SignParent(t.Context(), s.parent))
 	must(s, m.SignChild(t.Context(), s.child))
 	must(s, v.StoreManifest(t.Context(), m))
 	s.vacants = v
-	s.handler = registryapi.Graduations(registryapi.GraduationsConfig{
-		Gate:    graduation.New(graduation.Config{Store: st, Vacants: v, Registry: reg, Evidence: seen, Now: clock, Rand: rand.Reader}),
-		Revoked: reg.IsRevoked, TrustedHost: true, Now: clock, Logger: slog.New(slog.DiscardHandler),
+	s.handler = registryapi.NewGraduationHandler(registryapi.GraduationConfig{
+		Gate:      graduation.New(graduation.Config{Store: st, Vacants: v, Registry: reg, Evidence: seen, Now: clock, Rand: rand.Reader}),
+		IsRevoked: reg.IsRevoked, TrustHostHeader: true, Now: clock, Logger: slog.New(slog.DiscardHandler),
 	})
 	return s
 }
@@ -122,7 +122,7 @@ func TestARequestThatBothSignedGraduatesAndItsOutcomeIsKept(t *testing.T) {
 	body := s.request(s.parent, s.child, "drafts contracts")
 	status, text, header := s.send("POST", "/v1/graduations", body, nil)
 	v := s.view(text)
-	if want := "/v1/graduations/" + s.child.ID().String() + "-1"; status != http.StatusOK || v.State != graduation.Accepted || header.Get("Location") != want {
+	if want := "/v1/graduations/" + s.child.ID().String() + "-1"; status != http.StatusOK || v.Phase != graduation.Accepted || header.Get("Location") != want {
 		t.Fatalf("POST = %d %s at %s, want 200 accepted at %s", status, text, header.Get("Location"), want)
 	}
 	if v.Findings != nil || strings.Contains(text, `"findings"`) {
@@ -134,7 +134,7 @@ func TestARequestThatBothSignedGraduatesAndItsOutcomeIsKept(t *testing.T) {
 	}
 	for name, key := range map[string]*identity.Key{"the parent": s.parent, "the child": s.child} {
 		status, text, header := s.send("GET", header.Get("Location"), nil, key)
-		if v := s.view(text); status != http.StatusOK || v.State != graduation.Accepted || v.Findings == nil || header.Get("Cache-Control") != "no-store" {
+		if v := s.view(text); status != http.StatusOK || v.Phase != graduation.Accepted || v.Findings == nil || header.Get("Cache-Control") != "no-store" {
 			t.Errorf("GET by %s = %d %s, want 200 with findings, for no cache", name, status, text)
 		}
 	}
@@ -173,7 +173,7 @@ func TestRefusalsDoNotRevealChildren(t *testing.T) {
 	answers := map[string]string{}
 	for name, child := range map[string]*identity.Key{"a closed child": s.child, "nobody": nobody} {
 		r := composite.GraduationRequest{ParentID: s.parent.ID(), ChildID: child.ID(), CapabilityText: "drafts contracts"}
-		sig, err := forger.Sign(t.Context(), r.SigningBytes())
+		sig, err := forger.Sign(t.Context(), r.SignedBytes())
 		must(s, err)
 		r.SignatureParent, r.SignatureChild = sig, sig
 		sub := graduation.Submission{Request: r}
@@ -206,7 +206,7 @@ func TestInvalidGraduationRequestNamesItsField(t *testing.T) {
 		"a text of nothing":     {strings.Replace(string(body), "drafts contracts", " ", 1), http.StatusUnprocessableEntity, "capability_text"},
 		"a text with a control": {strings.Replace(string(body), "drafts contracts", `\u001f`, 1), http.StatusUnprocessableEntity, "capability_text"},
 		"another text":          {strings.Replace(string(body), "drafts contracts", "drafts wills", 1), http.StatusForbidden, "graduation request signatures did not verify"},
-		"too much":              {`{"request":"` + strings.Repeat("x", graduation.MaxSubmission) + `"}`, http.StatusRequestEntityTooLarge, "too_large"},
+		"too much":              {`{"request":"` + strings.Repeat("x", graduation.MaxSubmissionBytes) + `"}`, http.StatusRequestEntityTooLarge, "too_large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, text, _ := s.send("POST", "/v1/graduations", []byte(c.body), nil)
@@ -231,8 +231,8 @@ func (a alike) Collect(_ context.Context, child, parent identity.ID) (gate.Evide
 		week[i] = float64(i % 24)
 	}
 	return gate.Evidence{Child: child, Parent: parent, Pairs: []gate.Pair{
-		{With: parent, Role: gate.Parent, Child: gate.Observation{ID: child}, Other: gate.Observation{ID: parent}},
-		{With: a.sibling, Role: gate.Sibling, Child: gate.Observation{ID: child, Activity: week}, Other: gate.Observation{ID: a.sibling, Activity: week}},
+		{OtherID: parent, Role: gate.RoleParent, Child: gate.Observation{ID: child}, Other: gate.Observation{ID: parent}},
+		{OtherID: a.sibling, Role: gate.RoleSibling, Child: gate.Observation{ID: child, Activity: week}, Other: gate.Observation{ID: a.sibling, Activity: week}},
 	}}, nil
 }
 
@@ -241,11 +241,11 @@ func TestWithWhomAChildWasComparedIsToldToTheTwoAlone(t *testing.T) {
 	sibling := newKey(t).ID()
 	s := newGate(t, alike{sibling})
 	status, text, header := s.send("POST", "/v1/graduations", s.request(s.parent, s.child, "drafts contracts"), nil)
-	if v := s.view(text); status != http.StatusAccepted || v.State != graduation.Refused || v.Refusal.Error != "GraduationCollusionError" || strings.Contains(text, sibling.Short()) {
+	if v := s.view(text); status != http.StatusAccepted || v.Phase != graduation.Refused || v.Refusal.Error != "GraduationCollusionError" || strings.Contains(text, sibling.Short()) {
 		t.Errorf("POST = %d %s, want it refused without a word of the sibling", status, text)
 	}
 	_, text, _ = s.send("GET", header.Get("Location"), nil, s.child)
-	if v := s.view(text); !strings.Contains(v.Refusal.Detail, "against sibling "+sibling.Short()) || v.Findings == nil || v.Findings.Pairs[1].With != sibling {
+	if v := s.view(text); !strings.Contains(v.Refusal.Detail, "against sibling "+sibling.Short()) || v.Findings == nil || v.Findings.Pairs[1].OtherID != sibling {
 		t.Errorf("GET by the child = %s, want the sibling named", text)
 	}
 }

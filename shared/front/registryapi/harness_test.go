@@ -72,7 +72,7 @@ func newTestServer(t *testing.T) *api {
 	index, err := bleve.OpenMemory()
 	must(t, err)
 	t.Cleanup(func() { index.Close() })
-	d.log, err = translog.OfRegistry(translog.Config{
+	d.log, err = translog.NewForRegistry(translog.Config{
 		Store: s, Now: d.clock, Rand: rand.Reader,
 		Identity: func(context.Context) (identity.Signer, error) { return host, nil },
 	}, d.registry)
@@ -82,13 +82,13 @@ func newTestServer(t *testing.T) *api {
 	records, err := vacants.NewRecords(s, d.clock, "https://"+authority)
 	must(t, err)
 	directory := vacants.New(vacants.Config{Records: records, Registry: d.registry, Rand: rand.Reader})
-	reg := registryapi.Registry(registryapi.Config{
+	reg := registryapi.NewRegistryHandler(registryapi.Config{
 		Registry: d.registry, Vacants: directory, Log: d.log,
 		Reviews: &reviews.Service{Store: s, Calls: call.New(call.Config{Store: s, Now: d.clock, Rand: rand.Reader}), Vacants: directory, Registry: d.registry, Now: d.clock, Rand: rand.Reader},
 		Now:     d.clock, Logger: quiet,
-		URL: func(context.Context) (string, error) { return d.public, nil }, TrustedHost: true,
+		URL: func(context.Context) (string, error) { return d.public, nil }, TrustHostHeader: true,
 	})
-	find := registryapi.Search(registryapi.SearchConfig{
+	find := registryapi.NewSearchHandler(registryapi.SearchConfig{
 		Finder: search.New(search.Config{Index: index, Registry: d.registry, Now: d.clock, Log: quiet, Refresh: d.live.CatchUp}),
 		Now:    d.clock, Logger: quiet,
 	})
@@ -99,7 +99,7 @@ func newTestServer(t *testing.T) *api {
 		}
 		reg.ServeHTTP(w, r)
 		if r.Method == http.MethodPost { // every endpoint answers, as the reference takes for granted
-			registrytest.Reach(t, d.registry)
+			registrytest.ProbeEndpoints(t, d.registry)
 		}
 	})
 	return d
@@ -162,8 +162,8 @@ func (d *api) client(as identity.Signer) *registryclient.Client {
 	return &registryclient.Client{Transport: d, URL: "http://" + authority, Reader: as, Now: d.clock}
 }
 
-// publish publishes a card of key. It fails the test if the publication is refused.
-func (d *api) publish(key *identity.Key, text string, change ...func(*registryclient.Draft)) registryclient.Receipt {
+// acceptPublication publishes a card of key. It fails the test if the publication is refused.
+func (d *api) acceptPublication(key *identity.Key, text string, change ...func(*registryclient.Draft)) registryclient.Receipt {
 	d.t.Helper()
 	r, err := d.tryPublish(key, text, change...)
 	must(d.t, err)

@@ -20,9 +20,9 @@ import (
 // that trusted the sender's Host header would accept it.
 func TestAProofMadeForAnotherHostIsNotSentOn(t *testing.T) {
 	d, key := newTestServer(t), newKey(t)
-	d.publish(key, "secret", hidden)
+	d.acceptPublication(key, "secret", hidden)
 	for _, public := range []string{"", "http://127.0.0.1:8080", "https://public.example"} {
-		open := registryapi.Registry(registryapi.Config{
+		open := registryapi.NewRegistryHandler(registryapi.Config{
 			Registry: d.registry, Now: d.clock, Logger: slog.New(slog.DiscardHandler),
 			URL: func(context.Context) (string, error) { return public, nil },
 		})
@@ -44,7 +44,7 @@ func TestAProofMadeForAnotherHostIsNotSentOn(t *testing.T) {
 
 func TestARevokedKeyProvesNoReading(t *testing.T) {
 	d, key := newTestServer(t), newKey(t)
-	d.publish(key, "secret", hidden)
+	d.acceptPublication(key, "secret", hidden)
 	path := "/v1/capability_card/" + key.ID().String()
 	if got := d.send("GET", path, nil, key); got.StatusCode != http.StatusOK {
 		t.Fatalf("GET before = %d, want 200", got.StatusCode)
@@ -61,7 +61,7 @@ func TestARevokedKeyProvesNoReading(t *testing.T) {
 // reveal a card that was withdrawn.
 func TestAListingSentAgainShowsNoCardThatHides(t *testing.T) {
 	d, key := newTestServer(t), newKey(t)
-	d.publish(key, "secret work")
+	d.acceptPublication(key, "secret work")
 	l := listing.New(key.ID(), 1)
 	l.Summary = "works in secret"
 	must(t, l.Sign(t.Context(), key))
@@ -70,7 +70,7 @@ func TestAListingSentAgainShowsNoCardThatHides(t *testing.T) {
 	if got := d.send("PUT", path, l.Blob(), nil); got.StatusCode != http.StatusOK {
 		t.Fatalf("PUT listing = %d, want 200", got.StatusCode)
 	}
-	d.publish(key, "secret work", hidden)
+	d.acceptPublication(key, "secret work", hidden)
 	r := d.send("PUT", path, l.Blob(), nil)
 	body, err := io.ReadAll(r.Body)
 	must(t, err)

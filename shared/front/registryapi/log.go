@@ -28,56 +28,56 @@ type Log interface {
 // Operations of the transparency log. The log of a given size never changes, so answers to requests
 // that name a size may be cached indefinitely.
 var (
-	GetInclusion   = op.Op[InclusionOf, translog.InclusionShape]{Method: "GET", Path: "/v1/proof/inclusion", Access: op.Access{Anybody: true}, Doc: "proves that an event is in the log"}
-	GetConsistency = op.Op[ConsistencyOf, translog.ConsistencyShape]{Method: "GET", Path: "/v1/proof/consistency", Access: op.Access{Anybody: true}, Doc: "proves that the log begins with the log of an earlier size"}
-	ListLeaves     = op.Op[LeafList, translog.LeavesShape]{Method: "GET", Path: "/v1/log/leaves", Access: op.Access{Anybody: true}, Doc: "lists the hashes of events"}
-	GetEpoch       = op.Op[OneEpoch, translog.EpochShape]{Method: "GET", Path: "/v1/epoch/{n}", Access: op.Access{Anybody: true}, Doc: "shows the root of an epoch, for the reference's tools"}
+	GetInclusion   = op.Op[InclusionRequest, translog.InclusionShape]{Method: "GET", Path: "/v1/proof/inclusion", Access: op.Access{Anybody: true}, Doc: "proves that an event is in the log"}
+	GetConsistency = op.Op[ConsistencyRequest, translog.ConsistencyShape]{Method: "GET", Path: "/v1/proof/consistency", Access: op.Access{Anybody: true}, Doc: "proves that the log begins with the log of an earlier size"}
+	ListLeaves     = op.Op[LeavesRequest, translog.LeavesShape]{Method: "GET", Path: "/v1/log/leaves", Access: op.Access{Anybody: true}, Doc: "lists the hashes of events"}
+	GetEpoch       = op.Op[EpochRef, translog.EpochShape]{Method: "GET", Path: "/v1/epoch/{n}", Access: op.Access{Anybody: true}, Doc: "shows the root of an epoch, for the reference's tools"}
 	GetLatestEpoch = op.Op[op.None, translog.EpochShape]{Method: "GET", Path: "/v1/epoch_root/latest", Access: op.Access{Anybody: true}, Doc: "shows the root of the last epoch"}
 	Witness        = op.Op[op.Body[op.Raw[translog.WitnessShape]], translog.WitnessedShape]{Method: "POST", Path: "/v1/witness", Access: op.Access{Anybody: true}, Doc: "stores a checkpoint that a witness has cosigned"}
 )
 
 // Requests.
 type (
-	// CheckpointOf is a request for the checkpoint of a size, or for the newest checkpoint if the
+	// CheckpointRequest is a request for the checkpoint of a size, or for the newest checkpoint if the
 	// size is missing.
-	CheckpointOf struct {
+	CheckpointRequest struct {
 		Size uint64 `query:"size"`
 	}
-	// InclusionOf is a request for the proof that the event Seq is in the tree of the first Size
+	// InclusionRequest is a request for the proof that the event Seq is in the tree of the first Size
 	// events. If Size is 0, the newest tree is used.
-	InclusionOf struct {
+	InclusionRequest struct {
 		Seq  uint64 `query:"seq"`
 		Size uint64 `query:"size"`
 	}
-	// ConsistencyOf is a request for the consistency proof between two sizes. If To is 0, the
+	// ConsistencyRequest is a request for the consistency proof between two sizes. If To is 0, the
 	// newest size is used.
-	ConsistencyOf struct {
+	ConsistencyRequest struct {
 		From uint64 `query:"from"`
 		To   uint64 `query:"to"`
 	}
-	// LeafList is a request for a page of event hashes that starts at event From.
-	LeafList struct {
+	// LeavesRequest is a request for a page of event hashes that starts at event From.
+	LeavesRequest struct {
 		From  uint64 `query:"from"`
 		Limit uint64 `query:"limit"`
 	}
-	OneEpoch struct {
+	EpochRef struct {
 		Number uint64 `path:"n"`
 	}
 )
 
-func (CheckpointOf) Ranges() map[string]op.Range {
+func (CheckpointRequest) Ranges() map[string]op.Range {
 	return map[string]op.Range{"size": {Max: maxNumber}}
 }
 
-func (InclusionOf) Ranges() map[string]op.Range {
+func (InclusionRequest) Ranges() map[string]op.Range {
 	return map[string]op.Range{"seq": {Min: 1, Max: maxNumber, Required: true}, "size": {Min: 1, Max: maxNumber}}
 }
 
-func (ConsistencyOf) Ranges() map[string]op.Range {
+func (ConsistencyRequest) Ranges() map[string]op.Range {
 	return map[string]op.Range{"from": {Max: maxNumber, Required: true}, "to": {Min: 1, Max: maxNumber}}
 }
 
-func (LeafList) Ranges() map[string]op.Range {
+func (LeavesRequest) Ranges() map[string]op.Range {
 	return map[string]op.Range{
 		"from":  {Min: 1, Max: maxNumber, Default: int64(1)},
 		"limit": {Min: 1, Max: translog.MaxLeaves, Default: int64(translog.MaxLeaves)},
@@ -90,44 +90,44 @@ func logRoutes(l Log) []op.Route {
 	}
 	d := logAPI{l}
 	return []op.Route{
-		op.Handle(op.Spec{
+		op.NewHandlerRoute(op.Spec{
 			Method: "GET", Path: "/v1/checkpoint", Status: http.StatusOK, Access: op.Access{Anybody: true}, Doc: "shows the newest checkpoint, or the checkpoint of a size, as a signed note",
-			In: reflect.TypeFor[CheckpointOf](), Gives: []string{"text/plain"}, Answer: "A signed note (C2SP): the checkpoint, an empty line, and a line for each signature.",
-		}, d.checkpoint),
-		op.Handle(GetInclusion.Spec(), d.inclusion),
-		op.Handle(GetConsistency.Spec(), d.consistency),
-		op.Handle(ListLeaves.Spec(), d.leaves),
-		op.Handle(GetEpoch.Spec(), d.epoch),
-		op.Handle(GetLatestEpoch.Spec(), func(w http.ResponseWriter, r *http.Request) error {
+			In: reflect.TypeFor[CheckpointRequest](), AnswerMedia: []string{"text/plain"}, AnswerDoc: "A signed note (C2SP): the checkpoint, an empty line, and a line for each signature.",
+		}, d.serveCheckpoint),
+		op.NewHandlerRoute(GetInclusion.Spec(), d.serveInclusion),
+		op.NewHandlerRoute(GetConsistency.Spec(), d.serveConsistency),
+		op.NewHandlerRoute(ListLeaves.Spec(), d.serveLeaves),
+		op.NewHandlerRoute(GetEpoch.Spec(), d.serveEpoch),
+		op.NewHandlerRoute(GetLatestEpoch.Spec(), func(w http.ResponseWriter, r *http.Request) error {
 			e, err := l.Epoch(r.Context(), 0)
 			if err != nil {
 				return err
 			}
 			return sendPublic(w, r, e.Shape())
 		}),
-		op.On(op.Server{}, Witness, d.witness),
+		op.NewRoute(op.Server{}, Witness, d.acceptWitness),
 	}
 }
 
 type logAPI struct{ log Log }
 
-// forGood is the Cache-Control header of an answer that never changes. Shared caches, such as the
+// cacheForever is the Cache-Control header of an answer that never changes. Shared caches, such as the
 // CDN at the edge, revalidate it after a day.
-const forGood = "public, max-age=31536000, s-maxage=86400, immutable"
+const cacheForever = "public, max-age=31536000, s-maxage=86400, immutable"
 
-// checkpoint answers with a signed note, which is plain text. Even the checkpoint of a given size
+// serveCheckpoint answers with a signed note, which is plain text. Even the checkpoint of a given size
 // must be revalidated, because cosignatures are added later.
-func (d logAPI) checkpoint(w http.ResponseWriter, r *http.Request) error {
-	q := queryOf(r, CheckpointOf{})
+func (d logAPI) serveCheckpoint(w http.ResponseWriter, r *http.Request) error {
+	q := newQuery(r, CheckpointRequest{})
 	size := q.number("size")
 	if q.err != nil {
 		return q.err
 	}
-	read := d.log.Latest
+	load := d.log.Latest
 	if q.values.Has("size") {
-		read = func(ctx context.Context) (translog.PublishedCheckpoint, error) { return d.log.At(ctx, uint64(size)) }
+		load = func(ctx context.Context) (translog.PublishedCheckpoint, error) { return d.log.At(ctx, uint64(size)) }
 	}
-	p, err := read(r.Context())
+	p, err := load(r.Context())
 	if err != nil {
 		return err
 	}
@@ -136,8 +136,8 @@ func (d logAPI) checkpoint(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (d logAPI) inclusion(w http.ResponseWriter, r *http.Request) error {
-	q := queryOf(r, InclusionOf{})
+func (d logAPI) serveInclusion(w http.ResponseWriter, r *http.Request) error {
+	q := newQuery(r, InclusionRequest{})
 	seq, size := q.number("seq"), q.number("size")
 	if q.err != nil {
 		return q.err
@@ -146,11 +146,11 @@ func (d logAPI) inclusion(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return sendImmutable(w, r, size > 0, p.Shape())
+	return sendLogAnswer(w, r, size > 0, p.Shape())
 }
 
-func (d logAPI) consistency(w http.ResponseWriter, r *http.Request) error {
-	q := queryOf(r, ConsistencyOf{})
+func (d logAPI) serveConsistency(w http.ResponseWriter, r *http.Request) error {
+	q := newQuery(r, ConsistencyRequest{})
 	from, to := q.number("from"), q.number("to")
 	if q.err != nil {
 		return q.err
@@ -159,11 +159,11 @@ func (d logAPI) consistency(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return sendImmutable(w, r, to > 0, p.Shape())
+	return sendLogAnswer(w, r, to > 0, p.Shape())
 }
 
-func (d logAPI) leaves(w http.ResponseWriter, r *http.Request) error {
-	q := queryOf(r, LeafList{})
+func (d logAPI) serveLeaves(w http.ResponseWriter, r *http.Request) error {
+	q := newQuery(r, LeavesRequest{})
 	from, limit := q.number("from"), q.number("limit")
 	if q.err != nil {
 		return q.err
@@ -175,13 +175,13 @@ func (d logAPI) leaves(w http.ResponseWriter, r *http.Request) error {
 	if leaves == nil {
 		leaves = []identity.Hash{}
 	}
-	return sendImmutable(w, r, len(leaves) == int(limit), translog.LeavesShape{From: uint64(from), Leaves: leaves})
+	return sendLogAnswer(w, r, len(leaves) == int(limit), translog.LeavesShape{From: uint64(from), Leaves: leaves})
 }
 
-func (d logAPI) epoch(w http.ResponseWriter, r *http.Request) error {
+func (d logAPI) serveEpoch(w http.ResponseWriter, r *http.Request) error {
 	number, err := strconv.ParseUint(r.PathValue("n"), 10, 53)
 	if err != nil {
-		return &problem.Error{Kind: problem.Schema, Field: "epoch", Want: "a number", Got: clip(r.PathValue("n"))}
+		return &problem.Error{Kind: problem.InvalidMember, Field: "epoch", Want: "a number", Got: quoteTruncated(r.PathValue("n"))}
 	}
 	if number == 0 { // 0 would select the newest epoch
 		return problem.New(problem.NotFound, "no epoch 0")
@@ -190,11 +190,11 @@ func (d logAPI) epoch(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return sendImmutable(w, r, true, e.Shape())
+	return sendLogAnswer(w, r, true, e.Shape())
 }
 
-func (d logAPI) witness(ctx context.Context, in op.Body[op.Raw[translog.WitnessShape]]) (out translog.WitnessedShape, err error) {
-	note, err := readWitness(in.Body)
+func (d logAPI) acceptWitness(ctx context.Context, in op.Body[op.Raw[translog.WitnessShape]]) (out translog.WitnessedShape, err error) {
+	note, err := parseWitness(in.Body)
 	if err != nil {
 		return out, err
 	}
@@ -202,23 +202,23 @@ func (d logAPI) witness(ctx context.Context, in op.Body[op.Raw[translog.WitnessS
 	return p.Shape(), err
 }
 
-func readWitness(body []byte) (note string, err error) {
-	var is translog.WitnessShape
-	err = canon.Unmarshal(body, &is, canon.DefaultLimits())
-	return is.Note, schema(err)
+func parseWitness(body []byte) (note string, err error) {
+	var shape translog.WitnessShape
+	err = canon.Unmarshal(body, &shape, canon.DefaultLimits())
+	return shape.Note, schemaError(err)
 }
 
-// sendImmutable sends a public answer. If always is true, the answer never changes and may be
+// sendLogAnswer sends a public answer. If always is true, the answer never changes and may be
 // cached forever.
-func sendImmutable(w http.ResponseWriter, r *http.Request, always bool, v any) error {
-	if !always {
+func sendLogAnswer(w http.ResponseWriter, r *http.Request, isImmutable bool, v any) error {
+	if !isImmutable {
 		return sendPublic(w, r, v)
 	}
 	b, err := httpapi.Encode(v)
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Cache-Control", forGood)
+	w.Header().Set("Cache-Control", cacheForever)
 	httpapi.Send(w, http.StatusOK, b)
 	return nil
 }

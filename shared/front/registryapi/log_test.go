@@ -30,10 +30,10 @@ func (d *api) seal() translog.SealResult {
 func TestEpochsHaveTheReferencesShape(t *testing.T) {
 	d := newTestServer(t)
 	refused(t, d.send("GET", "/v1/epoch_root/latest", nil, nil), 404, "not_found", "no sealed epoch yet")
-	d.publish(newKey(t), "one")
-	d.publish(newKey(t), "two")
+	d.acceptPublication(newKey(t), "one")
+	d.acceptPublication(newKey(t), "two")
 	d.seal()
-	d.publish(newKey(t), "three")
+	d.acceptPublication(newKey(t), "three")
 	d.seal()
 	var tree translog.EpochTree
 	for seq := range 2 {
@@ -73,7 +73,7 @@ func TestEpochsHaveTheReferencesShape(t *testing.T) {
 func TestLogRoutesRefuseInvalidRequests(t *testing.T) {
 	d := newTestServer(t)
 	refused(t, d.send("GET", "/v1/checkpoint", nil, nil), 404, "not_found", "nothing is sealed yet")
-	d.publish(newKey(t), "one")
+	d.acceptPublication(newKey(t), "one")
 	d.seal()
 	for target, want := range map[string]struct {
 		status int
@@ -123,7 +123,7 @@ func TestLogRoutesRefuseInvalidRequests(t *testing.T) {
 func TestSealedPagesAreCacheableForEver(t *testing.T) {
 	d := newTestServer(t)
 	for range 3 {
-		d.publish(newKey(t), "one")
+		d.acceptPublication(newKey(t), "one")
 	}
 	d.seal()
 	const forGood, asked = "public, max-age=31536000, s-maxage=86400, immutable", "public, no-cache"
@@ -162,7 +162,7 @@ func TestSealedPagesAreCacheableForEver(t *testing.T) {
 
 func TestAHandlerWithoutALogHasNoneOfItsRoutes(t *testing.T) {
 	d := newTestServer(t)
-	bare := registryapi.Registry(registryapi.Config{Registry: d.registry, Now: d.clock, Logger: slog.New(slog.DiscardHandler)})
+	bare := registryapi.NewRegistryHandler(registryapi.Config{Registry: d.registry, Now: d.clock, Logger: slog.New(slog.DiscardHandler)})
 	for _, path := range []string{"/v1/checkpoint", "/v1/epoch/1", "/v1/witness"} {
 		w := httptest.NewRecorder()
 		bare.ServeHTTP(w, httptest.NewRequest("GET", "http://"+authority+path, nil))
@@ -173,15 +173,15 @@ func TestAHandlerWithoutALogHasNoneOfItsRoutes(t *testing.T) {
 // The log contains only the hash of a hidden vacant's event, and a revoked key may not cosign it.
 func TestTheLogIsVerifiedOverHTTP(t *testing.T) {
 	d, revoked, good := newTestServer(t), newKey(t), newKey(t)
-	d.publish(revoked, "translates")
-	d.publish(newKey(t), "hides", hidden)
-	d.publish(good, "watches")
+	d.acceptPublication(revoked, "translates")
+	d.acceptPublication(newKey(t), "hides", hidden)
+	d.acceptPublication(good, "watches")
 	_, err := d.client(nil).RevokeAs(t.Context(), revoked, "stolen", rand.Reader)
 	must(t, err)
 	d.seal()
 	f := witness.Follower{Log: witness.HTTP{Client: d.client(nil)}}
 	r, err := f.Verify(t.Context(), nil, false)
-	if err != nil || r.Size != 4 || r.Checked != 3 || r.Hidden != 1 {
+	if err != nil || r.Size != 4 || r.VerifiedCount != 3 || r.HiddenCount != 1 {
 		t.Fatalf("Verify() = %+v, %v, want 4 events, one of them hidden", r, err)
 	}
 	if _, err := f.Cosign(t.Context(), r, revoked, d.clock()); !problem.Is(err, problem.Forbidden) {

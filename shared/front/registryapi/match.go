@@ -11,31 +11,31 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 )
 
-func matchOf(g *registry.Registration, now time.Time) registryclient.Match {
+func matchOf(reg *registry.Registration, now time.Time) registryclient.Match {
 	m := registryclient.Match{
-		ID: g.ID, CardHash: g.CardHash.String(), CardBlob: hex.EncodeToString(g.Card),
-		Declared: string(encodeDeclared(g.Declared)), Family: g.Family, Visibility: g.Visibility,
-		Score: g.Reputation.Score(reputation.SearchDimensions()...),
-		State: g.EffectiveState(now), Since: canon.FormatTime(g.Since), Status: string(g.Status),
-		Unreached: g.AwaitsProbe, Joined: g.FirstSeq, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
-		Reputation: g.Reputation, BaseModel: g.BaseModel, Owner: g.Owner, Version: g.Version,
+		ID: reg.ID, CardHash: reg.CardHash.String(), CardBlob: hex.EncodeToString(reg.Card),
+		DeclaredCapabilities: string(encodeDeclared(reg.DeclaredCapabilities)), Family: reg.Family, Visibility: reg.Visibility,
+		Score: reg.Reputation.Score(reputation.SearchDimensions()...),
+		State: reg.EffectiveState(now), Since: canon.FormatTime(reg.StateSince), Status: string(reg.Status),
+		AwaitsProbe: reg.AwaitsProbe, FirstSeq: reg.FirstSeq, LastSeq: reg.LastSeq, ActorSeq: reg.ActorSeq,
+		Reputation: reg.Reputation, BaseModel: reg.BaseModel, Owner: reg.Owner, Version: reg.Version,
 	}
-	if g.Hosted {
-		m.Name = g.Name
+	if reg.Hosted {
+		m.Name = reg.Name
 	}
 	// A card that cannot be read is omitted. fsck reports it.
-	if c, err := card.Parse(g.Card); err == nil {
+	if c, err := card.Parse(reg.Card); err == nil {
 		m.CardSig = hex.EncodeToString(c.Signature)
 	} else {
 		m.CardBlob = ""
 	}
-	if g.ParentProven {
-		m.Parent = g.Parent
+	if reg.ParentProven {
+		m.Parent = reg.Parent
 	} else {
-		m.Claimed = g.Parent
+		m.Claimed = reg.Parent
 	}
-	if g.Listing != nil {
-		m.Listing, m.Source = g.Listing.Blob(), g.ListingSource
+	if reg.Listing != nil {
+		m.Listing, m.ListingSource = reg.Listing.Blob(), reg.ListingSource
 	}
 	return m
 }

@@ -18,7 +18,7 @@ import (
 func TestQueriesAreReadInTheRangesThatAreTold(t *testing.T) {
 	d := newTestServer(t)
 	key := newKey(t)
-	d.publish(key, "translate")
+	d.acceptPublication(key, "translate")
 	ranges := 0
 	for _, s := range registryapi.Operations() {
 		if s.In == nil {
@@ -30,7 +30,7 @@ func TestQueriesAreReadInTheRangesThatAreTold(t *testing.T) {
 		}
 		for name, is := range ranged.Ranges() {
 			ranges++
-			if !slices.ContainsFunc(s.Fields(), func(f op.Field) bool { return f.In == "query" && f.Name == name }) {
+			if !slices.ContainsFunc(s.Fields(), func(f op.Field) bool { return f.Place == "query" && f.Name == name }) {
 				t.Errorf("%s %s has a range of %s, which it does not read", s.Method, s.Path, name)
 			}
 			at := func(value string) string {

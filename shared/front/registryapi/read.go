@@ -23,37 +23,37 @@ const (
 	maxRevocations           = 1000
 )
 
-func (d *api) card(w http.ResponseWriter, r *http.Request) error {
+func (d *api) serveCard(w http.ResponseWriter, r *http.Request) error {
 	id, err := vacantID(r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	who, err := d.caller.Identify(r, nil)
+	reader, err := d.verifier.Identify(r, nil)
 	if err != nil {
 		return err
 	}
-	g, err := d.Registry.View(r.Context(), id, who)
+	reg, err := d.Registry.View(r.Context(), id, reader)
 	if err != nil {
 		return err
 	}
-	return show(w, r, who, matchOf(&g, d.Now()))
+	return sendToReader(w, r, reader, matchOf(&reg, d.Now()))
 }
 
-// eventLog returns only events whose actor is the vacant. The reference also returns events about
+// serveEvents returns only events whose actor is the vacant. The reference also returns events about
 // the vacant, and its command line mistakes the sequence numbers of those events for the vacant's
 // own (PROTOCOL §19).
-func (d *api) eventLog(w http.ResponseWriter, r *http.Request) error {
+func (d *api) serveEvents(w http.ResponseWriter, r *http.Request) error {
 	id, err := vacantID(r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	q := queryOf(r, EventList{})
-	after, limit := q.number("from_seq"), q.number("limit")
-	who, err := d.caller.Identify(r, nil)
+	q := newQuery(r, EventsRequest{})
+	afterSeq, limit := q.number("from_seq"), q.number("limit")
+	reader, err := d.verifier.Identify(r, nil)
 	if q.err != nil || err != nil {
 		return cmp.Or(q.err, err)
 	}
-	events, err := d.Registry.Events(r.Context(), id, who, uint64(after), int(limit))
+	events, err := d.Registry.Events(r.Context(), id, reader, uint64(afterSeq), int(limit))
 	if err != nil {
 		return err
 	}
@@ -61,64 +61,64 @@ func (d *api) eventLog(w http.ResponseWriter, r *http.Request) error {
 	for i := range events {
 		page[i] = eventOf(&events[i])
 	}
-	return show(w, r, who, page)
+	return sendToReader(w, r, reader, page)
 }
 
-func (d *api) event(w http.ResponseWriter, r *http.Request) error {
+func (d *api) serveEvent(w http.ResponseWriter, r *http.Request) error {
 	seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 63)
 	if err != nil {
-		return &problem.Error{Kind: problem.Schema, Field: "seq", Want: "a number", Got: clip(r.PathValue("seq"))}
+		return &problem.Error{Kind: problem.InvalidMember, Field: "seq", Want: "a number", Got: quoteTruncated(r.PathValue("seq"))}
 	}
-	who, err := d.caller.Identify(r, nil)
+	reader, err := d.verifier.Identify(r, nil)
 	if err != nil {
 		return err
 	}
-	e, err := d.Registry.Event(r.Context(), seq, who)
+	e, err := d.Registry.Event(r.Context(), seq, reader)
 	if err != nil {
 		return err
 	}
-	return show(w, r, who, eventOf(&e))
+	return sendToReader(w, r, reader, eventOf(&e))
 }
 
 func eventOf(l *registry.LoggedEvent) registryclient.Event {
 	return registryclient.Event{
 		Seq: l.Seq, Type: string(l.Type), Actor: l.Actor, Payload: string(l.Payload), Hash: l.Hash.String(),
-		ActorSeq: l.ActorSeq, Time: l.Time, Prev: l.Prev.String(), Key: l.Key,
+		ActorSeq: l.ActorSeq, Time: l.Time, Prev: l.Prev.String(), Key: l.IdempotencyKey,
 		PublicKey: l.Actor.String(), Signature: hex.EncodeToString(l.Signature),
 	}
 }
 
-func (d *api) lineage(w http.ResponseWriter, r *http.Request) error {
+func (d *api) serveLineage(w http.ResponseWriter, r *http.Request) error {
 	id, err := vacantID(r.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	q := queryOf(r, Kin{})
+	q := newQuery(r, LineageRequest{})
 	depth, direction := q.number("depth"), q.word("direction")
-	who, err := d.caller.Identify(r, nil)
+	reader, err := d.verifier.Identify(r, nil)
 	if q.err != nil || err != nil {
 		return cmp.Or(q.err, err)
 	}
-	chain, err := d.Registry.Lineage(r.Context(), id, who, registry.Direction(direction), int(depth))
+	chain, err := d.Registry.Lineage(r.Context(), id, reader, registry.Direction(direction), int(depth))
 	if err != nil {
 		return err
 	}
 	if chain == nil {
 		chain = []identity.ID{}
 	}
-	return show(w, r, who, registryclient.Lineage{ID: id, Direction: direction, Chain: chain})
+	return sendToReader(w, r, reader, registryclient.Lineage{ID: id, Direction: direction, Chain: chain})
 }
 
-// revocations answers with a bare list like the reference. The reference truncates long lists
+// serveRevocations answers with a bare list like the reference. The reference truncates long lists
 // silently, whereas this handler names the next page in a Link header. The list also contains the
 // keys of hidden vacants, so it omits the reasons, which are private.
-func (d *api) revocations(w http.ResponseWriter, r *http.Request) error {
-	q := queryOf(r, RevocationList{})
+func (d *api) serveRevocations(w http.ResponseWriter, r *http.Request) error {
+	q := newQuery(r, RevocationsRequest{})
 	limit := q.number("limit")
 	if q.err != nil {
 		return q.err
 	}
-	list, next, err := d.Registry.Revocations(r.Context(), q.values.Get("cursor"), int(limit))
+	list, next, err := d.Registry.ListRevocations(r.Context(), q.values.Get("cursor"), int(limit))
 	if err != nil {
 		return err
 	}
@@ -154,51 +154,51 @@ type query struct {
 	err    error
 }
 
-func queryOf(r *http.Request, ranged op.Ranged) query {
+func newQuery(r *http.Request, ranged op.Ranged) query {
 	return query{values: r.URL.Query(), ranges: ranged.Ranges()}
 }
 
-func (q *query) refuse(name, want, got string) {
+func (q *query) setError(name, want, got string) {
 	if q.err == nil {
-		q.err = &problem.Error{Kind: problem.Schema, Field: name, Want: want, Got: clip(got)}
+		q.err = &problem.Error{Kind: problem.InvalidMember, Field: name, Want: want, Got: quoteTruncated(got)}
 	}
 }
 
 // number parses an integer. A missing parameter has the default of its range, or 0.
 func (q *query) number(name string) int64 {
-	is := q.ranges[name]
-	if !q.values.Has(name) && !is.Required {
-		n, _ := is.Default.(int64)
+	paramRange := q.ranges[name]
+	if !q.values.Has(name) && !paramRange.Required {
+		n, _ := paramRange.Default.(int64)
 		return n
 	}
 	n, err := strconv.ParseInt(q.values.Get(name), 10, 64)
-	if err != nil || n < is.Min || n > is.Max {
-		q.refuse(name, fmt.Sprintf("a number from %d to %d", is.Min, is.Max), q.values.Get(name))
+	if err != nil || n < paramRange.Min || n > paramRange.Max {
+		q.setError(name, fmt.Sprintf("a number from %d to %d", paramRange.Min, paramRange.Max), q.values.Get(name))
 	}
 	return n
 }
 
 func (q *query) fraction(name string) float64 {
-	is := q.ranges[name]
+	paramRange := q.ranges[name]
 	if !q.values.Has(name) {
 		return 0
 	}
 	f, err := strconv.ParseFloat(q.values.Get(name), 64)
-	if err != nil || !(f >= float64(is.Min) && f <= float64(is.Max)) { // also excludes NaN
-		q.refuse(name, fmt.Sprintf("a number from %d to %d", is.Min, is.Max), q.values.Get(name))
+	if err != nil || !(f >= float64(paramRange.Min) && f <= float64(paramRange.Max)) { // also excludes NaN
+		q.setError(name, fmt.Sprintf("a number from %d to %d", paramRange.Min, paramRange.Max), q.values.Get(name))
 	}
 	return f
 }
 
 func (q *query) word(name string) string {
-	is := q.ranges[name]
+	paramRange := q.ranges[name]
 	if !q.values.Has(name) {
-		word, _ := is.Default.(string)
+		word, _ := paramRange.Default.(string)
 		return word
 	}
 	got := q.values.Get(name)
-	if !slices.Contains(is.Words, got) {
-		q.refuse(name, fmt.Sprintf("one of %v", is.Words), got)
+	if !slices.Contains(paramRange.Words, got) {
+		q.setError(name, fmt.Sprintf("one of %v", paramRange.Words), got)
 	}
 	return got
 }
@@ -211,7 +211,7 @@ func (q *query) boolean(name string) bool {
 	case "true", "True", "1", "yes", "on":
 		return true
 	default:
-		q.refuse(name, "true or false", got)
+		q.setError(name, "true or false", got)
 		return false
 	}
 }

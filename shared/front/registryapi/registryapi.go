@@ -38,33 +38,33 @@ type Config struct {
 	// URL returns the host's base URL, which callers may name in signed proofs. If URL is nil, the
 	// host has no base URL.
 	URL func(context.Context) (string, error)
-	// TrustedHost is true if a router chose this host by the Host header of the request. Callers
+	// TrustHostHeader is true if a router chose this host by the Host header of the request. Callers
 	// may then sign for that header instead of the base URL. Otherwise the sender chooses the
 	// header, and it is accepted only if it is a loopback address.
-	TrustedHost bool
-	Now         func() time.Time
-	Logger      *slog.Logger
+	TrustHostHeader bool
+	Now             func() time.Time
+	Logger          *slog.Logger
 }
 
-// Registry returns the handler of all operations except search and the gate.
-func Registry(c Config) http.Handler {
-	d := &api{Config: c, caller: caller.Verifier{URL: c.URL, Routed: c.TrustedHost, Revoked: c.Registry.IsRevoked, Now: c.Now}}
-	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.Routes(slices.Concat(d.routes(), d.reviewRoutes(), logRoutes(c.Log))...))
+// NewRegistryHandler returns the handler of all operations except search and the gate.
+func NewRegistryHandler(c Config) http.Handler {
+	d := &api{Config: c, verifier: caller.Verifier{URL: c.URL, TrustHostHeader: c.TrustHostHeader, IsRevoked: c.Registry.IsRevoked, Now: c.Now}}
+	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.RoutesByPath(slices.Concat(d.routes(), d.reviewRoutes(), logRoutes(c.Log))...))
 }
 
 func (d *api) routes() []op.Route {
 	s := op.Server{}
 	return []op.Route{
-		op.On(s, Publish, d.publish),
-		op.On(s, Revoke, d.revoke),
-		op.On(s, PutListing, d.listing),
-		op.On(s, AddManifest, d.manifest),
-		op.Handle(GetCard.Spec(), d.card),
-		op.Handle(ListEvents.Spec(), d.eventLog),
-		op.Handle(GetEvent.Spec(), d.event),
-		op.Handle(GetLineage.Spec(), d.lineage),
-		op.Handle(ListRevocations.Spec(), d.revocations),
-		op.Handle(Describe.Spec(), func(w http.ResponseWriter, r *http.Request) error {
+		op.NewRoute(s, Publish, d.acceptPublication),
+		op.NewRoute(s, Revoke, d.acceptRevocation),
+		op.NewRoute(s, PutListing, d.acceptListing),
+		op.NewRoute(s, AddManifest, d.acceptManifest),
+		op.NewHandlerRoute(GetCard.Spec(), d.serveCard),
+		op.NewHandlerRoute(ListEvents.Spec(), d.serveEvents),
+		op.NewHandlerRoute(GetEvent.Spec(), d.serveEvent),
+		op.NewHandlerRoute(GetLineage.Spec(), d.serveLineage),
+		op.NewHandlerRoute(ListRevocations.Spec(), d.serveRevocations),
+		op.NewHandlerRoute(Describe.Spec(), func(w http.ResponseWriter, r *http.Request) error {
 			sendWithETag(w, r, openapi.JSON)
 			return nil
 		}),
@@ -74,56 +74,56 @@ func (d *api) routes() []op.Route {
 // Operations that read. Their handlers parse the query themselves, because an invalid parameter
 // becomes 422 as in the reference, and they choose the caching of the answer.
 var (
-	GetCard         = op.Op[OneCard, registryclient.Match]{Method: "GET", Path: "/v1/capability_card/{id}", Access: readers, Doc: "shows the capability card of a vacant"}
-	ListEvents      = op.Op[EventList, []registryclient.Event]{Method: "GET", Path: "/v1/event_log/{id}", Access: readers, Doc: "lists the events of a vacant"}
-	GetEvent        = op.Op[OneEvent, registryclient.Event]{Method: "GET", Path: "/v1/event/{seq}", Access: readers, Doc: "shows an event"}
-	GetLineage      = op.Op[Kin, registryclient.Lineage]{Method: "GET", Path: "/v1/lineage/{id}", Access: readers, Doc: "lists the ancestors or descendants of a vacant"}
-	ListRevocations = op.Op[RevocationList, []registryclient.Revoked]{Method: "GET", Path: "/v1/revocation_list", Access: op.Access{Anybody: true}, Doc: "lists revoked keys"}
+	GetCard         = op.Op[VacantRef, registryclient.Match]{Method: "GET", Path: "/v1/capability_card/{id}", Access: readerAccess, Doc: "shows the capability card of a vacant"}
+	ListEvents      = op.Op[EventsRequest, []registryclient.Event]{Method: "GET", Path: "/v1/event_log/{id}", Access: readerAccess, Doc: "lists the events of a vacant"}
+	GetEvent        = op.Op[EventRef, registryclient.Event]{Method: "GET", Path: "/v1/event/{seq}", Access: readerAccess, Doc: "shows an event"}
+	GetLineage      = op.Op[LineageRequest, registryclient.Lineage]{Method: "GET", Path: "/v1/lineage/{id}", Access: readerAccess, Doc: "lists the ancestors or descendants of a vacant"}
+	ListRevocations = op.Op[RevocationsRequest, []registryclient.Revoked]{Method: "GET", Path: "/v1/revocation_list", Access: op.Access{Anybody: true}, Doc: "lists revoked keys"}
 	Describe        = op.Op[op.None, op.Raw[any]]{Method: "GET", Path: "/v1/openapi.json", Access: op.Access{Anybody: true}, Doc: "describes all operations, as this document"}
 )
 
-// readers admits any client. A vacant that signs its request also sees data that only it may see.
-var readers = op.Access{Anybody: true, Vacant: true}
+// readerAccess admits any client. A vacant that signs its request also sees data that only it may see.
+var readerAccess = op.Access{Anybody: true, Vacant: true}
 
 // Requests.
 type (
-	OneCard struct {
+	VacantRef struct {
 		ID string `path:"id"`
 	}
-	// EventList is a request for a page of a vacant's events after event From.
-	EventList struct {
-		OneCard
+	// EventsRequest is a request for a page of a vacant's events after event From.
+	EventsRequest struct {
+		VacantRef
 		From  uint64 `query:"from_seq"`
 		Limit uint64 `query:"limit"`
 	}
-	OneEvent struct {
+	EventRef struct {
 		Seq uint64 `path:"seq"`
 	}
-	// Kin is a request for a vacant's lineage up to a depth. Direction is "ancestors" or
+	// LineageRequest is a request for a vacant's lineage up to a depth. Direction is "ancestors" or
 	// "descendants".
-	Kin struct {
-		OneCard
+	LineageRequest struct {
+		VacantRef
 		Direction string `query:"direction"`
 		Depth     uint64 `query:"depth"`
 	}
-	RevocationList struct {
+	RevocationsRequest struct {
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
 )
 
-func (EventList) Ranges() map[string]op.Range {
+func (EventsRequest) Ranges() map[string]op.Range {
 	return map[string]op.Range{"from_seq": {Max: maxNumber}, "limit": {Min: 1, Max: maxEvents, Default: int64(defaultEvents)}}
 }
 
-func (Kin) Ranges() map[string]op.Range {
+func (LineageRequest) Ranges() map[string]op.Range {
 	return map[string]op.Range{
 		"direction": {Words: []string{string(registry.Descendants), string(registry.Ancestors)}, Default: string(registry.Descendants)},
 		"depth":     {Min: 1, Max: maxDepth, Default: int64(defaultDepth)},
 	}
 }
 
-func (RevocationList) Ranges() map[string]op.Range {
+func (RevocationsRequest) Ranges() map[string]op.Range {
 	return map[string]op.Range{"limit": {Min: 1, Max: maxRevocations, Default: int64(maxRevocations)}}
 }
 
@@ -133,5 +133,5 @@ func Operations() []op.Spec {
 
 type api struct {
 	Config
-	caller caller.Verifier
+	verifier caller.Verifier
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// show sends an answer to a reader. It allows caching only if the reader is anonymous, because all
+// sendToReader sends an answer to a reader. It allows caching only if the reader is anonymous, because all
 // anonymous readers get the same answer.
-func show(w http.ResponseWriter, r *http.Request, who *identity.ID, v any) error {
+func sendToReader(w http.ResponseWriter, r *http.Request, reader *identity.ID, v any) error {
 	w.Header().Set("Vary", readproof.Header)
-	if who != nil {
+	if reader != nil {
 		return httpapi.SendJSON(w, http.StatusOK, v)
 	}
 	return sendPublic(w, r, v)
@@ -36,15 +36,15 @@ func sendWithETag(w http.ResponseWriter, r *http.Request, b []byte) {
 	w.Header().Set("ETag", etag)
 	w.Header().Set("Cache-Control", "public, no-cache")
 	// Lambda splits a header at its commas into several values, so the values are joined again.
-	if matches(strings.Join(r.Header.Values("If-None-Match"), ","), etag) {
+	if matchesETag(strings.Join(r.Header.Values("If-None-Match"), ","), etag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
 	httpapi.Send(w, http.StatusOK, b)
 }
 
-// matches reports whether an If-None-Match header contains the tag or *.
-func matches(header, etag string) bool {
+// matchesETag reports whether an If-None-Match header contains the tag or *.
+func matchesETag(header, etag string) bool {
 	for tag := range strings.SplitSeq(header, ",") {
 		if tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/"); tag == etag || tag == "*" {
 			return true
@@ -53,4 +53,4 @@ func matches(header, etag string) bool {
 	return false
 }
 
-func clip(s string) string { return httpapi.Clip(s) }
+func quoteTruncated(s string) string { return httpapi.QuoteTruncated(s) }

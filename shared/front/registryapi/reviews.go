@@ -26,11 +26,11 @@ import (
 // with the reason, whereas SubmitReview refuses the review.
 var (
 	SubmitReview  = op.Op[op.Body[op.Raw[review.Members]], registryclient.ReviewReceipt]{Method: "POST", Path: "/v1/submit_review", Access: op.Access{Anybody: true}, Doc: "submits a review of an answered call, which its caller has signed"}
-	GetReputation = op.Op[OneCard, registryclient.Reputation]{Method: "GET", Path: "/v1/reputation/{id}", Access: op.Access{Anybody: true}, Doc: "shows the reputation of a vacant"}
-	ListReviews   = op.Op[ReviewList, registryclient.History]{Method: "GET", Path: "/v1/reputation_history/{id}", Access: op.Access{Anybody: true}, Doc: "lists the reviews of a vacant, the oldest first"}
-	EraseClaim    = op.Op[OneReview, op.None]{Method: "DELETE", Path: "/v1/reputation_history/{id}/{position}/claim", Access: op.Access{Vacant: true}, Doc: "erases the claim of a review, for its reviewer"}
-	IngestReview  = op.Op[Ingestion[review.Members], Ingested]{Method: "POST", Path: "/v/{vacant}" + ingestPath, Access: op.Access{Anybody: true}, Doc: "ingests a review, in the form of the reference"}
-	IngestBlinded = op.Op[Ingestion[BlindedReview], IngestedBlinded]{Method: "POST", Path: "/v/{vacant}" + blindedPath, Access: op.Access{Anybody: true}, Doc: "ingests a blinded review, in the form of the reference"}
+	GetReputation = op.Op[VacantRef, registryclient.Reputation]{Method: "GET", Path: "/v1/reputation/{id}", Access: op.Access{Anybody: true}, Doc: "shows the reputation of a vacant"}
+	ListReviews   = op.Op[ReviewsRequest, registryclient.History]{Method: "GET", Path: "/v1/reputation_history/{id}", Access: op.Access{Anybody: true}, Doc: "lists the reviews of a vacant, the oldest first"}
+	EraseClaim    = op.Op[ReviewRef, op.None]{Method: "DELETE", Path: "/v1/reputation_history/{id}/{position}/claim", Access: op.Access{Vacant: true}, Doc: "erases the claim of a review, for its reviewer"}
+	IngestReview  = op.Op[IngestRequest[review.Members], Ingested]{Method: "POST", Path: "/v/{vacant}" + ingestPath, Access: op.Access{Anybody: true}, Doc: "ingests a review, in the form of the reference"}
+	IngestBlinded = op.Op[IngestRequest[BlindedReview], IngestedBlinded]{Method: "POST", Path: "/v/{vacant}" + blindedPath, Access: op.Access{Anybody: true}, Doc: "ingests a blinded review, in the form of the reference"}
 )
 
 const (
@@ -44,19 +44,19 @@ func IsReviewPath(path string) bool {
 }
 
 type (
-	// ReviewList is a request for a page of reviews. Cursor is the position of the first review.
-	ReviewList struct {
-		OneCard
+	// ReviewsRequest is a request for a page of reviews. Cursor is the position of the first review.
+	ReviewsRequest struct {
+		VacantRef
 		Cursor uint64 `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// OneReview is the target and the position of a review.
-	OneReview struct {
-		OneCard
+	// ReviewRef is the target and the position of a review.
+	ReviewRef struct {
+		VacantRef
 		Position uint64 `path:"position"`
 	}
-	// Ingestion is a request to ingest a review. Vacant is the id or the name of the target.
-	Ingestion[Members any] struct {
+	// IngestRequest is a request to ingest a review. Vacant is the id or the name of the target.
+	IngestRequest[Members any] struct {
 		Vacant string          `path:"vacant"`
 		Body   op.Raw[Members] `body:"json"`
 	}
@@ -104,32 +104,32 @@ func refuse(kind problem.Kind, message string) error {
 }
 
 func (d *api) reviewRoutes() []op.Route {
-	reviewers := op.Server{Vacants: func(r *http.Request, body []byte) (*identity.ID, error) {
-		caller, err := d.caller.Identify(r, body)
+	reviewerServer := op.Server{IdentifyVacant: func(r *http.Request, body []byte) (*identity.ID, error) {
+		caller, err := d.verifier.Identify(r, body)
 		if err == nil && caller == nil {
 			err = problem.New(problem.Unauthorized, "only the reviewer erases a claim; sign the request with its key")
 		}
 		return caller, err
 	}}
 	return []op.Route{
-		op.On(op.Server{}, SubmitReview, d.submitReview),
-		op.On(op.Server{}, GetReputation, d.reputation),
-		op.On(op.Server{}, ListReviews, d.listReviews),
-		op.On(reviewers, EraseClaim, d.eraseClaim),
-		d.ingestRoute(IngestReview.Spec(), d.ingest),
-		d.ingestRoute(IngestBlinded.Spec(), d.ingestBlinded),
+		op.NewRoute(op.Server{}, SubmitReview, d.acceptReview),
+		op.NewRoute(op.Server{}, GetReputation, d.serveReputation),
+		op.NewRoute(op.Server{}, ListReviews, d.serveReviews),
+		op.NewRoute(reviewerServer, EraseClaim, d.deleteClaim),
+		d.ingestRoute(IngestReview.Spec(), d.acceptIngested),
+		d.ingestRoute(IngestBlinded.Spec(), d.acceptBlinded),
 	}
 }
 
-func (d *api) submitReview(ctx context.Context, in op.Body[op.Raw[review.Members]]) (out registryclient.ReviewReceipt, err error) {
+func (d *api) acceptReview(ctx context.Context, in op.Body[op.Raw[review.Members]]) (out registryclient.ReviewReceipt, err error) {
 	rec, err := review.Parse(in.Body)
 	if err != nil {
-		return out, schema(err)
+		return out, schemaError(err)
 	}
 	return d.Reviews.Submit(ctx, rec)
 }
 
-func (d *api) reputation(ctx context.Context, in OneCard) (out registryclient.Reputation, err error) {
+func (d *api) serveReputation(ctx context.Context, in VacantRef) (out registryclient.Reputation, err error) {
 	id, err := vacantID(in.ID)
 	if err != nil {
 		return out, err
@@ -137,23 +137,23 @@ func (d *api) reputation(ctx context.Context, in OneCard) (out registryclient.Re
 	return d.Reviews.Reputation(ctx, id)
 }
 
-func (d *api) listReviews(ctx context.Context, in ReviewList) (out registryclient.History, err error) {
+func (d *api) serveReviews(ctx context.Context, in ReviewsRequest) (out registryclient.History, err error) {
 	id, err := vacantID(in.ID)
-	if err == nil && in.Limit > registryclient.MaxReviews {
-		err = &problem.Error{Kind: problem.Schema, Field: "limit", Want: fmt.Sprintf("a number from 1 to %d", registryclient.MaxReviews), Got: fmt.Sprint(in.Limit)}
+	if err == nil && in.Limit > registryclient.MaxReviewsPerPage {
+		err = &problem.Error{Kind: problem.InvalidMember, Field: "limit", Want: fmt.Sprintf("a number from 1 to %d", registryclient.MaxReviewsPerPage), Got: fmt.Sprint(in.Limit)}
 	}
 	if err != nil {
 		return out, err
 	}
-	return d.Reviews.History(ctx, id, max(in.Cursor, 1), int(cmp.Or(in.Limit, registryclient.MaxReviews)))
+	return d.Reviews.History(ctx, id, max(in.Cursor, 1), int(cmp.Or(in.Limit, registryclient.MaxReviewsPerPage)))
 }
 
-func (d *api) eraseClaim(ctx context.Context, in OneReview) (none op.None, err error) {
+func (d *api) deleteClaim(ctx context.Context, in ReviewRef) (empty op.None, err error) {
 	id, err := vacantID(in.ID)
 	if err != nil {
-		return none, err
+		return empty, err
 	}
-	return none, d.Reviews.EraseClaim(ctx, id, in.Position, op.CallerOf(ctx).Vacant)
+	return empty, d.Reviews.EraseClaim(ctx, id, in.Position, op.CallerOf(ctx).Vacant)
 }
 
 // findHosted returns the vacant that a path names by its id or its name. If it is a closed child, the
@@ -168,21 +168,21 @@ func (d *api) findHosted(ctx context.Context, name string) (identity.ID, error) 
 		rec, ok, err = d.Vacants.ShowNamed(ctx, name)
 	}
 	if err == nil && (!ok || rec.Closed) {
-		err = problem.New(problem.NotFound, "vacant %s is not hosted here", clip(name))
+		err = problem.New(problem.NotFound, "vacant %s is not hosted here", quoteTruncated(name))
 	}
 	return rec.ID, err
 }
 
 // ingestRoute returns a route whose requests and refusals have the forms of the reference. ingest
 // returns the answer to v, a posted JSON object about the vacant self.
-func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, self identity.ID, v canon.Value) (any, error)) op.Route {
-	s.Errors, s.Open = reflect.TypeFor[ingestRefusal](), true
+func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, target identity.ID, v canon.Value) (any, error)) op.Route {
+	s.ErrorType, s.IgnoresUnknown = reflect.TypeFor[ingestRefusal](), true
 	handle := func(w http.ResponseWriter, r *http.Request) (any, error) {
-		self, err := d.findHosted(r.Context(), r.PathValue("vacant"))
+		target, err := d.findHosted(r.Context(), r.PathValue("vacant"))
 		if err != nil {
 			return nil, err
 		}
-		body, err := httpapi.Body(w, r, canon.DefaultLimits().Bytes)
+		body, err := httpapi.ReadBody(w, r, canon.DefaultLimits().Bytes)
 		if err != nil {
 			return nil, err
 		}
@@ -193,9 +193,9 @@ func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, self ident
 		case v.Kind() != canon.Object:
 			return nil, refuse(problem.Malformed, "payload_not_object")
 		}
-		return ingest(r.Context(), self, v)
+		return ingest(r.Context(), target, v)
 	}
-	return op.Handle(s, func(w http.ResponseWriter, r *http.Request) error {
+	return op.NewHandlerRoute(s, func(w http.ResponseWriter, r *http.Request) error {
 		answer, err := handle(w, r)
 		if err == nil {
 			return httpapi.SendJSON(w, http.StatusOK, answer)
@@ -209,36 +209,36 @@ func (d *api) ingestRoute(s op.Spec, ingest func(ctx context.Context, self ident
 			refusal = &ingestRefusal{Message: p.Text()}
 		}
 		httpapi.SetRefusalHeaders(w.Header(), p)
-		if err := httpapi.SendJSON(w, p.Kind.Row().Status, refusal); err != nil {
+		if err := httpapi.SendJSON(w, p.Kind.Forms().HTTPStatus, refusal); err != nil {
 			return err
 		}
 		return httpapi.Rendered{Err: err}
 	})
 }
 
-// checkLax makes only the checks that the reference makes: the target of the review must be self,
+// checkReferenceRules makes only the checks that the reference makes: the target of the review must be self,
 // and the first three ratings must be valid. It returns the errors of the reference.
-func checkLax(v canon.Value, self identity.ID) error {
-	if text(v, "target") != self.String() {
-		return &ingestRefusal{kind: problem.Schema, Message: "target_mismatch", Self: &self}
+func checkReferenceRules(v canon.Value, target identity.ID) error {
+	if textMember(v, "target") != target.String() {
+		return &ingestRefusal{kind: problem.InvalidMember, Message: "target_mismatch", Self: &target}
 	}
 	ratings, _ := v.Get("dimensions")
 	for _, d := range review.Dimensions()[:3] {
 		if _, ok := ratings.Get(d); !ok {
-			return refuse(problem.Schema, "dimensions_missing_FLR")
+			return refuse(problem.InvalidMember, "dimensions_missing_FLR")
 		}
 	}
 	for _, d := range review.Dimensions()[:3] {
 		signal, _ := ratings.Get(d)
 		f, err := strconv.ParseFloat(string(signal.AppendCJ(nil)), 64) // numbers only, because strings have quotes
 		if signal.Kind() != canon.Bool && !(err == nil && f >= 0 && f <= 1) {
-			return refuse(problem.Schema, "dimension_out_of_range:"+d)
+			return refuse(problem.InvalidMember, "dimension_out_of_range:"+d)
 		}
 	}
 	return nil
 }
 
-func text(v canon.Value, member string) string {
+func textMember(v canon.Value, member string) string {
 	m, _ := v.Get(member)
 	return m.Text()
 }
@@ -249,17 +249,17 @@ func verdictOf(err error) (Verdict, error) {
 	switch {
 	case err == nil:
 		return Verdict{Counted: true}, nil
-	case problem.AsError(err).Kind.Row().Status >= http.StatusInternalServerError:
+	case problem.AsError(err).Kind.Forms().HTTPStatus >= http.StatusInternalServerError:
 		return Verdict{}, err
 	}
 	return Verdict{Reason: problem.AsError(err).Text()}, nil
 }
 
-func (d *api) ingest(ctx context.Context, self identity.ID, v canon.Value) (any, error) {
-	if err := checkLax(v, self); err != nil {
+func (d *api) acceptIngested(ctx context.Context, target identity.ID, v canon.Value) (any, error) {
+	if err := checkReferenceRules(v, target); err != nil {
 		return nil, err
 	}
-	if !review.VerifyLax(v) {
+	if !review.VerifySignatureOnly(v) {
 		return nil, refuse(problem.BadSignature, "signature_invalid")
 	}
 	var receipt registryclient.ReviewReceipt
@@ -267,49 +267,49 @@ func (d *api) ingest(ctx context.Context, self identity.ID, v canon.Value) (any,
 	if err == nil {
 		receipt, err = d.Reviews.Submit(ctx, rec)
 	}
-	out := Ingested{OK: true, Duplicate: receipt.Duplicate, Signature: text(v, "signature_hex")}
+	out := Ingested{OK: true, Duplicate: receipt.Duplicate, Signature: textMember(v, "signature_hex")}
 	if !out.Duplicate {
-		out.Reviewer = text(v, "reviewer")
+		out.Reviewer = textMember(v, "reviewer")
 	}
 	out.Verdict, err = verdictOf(err)
 	return out, err
 }
 
-func (d *api) ingestBlinded(ctx context.Context, self identity.ID, v canon.Value) (any, error) {
+func (d *api) acceptBlinded(ctx context.Context, target identity.ID, v canon.Value) (any, error) {
 	record, hasRecord := v.Get("record")
 	reveal, hasReveal := v.Get("reveal")
-	commitment := text(record, "reviewer_commitment")
+	commitment := textMember(record, "reviewer_commitment")
 	switch {
 	case !hasRecord || !hasReveal:
 		return nil, refuse(problem.Malformed, "expected {record:..., reveal:...}")
 	case record.Kind() != canon.Object || reveal.Kind() != canon.Object:
 		return nil, refuse(problem.Malformed, "record/reveal must be objects")
-	case text(record, "commitment_scheme") != review.Scheme:
+	case textMember(record, "commitment_scheme") != review.Scheme:
 		return nil, refuse(problem.Malformed, "wrong commitment_scheme; expected "+review.Scheme)
 	}
-	if err := checkLax(record, self); err != nil {
+	if err := checkReferenceRules(record, target); err != nil {
 		return nil, err
 	}
-	var b review.Blinded
-	if err := canon.Unmarshal(reveal.AppendCJ(nil), &b.Reveal, canon.DefaultLimits()); err != nil {
-		return nil, refuse(problem.Schema, "reveal_envelope_invalid: "+problem.AsError(err).Text())
+	var blinded review.Blinded
+	if err := canon.Unmarshal(reveal.AppendCJ(nil), &blinded.Reveal, canon.DefaultLimits()); err != nil {
+		return nil, refuse(problem.InvalidMember, "reveal_envelope_invalid: "+problem.AsError(err).Text())
 	}
-	var state reviews.Blinded
+	var batch reviews.BlindedResult
 	var err error
-	if b.Record, err = review.ParseValue(record); err == nil {
-		state, err = d.Reviews.Blind(ctx, b)
+	if blinded.Record, err = review.ParseValue(record); err == nil {
+		batch, err = d.Reviews.SubmitBlinded(ctx, blinded)
 	} else if len(commitment) != 2*identity.Size {
-		return nil, refuse(problem.Schema, "reviewer_commitment_invalid")
+		return nil, refuse(problem.InvalidMember, "reviewer_commitment_invalid")
 	}
 	switch {
-	case errors.Is(err, reviews.ErrSpent):
-		return nil, &ingestRefusal{kind: problem.Conflict, Message: reviews.ErrSpent.Error(), Commitment: commitment}
+	case errors.Is(err, reviews.ErrCommitmentUsed):
+		return nil, &ingestRefusal{kind: problem.Conflict, Message: reviews.ErrCommitmentUsed.Error(), Commitment: commitment}
 	case problem.Is(err, problem.BadSignature):
-		return nil, refuse(problem.Schema, "batch_add_rejected: "+problem.AsError(err).Text())
-	case problem.Is(err, problem.TooMany):
-		return nil, refuse(problem.TooMany, problem.AsError(err).Text())
+		return nil, refuse(problem.InvalidMember, "batch_add_rejected: "+problem.AsError(err).Text())
+	case problem.Is(err, problem.TooManyRequests):
+		return nil, refuse(problem.TooManyRequests, problem.AsError(err).Text())
 	}
-	out := IngestedBlinded{OK: true, Buffered: state.Waiting, Threshold: reviews.Threshold, Flushed: state.Counted, Commitment: commitment}
+	out := IngestedBlinded{OK: true, Buffered: batch.Waiting, Threshold: reviews.MinReviewers, Flushed: batch.Counted, Commitment: commitment}
 	out.Verdict, err = verdictOf(err)
 	return out, err
 }

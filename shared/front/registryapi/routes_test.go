@@ -34,8 +34,8 @@ func (d *api) halo(key *identity.Key, text string, change ...func(*registryclien
 	at, err := d.client(key).KeyState(d.t.Context(), key.ID())
 	must(d.t, err)
 	idem := fmt.Sprintf("k-%d", at.NextSeq)
-	if !at.Card.IsZero() && at.Card != draft.Card.Hash() {
-		idem = event.ReplacesKey(at.Card)
+	if !at.CardHash.IsZero() && at.CardHash != draft.Card.Hash() {
+		idem = event.ReplacesKey(at.CardHash)
 	}
 	h, err := draft.Sign(d.t.Context(), key, at.NextSeq, idem, d.clock())
 	must(d.t, err)
@@ -54,7 +54,7 @@ func (d *api) body(method, target string) string {
 
 func TestTwoCardsOfOneVersionAreToldByBothHashes(t *testing.T) {
 	d, key := newTestServer(t), newKey(t)
-	known := d.publish(key, "one").CardHash
+	known := d.acceptPublication(key, "one").CardHash
 	draft := d.draft(key, "another")
 	h, err := draft.Sign(t.Context(), key, 2, "plain", d.clock())
 	must(t, err)
@@ -64,14 +64,14 @@ func TestTwoCardsOfOneVersionAreToldByBothHashes(t *testing.T) {
 	}
 	_, err = d.client(nil).Publish(t.Context(), h)
 	var status *registryclient.StatusError
-	if !errors.As(err, &status) || !problem.Is(err, problem.Equivocation) || status.Known != known || status.Sent != draft.Card.Hash() {
+	if !errors.As(err, &status) || !problem.Is(err, problem.Equivocation) || status.KnownCardHash != known || status.RefusedCardHash != draft.Card.Hash() {
 		t.Errorf("Publish() = %v, want an equivocation with both hashes", err)
 	}
 }
 
 func TestReaderIsTheSigner(t *testing.T) {
 	d, key, stranger := newTestServer(t), newKey(t), newKey(t)
-	d.publish(key, "secret work", hidden)
+	d.acceptPublication(key, "secret work", hidden)
 	path := "/v1/capability_card/" + key.ID().String()
 
 	refused(t, d.send("GET", path+"?caller="+key.ID().String(), nil, nil), 403, "forbidden", "caller required")
@@ -85,7 +85,7 @@ func TestReaderIsTheSigner(t *testing.T) {
 
 func TestAProofThatDoesNotHoldIsRefused(t *testing.T) {
 	d, key := newTestServer(t), newKey(t)
-	d.publish(key, "open")
+	d.acceptPublication(key, "open")
 	target := "/v1/capability_card/" + key.ID().String()
 	request := func(header ...string) *http.Request {
 		r := httptest.NewRequest("GET", "http://"+authority+target, nil)
@@ -105,7 +105,7 @@ func TestAProofThatDoesNotHoldIsRefused(t *testing.T) {
 
 func TestAProofForTheHostsOwnURLHoldsBehindAnEdge(t *testing.T) {
 	d, key := newTestServer(t), newKey(t)
-	d.publish(key, "secret", hidden)
+	d.acceptPublication(key, "secret", hidden)
 	d.public = "https://public.example/base"
 	r := httptest.NewRequest("GET", "http://internal.lambda-url.example/v1/capability_card/"+key.ID().String(), nil)
 	r.Header.Set(readproof.Header, d.proof(key, "public.example", r))
@@ -199,7 +199,7 @@ func TestAPlaceholderOfTheReferenceIsNotFound(t *testing.T) {
 
 func TestPublicPagesAreCacheable(t *testing.T) {
 	d, key := newTestServer(t), newKey(t)
-	d.publish(key, "open work")
+	d.acceptPublication(key, "open work")
 	id := key.ID().String()
 	for _, path := range []string{"/v1/capability_card/" + id, "/v1/event_log/" + id, "/v1/event/1", "/v1/lineage/" + id,
 		"/v1/revocation_list", "/v1/search?q=open", "/v1/search_capability?q=open", "/v1/openapi.json"} {
@@ -216,7 +216,7 @@ func TestPublicPagesAreCacheable(t *testing.T) {
 	}
 	path := "/v1/capability_card/" + id
 	before := d.send("GET", path, nil, nil).Header.Get("ETag")
-	d.publish(key, "other work")
+	d.acceptPublication(key, "other work")
 	if after := d.send("GET", path, nil, nil).Header.Get("ETag"); after == before {
 		t.Error("the ETag of another card is the same")
 	}
@@ -238,7 +238,7 @@ func TestTheListOfRevocationsLeadsOn(t *testing.T) {
 	d := newTestServer(t)
 	for range 3 {
 		key := newKey(t)
-		d.publish(key, "x")
+		d.acceptPublication(key, "x")
 		_, err := d.client(key).RevokeAs(t.Context(), key, "over", rand.Reader)
 		must(t, err)
 	}
@@ -266,7 +266,7 @@ func TestAPageOfLargeCardsIsCutWhereItsCursorLeadsOn(t *testing.T) {
 	d := newTestServer(t)
 	const n = 40
 	for range n {
-		d.publish(newKey(t), "translate "+strings.Repeat("x", 28<<10))
+		d.acceptPublication(newKey(t), "translate "+strings.Repeat("x", 28<<10))
 	}
 	seen, pages, cursor := 0, 0, ""
 	for {
@@ -290,7 +290,7 @@ func TestAPageOfLargeCardsIsCutWhereItsCursorLeadsOn(t *testing.T) {
 func TestNoQueryReachesTheLog(t *testing.T) {
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	h := registryapi.Search(registryapi.SearchConfig{Finder: failing{}, Now: time.Now, Logger: log})
+	h := registryapi.NewSearchHandler(registryapi.SearchConfig{Finder: failing{}, Now: time.Now, Logger: log})
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/search?q=private+words", nil))
 	if w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(out.String(), "verdict=unavailable") || strings.Contains(out.String(), "private") {
@@ -309,7 +309,7 @@ func (failing) Find(context.Context, search.Request) (search.Page, error) {
 }
 
 func TestAPanicIsOneFailedRequest(t *testing.T) {
-	h := registryapi.Search(registryapi.SearchConfig{Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
+	h := registryapi.NewSearchHandler(registryapi.SearchConfig{Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/search", nil))
 	if w.Code != 500 || !strings.Contains(w.Body.String(), `"code":"internal"`) {
@@ -319,7 +319,7 @@ func TestAPanicIsOneFailedRequest(t *testing.T) {
 
 func TestSearchFiltersByFamilyTagAndPrice(t *testing.T) {
 	d, key := newTestServer(t), newKey(t)
-	d.publish(key, "answers questions")
+	d.acceptPublication(key, "answers questions")
 	l := listing.New(key.ID(), 1)
 	l.ModelFamily, l.Tags, l.Price = "claude", []string{"legal"}, 5
 	must(t, l.Sign(t.Context(), key))

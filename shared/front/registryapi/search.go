@@ -30,15 +30,15 @@ type SearchConfig struct {
 // search for a substring of the declared capabilities, order matches by score, and return a single
 // page. QueryCapability can also require a claimed family.
 var (
-	FindVacants      = op.Op[Sought, registryclient.Page]{Method: "GET", Path: "/v1/search", Access: op.Access{Anybody: true}, Doc: "finds vacants by words and filters"}
-	SearchCapability = op.Op[SoughtText, []registryclient.Match]{Method: "GET", Path: "/v1/search_capability", Access: op.Access{Anybody: true}, Doc: "finds vacants by a part of a capability, for the reference's SDK"}
-	QueryCapability  = op.Op[SoughtCapability, registryclient.Matches]{Method: "POST", Path: "/v1/query_capability", Access: op.Access{Anybody: true}, Doc: "queries vacants by a part of a capability, for the reference's clients"}
+	FindVacants      = op.Op[SearchRequest, registryclient.Page]{Method: "GET", Path: "/v1/search", Access: op.Access{Anybody: true}, Doc: "finds vacants by words and filters"}
+	SearchCapability = op.Op[CapabilitySearchRequest, []registryclient.Match]{Method: "GET", Path: "/v1/search_capability", Access: op.Access{Anybody: true}, Doc: "finds vacants by a part of a capability, for the reference's SDK"}
+	QueryCapability  = op.Op[CapabilityQueryRequest, registryclient.Matches]{Method: "POST", Path: "/v1/query_capability", Access: op.Access{Anybody: true}, Doc: "queries vacants by a part of a capability, for the reference's clients"}
 )
 
 // Requests.
 type (
-	// Sought contains the parameters of FindVacants. Prices are in micro-dollars.
-	Sought struct {
+	// SearchRequest contains the parameters of FindVacants. Prices are in micro-dollars.
+	SearchRequest struct {
 		Query         string `query:"q"`
 		ID            string `query:"id"` // prefix of an id
 		Tag           string `query:"tag"`
@@ -48,43 +48,45 @@ type (
 		Limit         uint64 `query:"limit"`
 		Cursor        string `query:"cursor"`
 	}
-	// SoughtText contains the parameters of SearchCapability.
-	SoughtText struct {
+	// CapabilitySearchRequest contains the parameters of SearchCapability.
+	CapabilitySearchRequest struct {
 		Query        string `query:"q"`
 		Limit        uint64 `query:"limit"`
 		IncludeLocal bool   `query:"include_local"` // ignored
 	}
-	// SoughtCapability contains the parameters of QueryCapability.
-	SoughtCapability struct {
+	// CapabilityQueryRequest contains the parameters of QueryCapability.
+	CapabilityQueryRequest struct {
 		Capability string `query:"capability"`
 		Family     string `query:"family"`
 		Limit      uint64 `query:"limit"`
 	}
 )
 
-// searchLimit is the range of the parameter limit.
-var searchLimit = op.Range{Min: 1, Max: search.MaxLimit, Default: int64(search.DefaultLimit)}
+// searchLimitRange is the range of the parameter limit.
+var searchLimitRange = op.Range{Min: 1, Max: search.MaxLimit, Default: int64(search.DefaultLimit)}
 
-func (Sought) Ranges() map[string]op.Range {
-	return map[string]op.Range{"max_price": {Max: math.MaxInt64}, "min_reputation": {Max: 1}, "limit": searchLimit}
+func (SearchRequest) Ranges() map[string]op.Range {
+	return map[string]op.Range{"max_price": {Max: math.MaxInt64}, "min_reputation": {Max: 1}, "limit": searchLimitRange}
 }
 
-func (SoughtText) Ranges() map[string]op.Range { return map[string]op.Range{"limit": searchLimit} }
-
-func (SoughtCapability) Ranges() map[string]op.Range {
-	return map[string]op.Range{"limit": searchLimit}
+func (CapabilitySearchRequest) Ranges() map[string]op.Range {
+	return map[string]op.Range{"limit": searchLimitRange}
 }
 
-// Search returns the search handler. On AWS, a separate function serves it.
-func Search(c SearchConfig) http.Handler {
-	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.Routes((&searchAPI{c}).routes()...))
+func (CapabilityQueryRequest) Ranges() map[string]op.Range {
+	return map[string]op.Range{"limit": searchLimitRange}
+}
+
+// NewSearchHandler returns the search handler. On AWS, a separate function serves it.
+func NewSearchHandler(c SearchConfig) http.Handler {
+	return httpapi.API{Name: "registry", Log: c.Logger, Now: c.Now, ReadLevel: slog.LevelDebug}.Mux(op.RoutesByPath((&searchAPI{c}).routes()...))
 }
 
 func (s *searchAPI) routes() []op.Route {
 	return []op.Route{
-		op.Handle(FindVacants.Spec(), s.search),
-		op.Handle(SearchCapability.Spec(), s.searchCapability),
-		op.Handle(QueryCapability.Spec(), s.queryCapability),
+		op.NewHandlerRoute(FindVacants.Spec(), s.serveSearch),
+		op.NewHandlerRoute(SearchCapability.Spec(), s.serveCapabilitySearch),
+		op.NewHandlerRoute(QueryCapability.Spec(), s.serveCapabilityQuery),
 	}
 }
 
@@ -94,11 +96,11 @@ func IsSearchPath(path string) bool {
 
 type searchAPI struct{ SearchConfig }
 
-func (s *searchAPI) search(w http.ResponseWriter, r *http.Request) error {
-	q := queryOf(r, Sought{})
+func (s *searchAPI) serveSearch(w http.ResponseWriter, r *http.Request) error {
+	q := newQuery(r, SearchRequest{})
 	req := search.Request{
 		Query: q.values.Get("q"), Tag: q.values.Get("tag"), Family: q.values.Get("family"),
-		ShortID: q.values.Get("id"), AllowMost: true,
+		ShortID: q.values.Get("id"), AllowMissingWords: true,
 		MinReputation: q.fraction("min_reputation"), Limit: int(q.number("limit")), Cursor: q.values.Get("cursor"),
 	}
 	if q.values.Has("max_price") {
@@ -112,24 +114,24 @@ func (s *searchAPI) search(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	matches := s.haloMatches(page.Matches, true)
-	if fit := countFitting(matches); fit < len(matches) {
+	matches := s.newMatches(page.Matches, true)
+	if fitting := countFitting(matches); fitting < len(matches) {
 		// Search again with a smaller limit, so that the cursor continues after the last match
 		// shown.
-		req.Limit = fit
+		req.Limit = fitting
 		if page, err = s.Finder.Find(r.Context(), req); err != nil {
 			return err
 		}
-		matches = s.haloMatches(page.Matches, true)
+		matches = s.newMatches(page.Matches, true)
 	}
 	return sendPublic(w, r, registryclient.Page{Matches: matches, Next: page.Next})
 }
 
-// searchCapability answers in the form that the reference's SDK expects: a bare list with the cards
+// serveCapabilitySearch answers in the form that the reference's SDK expects: a bare list with the cards
 // in another member. The reference's own registry does not have this route (PROTOCOL §23 C2).
 // include_local is parsed and ignored as in the reference, because hidden vacants are never listed.
-func (s *searchAPI) searchCapability(w http.ResponseWriter, r *http.Request) error {
-	q := queryOf(r, SoughtText{})
+func (s *searchAPI) serveCapabilitySearch(w http.ResponseWriter, r *http.Request) error {
+	q := newQuery(r, CapabilitySearchRequest{})
 	q.boolean("include_local")
 	matches, err := s.findByScore(r.Context(), &q, q.values.Get("q"), "")
 	if err != nil {
@@ -141,8 +143,8 @@ func (s *searchAPI) searchCapability(w http.ResponseWriter, r *http.Request) err
 	return sendPublic(w, r, matches[:countFitting(matches)])
 }
 
-func (s *searchAPI) queryCapability(w http.ResponseWriter, r *http.Request) error {
-	q := queryOf(r, SoughtCapability{})
+func (s *searchAPI) serveCapabilityQuery(w http.ResponseWriter, r *http.Request) error {
+	q := newQuery(r, CapabilityQueryRequest{})
 	matches, err := s.findByScore(r.Context(), &q, q.values.Get("capability"), q.values.Get("family"))
 	if err != nil {
 		return err
@@ -156,26 +158,26 @@ func (s *searchAPI) findByScore(ctx context.Context, q *query, text, family stri
 		return nil, q.err
 	}
 	page, err := s.Finder.Find(ctx, req)
-	return s.haloMatches(page.Matches, false), err
+	return s.newMatches(page.Matches, false), err
 }
 
-func (s *searchAPI) haloMatches(found []search.Match, ranked bool) []registryclient.Match {
+func (s *searchAPI) newMatches(found []search.Match, ranked bool) []registryclient.Match {
 	now, matches := s.Now(), make([]registryclient.Match, len(found))
 	for i := range found {
 		matches[i] = matchOf(&found[i].Registration, now)
 		if ranked {
 			matches[i].Score = found[i].Score // the routes of the reference show the mean reputation instead
 			rank := found[i].Rank
-			matches[i].Rank, matches[i].Missing = &rank, found[i].Missing
+			matches[i].Rank, matches[i].MissingWords = &rank, found[i].MissingWords
 		}
 	}
 	return matches
 }
 
-// maxPage limits the bytes of cards and listings in an answer. A hundred cards of ordinary size
+// maxPageBytes limits the bytes of cards and listings in an answer. A hundred cards of ordinary size
 // fit. A hundred cards of maximum size take 6 MB in hexadecimal, which exceeds the limits of Lambda
 // and of careful clients.
-const maxPage = 1 << 20
+const maxPageBytes = 1 << 20
 
 // countFitting returns the number of matches that fit into one answer. It is at least 1 unless matches
 // is empty.
@@ -183,8 +185,8 @@ func countFitting(matches []registryclient.Match) int {
 	size := 0
 	for i := range matches {
 		m := &matches[i]
-		size += len(m.CardBlob) + len(m.CapabilityCard) + len(m.Declared) + len(m.Listing) + 1<<10
-		if size > maxPage && i > 0 {
+		size += len(m.CardBlob) + len(m.CapabilityCard) + len(m.DeclaredCapabilities) + len(m.Listing) + 1<<10
+		if size > maxPageBytes && i > 0 {
 			return i
 		}
 	}

@@ -186,8 +186,8 @@ func (r *replay) prove() {
 			continue
 		}
 		above, child := r.key(parent), r.key(st.Body.(map[string]any)["vacant_id"].(string))
-		m := composite.Manifest{ParentID: above.ID(), ChildID: child.ID(), BirthPath: "D1", Schema: composite.V2,
-			Reachability: composite.PublicA2A, Outbound: composite.Unrestricted}
+		m := composite.Manifest{ParentID: above.ID(), ChildID: child.ID(), BirthPath: "D1", SchemaVersion: composite.SchemaV2,
+			Reachability: composite.PublicA2A, OutboundPolicy: composite.Unrestricted}
 		must(r.t, m.SignParent(r.t.Context(), above))
 		must(r.t, m.SignChild(r.t.Context(), child))
 		if status, body := reply(r.t, r.send("POST", "/v1/manifests", m.Blob(), nil)); status != 200 {
@@ -225,7 +225,7 @@ func (r *replay) replacing(st step) map[string]any {
 		}
 	}
 	e := event.Event{
-		Type: event.Register, Actor: c.VacantID, Key: event.ReplacesKey(known),
+		Type: event.Register, Actor: c.VacantID, IdempotencyKey: event.ReplacesKey(known),
 		Time: int64(st.JSON["event_ts_ms"].(float64)), ActorSeq: int64(st.JSON["event_actor_seq"].(float64)),
 		Payload: event.RegisterPayload(c.Hash(), 1, c.VacantID, lifecycle.Visibility(st.JSON["visibility"].(string))),
 	}
@@ -234,7 +234,7 @@ func (r *replay) replacing(st step) map[string]any {
 	for k, v := range st.JSON {
 		again[k] = v
 	}
-	again["event_idempotency_key"], again["event_signature_hex"] = e.Key, hex.EncodeToString(e.Signature)
+	again["event_idempotency_key"], again["event_signature_hex"] = e.IdempotencyKey, hex.EncodeToString(e.Signature)
 	return again
 }
 
@@ -424,7 +424,7 @@ func TestTheEventOfASessionVerifies(t *testing.T) {
 		e, err := r.client(nil).Event(t.Context(), seq)
 		must(t, err)
 		sig, _ := hex.DecodeString(e.Signature)
-		signed := event.Event{Type: event.Type(e.Type), Actor: e.Actor, Payload: []byte(e.Payload), Key: e.Key, Time: e.Time, ActorSeq: e.ActorSeq, Signature: sig}
+		signed := event.Event{Type: event.Type(e.Type), Actor: e.Actor, Payload: []byte(e.Payload), IdempotencyKey: e.Key, Time: e.Time, ActorSeq: e.ActorSeq, Signature: sig}
 		if !signed.Verify() || e.Prev != prev.String() || e.Hash != signed.Hash(prev).String() || e.PublicKey != e.Actor.String() {
 			t.Errorf("event %d does not verify: %+v", seq, e)
 		}

@@ -43,40 +43,40 @@ type Config struct {
 	Base func(context.Context) (string, error)
 	// Issuers returns the issuers whose tokens the host accepts (billing.Billing.RecentIssuers).
 	Issuers func(context.Context) ([]billing.Issuer, error)
-	// Show finds a vacant by its id, and Named by its name.
-	Show  func(context.Context, identity.ID) (vacants.Record, bool, error)
-	Named func(context.Context, string) (vacants.Record, bool, error)
+	// FindByID finds a vacant by its id, and Named by its name.
+	FindByID   func(context.Context, identity.ID) (vacants.Record, bool, error)
+	FindByName func(context.Context, string) (vacants.Record, bool, error)
 }
 
-// forms lists the three kinds of resource.
-var forms = func() []form {
-	all := []form{{}}
+// resourceKinds lists the three kinds of resource.
+var resourceKinds = func() []resourceKind {
+	all := []resourceKind{{}}
 	for _, p := range protocol.All {
-		if p.Resource != "" {
-			all = append(all, form{p.Resource, "'s " + p.Title})
+		if p.ResourcePath != "" {
+			all = append(all, resourceKind{p.ResourcePath, "'s " + p.ResourceTitle})
 		}
 	}
 	return all
 }()
 
-// form is a kind of resource. Its path is appended to the base URL of the host or to the URL of a
+// resourceKind is a kind of resource. Its path is appended to the base URL of the host or to the URL of a
 // vacant. Its title is appended to "the host" or "a vacant", for example "'s MCP server".
-type form struct{ path, title string }
+type resourceKind struct{ path, titleSuffix string }
 
-func split(path string) (name, rest string, ok bool) {
-	name, rest, below := message.Split(path)
+func splitPath(path string) (name, rest string, ok bool) {
+	name, rest, isVacantPath := message.SplitPath(path)
 	rest = strings.TrimSuffix(rest, "/")
-	return name, rest, slices.ContainsFunc(forms, func(f form) bool { return f.path == rest }) && below == (name != "")
+	return name, rest, slices.ContainsFunc(resourceKinds, func(f resourceKind) bool { return f.path == rest }) && isVacantPath == (name != "")
 }
 
-func (c *Config) find(ctx context.Context, name string) (r vacants.Record, ok bool, err error) {
-	if id, no := identity.ParseID(name); no == nil {
-		r, ok, err = c.Show(ctx, id)
+func (c *Config) findVacant(ctx context.Context, name string) (r vacants.Record, ok bool, err error) {
+	if id, parseErr := identity.ParseID(name); parseErr == nil {
+		r, ok, err = c.FindByID(ctx, id)
 	} else {
-		r, ok, err = c.Named(ctx, name)
+		r, ok, err = c.FindByName(ctx, name)
 	}
 	// Vacants that accept only signed calls have no metadata, because they accept no tokens.
-	return r, ok && !r.Closed && !r.IsDeleted() && r.KeylessAccess != vacants.PlainOff, err
+	return r, ok && !r.Closed && !r.IsDeleted() && r.KeylessAccess != vacants.KeylessOff, err
 }
 
 // RequestURLs returns the URLs of the resources of the called vacant, or of the host if no vacant
@@ -88,14 +88,14 @@ func (c *Config) RequestURLs(r *http.Request) ([]string, error) {
 		return nil, err
 	}
 	bases := []string{base}
-	if other, err := c.Base(r.Context()); err != nil {
+	if configuredBase, err := c.Base(r.Context()); err != nil {
 		return nil, err
-	} else if other != base {
-		bases = append(bases, other)
+	} else if configuredBase != base {
+		bases = append(bases, configuredBase)
 	}
 	var names []string
-	if name, _, below := message.Split(r.URL.Path); below {
-		v, ok, err := c.find(r.Context(), name)
+	if name, _, isVacantPath := message.SplitPath(r.URL.Path); isVacantPath {
+		v, ok, err := c.findVacant(r.Context(), name)
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +106,7 @@ func (c *Config) RequestURLs(r *http.Request) ([]string, error) {
 	}
 	var urls []string
 	for _, base := range bases {
-		urls = append(urls, urlsBelow(base, names...)...)
+		urls = append(urls, resourceURLs(base, names...)...)
 	}
 	return urls, nil
 }
@@ -118,13 +118,13 @@ func RequestURLsAt(rawURL string) ([]string, error) {
 		return nil, err
 	}
 	base := u.Scheme + "://" + u.Host
-	if name, _, below := message.Split(u.Path); below {
-		return urlsBelow(base, name), nil
+	if name, _, isVacantPath := message.SplitPath(u.Path); isVacantPath {
+		return resourceURLs(base, name), nil
 	}
-	return urlsBelow(base), nil
+	return resourceURLs(base), nil
 }
 
-func urlsBelow(base string, names ...string) (urls []string) {
+func resourceURLs(base string, names ...string) (urls []string) {
 	for _, name := range names {
 		urls = append(urls, base+"/v/"+name+"/")
 	}
@@ -132,7 +132,7 @@ func urlsBelow(base string, names ...string) (urls []string) {
 		return urls
 	}
 	// The base URL itself gets no slash, because the vacants of the host are also below it.
-	for i, f := range forms {
+	for i, f := range resourceKinds {
 		if urls = append(urls, base+f.path); i > 0 {
 			urls[i] += "/"
 		}
@@ -147,64 +147,64 @@ func (c *Config) base(r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	u, no := url.Parse(base)
-	if asked, bad := url.Parse("//" + r.Host); no == nil && bad == nil && asked.Port() == u.Port() && origin.IsLoopback(u.Host) && origin.IsLoopback(r.Host) {
+	u, parseErr := url.Parse(base)
+	if requestHost, hostErr := url.Parse("//" + r.Host); parseErr == nil && hostErr == nil && requestHost.Port() == u.Port() && origin.IsLoopback(u.Host) && origin.IsLoopback(r.Host) {
 		return u.Scheme + "://" + r.Host, nil
 	}
 	return base, nil
 }
 
-// IssuersOf returns the URLs of the issuers that the metadata of a vacant lists, or the metadata of
+// IssuerURLs returns the URLs of the issuers that the metadata of a vacant lists, or the metadata of
 // the host if v is nil. All metadata lists the issuers whose Publish is true. The metadata of a
 // vacant also lists the issuers of its tenant.
-func (c *Config) IssuersOf(ctx context.Context, v *vacants.Record) ([]string, error) {
+func (c *Config) IssuerURLs(ctx context.Context, v *vacants.Record) ([]string, error) {
 	issuers, err := c.Issuers(ctx)
 	var urls []string
 	for _, i := range issuers {
 		if i.Publish || v != nil && v.Tenant != "" && i.Tenant == v.Tenant {
-			urls = append(urls, i.Issuer)
+			urls = append(urls, i.URL)
 		}
 	}
 	slices.Sort(urls)
 	return slices.Compact(urls), err
 }
 
-func (c *Config) metadataOf(ctx context.Context, base, path string) (m Metadata, ok bool, err error) {
-	name, form, ok := split(path)
+func (c *Config) findMetadata(ctx context.Context, base, path string) (m Metadata, ok bool, err error) {
+	name, pathSuffix, ok := splitPath(path)
 	if !ok || base == "" {
 		return m, false, nil
 	}
 	var vacant *vacants.Record
 	// Some issuers refuse a login without a scope. Clients request the scopes in the metadata.
-	m = Metadata{Resource: base + form, Scopes: []string{string(billing.ScopeCall)}, Methods: []string{"header"}}
+	m = Metadata{Resource: base + pathSuffix, Scopes: []string{string(billing.ScopeCall)}, Methods: []string{"header"}}
 	if name != "" {
-		v, ok, err := c.find(ctx, name)
+		v, ok, err := c.findVacant(ctx, name)
 		if err != nil || !ok {
 			return m, false, err
 		}
-		vacant, m.Resource, m.Name = &v, base+"/v/"+name+form, v.Name
+		vacant, m.Resource, m.Name = &v, base+"/v/"+name+pathSuffix, v.Name
 	}
-	m.Servers, err = c.IssuersOf(ctx, vacant)
+	m.Servers, err = c.IssuerURLs(ctx, vacant)
 	return m, len(m.Servers) > 0, err
 }
 
 // MetadataURL returns the URL of the metadata for the resource that a request calls, for
-// httpapi.WithLogin.
+// httpapi.WithLoginMetadata.
 func (c *Config) MetadataURL(r *http.Request) string {
-	name, rest, below := message.Split(r.URL.Path)
+	name, rest, isVacantPath := message.SplitPath(r.URL.Path)
 	path := ""
 	// MCP clients compare the metadata with the URL that they use.
-	if strings.TrimSuffix(rest, "/") == protocol.MCP.Resource {
-		path = protocol.MCP.Resource
+	if strings.TrimSuffix(rest, "/") == protocol.MCP.ResourcePath {
+		path = protocol.MCP.ResourcePath
 	}
-	if below {
+	if isVacantPath {
 		path = "/v/" + name + path
 	}
 	base, err := c.base(r)
 	if err != nil {
 		return "" // the refusal is sent without the URL, which is only a hint
 	}
-	if _, ok, err := c.metadataOf(r.Context(), base, path); err != nil || !ok {
+	if _, ok, err := c.findMetadata(r.Context(), base, path); err != nil || !ok {
 		return ""
 	}
 	return base + Path + path
@@ -216,23 +216,23 @@ func Operations() []op.Spec {
 
 type api struct{ Config }
 
-type OfVacant struct {
+type VacantRef struct {
 	Vacant string `path:"vacant"`
 }
 
 const vacantPath = "/v/{vacant}"
 
-func get[In any](path, place string) op.Op[In, Metadata] {
-	return op.Op[In, Metadata]{Method: "GET", Path: Path + path, Access: op.Access{Anybody: true}, Doc: "lists the issuers whose tokens are accepted at " + place + "; 404 if there are none"}
+func newMetadataOp[In any](path, resourceName string) op.Op[In, Metadata] {
+	return op.Op[In, Metadata]{Method: "GET", Path: Path + path, Access: op.Access{Anybody: true}, Doc: "lists the issuers whose tokens are accepted at " + resourceName + "; 404 if there are none"}
 }
 
-type askedKey struct{}
+type metadataRequestKey struct{}
 
-// requestedForm is a request for metadata. Handler passes it to requireMetadata in the context,
+// metadataRequest is a request for metadata. Handler passes it to requireMetadata in the context,
 // because Handler removes the trailing slash of the path before it calls the routes.
-type requestedForm struct {
+type metadataRequest struct {
 	*http.Request
-	slash string // "/" if the path had a trailing slash, otherwise ""
+	trailingSlash string // "/" if the path had a trailing slash, otherwise ""
 }
 
 // Handler serves the metadata of all resources. It answers 404 for a resource without issuers. If
@@ -240,14 +240,14 @@ type requestedForm struct {
 // clients compare that URL with the URL that they use.
 func Handler(c Config, a httpapi.API) http.Handler {
 	d := &api{c}
-	mux := a.Mux(op.Routes(d.routes()...))
+	mux := a.Mux(op.RoutesByPath(d.routes()...))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// The metadata contains no secrets, so pages of all sites may read it.
 		w.Header().Set("Access-Control-Allow-Origin", "*")
 		w.Header().Set("Cache-Control", "public, max-age=60")
 		u := *r.URL
 		u.Path, u.RawPath = strings.TrimSuffix(u.Path, "/"), strings.TrimSuffix(u.RawPath, "/")
-		r = r.WithContext(context.WithValue(r.Context(), askedKey{}, requestedForm{r, r.URL.Path[len(u.Path):]}))
+		r = r.WithContext(context.WithValue(r.Context(), metadataRequestKey{}, metadataRequest{r, r.URL.Path[len(u.Path):]}))
 		r.URL = &u
 		mux.ServeHTTP(w, r)
 	})
@@ -255,28 +255,28 @@ func Handler(c Config, a httpapi.API) http.Handler {
 
 func (d *api) routes() []op.Route {
 	var s op.Server
-	var ofHost, ofVacants []op.Route
-	for _, f := range forms {
-		ofHost = append(ofHost, op.On(s, get[op.None](f.path, "the host"+f.title), func(ctx context.Context, _ op.None) (Metadata, error) {
+	var hostRoutes, vacantRoutes []op.Route
+	for _, f := range resourceKinds {
+		hostRoutes = append(hostRoutes, op.NewRoute(s, newMetadataOp[op.None](f.path, "the host"+f.titleSuffix), func(ctx context.Context, _ op.None) (Metadata, error) {
 			return d.requireMetadata(ctx, f.path)
 		}))
-		ofVacants = append(ofVacants, op.On(s, get[OfVacant](vacantPath+f.path, "a vacant"+f.title), func(ctx context.Context, in OfVacant) (Metadata, error) {
+		vacantRoutes = append(vacantRoutes, op.NewRoute(s, newMetadataOp[VacantRef](vacantPath+f.path, "a vacant"+f.titleSuffix), func(ctx context.Context, in VacantRef) (Metadata, error) {
 			return d.requireMetadata(ctx, "/v/"+in.Vacant+f.path)
 		}))
 	}
-	return append(ofHost, ofVacants...)
+	return append(hostRoutes, vacantRoutes...)
 }
 
 func (d *api) requireMetadata(ctx context.Context, path string) (Metadata, error) {
-	req := ctx.Value(askedKey{}).(requestedForm)
+	req := ctx.Value(metadataRequestKey{}).(metadataRequest)
 	base, err := d.base(req.Request)
 	if err != nil {
 		return Metadata{}, err
 	}
-	m, ok, err := d.metadataOf(ctx, base, path)
+	m, ok, err := d.findMetadata(ctx, base, path)
 	if err == nil && !ok {
 		err = problem.New(problem.NotFound, "this host accepts no issuer's tokens at this path")
 	}
-	m.Resource += req.slash
+	m.Resource += req.trailingSlash
 	return m, err
 }

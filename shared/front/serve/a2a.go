@@ -23,22 +23,22 @@ import (
 
 // Values of task.Config in a process that does not use Queues, where storing an event is cheap.
 const (
-	localChunk     = 50 * time.Millisecond
-	localChunkRamp = task.MaxEvents / 4
+	localChunkInterval = 50 * time.Millisecond
+	localChunkRamp     = task.MaxEvents / 4
 )
 
-// followQueued limits the duration of a stream that only follows a task. It applies to processes
+// maxQueuedFollow limits the duration of a stream that only follows a task. It applies to processes
 // that use Queues, because such a process serves only one request at a time. The client resumes
 // the stream with Last-Event-ID.
-const followQueued = 60 * time.Second
+const maxQueuedFollow = 60 * time.Second
 
 // A2A contains the tasks of vacants and the dependencies of protocol handlers.
 type A2A struct {
-	Plain *plain.Service // serves callers that do not sign
-	Cards a2a.Server     // signs the cards of vacants, and serves A2A
-	Tasks *task.Engine
-	Push  *push.Pusher
-	Team  *team.Team
+	Plain     *plain.Service // serves callers that do not sign
+	A2AServer a2a.Server     // signs the cards of vacants, and serves A2A
+	Tasks     *task.Engine
+	Push      *push.Pusher
+	Team      *team.Team
 
 	// Bookings is the booking service whose messages Work handles. If it is nil, Work handles only
 	// turns.
@@ -47,7 +47,7 @@ type A2A struct {
 	// Find finds the published vacants for the model list of OpenAI clients and the search of MCP.
 	// It must be set before the handlers are opened. If Find is nil, the list is empty, and the
 	// host has no MCP server of its own.
-	Find Find
+	Find FindFunc
 	// Receipts serves the receipts of accounts to MCP. It may be nil.
 	Receipts http.Handler
 	// Vacants serves the operations on vacants to MCP (Server.TenantsHandler), and AGP serves AGP
@@ -57,16 +57,16 @@ type A2A struct {
 
 	Server *Server
 
-	queue  *local.Queue // nil if the process gets its work from Queues
-	tasks  task.Queue   // queue of background turns
-	models *modelList
+	localQueue *local.Queue // nil if the process gets its work from Queues
+	taskQueue  task.Queue   // queue of background turns
+	models     *modelList
 }
 
 func (a *A2A) TeamHandler() http.Handler {
 	if a.Server.Billing == nil {
 		return nil
 	}
-	return teamapi.Handler(a.Team, a.Server.Billing, a.queue != nil, a.Server.config.Log, a.Server.config.Now)
+	return teamapi.Handler(a.Team, a.Server.Billing, a.localQueue != nil, a.Server.config.Log, a.Server.config.Now)
 }
 
 // WorkHandler returns the public handler of workers, or nil for a host without accounts.
@@ -74,7 +74,7 @@ func (a *A2A) WorkHandler() http.Handler {
 	if a.Server.Billing == nil {
 		return nil
 	}
-	return workapi.Handler(a.Server.workConfig(a.queue != nil), a.Server.Billing, a.Server.config.Log, a.Server.config.Now)
+	return workapi.Handler(a.Server.workConfig(a.localQueue != nil), a.Server.Billing, a.Server.config.Log, a.Server.config.Now)
 }
 
 // workConfig returns the dependencies of the workers' API. mayWait specifies whether requests may
@@ -87,43 +87,43 @@ func (h *Server) workConfig(mayWait bool) workapi.Config {
 type Queues struct {
 	Tasks   task.Queue
 	Notices task.Notices
-	// Hold limits how long a client waits for a slow vacant. The default is call.DefaultWork.
-	Hold time.Duration
-	// Turns limits the concurrent turns of the host (task.Config.Turns). It may be zero in a process
+	// MaxWait limits how long a client waits for a slow vacant. The default is call.DefaultCallTimeout.
+	MaxWait time.Duration
+	// Turns limits the concurrent turns of the host (task.Config.MaxRunningTurns). It may be zero in a process
 	// that runs no turns.
 	Turns int
 }
 
 func (h *Server) OpenA2A() *A2A {
 	queue := local.New(store.Updater{Store: h.config.Store, Rand: h.config.Rand}, h.config.Now)
-	a := h.openA2A(task.Config{Queue: queue, Chunk: localChunk, ChunkRamp: localChunkRamp}, 0)
-	a.queue = queue
+	a := h.openA2A(task.Config{Queue: queue, ChunkInterval: localChunkInterval, ChunkRamp: localChunkRamp}, 0)
+	a.localQueue = queue
 	return a
 }
 
 // OpenQueuedA2A is like OpenA2A for a process that gets its work from queues. The process must pass
-// messages of q.Tasks to A2A.Work, and messages of q.Notices to Push.Handle.
+// messages of q.Tasks to A2A.HandleMessage, and messages of q.Notices to Push.Handle.
 func (h *Server) OpenQueuedA2A(q Queues) *A2A {
-	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices, Turns: q.Turns}, cmp.Or(q.Hold, call.DefaultWork))
+	return h.openA2A(task.Config{Queue: q.Tasks, Notices: q.Notices, MaxRunningTurns: q.Turns}, cmp.Or(q.MaxWait, call.DefaultCallTimeout))
 }
 
-// HandOff makes MessageHandler pass the turns of slow vacants (call.Host.IsSlow) to a queue, in a
+// QueueSlowTurns makes MessageHandler pass the turns of slow vacants (call.Host.IsSlow) to a queue, in a
 // process that does not serve A2A.
-func (h *Server) HandOff(q task.Queue) {
+func (h *Server) QueueSlowTurns(q task.Queue) {
 	h.send = h.newTasks(task.Config{Queue: q}).Send
 }
 
-func (h *Server) OperateTeam(q task.Queue) { h.openTeam(h.newTasks(task.Config{Queue: q}), false) }
+func (h *Server) AddTeamRoutes(q task.Queue) { h.openTeam(h.newTasks(task.Config{Queue: q}), false) }
 
 // openTeam returns the service for teams of agents, and adds the operator's routes for teams and
 // workers to Admin. mayWait specifies whether requests may wait until a turn ends.
 func (h *Server) openTeam(tasks *task.Engine, mayWait bool) *team.Team {
-	c := team.Config{Tasks: tasks, Vacants: h.Vacants, Published: h.IsPublished, Files: h.Files, Locks: h.locks}
+	c := team.Config{Tasks: tasks, Vacants: h.Vacants, IsPublished: h.IsPublished, Workspaces: h.Files, Locks: h.locks}
 	if h.Billing != nil {
 		c.Lifetime = h.Billing.TaskLifetime
 	}
 	t := team.New(c)
-	h.more = append(append(h.more, teamapi.Operator(t, mayWait)...), workapi.Operator(h.workConfig(mayWait))...)
+	h.extraRoutes = append(append(h.extraRoutes, teamapi.Operator(t, mayWait)...), workapi.Operator(h.workConfig(mayWait))...)
 	return t
 }
 
@@ -131,7 +131,7 @@ func (h *Server) newTasks(t task.Config) *task.Engine {
 	c := &h.config
 	t.Store, t.Calls, t.Texts, t.Guests, t.Log, t.Now, t.Rand = c.Store, h.Calls, h.Texts, h.guests, c.Log, c.Now, c.Rand
 	if h.Billing != nil {
-		t.Recheck = h.Billing.Recheck
+		t.RefreshPayer = h.Billing.RefreshPayer
 	}
 	if h.locks != nil {
 		t.Locks = h.locks
@@ -139,31 +139,31 @@ func (h *Server) newTasks(t task.Config) *task.Engine {
 	return task.New(t)
 }
 
-func (h *Server) openA2A(t task.Config, hold time.Duration) *A2A {
+func (h *Server) openA2A(t task.Config, maxWait time.Duration) *A2A {
 	c := &h.config
 	tasks := h.newTasks(t)
 	h.send = tasks.Send
-	pusher := push.New(push.Config{Tasks: tasks, Client: h.Outbound, Sign: h.Vacants.Sign, AllowLoopback: c.OwnMachine, Log: c.Log, Now: c.Now, Notices: t.Notices})
+	pusher := push.New(push.Config{Tasks: tasks, Client: h.Outbound, WithSigner: h.Vacants.WithSigner, AllowLoopback: c.OwnMachine, Log: c.Log, Now: c.Now, Notices: t.Notices})
 	var identify func(context.Context, *http.Request) (*call.Payer, error)
 	if h.Billing != nil {
 		identify = h.Billing.Identify
 	}
 	var issuers func(context.Context, *vacants.Record) ([]string, error)
-	if resourceConfig := h.resources(); resourceConfig != nil {
-		issuers = resourceConfig.IssuersOf
+	if resourceConfig := h.resourceConfig(); resourceConfig != nil {
+		issuers = resourceConfig.IssuerURLs
 	}
 	follow, limits := time.Duration(0), localModels
 	if t.Notices != nil {
-		follow, limits = followQueued, queuedModels
+		follow, limits = maxQueuedFollow, queuedModels
 	}
-	a := &A2A{Tasks: tasks, Push: pusher, tasks: t.Queue, Server: h, models: &modelList{server: h, limits: limits, turn: make(chan struct{}, 1)}}
+	a := &A2A{Tasks: tasks, Push: pusher, taskQueue: t.Queue, Server: h, models: &modelList{server: h, limits: limits, lock: make(chan struct{}, 1)}}
 	a.Plain = plain.New(plain.Config{
-		Tasks: tasks, Identify: identify, Issuers: issuers, Guests: h.guests, Directory: h.Vacants, Log: c.Log, Now: c.Now, Hold: hold,
+		Tasks: tasks, Identify: identify, Issuers: issuers, Guests: h.guests, Directory: h.Vacants, Log: c.Log, Now: c.Now, MaxWait: maxWait,
 	})
 	a.Team = h.openTeam(tasks, t.Notices == nil)
-	a.Cards = a2a.New(a2a.Config{
-		Service: a.Plain, Push: pusher, Sign: h.Vacants.Sign, Signed: h.MessageHandler(), Follow: follow,
-		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
+	a.A2AServer = a2a.New(a2a.Config{
+		Service: a.Plain, Push: pusher, WithSigner: h.Vacants.WithSigner, SignedCalls: h.MessageHandler(), MaxSubscription: follow,
+		Callers: caller.Verifier{URL: h.Vacants.Base, TrustHostHeader: c.TrustedHost, IsRevoked: h.Registry.IsRevoked, Now: c.Now},
 	})
 	return a
 }
@@ -174,22 +174,22 @@ func (a *A2A) Models(ctx context.Context) ([]vacants.Record, error) {
 
 // Run runs background turns until ctx ends, and then waits until they have ended.
 func (a *A2A) Run(ctx context.Context) {
-	pushed := make(chan struct{})
-	go func() { defer close(pushed); a.Push.Run(ctx) }()
-	defer func() { <-pushed }()
+	pushDone := make(chan struct{})
+	go func() { defer close(pushDone); a.Push.Run(ctx) }()
+	defer func() { <-pushDone }()
 	shares := func(message string, sender task.Sender) []task.Share {
 		if booking.IsMessage(message) {
 			return []task.Share{{Key: "bookings", Max: localBookings}}
 		}
 		taskShares := []task.Share{{Key: "turns", Max: localTurns}}
-		ref, err := task.ParseMessage(message)
+		ref, err := task.ParseRef(message)
 		if err != nil {
 			return taskShares // Work logs the error
 		}
-		stranger := !sender.IsAccount() && !a.Server.config.OwnMachine
-		return append(taskShares, task.Shares(ref, sender, stranger, localTurns)...)
+		isStranger := !sender.IsAccount() && !a.Server.config.OwnMachine
+		return append(taskShares, task.Shares(ref, sender, isStranger, localTurns)...)
 	}
-	a.queue.Run(ctx, a.Server.config.Log, shares, a.Work)
+	a.localQueue.Run(ctx, a.Server.config.Log, shares, a.HandleMessage)
 	a.Tasks.Wait()
 }
 
@@ -199,9 +199,9 @@ const (
 	localBookings = localTurns / 4
 )
 
-func (a *A2A) Work(ctx context.Context, message string) error {
+func (a *A2A) HandleMessage(ctx context.Context, message string) error {
 	if a.Bookings != nil && booking.IsMessage(message) {
 		return a.Bookings.HandleMessage(ctx, message)
 	}
-	return a.Tasks.Work(ctx, message)
+	return a.Tasks.RunQueued(ctx, message)
 }

@@ -22,7 +22,7 @@ func TestWhoMayUseEachOperation(t *testing.T) {
 		if s.Doc == "" {
 			t.Errorf("%s %s does not say what it does", s.Method, s.Path)
 		}
-		lines = append(lines, fmt.Sprintf("%s %s: %s", s.Path, s.Method, s.Access.Who()))
+		lines = append(lines, fmt.Sprintf("%s %s: %s", s.Path, s.Method, s.Access.Describe()))
 	}
 	slices.Sort(lines)
 	if twice := slices.Compact(slices.Clone(lines)); len(twice) < len(lines) {

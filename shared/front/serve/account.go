@@ -19,16 +19,16 @@ func (h *Server) AccountHandler(open func(paykeys.Config) billing.Payments) http
 	if c := &h.config; open != nil {
 		payments = open(paykeys.Config{
 			Keys: h.paymentKeys, Client: h.Outbound,
-			Self: h.Vacants.HostID, Base: h.gatewayURL, Now: c.Now,
+			HostID: h.Vacants.HostID, BaseURL: h.gatewayURL, Now: c.Now,
 		})
 	}
-	return account.Handler(h.Billing, h.receipts(), payments, h.config.Log, h.config.Now)
+	return account.TenantHandler(h.Billing, h.receipts(), payments, h.config.Log, h.config.Now)
 }
 
 func (h *Server) receipts() *account.Receipts {
 	c := &h.config
 	return &account.Receipts{
-		Settled: h.Calls.PricedCall, Signer: h.SigningKeys.Signer, Owner: h.owner,
-		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
+		PricedCall: h.Calls.FindPricedCall, Signer: h.SigningKeys.Signer, TenantOf: h.tenantOf,
+		Callers: caller.Verifier{URL: h.Vacants.Base, TrustHostHeader: c.TrustedHost, IsRevoked: h.Registry.IsRevoked, Now: c.Now},
 	}
 }

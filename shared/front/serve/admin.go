@@ -24,8 +24,8 @@ const adminOverLoopback = runtime.GOOS == "windows"
 // AdminListener is an open admin socket. Only the user of the data directory can access it.
 type AdminListener struct {
 	net.Listener
-	token string // empty for a Unix socket
-	file  string // file to remove at Close
+	token     string // empty for a Unix socket
+	tokenFile string // file to remove at Close
 }
 
 // ListenAdmin opens the admin socket of the host in dataDir. The caller must hold the lock of the
@@ -44,7 +44,7 @@ func listenAdmin(dir string, rand io.Reader, loopback bool) (*AdminListener, err
 		if err != nil {
 			return nil, err
 		}
-		return &AdminListener{Listener: l, token: token, file: filepath.Join(dir, tokenName)}, nil
+		return &AdminListener{Listener: l, token: token, tokenFile: filepath.Join(dir, tokenName)}, nil
 	}
 	l, err := listenSocket(dir)
 	if err != nil {
@@ -59,8 +59,8 @@ func (d *AdminListener) Format(f fmt.State, _ rune) {
 }
 
 func (d *AdminListener) Close() error {
-	if d.file != "" {
-		os.Remove(d.file)
+	if d.tokenFile != "" {
+		os.Remove(d.tokenFile)
 	}
 	return d.Listener.Close()
 }
@@ -94,15 +94,15 @@ func dialAdmin(dir string, loopback bool) (*http.Client, string, error) {
 		return nil, "", problem.Wrap(problem.Unavailable, err, "the admin socket of %s cannot be found", dir)
 	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		d := net.Dialer{Timeout: dialTime}
+		d := net.Dialer{Timeout: dialTimeout}
 		return d.DialContext(ctx, network, addr)
 	}
 	c, err := dial(context.Background(), "", "")
-	var timeout net.Error
+	var netErr net.Error
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return nil, "", problem.Wrap(problem.Forbidden, err, "the host in %s belongs to another user", dir)
-	case errors.As(err, &timeout) && timeout.Timeout():
+	case errors.As(err, &netErr) && netErr.Timeout():
 		return nil, "", problem.Wrap(problem.Unavailable, err, "the host in %s does not answer", dir)
 	case err != nil:
 		// The file is left over from a host that was killed.
@@ -111,7 +111,7 @@ func dialAdmin(dir string, loopback bool) (*http.Client, string, error) {
 	c.Close()
 	var t http.RoundTripper = &http.Transport{DialContext: dial, DisableCompression: true}
 	if token != "" {
-		t = bearer{token: token, next: t}
+		t = bearerTransport{token: token, next: t}
 	}
 	return adminClient(t), adminURL, nil
 }
@@ -126,15 +126,15 @@ func adminClient(t http.RoundTripper) *http.Client {
 	}
 }
 
-// bearer is a transport that adds the token to each request.
-type bearer struct {
+// bearerTransport is a transport that adds the token to each request.
+type bearerTransport struct {
 	token string
 	next  http.RoundTripper
 }
 
-func (bearer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "bearer") }
+func (bearerTransport) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "bearer") }
 
-func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b bearerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+b.token)
 	return b.next.RoundTrip(r)

@@ -249,7 +249,7 @@ func TestAPageReachesNothingBehindEitherHandler(t *testing.T) {
 				d, err := listenAdmin(dir, rand.Reader, loopback)
 				must(t, err)
 				reached := false
-				s := &http.Server{Handler: AdminHandler(d, admin.Handler(admin.Config{Host: admin.SocketHost, Vacants: &vacants.Directory{Config: vacants.Config{Resources: &resources.Resources{}}}, Verify: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true })}))}
+				s := &http.Server{Handler: AdminHandler(d, admin.Handler(admin.Config{AllowedHost: admin.SocketHost, Vacants: &vacants.Directory{Config: vacants.Config{Resources: &resources.Resources{}}}, VerifyHandler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true })}))}
 				go s.Serve(d)
 				defer s.Close()
 				c, err := net.Dial(d.Addr().Network(), d.Addr().String())

@@ -18,31 +18,31 @@ type AGP struct {
 	Bookings *booking.Service
 }
 
-// Find is a function that searches for vacants, for example search.Service.Find.
-type Find func(context.Context, search.Request) (search.Page, error)
+// FindFunc is a function that searches for vacants, for example search.Service.Find.
+type FindFunc func(context.Context, search.Request) (search.Page, error)
 
 // OpenAGP returns the handler of AGP, or nil if the host has no accounts. It adds the operator's
-// routes to Admin and the AGP tools to MCP, and lets A2A.Work dispatch bookings. If metrics is
+// routes to Admin and the AGP tools to MCP, and lets A2A.HandleMessage dispatch bookings. If metrics is
 // true, the handler serves the host's counters to anyone.
-func (h *Server) OpenAGP(a *A2A, find Find, metrics bool) *AGP {
+func (h *Server) OpenAGP(a *A2A, find FindFunc, metrics bool) *AGP {
 	if h.Billing == nil {
 		return nil
 	}
-	a.Bookings = h.OpenBookings(a.tasks, find)
-	h.OperateAGP(a.Bookings)
-	network := h.AGPHandler(a.Bookings, find, metrics)
-	a.AGP = network
-	return network
+	a.Bookings = h.OpenBookings(a.taskQueue, find)
+	h.AddAGPRoutes(a.Bookings)
+	agpHandler := h.AGPHandler(a.Bookings, find, metrics)
+	a.AGP = agpHandler
+	return agpHandler
 }
 
 // OpenBookings returns the booking service of a host with accounts. The consumer of queue must
 // dispatch the bookings (booking.Service.HandleMessage). find resolves short ids of venues. If find
 // is nil, all short ids are unknown.
-func (h *Server) OpenBookings(queue task.Queue, find Find) *booking.Service {
+func (h *Server) OpenBookings(queue task.Queue, find FindFunc) *booking.Service {
 	c := &h.config
 	return booking.New(booking.Config{
-		Store: c.Store, Billing: h.Billing, Registry: h.Registry, Calls: h.Calls, Guests: h.guests, Signer: h.SigningKeys.Signer, URL: h.gatewayURL,
-		ByShort: func(ctx context.Context, short string) (identity.ID, error) {
+		Store: c.Store, Billing: h.Billing, Registry: h.Registry, Calls: h.Calls, Guests: h.guests, Signer: h.SigningKeys.Signer, BaseURL: h.gatewayURL,
+		FindByShortID: func(ctx context.Context, short string) (identity.ID, error) {
 			if find == nil {
 				return identity.ID{}, nil
 			}
@@ -57,18 +57,20 @@ func (h *Server) OpenBookings(queue task.Queue, find Find) *booking.Service {
 	})
 }
 
-func (h *Server) AGPHandler(b *booking.Service, find Find, metrics bool) *AGP {
-	config := h.agp(b)
+func (h *Server) AGPHandler(b *booking.Service, find FindFunc, metrics bool) *AGP {
+	config := h.agpConfig(b)
 	config.Search, config.Metrics = find, metrics
 	return &AGP{agp.Handler(config), b}
 }
 
-func (h *Server) OperateAGP(b *booking.Service) { h.more = append(h.more, agp.Operator(h.agp(b))...) }
+func (h *Server) AddAGPRoutes(b *booking.Service) {
+	h.extraRoutes = append(h.extraRoutes, agp.OperatorRoutes(h.agpConfig(b))...)
+}
 
-func (h *Server) agp(b *booking.Service) agp.Config {
+func (h *Server) agpConfig(b *booking.Service) agp.Config {
 	c := &h.config
 	return agp.Config{
-		Bookings: b, Owner: h.owner, Log: c.Log, Now: c.Now, Rand: c.Rand,
-		Callers: caller.Verifier{URL: h.Vacants.Base, Routed: c.TrustedHost, Revoked: h.Registry.IsRevoked, Now: c.Now},
+		Bookings: b, TenantOf: h.tenantOf, Log: c.Log, Now: c.Now, Rand: c.Rand,
+		Callers: caller.Verifier{URL: h.Vacants.Base, TrustHostHeader: c.TrustedHost, IsRevoked: h.Registry.IsRevoked, Now: c.Now},
 	}
 }

@@ -127,7 +127,7 @@ func TestBodiesAreAnsweredAsBefore(t *testing.T) {
 	at := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 	seed, err := identity.KeyFromSeed(bytes.Repeat([]byte{0x5a}, 32))
 	must(t, err)
-	document, err := openapitest.Open()
+	document, err := openapitest.Load()
 	must(t, err)
 	find := finder(operations.All())
 	var got bytes.Buffer
@@ -139,7 +139,7 @@ func TestBodiesAreAnsweredAsBefore(t *testing.T) {
 		fmt.Fprintf(&got, "\n%s %s\n", op.method, op.path)
 		for _, v := range variants(t, op.body) {
 			s, err := serve.Config{
-				Store: memory.New(), Vault: vault, URL: "http://127.0.0.1:8080", Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return at }, Rand: &counter{}, Charges: true,
+				Store: memory.New(), Vault: vault, URL: "http://127.0.0.1:8080", Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return at }, Rand: &counter{}, HasAccounts: true,
 				Models: func(*outbound.Client) substrate.Kinds { return mock.Kinds() },
 			}.Open()
 			must(t, err)

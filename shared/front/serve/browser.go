@@ -13,11 +13,11 @@ import (
 // requests whose Host header is neither localhost nor a loopback address. After DNS rebinding, a
 // page's own host name resolves to a loopback address, and the page could read the answers, even to
 // a GET.
-func LoopbackOnly(pages *origin.Judge, next http.Handler) http.Handler {
+func LoopbackOnly(judge *origin.Judge, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var err error = problem.New(problem.Forbidden, "Host: expected a loopback address or localhost, got %.80q; this host serves only its own machine", r.Host)
 		if origin.IsLoopback(r.Host) {
-			err = pages.Check(r)
+			err = judge.Check(r)
 		}
 		if err != nil {
 			protocol.Refuse(w, r, err)
@@ -27,16 +27,16 @@ func LoopbackOnly(pages *origin.Judge, next http.Handler) http.Handler {
 	})
 }
 
-// pageRoutes refuses requests of web pages unless pages accepts them, and lets pages of allowed
+// guardPages refuses requests of web pages unless pages accepts them, and lets pages of allowed
 // origins read the answers (CORS). GET requests of other pages are served, because those pages
 // cannot read the answers.
-func pageRoutes(pages *origin.Judge, next http.Handler) http.Handler {
+func guardPages(judge *origin.Judge, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		if len(pages.Allowed) > 0 {
+		if len(judge.Allowed) > 0 {
 			h.Add("Vary", "Origin")
 		}
-		switch isAllowed := pages.Allows(r); {
+		switch isAllowed := judge.Allows(r); {
 		case isAllowed:
 			h.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
 			h.Set("Access-Control-Expose-Headers", "*")
@@ -50,7 +50,7 @@ func pageRoutes(pages *origin.Judge, next http.Handler) http.Handler {
 			}
 		case r.Method == http.MethodGet, r.Method == http.MethodHead, r.Method == http.MethodOptions:
 		default:
-			if err := pages.Check(r); err != nil {
+			if err := judge.Check(r); err != nil {
 				protocol.Refuse(w, r, err)
 				return
 			}

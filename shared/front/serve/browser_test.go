@@ -78,7 +78,7 @@ func TestNoPageReachesAListenerOnLoopback(t *testing.T) {
 func TestPagesOfAllowedOriginsReadAnswers(t *testing.T) {
 	pages := &origin.Judge{URL: func(context.Context) (string, error) { return "https://agents.example", nil }, Allowed: []string{"app://client"}}
 	reached := ""
-	public := Handlers{Pages: pages, Message: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	public := Handlers{PageJudge: pages, Message: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		reached = r.Method
 		if r.URL.Path == "/refused" {
 			protocol.Refuse(w, r, problem.New(problem.Unauthorized, "no"))

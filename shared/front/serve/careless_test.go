@@ -50,8 +50,8 @@ func TestACarelessProtocolIsProtected(t *testing.T) {
 	var log bytes.Buffer
 	service := plain.New(plain.Config{Now: time.Now, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	public := httpapi.WithRequestIDs(serve.Handlers{
-		Message: serve.NotFound, Agents: service, Protocols: []plain.Protocol{toy},
-		Login: func(*http.Request) string { return "https://host.example/metadata" },
+		Message: serve.NotFound, Plain: service, Protocols: []plain.Protocol{toy},
+		MetadataURL: func(*http.Request) string { return "https://host.example/metadata" },
 	}.Public())
 	for _, tt := range []struct {
 		name, body, origin string

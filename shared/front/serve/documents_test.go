@@ -376,8 +376,8 @@ func (j *journal) Partitions(context.Context) ([]store.Partition, error) {
 	return []store.Partition{{ID: "rows"}}, nil
 }
 
-// After implements store.Feed.
-func (j *journal) After(_ context.Context, _, offset string, n int) (rows []store.FeedRow, next string, ended bool, err error) {
+// RowsAfter implements store.Feed.
+func (j *journal) RowsAfter(_ context.Context, _, offset string, n int) (rows []store.FeedRow, next string, ended bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	from := 0
@@ -532,7 +532,7 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	log := slog.New(causes{h.said})
 	now := h.clock.now
 	h.server, err = serve.Config{
-		Store: s, Vault: vault, AllowLoopback: true, OwnMachine: true, Log: log, Now: now, Rand: h.rand, Charges: true, Elsewhere: true, HoldsIdentity: true, Feed: s, Rows: s,
+		Store: s, Vault: vault, AllowLoopback: true, OwnMachine: true, Log: log, Now: now, Rand: h.rand, HasAccounts: true, AllowRemote: true, HoldsIdentity: true, Feed: s, Rows: s,
 		Blobs: func() (blob.Blobs, error) { return s.blobs, nil },
 		Substrates: substrate.Kinds{"failing": func(string) (substrate.Substrate, error) {
 			return substrate.Func(func(context.Context, substrate.Request) (string, error) {
@@ -540,7 +540,7 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 			}), nil
 		}},
 		Models: func(*outbound.Client) substrate.Kinds { return mock.Kinds() },
-		Dial:   newLogin().dial, Tokens: tokens.ForBilling,
+		Dial:   newLogin().dial, NewTokenChecker: tokens.NewForBilling,
 	}.Open()
 	if err != nil {
 		t.Fatal(err)
@@ -560,9 +560,9 @@ func openDocumented(t *testing.T, s *journal, at time.Time, seed byte) *document
 	h.agents.Find = found.Find
 	h.agp = h.server.OpenAGP(h.agents, found.Find, true)
 	h.public = site{documentsHost, h.recorded(serve.Handlers{
-		Agents: h.agents.Plain, Protocols: handlers.Open(h.agents), AGP: h.agp, Metrics: true, Message: h.server.MessageHandler(), Registry: h.server.RegistryHandler(h.log), Search: found.Endpoint(),
+		Plain: h.agents.Plain, Protocols: handlers.NewProtocols(h.agents), AGP: h.agp, Metrics: true, Message: h.server.MessageHandler(), Registry: h.server.RegistryHandler(h.log), Search: found.Endpoint(),
 		Gate: h.server.GateHandler(nil), Children: h.server.ChildrenHandler(), Account: h.server.AccountHandler(nil), Tenants: h.server.TenantsHandler(), Team: h.agents.TeamHandler(), Work: h.agents.WorkHandler(),
-		Resource: h.server.ResourceHandler(), Login: h.server.Login(), Pages: h.server.Pages(),
+		Resource: h.server.ResourceHandler(), MetadataURL: h.server.MetadataURL(), PageJudge: h.server.PageJudge(),
 	}.Public())}
 	h.admin = site{admin.SocketHost, h.recorded(h.server.Admin())}
 	return h
@@ -650,8 +650,8 @@ func (h *documented) asks(t *testing.T, parent string, nonce int, at time.Time) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := composite.SpawnRequest{ParentID: id, Path: "D2", Name: fmt.Sprint("asked", nonce), Nonce: fmt.Sprintf("%032x", nonce), Time: at}
-	if err := h.server.Vacants.Sign(t.Context(), id, func(s identity.Signer) error { return q.Sign(t.Context(), s) }); err != nil {
+	q := composite.SpawnRequest{ParentID: id, BirthPath: "D2", Name: fmt.Sprint("asked", nonce), Nonce: fmt.Sprintf("%032x", nonce), Time: at}
+	if err := h.server.Vacants.WithSigner(t.Context(), id, func(s identity.Signer) error { return q.Sign(t.Context(), s) }); err != nil {
 		t.Fatal(err)
 	}
 	return string(q.Blob())
@@ -689,7 +689,7 @@ func drive(t *testing.T) *documented {
 		name(called)(h.do(t, h.admin, "POST", "/v1/admin/vacants", body, "vacant_id"))
 	}
 
-	_, err = upgrade.New(ctx, upgrade.Data{Store: h.store, Program: "vacancy v1", Now: h.clock.now, Rand: bytes.NewReader(bytes.Repeat([]byte{1}, 16))})
+	_, err = upgrade.InitVersion(ctx, upgrade.Data{Store: h.store, Program: "vacancy v1", Now: h.clock.now, Rand: bytes.NewReader(bytes.Repeat([]byte{1}, 16))})
 	must(err)
 	self, err := h.server.Vacants.HostID(ctx)
 	must(err)
@@ -716,10 +716,10 @@ func drive(t *testing.T) *documented {
 			tier, more := key[0], key[1]
 			name(tenant + "-" + tier)(h.do(t, h.admin, "POST", "/v1/admin/accounts/"+tenant+"/keys", `{"tier":"`+tier+`","scopes":["call","read","manage","agp"]`+more+`}`, "secret"))
 		}
-		must(h.server.Billing.SettlePayment(ctx, billing.Event{Payment: "pi_" + tenant, Account: h.names[tenant], Paid: 25_000_000}))
+		must(h.server.Billing.SettlePayment(ctx, billing.Event{PaymentID: "pi_" + tenant, Account: h.names[tenant], Paid: 25_000_000}))
 	}
 	for n, tenant := range []string{"acme", "buyer"} {
-		c := claim.PaymentClaim{Host: self, Account: h.names[tenant], Cap: 40_000_000}
+		c := claim.PaymentClaim{Host: self, Account: h.names[tenant], DailyCap: 40_000_000}
 		must(c.Sign(ctx, seeded(t, byte(20+n)), h.clock.now()))
 		h.do(t, h.public, "POST", "/v1/account/links", `{"claim":"`+c.String()+`"}`, "", "Authorization: Bearer {"+tenant+"-pro}")
 	}
@@ -766,7 +766,7 @@ func drive(t *testing.T) *documented {
 		_, err = client.PublishAs(ctx, elsewhere, registryclient.Draft{Card: c, State: lifecycle.Active, Visibility: lifecycle.Public}, h.rand)
 		must(err)
 	}
-	_, err = h.server.Registry.Reach(ctx, func(context.Context, string) error { return problem.New(problem.Unavailable, "nobody answers") })
+	_, err = h.server.Registry.ProbeEndpoints(ctx, func(context.Context, string) error { return problem.New(problem.Unavailable, "nobody answers") })
 	must(err)
 
 	section("A graduation")
@@ -775,8 +775,8 @@ func drive(t *testing.T) *documented {
 	must(err)
 	sub.Request.ChildID, err = identity.ParseID(h.names["pupil"])
 	must(err)
-	must(h.server.Vacants.Sign(ctx, sub.Request.ParentID, func(s identity.Signer) error { return sub.Request.SignParent(ctx, s) }))
-	must(h.server.Vacants.Sign(ctx, sub.Request.ChildID, func(s identity.Signer) error { return sub.Request.SignChild(ctx, s) }))
+	must(h.server.Vacants.WithSigner(ctx, sub.Request.ParentID, func(s identity.Signer) error { return sub.Request.SignParent(ctx, s) }))
+	must(h.server.Vacants.WithSigner(ctx, sub.Request.ChildID, func(s identity.Signer) error { return sub.Request.SignChild(ctx, s) }))
 	blob, err := sub.Blob()
 	must(err)
 	h.do(t, h.public, "POST", "/v1/graduations", string(blob), "")
@@ -807,7 +807,7 @@ func drive(t *testing.T) *documented {
 	name("queued-task")(h.do(t, h.public, "POST", "/v/free", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m3","role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"returnImmediately":true}}}`, "result.task.id", "A2A-Version: 1.0", "Authorization: Bearer {buyer-pro}"))
 	h.agents.Tasks.Wait()
 	for _, notice := range h.notices.all {
-		if err := h.agents.Push.Handle(ctx, notice); err != nil && !errors.Is(err, task.ErrAgain) {
+		if err := h.agents.Push.Handle(ctx, notice); err != nil && !errors.Is(err, task.ErrRetryLater) {
 			t.Fatal(err)
 		}
 	}
@@ -819,8 +819,8 @@ func drive(t *testing.T) *documented {
 	}
 	name("booking")(booked(`{"venue_slug":"warung","starts_at":"2026-05-07T12:00:00Z","party_size":2,"guest":{"name":"Ann"},"idempotency_key":"once"}`, "respond-async"))
 	name("failed")(booked(`{"venue_slug":"closed","starts_at":"2026-05-07T12:00:00Z","party_size":2,"guest":{"name":"Ann"},"idempotency_key":"twice"}`, "respond-async"))
-	must(h.agents.Work(ctx, "booking#"+h.names["booking"]))
-	must(h.agents.Work(ctx, "booking#"+h.names["failed"]))
+	must(h.agents.HandleMessage(ctx, "booking#"+h.names["booking"]))
+	must(h.agents.HandleMessage(ctx, "booking#"+h.names["failed"]))
 	h.do(t, h.public, "POST", "/a2a/v1", `{"from":"nemo","intent":"network.ping"}`, "", "Authorization: Bearer {buyer-free}")
 
 	section("The host's background jobs")
@@ -830,7 +830,7 @@ func drive(t *testing.T) *documented {
 	must(err)
 	demo, err := identity.ParseID(h.names["demo"])
 	must(err)
-	must(h.server.Vacants.Sign(ctx, demo, func(s identity.Signer) error {
+	must(h.server.Vacants.WithSigner(ctx, demo, func(s identity.Signer) error {
 		note, err := translog.Cosign(ctx, published.Checkpoint, s, h.clock.now())
 		if err == nil {
 			_, err = h.log.Cosign(ctx, note)
@@ -844,7 +844,7 @@ func drive(t *testing.T) *documented {
 	must(err)
 	_, err = h.agp.Bookings.Sweep(ctx)
 	must(err)
-	_, err = h.server.Maintain(ctx)
+	_, err = h.server.SweepKeys(ctx)
 	must(err)
 	must(h.server.Texts.CreateNext(ctx))
 	blobs, err := files.Open(t.TempDir(), h.clock.now())
@@ -874,7 +874,7 @@ func drive(t *testing.T) *documented {
 	name("worked-task")(h.do(t, h.public, "POST", "/v/free", `{"jsonrpc":"2.0","id":1,"method":"SendMessage","params":{"message":{"messageId":"m6","role":"ROLE_USER","parts":[{"text":"hi"}]},"configuration":{"returnImmediately":true}}}`, "result.task.id", "A2A-Version: 1.0", "Authorization: Bearer {buyer-pro}"))
 	for _, message := range h.queued(t) {
 		if strings.HasSuffix(message, h.names["worked-task"]) {
-			must(h.agents.Work(ctx, message))
+			must(h.agents.HandleMessage(ctx, message))
 		}
 	}
 
@@ -901,7 +901,7 @@ func drive(t *testing.T) *documented {
 	name("thought-task")(h.do(t, h.public, "POST", "/v1/tasks", `{"agent":"thinker","task":"hi"}`, "taskId", "Authorization: Bearer {acme-team}"))
 	for _, message := range h.queued(t) {
 		if strings.HasSuffix(message, h.names["thought-task"]) {
-			must(h.agents.Work(ctx, message))
+			must(h.agents.HandleMessage(ctx, message))
 		}
 	}
 	name("own-task")(h.do(t, h.public, "POST", "/v1/tasks", `{"agent":"sage","task":"hi","model":"two","mode":"read-only","max_turns":2,"budget":50000}`, "taskId", "Authorization: Bearer {acme-team}"))
@@ -943,7 +943,7 @@ func drive(t *testing.T) *documented {
 		t.Helper()
 		_, hash := send(seeded(t, n), "free", "rate me", seq, before)
 		return review.Record{Members: review.Members{
-			Target: rated, Ratings: review.Ratings{"factual": 1, "logical": 0.5, "relevance": 0.25, "honesty": 1}, Substrate: "default", Call: hash, Position: seq, Claim: "good", IssuedAt: canon.FormatTime(h.clock.now()),
+			Target: rated, Ratings: review.Ratings{"factual": 1, "logical": 0.5, "relevance": 0.25, "honesty": 1}, Substrate: "default", CallHash: hash, Position: seq, Claim: "good", IssuedAt: canon.FormatTime(h.clock.now()),
 		}}, hash
 	}
 	openly := func(rec review.Record, n byte) string {
@@ -990,7 +990,7 @@ func (d *dyingStore) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 
 // offer offers a turn to the workers of a vacant of a tenant, and waits until it can be leased. The channel gets the end
 // of the turn.
-func (h *documented) offer(t *testing.T, desk *worker.Desk, tenant, vacant string) <-chan error {
+func (h *documented) offer(t *testing.T, desk *worker.Broker, tenant, vacant string) <-chan error {
 	t.Helper()
 	id, err := identity.ParseID(vacant)
 	if err != nil {
@@ -1008,7 +1008,7 @@ func (h *documented) offer(t *testing.T, desk *worker.Desk, tenant, vacant strin
 	t.Cleanup(stop)
 	ended := make(chan error, 1)
 	go func() {
-		_, err := substrate.ReadAnswer(remote.Infer(ctx, substrate.Ask(id, id, "dig")))
+		_, err := substrate.ReadAnswer(remote.Infer(ctx, substrate.NewTextRequest(id, id, "dig")))
 		ended <- err
 	}()
 	await.Until(t, "the turn waits", func() bool {
@@ -1127,7 +1127,7 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 
 	// Verify.
 	var found []string
-	_, err := fsck.Run(ctx, fsck.Config{Source: h.store, Vault: h.vault, Now: h.clock.now, Found: func(f fsck.Finding) error {
+	_, err := fsck.Run(ctx, fsck.Config{Source: h.store, Vault: h.vault, Now: h.clock.now, ReportFinding: func(f fsck.Finding) error {
 		found = append(found, f.String())
 		return nil
 	}})
@@ -1214,7 +1214,7 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	for _, tenant := range []string{"acme", "buyer"} {
 		ask(h.admin, "POST", "/v1/admin/accounts/"+tenant+"/credit", `{"amount":90000000,"note":"first"}`, "Idempotency-Key: first")
 	}
-	note("payment", h.server.Billing.SettlePayment(ctx, billing.Event{Payment: "pi_acme", RefundedTotal: 5_000_000}), "")
+	note("payment", h.server.Billing.SettlePayment(ctx, billing.Event{PaymentID: "pi_acme", RefundedTotal: 5_000_000}), "")
 	ask(h.admin, "POST", "/v1/admin/vacants/demo/children", `{"path":"D2","name":"late","capability":"helps"}`)
 	ask(h.public, "POST", "/v1/admin/vacants/{free}/children", whole.asks(t, "free", 2, h.clock.now()))
 	ask(h.admin, "POST", "/v1/admin/vacants/demo/publish", `{"visibility":"PUBLIC","listing":{"summary":"t"}}`)
@@ -1235,7 +1235,7 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	ask(h.public, "POST", "/v1/tasks", `{"agent":"sage","task":"again"}`, "Authorization: Bearer {acme-team}")
 	var failed error
 	for _, message := range h.queued(t) {
-		failed = errors.Join(failed, h.agents.Work(ctx, message))
+		failed = errors.Join(failed, h.agents.HandleMessage(ctx, message))
 	}
 	note("work on the messages of the queue", failed, "")
 	h.agents.Tasks.Wait()
@@ -1247,8 +1247,8 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	pushes, _, err := h.agents.Tasks.OpenPushes(ctx, "")
 	note("open notifications", err, fmt.Sprint(len(pushes)))
 	sealed, err := h.log.Seal(ctx)
-	note("seal", err, fmt.Sprintf("%d %d", sealed.Size, sealed.Epochs))
-	reached, err := h.server.Registry.Reach(ctx, func(context.Context, string) error { return nil })
+	note("seal", err, fmt.Sprintf("%d %d", sealed.Size, sealed.EpochCount))
+	reached, err := h.server.Registry.ProbeEndpoints(ctx, func(context.Context, string) error { return nil })
 	note("reach", err, fmt.Sprintf("%+v", reached))
 	h.clock.pass(15 * time.Minute)
 	swept, err := h.server.Billing.Sweep(ctx, h.server.Calls)
@@ -1257,7 +1257,7 @@ func (whole *documented) answers(t *testing.T, k store.Key, data []byte) (all []
 	note("end trees", err, strconv.Itoa(ended))
 	swept, err = h.agp.Bookings.Sweep(ctx)
 	note("sweep bookings", err, fmt.Sprintf("%+v", swept))
-	days, err := h.server.Maintain(ctx)
+	days, err := h.server.SweepKeys(ctx)
 	note("maintain", err, strconv.Itoa(days))
 	blobs, err := files.Open(t.TempDir(), h.clock.now())
 	if err != nil {

@@ -47,7 +47,7 @@ func newFamily(t *testing.T, model http.HandlerFunc) *family {
 	t.Cleanup(outside.Close)
 	f.outside = outside.URL
 	guard := egress.Guard{Vacants: f.Vacants, Manifests: f.Registry}
-	f.client = outbound.New(outbound.Options{AllowLoopback: true, Guard: guard.Permit})
+	f.client = outbound.New(outbound.Options{AllowLoopback: true, Guard: guard.CheckPermission})
 	var err error
 	f.parent, err = f.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "parent", Capability: "leads", Substrate: "echo"})
 	must(t, err)
@@ -68,7 +68,7 @@ func (f *family) ask(t *testing.T, child identity.ID) (string, *problem.Error) {
 	t.Helper()
 	e := envelope.Envelope{From: f.parent.ID, To: child, Seq: 1, Time: time.Now().UTC().Truncate(time.Microsecond),
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"think"}}}
-	must(t, f.Vacants.Sign(t.Context(), f.parent.ID, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
+	must(t, f.Vacants.WithSigner(t.Context(), f.parent.ID, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
 	out := f.Calls.Send(t.Context(), identity.ID{}, &e)
 	if out.Problem != nil {
 		return "", out.Problem
@@ -138,7 +138,7 @@ func TestAClosedChildCallsNoStrangerByItsCard(t *testing.T) {
 		"the stranger's address as a parent": {&tricked, "another endpoint"},
 	} {
 		before := f.reached.Load()
-		way := dispatch.GuardedTransport{Client: f.client.As(outbound.VacantActor(f.closed.ID, outbound.Stranger).WithCallee(tt.callee))}
+		way := dispatch.GuardedTransport{Client: f.client.ForActor(outbound.VacantActor(f.closed.ID, outbound.Stranger).WithCallee(tt.callee))}
 		_, _, err := way.Post(t.Context(), theirs.Endpoint, []byte("{}"))
 		if err == nil || !strings.Contains(err.Error(), tt.want) || f.reached.Load() > before {
 			t.Errorf("%s: Post() = %v with %d requests out, want %q and none", name, err, f.reached.Load()-before, tt.want)
@@ -147,7 +147,7 @@ func TestAClosedChildCallsNoStrangerByItsCard(t *testing.T) {
 	if _, err := discovery.HostRoute(f.client, f.closed.ID)("https://registry.example", &theirs); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("a route to an endpoint in clear = %v, want it refused", err)
 	}
-	open := dispatch.GuardedTransport{Client: f.client.As(outbound.VacantActor(f.parent.ID, outbound.Stranger).WithCallee(&theirs))}
+	open := dispatch.GuardedTransport{Client: f.client.ForActor(outbound.VacantActor(f.parent.ID, outbound.Stranger).WithCallee(&theirs))}
 	if status, _, err := open.Post(context.Background(), theirs.Endpoint, []byte("{}")); status != http.StatusOK || err != nil {
 		t.Errorf("Post() by the parent = %d, %v, want 200", status, err)
 	}

@@ -75,7 +75,7 @@ func (h *documented) examples(specs []op.Spec) map[string]openapi.Example {
 		if s == nil || e.status/100 != 2 {
 			continue
 		}
-		key := openapi.Key(s)
+		key := openapi.OperationKey(s)
 		if _, known := all[key]; known {
 			continue
 		}
@@ -155,7 +155,7 @@ func (h *documented) ask(t *testing.T) {
 	}
 
 	// The export of a host in the cloud.
-	pages := site{admin.SocketHost, h.recorded(export.Pages(export.Config{Source: h.store, Vault: h.vault, Now: h.clock.now}))}
+	pages := site{admin.SocketHost, h.recorded(export.PagesHandler(export.Config{Source: h.store, Vault: h.vault, Now: h.clock.now}))}
 	const exported = "/v1/admin/export"
 	do(pages, "GET", exported, "")
 	var streams export.StreamsPage
@@ -180,7 +180,7 @@ func (h *documented) ask(t *testing.T) {
 	self, err := h.server.Vacants.HostID(ctx)
 	must(err)
 	for n, account := range []string{"acme", "buyer"} {
-		c := claim.PaymentClaim{Host: self, Account: h.names[account], Cap: 40_000_000}
+		c := claim.PaymentClaim{Host: self, Account: h.names[account], DailyCap: 40_000_000}
 		must(c.Sign(ctx, seeded(t, byte(60+n)), h.clock.now()))
 		h.names["linked"] = seeded(t, byte(60+n)).ID().String()
 		if account == "acme" {
@@ -224,18 +224,18 @@ func (h *documented) ask(t *testing.T) {
 	do(h.public, "POST", "/v1/query_capability?capability=free&limit=1", "")
 	do(h.public, "POST", "/v1/manifests", member(do(h.admin, "GET", vacants+"/{clerk}/manifest", ""), "manifest"))
 	attempt := h.fill("/v1/graduations/" + member(do(h.admin, "GET", vacants+"/{pupil}/graduation", ""), "id"))
-	must(h.server.Vacants.Sign(ctx, demo, func(s identity.Signer) error {
+	must(h.server.Vacants.WithSigner(ctx, demo, func(s identity.Signer) error {
 		proof, err := readproof.Sign(ctx, s, readproof.Request{Authority: documentsHost, Method: "GET", Target: attempt}, h.clock.now())
 		do(h.public, "GET", attempt, "", readproof.Header+": "+proof)
 		return err
 	}))
-	must(h.server.Vacants.Sign(ctx, demo, func(s identity.Signer) error {
+	must(h.server.Vacants.WithSigner(ctx, demo, func(s identity.Signer) error {
 		published, err := h.log.Latest(ctx)
 		if err != nil {
 			return err
 		}
 		note, err := translog.Cosign(ctx, published.Checkpoint, s, h.clock.now())
-		do(h.public, "POST", "/v1/witness", string(op.Encode(translog.WitnessShape{Note: string(note)})))
+		do(h.public, "POST", "/v1/witness", string(op.EncodeRaw(translog.WitnessShape{Note: string(note)})))
 		return err
 	}))
 	elsewhere := seeded(t, 30)
@@ -289,7 +289,7 @@ func (h *documented) ask(t *testing.T) {
 		id := member(do(by.to, "POST", by.at+"/tasks", `{"agent":"{painter}","task":"Paint the fence."}`, by.header), "taskId")
 		for _, message := range h.queued(t) {
 			if strings.HasSuffix(message, id) {
-				must(h.agents.Work(ctx, message))
+				must(h.agents.HandleMessage(ctx, message))
 			}
 		}
 		for _, path := range []string{"?limit=1", "/" + id} {

@@ -35,11 +35,11 @@ func (whole *documented) keepsForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	was, before, _ := strings.Cut(string(b), "\n")
-	version := fmt.Sprintf("version %d", upgrade.Current)
+	version := fmt.Sprintf("version %d", upgrade.CurrentVersion)
 	now := whole.forms(t)
 	switch diff := gocmp.Diff(strings.Split(before, "\n"), strings.Split(now, "\n")); {
 	case diff != "" && was == version:
-		t.Errorf(stepMissing, upgrade.Current, golden, diff)
+		t.Errorf(stepMissing, upgrade.CurrentVersion, golden, diff)
 	case (diff != "" || was != version) && !*update:
 		t.Errorf("run this test with -update; forms of documents, before of %s (-before +now):\n%s", was, diff)
 	case *update:

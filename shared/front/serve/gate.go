@@ -29,13 +29,13 @@ func (h *Server) GateHandler(gate graduation.Gate) http.Handler {
 	if gate == nil {
 		gate = h.Gate
 	}
-	return registryapi.Graduations(registryapi.GraduationsConfig{
-		Gate: gate, Revoked: h.Registry.IsRevoked, URL: h.Vacants.Base, TrustedHost: h.config.TrustedHost, Now: h.config.Now, Logger: h.config.Log,
+	return registryapi.NewGraduationHandler(registryapi.GraduationConfig{
+		Gate: gate, IsRevoked: h.Registry.IsRevoked, URL: h.Vacants.Base, TrustHostHeader: h.config.TrustedHost, Now: h.config.Now, Logger: h.config.Log,
 	})
 }
 
 // ChildrenHandler returns the route on which a parent requests children with its own signature.
 func (h *Server) ChildrenHandler() http.Handler {
-	return admin.SignedChildren(admin.Config{Vacants: h.Vacants, Log: h.config.Log},
+	return admin.SignedChildrenHandler(admin.Config{Vacants: h.Vacants, Log: h.config.Log},
 		&spawning.Requests{Store: h.config.Store, Now: h.config.Now, Rand: h.config.Rand})
 }

@@ -33,7 +33,7 @@ func TestAParentNeedsNoOperatorForItsChildren(t *testing.T) {
 	must(t, err)
 	key, err = identity.KeyFromSeed(seed)
 	must(t, err)
-	r := composite.SpawnRequest{ParentID: key.ID(), Path: "D2", Name: "child", Nonce: fmt.Sprintf("%032x", 1), Time: time.Now()}
+	r := composite.SpawnRequest{ParentID: key.ID(), BirthPath: "D2", Name: "child", Nonce: fmt.Sprintf("%032x", 1), Time: time.Now()}
 	must(t, r.Sign(t.Context(), key))
 	path := "/v1/admin/vacants/" + key.ID().String() + "/children"
 	for _, c := range []struct {

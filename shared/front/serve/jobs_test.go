@@ -46,14 +46,14 @@ func (f *noRows) Partitions(context.Context) ([]store.Partition, error) { return
 // charging is a host with accounts and a feed.
 func charging(t *testing.T, feed store.Feed) *serve.Server {
 	t.Helper()
-	return httpServer(t, memory.New(), "http://127.0.0.1:1", quiet, func(c *serve.Config) { c.Feed, c.HoldsIdentity, c.Charges = feed, true, true })
+	return httpServer(t, memory.New(), "http://127.0.0.1:1", quiet, func(c *serve.Config) { c.Feed, c.HoldsIdentity, c.HasAccounts = feed, true, true })
 }
 
 // Every job runs on a local host, or in a function of AWS that names it; and functions name no
 // other.
 func TestEveryJobRunsSomewhereAndFunctionsNameJobs(t *testing.T) {
 	h := httpServer(t, memory.New(), "http://127.0.0.1:1", quiet, func(c *serve.Config) {
-		c.Feed, c.HoldsIdentity, c.Charges = &noRows{}, true, true
+		c.Feed, c.HoldsIdentity, c.HasAccounts = &noRows{}, true, true
 		c.Blobs = func() (blob.Blobs, error) { return files.Open(t.TempDir(), time.Now()) }
 	})
 	l, err := h.OpenLog(nil)
@@ -114,19 +114,19 @@ func TestAJobGoesOnAfterAFailure(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			outcomes := []string{"a", "a", "b", "", "", "a"}
 			runs, begun := 0, time.Now()
-			serve.Job{Name: "trial", Every: tt.every, Run: func(context.Context) (serve.Done, error) {
+			serve.Job{Name: "trial", Every: tt.every, Run: func(context.Context) (serve.JobResult, error) {
 				if got := time.Since(begun); got != time.Duration(runs)*tt.every {
 					t.Errorf("run %d after %s", runs, got)
 				}
 				if runs == len(outcomes) {
 					cancel()
-					return serve.Done{}, ctx.Err()
+					return serve.JobResult{}, ctx.Err()
 				}
 				says := outcomes[runs]
 				if runs++; says != "" {
-					return serve.Done{}, errors.New(says)
+					return serve.JobResult{}, errors.New(says)
 				}
-				return serve.Done{}, nil
+				return serve.JobResult{}, nil
 			}}.Loop(ctx, slog.New(slog.NewTextHandler(&log, nil)))
 			got := ""
 			for line := range strings.Lines(log.String()) {
@@ -147,11 +147,11 @@ func TestAJobWithMoreToDoRunsAtOnce(t *testing.T) {
 		var log bytes.Buffer
 		ctx, cancel := context.WithCancel(t.Context())
 		begun, runs := time.Now(), 0
-		serve.Job{Every: time.Hour, Run: func(context.Context) (serve.Done, error) {
+		serve.Job{Every: time.Hour, Run: func(context.Context) (serve.JobResult, error) {
 			if runs++; runs == 4 {
 				cancel()
 			}
-			return serve.Done{More: runs < 3, News: fmt.Sprint("run ", runs), Counts: []slog.Attr{slog.Int("n", runs)}}, nil
+			return serve.JobResult{RunAgain: runs < 3, Message: fmt.Sprint("run ", runs), Counts: []slog.Attr{slog.Int("n", runs)}}, nil
 		}}.Loop(ctx, slog.New(slog.NewTextHandler(&log, nil)))
 		if got := time.Since(begun); runs != 4 || got != time.Hour {
 			t.Errorf("%d runs in %s, want three at once and one an hour later", runs, got)

@@ -9,12 +9,12 @@ import (
 )
 
 func TestTheWriteLimitCoversTheSlowestAnswer(t *testing.T) {
-	for work, want := range map[time.Duration]time.Duration{0: writeTimeout, call.DefaultWork: writeTimeout, time.Second: writeTimeout, 15 * time.Minute: 15*time.Minute + writeTimeout - call.DefaultWork} {
-		if got := httpServer(Endpoint{Work: work}, slog.New(slog.DiscardHandler)).WriteTimeout; got != want || got < work+call.Grace {
+	for work, want := range map[time.Duration]time.Duration{0: writeTimeout, call.DefaultCallTimeout: writeTimeout, time.Second: writeTimeout, 15 * time.Minute: 15*time.Minute + writeTimeout - call.DefaultCallTimeout} {
+		if got := httpServer(Endpoint{CallTimeout: work}, slog.New(slog.DiscardHandler)).WriteTimeout; got != want || got < work+call.GracePeriod {
 			t.Errorf("answers of %v: the write limit is %v, want %v", work, got, want)
 		}
 	}
-	if got := httpServer(Endpoint{Work: time.Hour, Streams: true}, slog.New(slog.DiscardHandler)).WriteTimeout; got != 0 {
+	if got := httpServer(Endpoint{CallTimeout: time.Hour, NoWriteLimit: true}, slog.New(slog.DiscardHandler)).WriteTimeout; got != 0 {
 		t.Errorf("a stream's write limit is %v, want none", got)
 	}
 }

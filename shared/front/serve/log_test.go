@@ -15,8 +15,8 @@ import (
 )
 
 func TestAHomeThatDoesNotSealHasNoSuchRoute(t *testing.T) {
-	web, base := serve.InProcess(httpServer(t, memory.New(), "http://127.0.0.1:8080", quiet).Admin())
-	if _, err := admin.SealLog.Call(t.Context(), &admin.Client{HTTP: web, URL: base}, op.IgnoreBody{}); !problem.Is(err, problem.NotFound) {
+	web, base := serve.InProcessClient(httpServer(t, memory.New(), "http://127.0.0.1:8080", quiet).Admin())
+	if _, err := admin.SealLog.Call(t.Context(), &admin.Client{HTTP: web, URL: base}, op.IgnoredBody{}); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Seal() = %v, want not found", err)
 	}
 }

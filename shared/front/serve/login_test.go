@@ -27,7 +27,7 @@ func newLogin() login {
 	return login{ed25519.NewKeyFromSeed(bytes.Repeat([]byte{0x6c}, identity.Size))}
 }
 
-// dial is an outbound.Dial.
+// dial is an outbound.DialFunc.
 func (l login) dial(_ context.Context, _, at string) (net.Conn, error) {
 	if at != loginAddress {
 		return nil, errors.New("nobody answers")

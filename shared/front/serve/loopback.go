@@ -34,8 +34,8 @@ func listenLoopback(dir string, rand io.Reader) (l net.Listener, token string, e
 	f, err := os.CreateTemp(dir, tokenName+".*")
 	if err == nil {
 		_, err = f.WriteString(l.Addr().String() + "\n" + token + "\n")
-		if closed := f.Close(); err == nil {
-			err = closed
+		if closeErr := f.Close(); err == nil {
+			err = closeErr
 		}
 		if err == nil {
 			err = os.Rename(f.Name(), filepath.Join(dir, tokenName))

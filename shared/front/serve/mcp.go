@@ -14,11 +14,11 @@ import (
 
 // SearchHandler returns a search handler that calls find and does not log. MCP calls the handler
 // and verifies the matches like every other client of a registry.
-func (h *Server) SearchHandler(find Find) http.Handler {
-	return registryapi.Search(registryapi.SearchConfig{Finder: finder(find), Now: h.config.Now})
+func (h *Server) SearchHandler(find FindFunc) http.Handler {
+	return registryapi.NewSearchHandler(registryapi.SearchConfig{Finder: finder(find), Now: h.config.Now})
 }
 
-type finder Find
+type finder FindFunc
 
 func (f finder) Find(ctx context.Context, q search.Request) (search.Page, error) { return f(ctx, q) }
 
@@ -30,4 +30,4 @@ func (h *Server) IsPublished(ctx context.Context, id identity.ID) (bool, error) 
 
 func (h *Server) Version() string { return h.config.Version }
 
-func (h *Server) Operator() admin.Checker { return h.config.Operator }
+func (h *Server) Operator() admin.KeyChecker { return h.config.Operator }

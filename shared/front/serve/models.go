@@ -17,18 +17,18 @@ import (
 type modelList struct {
 	server *Server
 	limits modelLimits
-	// turn is a mutex that protects all and until. It is a channel, so that a canceled request can
+	// lock is a mutex that protects all and until. It is a channel, so that a canceled request can
 	// stop waiting.
-	turn  chan struct{}
-	all   []vacants.Record
-	until time.Time // expiry of the cached list
+	lock    chan struct{}
+	records []vacants.Record
+	expires time.Time // expiry of the cached list
 }
 
 // modelLimits limits the list of models. Stock clients of OpenAI's API read one page and ignore
 // has_more, so the list has no second page.
 type modelLimits struct {
-	pages int           // pages of search.MaxLimit vacants
-	keep  time.Duration // how long a list is cached
+	maxPages  int           // pages of search.MaxLimit vacants
+	cacheTime time.Duration // how long a list is cached
 }
 
 var (
@@ -40,19 +40,19 @@ var (
 
 // list returns the models by name. Concurrent requests share one read. If find is nil, the list is
 // empty.
-func (m *modelList) list(ctx context.Context, find Find) (records []vacants.Record, err error) {
+func (m *modelList) list(ctx context.Context, find FindFunc) (records []vacants.Record, err error) {
 	select {
-	case m.turn <- struct{}{}:
-		defer func() { <-m.turn }()
+	case m.lock <- struct{}{}:
+		defer func() { <-m.lock }()
 	case <-ctx.Done():
 		return nil, store.AsProblem(ctx.Err())
 	}
 	now := m.server.config.Now
-	if find == nil || now().Before(m.until) {
-		return m.all, nil
+	if find == nil || now().Before(m.expires) {
+		return m.records, nil
 	}
 	request := search.Request{Limit: search.MaxLimit}
-	for range m.limits.pages {
+	for range m.limits.maxPages {
 		page, err := find(ctx, request)
 		if err != nil {
 			return nil, err
@@ -76,6 +76,6 @@ func (m *modelList) list(ctx context.Context, find Find) (records []vacants.Reco
 	slices.SortFunc(records, func(a, b vacants.Record) int { return strings.Compare(a.Name, b.Name) })
 	// The cache time starts after the read. If it started before a read that takes longer than the
 	// cache time, each request would read again.
-	m.all, m.until = records, now().Add(m.limits.keep)
+	m.records, m.expires = records, now().Add(m.limits.cacheTime)
 	return records, nil
 }

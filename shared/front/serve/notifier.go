@@ -29,18 +29,18 @@ func (n *ChangeNotifier) Commit(ctx context.Context, writes ...store.Write) erro
 	return err
 }
 
-// refresher returns a function that updates an index. The function calls atOnce if s has detected a
-// change, and otherwise inTime, which updates the index only at intervals.
-func refresher(s store.Store, atOnce, inTime func(context.Context) error) func(context.Context) error {
+// refresher returns a function that updates an index. The function calls refreshNow if s has detected a
+// change, and otherwise refreshIfDue, which updates the index only at intervals.
+func refresher(s store.Store, refreshNow, refreshIfDue func(context.Context) error) func(context.Context) error {
 	n, ok := s.(*ChangeNotifier)
 	if !ok {
-		return inTime
+		return refreshIfDue
 	}
 	return func(ctx context.Context) error {
 		if !n.changed.Swap(false) {
-			return inTime(ctx)
+			return refreshIfDue(ctx)
 		}
-		err := atOnce(ctx)
+		err := refreshNow(ctx)
 		if err != nil {
 			n.changed.Store(true)
 		}

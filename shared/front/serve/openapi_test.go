@@ -19,13 +19,13 @@ func TestTheOpenAPIDocumentIsThatOfTheOperations(t *testing.T) {
 	h.ask(t)
 	examples := h.examples(specs)
 	for i := range specs {
-		key := openapi.Key(&specs[i])
+		key := openapi.OperationKey(&specs[i])
 		_, there := examples[key]
 		if isJSON := specs[i].Out != nil && specs[i].Status != http.StatusNoContent; isJSON && there == (withoutExample[key] != "") {
 			t.Errorf("%s has an example: %v", key, there)
 		}
 	}
-	b, err := openapi.Document("Vacancy", "1", description, operations.Groups(), specs, examples)
+	b, err := openapi.NewDocument("Vacancy", "1", description, operations.Groups(), specs, examples)
 	if err != nil {
 		t.Fatal(err)
 	}

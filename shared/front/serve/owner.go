@@ -12,8 +12,8 @@ import (
 
 func (a *A2A) Children(ctx context.Context, r *http.Request, parent identity.ID, cursor string) (any, error) {
 	// The result has the form of the tool vacant_list_children.
-	client := clientOf(a.Vacants, r)
-	page, err := admin.ListChildren.Call(ctx, client, admin.ChildList{VacantRequest: admin.VacantRequest{Vacant: parent.String()}, Cursor: cursor, Limit: 20})
+	client := clientWithAuth(a.Vacants, r)
+	page, err := admin.ListChildren.Call(ctx, client, admin.ChildrenRequest{VacantRef: admin.VacantRef{Vacant: parent.String()}, Cursor: cursor, Limit: 20})
 	if err != nil {
 		return nil, err
 	}
@@ -25,9 +25,9 @@ func (a *A2A) Children(ctx context.Context, r *http.Request, parent identity.ID,
 		}
 		// The rule is in the first logbook entry, BIRTH.
 		if c.Path == "D1" {
-			book, err := admin.GetLogbook.Call(ctx, client, admin.LogbookPart{VacantRequest: admin.VacantRequest{Vacant: c.Vacant.ID.String()}, From: 1, Limit: 1})
-			if err == nil && len(book.Entries) > 0 {
-				err = json.Unmarshal(book.Entries[0].Payload, &birth)
+			logbook, err := admin.GetLogbook.Call(ctx, client, admin.LogbookRequest{VacantRef: admin.VacantRef{Vacant: c.Vacant.ID.String()}, From: 1, Limit: 1})
+			if err == nil && len(logbook.Entries) > 0 {
+				err = json.Unmarshal(logbook.Entries[0].Payload, &birth)
 			}
 			if err != nil {
 				return nil, err
@@ -49,9 +49,9 @@ func (a *A2A) Children(ctx context.Context, r *http.Request, parent identity.ID,
 
 func (a *A2A) Spawn(ctx context.Context, r *http.Request, parent identity.ID, rule, name string) (any, error) {
 	// The result has the form of the tool vacant_spawn.
-	made, err := admin.SpawnChild.Call(ctx, clientOf(a.Vacants, r), admin.ForVacant(parent.String(), admin.Spawning{Path: "D1", Name: name, Rule: rule}))
+	spawned, err := admin.SpawnChild.Call(ctx, clientWithAuth(a.Vacants, r), admin.NewVacantRequest(parent.String(), admin.Spawning{Path: "D1", Name: name, Rule: rule}))
 	return map[string]any{
-		"ok": true, "path": "D1", "child_vacant_id_hex": made.Vacant.ID.String(), "child_name": made.Vacant.Name,
+		"ok": true, "path": "D1", "child_vacant_id_hex": spawned.Vacant.ID.String(), "child_name": spawned.Vacant.Name,
 		"parent_vacant_id_hex": parent.String(), "policy_mutation": rule,
 	}, err
 }
@@ -61,13 +61,13 @@ func (a *A2A) SendAGP(ctx context.Context, r *http.Request, from, id, intent str
 	if id != "" {
 		header.Set("Idempotency-Key", id)
 	}
-	client := clientOf(a.AGP, r)
+	client := clientWithAuth(a.AGP, r)
 	return agp.Client{HTTP: client.HTTP, URL: client.URL, From: from}.Send(ctx, "", intent, payload, header)
 }
 
-func clientOf(h http.Handler, r *http.Request) admin.Client {
-	return admin.Client{URL: "http://localhost", HTTP: &http.Client{Transport: direct{http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		q.Header["Authorization"], q.RemoteAddr = r.Header["Authorization"], r.RemoteAddr
-		h.ServeHTTP(w, q)
+func clientWithAuth(h http.Handler, r *http.Request) admin.Client {
+	return admin.Client{URL: "http://localhost", HTTP: &http.Client{Transport: handlerTransport{http.HandlerFunc(func(w http.ResponseWriter, inner *http.Request) {
+		inner.Header["Authorization"], inner.RemoteAddr = r.Header["Authorization"], r.RemoteAddr
+		h.ServeHTTP(w, inner)
 	})}}}
 }

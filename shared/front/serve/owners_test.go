@@ -294,7 +294,7 @@ func openModes(t *testing.T) *modes {
 	accounts := h.AccountHandler(func(paykeys.Config) billing.Payments { return noPayments{} })
 	h.Agents.Receipts = accounts
 	h.web = serve.Handlers{
-		Agents: h.Agents.Plain, Protocols: handlers.Open(h.Agents), AGP: h.OpenAGP(h.Agents, h.Agents.Find, false), Message: h.MessageHandler(), Account: accounts, Tenants: h.TenantsHandler(), Team: h.Agents.TeamHandler(), Work: h.Agents.WorkHandler(),
+		Plain: h.Agents.Plain, Protocols: handlers.NewProtocols(h.Agents), AGP: h.OpenAGP(h.Agents, h.Agents.Find, false), Message: h.MessageHandler(), Account: accounts, Tenants: h.TenantsHandler(), Team: h.Agents.TeamHandler(), Work: h.Agents.WorkHandler(),
 	}.Public()
 	key := func(a billing.Account, tests bool) string {
 		return h.Key(a, billing.KeyOptions{Test: tests, Tier: billing.Pro, Scopes: billing.Scopes()})
@@ -507,8 +507,8 @@ func TestEachOperationSaysWhoseThingsItReads(t *testing.T) {
 	h := openModes(t)
 	want := map[string]bool{"MCP resource": true}
 	for _, s := range operations.All() {
-		if s.Access.Key.Scope != "" && s.Access.Key.Test {
-			want[openapi.Key(&s)] = true
+		if s.Access.Key.Scope != "" && s.Access.Key.AllowsTest {
+			want[openapi.OperationKey(&s)] = true
 		}
 	}
 	for o := a2awire.Operation(1); a2awire.MethodName(a2awire.V1, o) != ""; o++ {
@@ -561,11 +561,11 @@ func TestOperationsOfLiveKeysRefuseTestKeys(t *testing.T) {
 		"/account/links/{caller}", "/account/links/"+caller.ID().String(), "{caller}", one["caller"], "{vacant}/{position}", h.mind+"/1", "{vacant}", "tasks")
 	n := 0
 	for _, s := range operations.All() {
-		if s.Access.Key.Scope == "" || s.Access.Key.Test {
+		if s.Access.Key.Scope == "" || s.Access.Key.AllowsTest {
 			continue
 		}
 		n++
-		name := openapi.Key(&s)
+		name := openapi.OperationKey(&s)
 		line, body := s.Method+" "+paths.Replace(s.Path), bodies[name]
 		if body == "" && s.Method != "GET" {
 			body = `{}`

@@ -73,12 +73,12 @@ func TestListsAreTheSameByPagesOfAnySize(t *testing.T) {
 		h.do(t, h.admin, "PUT", "/v1/admin/workspaces/main/files/"+name, "text", "")
 	}
 	for _, s := range operations.All() {
-		key := openapi.Key(&s)
+		key := openapi.OperationKey(&s)
 		if _, walked := lists[key]; !walked && withoutPages[key] == "" && s.In != nil && slices.ContainsFunc(s.Fields(), func(f op.Field) bool { return f.Name == "limit" || f.Name == "pageSize" }) {
 			t.Errorf("%s has pages, and no row in lists", key)
 		}
 	}
-	exported := site{admin.SocketHost, export.Pages(export.Config{Source: h.store, Vault: h.vault, Now: h.clock.now})}
+	exported := site{admin.SocketHost, export.PagesHandler(export.Config{Source: h.store, Vault: h.vault, Now: h.clock.now})}
 	for key, l := range lists {
 		to := h.public
 		switch {

@@ -45,7 +45,7 @@ func TestAReceiptIsForCallerPayerAndOwner(t *testing.T) {
 		must(t, err)
 	}
 	ctx := t.Context()
-	c := serve.Config{Store: memory.New(), Vault: vault, URL: "http://127.0.0.1:8080", Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, Charges: true}
+	c := serve.Config{Store: memory.New(), Vault: vault, URL: "http://127.0.0.1:8080", Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, HasAccounts: true}
 	host, err := identity.NewKey(rand.Reader)
 	must(err)
 	maker := c

@@ -11,16 +11,16 @@ import (
 
 func (h *Server) OpenLog(witnesses []string) (*translog.Log, error) {
 	// witnesses contains verifier keys of unregistered witnesses that may cosign the log.
-	return translog.OfRegistry(translog.Config{
-		Store: h.config.Store, Identity: h.Vacants.Self, Witnesses: witnesses, Now: h.config.Now, Rand: h.config.Rand,
+	return translog.NewForRegistry(translog.Config{
+		Store: h.config.Store, Identity: h.Vacants.HostSigner, Witnesses: witnesses, Now: h.config.Now, Rand: h.config.Rand,
 	}, h.Registry)
 }
 
 // RegistryHandler returns the public handler of the registry and its log. If log is nil, the log's
 // routes do not exist.
 func (h *Server) RegistryHandler(log registryapi.Log) http.Handler {
-	return registryapi.Registry(registryapi.Config{
-		Registry: h.Registry, Vacants: h.Vacants, Reviews: h.Reviews, Log: log, URL: h.Vacants.Base, TrustedHost: h.config.TrustedHost, Now: h.config.Now, Logger: h.config.Log,
+	return registryapi.NewRegistryHandler(registryapi.Config{
+		Registry: h.Registry, Vacants: h.Vacants, Reviews: h.Reviews, Log: log, URL: h.Vacants.Base, TrustHostHeader: h.config.TrustedHost, Now: h.config.Now, Logger: h.config.Log,
 	})
 }
 
@@ -44,5 +44,5 @@ type Search struct {
 }
 
 func (s *Search) Endpoint() http.Handler {
-	return registryapi.Search(registryapi.SearchConfig{Finder: s.Service, Now: s.server.config.Now, Logger: s.server.config.Log})
+	return registryapi.NewSearchHandler(registryapi.SearchConfig{Finder: s.Service, Now: s.server.config.Now, Logger: s.server.config.Log})
 }

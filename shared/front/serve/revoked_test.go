@@ -37,7 +37,7 @@ func TestAKeyRevokedByAnotherProcessIsRefusedByTheVeryNextCall(t *testing.T) {
 		if last := chains[pair{from, to}]; last != nil {
 			e.Seq, e.Prev = last.Seq+1, last.Hash()
 		}
-		if err := here.Vacants.Sign(t.Context(), made[from], func(k identity.Signer) error {
+		if err := here.Vacants.WithSigner(t.Context(), made[from], func(k identity.Signer) error {
 			_, err := e.Sign(t.Context(), k)
 			return err
 		}); err != nil {

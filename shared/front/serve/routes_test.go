@@ -24,7 +24,7 @@ func TestThePublicListenerLeadsEachPathToItsHandler(t *testing.T) {
 		return nil
 	}}
 	all := serve.Handlers{Message: named("message"), Registry: named("registry"), Search: named("search"),
-		Gate: named("gate"), Children: named("children"), Account: named("account"), Agents: plain.New(plain.Config{Now: time.Now}), Protocols: []plain.Protocol{servers}}.Public()
+		Gate: named("gate"), Children: named("children"), Account: named("account"), Plain: plain.New(plain.Config{Now: time.Now}), Protocols: []plain.Protocol{servers}}.Public()
 	calls := serve.Public(named("message"))
 	for path, want := range map[string]struct{ all, calls string }{
 		"/":                              {"message", "message"},

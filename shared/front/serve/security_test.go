@@ -66,7 +66,7 @@ func TestAnImportRunsNothingASecondTime(t *testing.T) {
 	}
 	moved, err := two.Vacants.Create(t.Context(), spec)
 	must(t, err)
-	if out := two.Calls.Send(t.Context(), identity.ID{}, e); !problem.Is(out.Problem, problem.Floor) || !out.Floor.Equal(moved.Floor) {
+	if out := two.Calls.Send(t.Context(), identity.ID{}, e); !problem.Is(out.Problem, problem.BelowFloor) || !out.Floor.Equal(moved.Floor) {
 		t.Errorf("the same bytes at the second host = %v, floor %v; want a refusal that tells the floor %v", out.Problem, out.Floor, moved.Floor)
 	}
 	if n := thinks.runs.Load(); n != 1 {

@@ -37,7 +37,7 @@ import (
 )
 
 // Limits of a host's HTTP servers. The read limits prevent slow clients from occupying connections
-// for long. The write limit allows call.DefaultWork and the time to send the answer.
+// for long. The write limit allows call.DefaultCallTimeout and the time to send the answer.
 const (
 	headerTimeout = 5 * time.Second
 	readTimeout   = 30 * time.Second
@@ -53,7 +53,7 @@ type Handlers struct {
 	// Protocols lists the protocols for callers that do not sign. Agents serves them. If several
 	// protocols have a path, the first one serves it.
 	Protocols []plain.Protocol
-	Agents    *plain.Service
+	Plain     *plain.Service
 	Gate      http.Handler // graduations
 	Account   http.Handler // tenants
 	Team      http.Handler // tasks, agents and files of accounts
@@ -71,12 +71,12 @@ type Handlers struct {
 	Tenants http.Handler
 	// Resource serves the metadata of resources. Login returns the URL of the metadata of the
 	// resource that a request calls, for clients that need a credential.
-	Resource http.Handler
-	Login    func(*http.Request) string
-	// Pages decides which web pages may send requests. If Pages is nil, a host without Protocols
+	Resource    http.Handler
+	MetadataURL func(*http.Request) string
+	// PageJudge decides which web pages may send requests. If Pages is nil, a host without Protocols
 	// accepts requests of pages of all sites, and a host with Protocols accepts only requests of
 	// its own pages.
-	Pages *origin.Judge
+	PageJudge *origin.Judge
 }
 
 var NotFound http.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -91,16 +91,16 @@ func (d Handlers) Public() http.Handler {
 	var public http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		d.route(r).ServeHTTP(w, r)
 	})
-	if d.Pages == nil && d.Protocols != nil {
-		d.Pages = &origin.Judge{}
+	if d.PageJudge == nil && d.Protocols != nil {
+		d.PageJudge = &origin.Judge{}
 	}
-	if d.Pages != nil {
-		public = pageRoutes(d.Pages, public)
+	if d.PageJudge != nil {
+		public = guardPages(d.PageJudge, public)
 	}
-	if d.Login == nil {
+	if d.MetadataURL == nil {
 		return public
 	}
-	return httpapi.WithLogin(public, d.Login)
+	return httpapi.WithLoginMetadata(public, d.MetadataURL)
 }
 
 // route returns the handler of a request. The suffixes of signed calls are checked before the
@@ -108,17 +108,17 @@ func (d Handlers) Public() http.Handler {
 func (d Handlers) route(r *http.Request) http.Handler {
 	path := r.URL.Path
 	switch {
-	case d.Tenants != nil && adminRoute(path) && r.Header["Authorization"] != nil:
+	case d.Tenants != nil && isAdminPath(path) && r.Header["Authorization"] != nil:
 		return d.Tenants
-	case d.Children != nil && admin.ChildrenPath(path):
+	case d.Children != nil && admin.IsChildrenPath(path):
 		return d.Children
-	case adminRoute(path):
+	case isAdminPath(path):
 		return NotFound
 	case message.IsPath(path):
 		return d.Message
 	case d.Registry != nil && registryapi.IsReviewPath(path):
 		return d.Registry
-	case d.Web != nil && (webpath.IsPath(path) || (path == "/" || path == webpath.FaviconPath) && webpath.IsRead(r)):
+	case d.Web != nil && (webpath.IsPath(path) || (path == "/" || path == webpath.FaviconPath) && webpath.IsReadRequest(r)):
 		return d.Web
 	case d.AGP != nil && agp.IsPath(path, d.Metrics):
 		return d.AGP
@@ -127,17 +127,17 @@ func (d Handlers) route(r *http.Request) http.Handler {
 	}
 	for _, p := range d.Protocols {
 		switch {
-		case !p.Has(r):
+		case !p.Matches(r):
 			continue
 		case p.AnswersBrowsers:
-			return d.Agents.Handler(p)
+			return d.Plain.Handler(p)
 		}
-		return d.withPages(r, d.Agents.Handler(p))
+		return d.withWebPages(r, d.Plain.Handler(p))
 	}
 	switch {
 	case !strings.HasPrefix(path, "/v1/"):
-		return d.withPages(r, d.Message)
-	case d.Account != nil && account.IsPath(path):
+		return d.withWebPages(r, d.Message)
+	case d.Account != nil && account.IsTenantPath(path):
 		return d.Account
 	case d.Team != nil && teamapi.IsPath(path):
 		return d.Team
@@ -153,14 +153,14 @@ func (d Handlers) route(r *http.Request) http.Handler {
 	return d.Message
 }
 
-func (d Handlers) withPages(r *http.Request, next http.Handler) http.Handler {
-	if d.Web == nil || !webpath.IsRead(r) {
+func (d Handlers) withWebPages(r *http.Request, next http.Handler) http.Handler {
+	if d.Web == nil || !webpath.IsReadRequest(r) {
 		return next
 	}
 	return webpath.ServePages(next, d.Web)
 }
 
-func adminRoute(path string) bool {
+func isAdminPath(path string) bool {
 	return path+"/" == admin.Prefix || strings.HasPrefix(path, admin.Prefix)
 }
 
@@ -185,31 +185,31 @@ func AdminHandler(d *AdminListener, routes http.Handler) http.Handler {
 type Endpoint struct {
 	Listener net.Listener
 	Handler  http.Handler
-	// Streams removes the write limit. It is for the admin socket.
-	Streams bool
-	// Work is the maximum duration of an answer, if it is longer than call.DefaultWork.
-	Work time.Duration
+	// NoWriteLimit removes the write limit. It is for the admin socket.
+	NoWriteLimit bool
+	// CallTimeout is the maximum duration of an answer, if it is longer than call.DefaultCallTimeout.
+	CallTimeout time.Duration
 }
 
 // Run serves endpoints until ctx ends or one of them fails. It then waits for running requests, but
 // not longer than grace, and closes connections that are still open. If a call was accepted on such
 // a connection, its answer is stored, but not delivered. The error is nil after an orderly
 // shutdown.
-func Run(ctx context.Context, log *slog.Logger, grace time.Duration, handlers ...Endpoint) error {
-	g, failed := errgroup.WithContext(ctx)
-	for _, d := range handlers {
-		s := httpServer(d, log)
+func Run(ctx context.Context, log *slog.Logger, grace time.Duration, endpoints ...Endpoint) error {
+	g, groupCtx := errgroup.WithContext(ctx)
+	for _, endpoint := range endpoints {
+		s := httpServer(endpoint, log)
 		g.Go(func() error {
-			if err := s.Serve(d.Listener); !errors.Is(err, http.ErrServerClosed) {
-				return problem.Wrap(problem.Unavailable, err, "listener %s failed", d.Listener.Addr())
+			if err := s.Serve(endpoint.Listener); !errors.Is(err, http.ErrServerClosed) {
+				return problem.Wrap(problem.Unavailable, err, "listener %s failed", endpoint.Listener.Addr())
 			}
 			return nil
 		})
 		g.Go(func() error {
-			<-failed.Done()
-			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+			<-groupCtx.Done()
+			shutdownCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
 			defer cancel()
-			if s.Shutdown(end) != nil {
+			if s.Shutdown(shutdownCtx) != nil {
 				s.Close()
 			}
 			return nil
@@ -218,9 +218,9 @@ func Run(ctx context.Context, log *slog.Logger, grace time.Duration, handlers ..
 	return g.Wait()
 }
 
-func httpServer(d Endpoint, log *slog.Logger) *http.Server {
+func httpServer(endpoint Endpoint, log *slog.Logger) *http.Server {
 	s := &http.Server{
-		Handler:           d.Handler,
+		Handler:           endpoint.Handler,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -228,10 +228,10 @@ func httpServer(d Endpoint, log *slog.Logger) *http.Server {
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-	if d.Work > call.DefaultWork {
-		s.WriteTimeout += d.Work - call.DefaultWork
+	if endpoint.CallTimeout > call.DefaultCallTimeout {
+		s.WriteTimeout += endpoint.CallTimeout - call.DefaultCallTimeout
 	}
-	if d.Streams {
+	if endpoint.NoWriteLimit {
 		s.WriteTimeout = 0
 	}
 	return s

@@ -69,20 +69,20 @@ type Config struct {
 	// Resolver and Dial are used for all requests that the host sends. Nil means the system's
 	// resolver and dialer.
 	Resolver outbound.Resolver
-	Dial     outbound.Dial
+	Dial     outbound.DialFunc
 	// Substrates are offered in addition to echo and http. A substrate is the backend that answers
 	// for a vacant, for example a model.
 	Substrates substrate.Kinds
 	// Models returns the substrates that send requests on behalf of their vacants. If Models and
 	// Thinker are nil, the host has no such substrates, no secrets and no paid models.
 	Models func(*outbound.Client) substrate.Kinds
-	// Thinker sends requests to models and MCP servers in another process, for substrates of the
+	// ThinkService sends requests to models and MCP servers in another process, for substrates of the
 	// kinds ThinkerKinds. It is used instead of Models and Servers.
-	Thinker      think.Service
+	ThinkService think.Service
 	ThinkerKinds []string
-	// Servers opens the MCP servers of agents. If Servers is nil, this host cannot reach MCP
+	// MCPServers opens the MCP servers of agents. If Servers is nil, this host cannot reach MCP
 	// servers.
-	Servers func(*outbound.Client) loop.Servers
+	MCPServers func(*outbound.Client) loop.Servers
 	// URL is the base URL at which callers reach the host. "" means the URL that PUT /v1/admin/host
 	// stores.
 	URL string
@@ -91,7 +91,7 @@ type Config struct {
 	Identity func(context.Context) (identity.Signer, error)
 	// Operator checks the operator's key in requests to Admin, which may have any Host header. If
 	// Operator is nil, the listener of Admin must accept only the operator.
-	Operator admin.Checker
+	Operator admin.KeyChecker
 	// GatewayURL returns the base URL of accounts and AGP. The default is the host's URL.
 	GatewayURL func(context.Context) (string, error)
 	Stage      string // reported by GET /v1/admin/host; "" if the host is not a stage
@@ -109,24 +109,24 @@ type Config struct {
 	Feed store.Feed
 	// Rows lists all rows when usage is recounted. If Rows is nil, this host does not recount.
 	Rows store.Walker
-	// Charges is true if the host has accounts. Calls may then have prices, and A2A accepts account
+	// HasAccounts is true if the host has accounts. Calls may then have prices, and A2A accepts account
 	// keys.
-	Charges bool
-	// Tokens makes the host accept tokens of issuers (tokens.ForBilling). If Tokens is nil, the
+	HasAccounts bool
+	// NewTokenChecker makes the host accept tokens of issuers (tokens.NewForBilling). If Tokens is nil, the
 	// host rejects all tokens.
-	Tokens func(billing.TokensConfig) billing.Tokens
-	// Elsewhere allows the registry to list vacants on other hosts. A process must then run the job
-	// "endpoints" or call Registry.Reach, because only vacants whose endpoint answers are listed.
-	Elsewhere bool
+	NewTokenChecker func(billing.TokenCheckerConfig) billing.TokenChecker
+	// AllowRemote allows the registry to list vacants on other hosts. A process must then run the job
+	// "endpoints" or call Registry.ProbeEndpoints, because only vacants whose endpoint answers are listed.
+	AllowRemote bool
 	// TrustedHost is true if a router has chosen this host by the request's Host header, so Host is
 	// this host's name. Otherwise the sender chooses Host freely.
 	TrustedHost bool
 	// HoldsIdentity is true if this process may sign with the host's identity. The process then
 	// creates the keys that sign receipts, and its operator's API can seal the registry's log.
 	HoldsIdentity bool
-	// Causes adds the causes of failed calls to the log (call.Log). A cause may quote the vacant's
+	// LogCauses adds the causes of failed calls to the log (call.Log). A cause may quote the vacant's
 	// agent.
-	Causes bool
+	LogCauses bool
 	// Blobs opens the storage of workspace files. If Blobs is nil, this process has no workspaces.
 	Blobs func() (blob.Blobs, error)
 }
@@ -148,16 +148,16 @@ type Server struct {
 	// Files contains the workspaces. It is nil in a process without workspaces.
 	Files *workspace.Workspaces
 	// Workers gives the turns of vacants to workers.
-	Workers *worker.Desk
+	Workers *worker.Broker
 
 	locks  *locks.Locks // locks of Files
 	config Config
 	guests *guests.Keys
-	// OpenA2A, OpenQueuedA2A and HandOff set send. It is nil in processes without tasks, which do
+	// OpenA2A, OpenQueuedA2A and QueueSlowTurns set send. It is nil in processes without tasks, which do
 	// not link the task engine.
-	send        message.Sender
+	send        message.SendFunc
 	paymentKeys *secrets.Secrets // keys of the payment provider
-	more        []op.Route       // further routes of the admin API
+	extraRoutes []op.Route       // further routes of the admin API
 }
 
 // Open assembles the host. It does no I/O, so a cold start does not wait for the store.
@@ -166,67 +166,67 @@ func (h Config) Open() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	reg := registry.New(registry.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, AllowRemote: h.Elsewhere, AllowLoopback: h.OwnMachine, Endpoints: records})
-	guard := egress.Guard{Vacants: records, Manifests: reg}.Permit
+	reg := registry.New(registry.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, AllowRemote: h.AllowRemote, AllowLoopback: h.OwnMachine, Endpoints: records})
+	guard := egress.Guard{Vacants: records, Manifests: reg}.CheckPermission
 	client := outbound.New(outbound.Options{
 		AllowLoopback: h.OwnMachine, OperatorLoopback: h.AllowLoopback, Resolver: h.Resolver, Dial: h.Dial,
-		Timeout: max(h.Work, outbound.DefaultTimeout), Guard: guard,
+		Timeout: max(h.CallTimeout, outbound.DefaultTimeout), Guard: guard,
 	})
 	keys := textkeys.New(h.Store, h.Vault, h.Now, h.Rand, h.Retention)
-	workers := worker.New(worker.Config{Store: h.Store, Texts: keys, Now: h.Now, Rand: h.Rand, Tenant: records.WorkersOf})
+	workers := worker.New(worker.Config{Store: h.Store, Texts: keys, Now: h.Now, Rand: h.Rand, TenantOf: records.WorkerTenant})
 	kinds := substrate.Kinds{echo.Kind: echo.New, substrate.KindHTTP: httpagent.New(client)}
 	maps.Copy(kinds, workers.Kinds())
 	maps.Copy(kinds, h.Substrates)
 	if h.Models != nil {
 		maps.Copy(kinds, h.Models(client))
 	}
-	if h.Thinker != nil {
-		maps.Copy(kinds, think.Kinds(h.Thinker, h.ThinkerKinds...))
+	if h.ThinkService != nil {
+		maps.Copy(kinds, think.Kinds(h.ThinkService, h.ThinkerKinds...))
 	}
 	var agentSecrets *secrets.Secrets
-	var spending *spend.Spend
-	var tables *models.Tables
-	if h.Models != nil || h.Thinker != nil {
+	var spending *spend.Budgets
+	var modelTables *models.Tables
+	if h.Models != nil || h.ThinkService != nil {
 		agentSecrets = secrets.New(definition.Secrets, h.Store, h.Vault, h.Now, h.Rand)
 		spending = spend.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Now, h.ModelBudget)
-		tables = models.NewTables(h.Store, h.Now, h.Rand)
+		modelTables = models.NewTables(h.Store, h.Now, h.Rand)
 	}
 	var servers loop.Servers
-	if h.Servers != nil {
-		servers = h.Servers(client)
+	if h.MCPServers != nil {
+		servers = h.MCPServers(client)
 	}
 	directory := vacants.New(vacants.Config{
-		Records: records, Registry: reg, Vault: h.Vault, Rand: h.Rand, Identity: h.Identity, Fee: h.Fee, Quotas: h.Quotas,
-		Resources: &resources.Resources{Substrates: kinds, Servers: servers, Thinker: h.Thinker, Functions: h.TenantFunctions, Secrets: agentSecrets, Spend: spending, Models: tables},
+		Records: records, Registry: reg, Vault: h.Vault, Rand: h.Rand, Identity: h.Identity, FeeBasisPoints: h.Fee, Quotas: h.Quotas,
+		Resources: &resources.Resources{Substrates: kinds, Servers: servers, ThinkService: h.ThinkService, Functions: h.TenantFunctions, Secrets: agentSecrets, Budgets: spending, Models: modelTables},
 	})
 	answers := answer.New(answer.Config{Vacants: directory, Guard: guard, Workers: workers})
 	var accounts *billing.Billing
 	var ledger call.Ledger
-	if h.Charges {
+	if h.HasAccounts {
 		accounts = billing.New(billing.Config{Store: h.Store, Now: h.Now, Rand: h.Rand, MAC: keys.MAC, Self: directory.HostID, KeyPrefix: h.KeyPrefix, AGPKeyPrefix: h.AGPKeyPrefix, Quotas: h.Quotas,
-			Tokens: h.Tokens, TokensConfig: billing.TokensConfig{Client: client, Resources: h.resources(directory).RequestURLs}})
+			NewTokenChecker: h.NewTokenChecker, TokensConfig: billing.TokenCheckerConfig{Client: client, Resources: h.resourceConfig(directory).RequestURLs}})
 		ledger = accounts
 	}
 	calls := call.New(call.Config{
-		Ledger: ledger, Log: &call.Log{Logger: h.Log, LogsCauses: h.Causes},
-		Store: h.Store, Directory: answers, Texts: keys, Now: h.Now, Rand: h.Rand, Work: h.Work,
-		Self: directory.HostID, Revoked: reg.AnyRevoked, Sibling: reg.IsChild,
+		Ledger: ledger, Log: &call.Log{Logger: h.Log, LogsCauses: h.LogCauses},
+		Store: h.Store, Directory: answers, Texts: keys, Now: h.Now, Rand: h.Rand, CallTimeout: h.CallTimeout,
+		Self: directory.HostID, AreRevoked: reg.AreRevoked, IsSibling: reg.IsChild,
 		Observe: callstats.New(callstats.Config{Store: h.Store, Manifests: reg, Now: h.Now, Rand: h.Rand}).Observe,
 	})
-	records.Forget = func() {
-		calls.Forget()
-		keys.Forget()
+	records.ClearCaches = func() {
+		calls.ClearTipCache()
+		keys.ClearTipCache()
 		directory.ForgetAgents()
 		if s, ok := h.Store.(store.CacheClearer); ok {
-			s.Forget()
+			s.ClearTipCache()
 		}
 	}
-	signing := signingkey.Config{Store: h.Store, Vault: h.Vault, Now: h.Now, Rand: h.Rand}
+	signingConfig := signingkey.Config{Store: h.Store, Vault: h.Vault, Now: h.Now, Rand: h.Rand}
 	if h.HoldsIdentity {
-		signing.Identity = directory.Self
+		signingConfig.Identity = directory.HostSigner
 	}
 	server := &Server{
-		SigningKeys: signingkey.New(signing),
+		SigningKeys: signingkey.New(signingConfig),
 		Vacants:     directory, Answers: answers, Texts: keys, Calls: calls, Registry: reg, Billing: accounts, config: h, Outbound: client, Workers: workers,
 		paymentKeys: paykeys.New(h.Store, h.Vault, h.Now, h.Rand),
 		guests:      guests.New(store.Updater{Store: h.Store, Rand: h.Rand}, h.Vault, h.Rand),
@@ -239,13 +239,13 @@ func (h Config) Open() (*Server, error) {
 	if h.Blobs != nil {
 		updater := store.Updater{Store: h.Store, Rand: h.Rand}
 		mayWrite := func(ctx context.Context, owner string) error {
-			if accounts == nil || owner == workspace.Operator {
+			if accounts == nil || owner == workspace.OperatorOwner {
 				return nil
 			}
 			return accounts.CheckActive(ctx, owner)
 		}
-		server.Files = workspace.New(workspace.Config{Store: updater, Blobs: h.Blobs, Vault: h.Vault, MayWrite: mayWrite, AlsoRemove: locks.Remove, Now: h.Now})
-		server.more = workspaceapi.Routes(server.Files, op.Server{Operator: true})
+		server.Files = workspace.New(workspace.Config{Store: updater, Blobs: h.Blobs, Vault: h.Vault, CheckWritable: mayWrite, RemoveRelated: locks.Remove, Now: h.Now})
+		server.extraRoutes = workspaceapi.Routes(server.Files, op.Server{OperatorOnly: true})
 		server.locks = &locks.Locks{Store: updater, Now: h.Now}
 		tools := filetools.Config{Files: server.Files, Locks: server.locks}
 		if h.Stage != "" {
@@ -262,7 +262,7 @@ func (h *Server) MessageHandler() http.Handler {
 }
 
 // Admin returns the handler of the operator's API. If Config.Operator is nil, it must only be used
-// by AdminHandler or InProcess; otherwise it checks the operator's key and may be served on any
+// by AdminHandler or InProcessClient; otherwise it checks the operator's key and may be served on any
 // listener.
 func (h *Server) Admin() http.Handler {
 	c, api := &h.config, h.adminConfig()
@@ -277,87 +277,87 @@ func (h *Server) Admin() http.Handler {
 		}
 	}
 	if c.HoldsIdentity {
-		api.RenewKeys = h.SigningKeys.RenewIfDue
+		api.RenewReceiptKey = h.SigningKeys.RenewIfDue
 		api.Seal = func(ctx context.Context) (admin.Sealed, error) {
 			l, err := h.OpenLog(nil)
 			if err != nil {
 				return admin.Sealed{}, err
 			}
 			s, err := l.Seal(ctx)
-			return admin.Sealed{Host: s.Host, Size: s.Size, Root: s.Root, Epochs: s.Epochs, Added: s.Added}, err
+			return admin.Sealed{Host: s.Host, Size: s.Size, Root: s.Root, Epochs: s.EpochCount, Added: s.Added}, err
 		}
 	}
 	if c.Operator == nil {
-		api.Graduations = h.GateHandler(nil)
-		api.Host = admin.SocketHost
+		api.GraduationsHandler = h.GateHandler(nil)
+		api.AllowedHost = admin.SocketHost
 		return admin.Handler(api)
 	}
-	operators, children, tenants := admin.RequireKey(c.Operator, admin.Handler(api)), h.ChildrenHandler(), h.TenantsHandler()
+	operatorHandler, childrenHandler, tenantHandler := admin.RequireKey(c.Operator, admin.Handler(api)), h.ChildrenHandler(), h.TenantsHandler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A parent requests children with its own signature. A tenant uses the routes of its
 		// vacants with a key of its account.
-		if r.Method == http.MethodPost && admin.ChildrenPath(r.URL.Path) && r.Header["Authorization"] == nil {
-			children.ServeHTTP(w, r)
+		if r.Method == http.MethodPost && admin.IsChildrenPath(r.URL.Path) && r.Header["Authorization"] == nil {
+			childrenHandler.ServeHTTP(w, r)
 			return
 		}
-		if secret, err := billing.Bearer(r); err == nil && tenants != nil && billing.IsSecret(secret) {
-			tenants.ServeHTTP(w, r)
+		if secret, err := billing.BearerSecret(r); err == nil && tenantHandler != nil && billing.IsSecret(secret) {
+			tenantHandler.ServeHTTP(w, r)
 			return
 		}
-		operators.ServeHTTP(w, r)
+		operatorHandler.ServeHTTP(w, r)
 	})
 }
 
 func (h *Server) gatewayURL(ctx context.Context) (string, error) {
-	return h.config.baseOf(h.Vacants)(ctx)
+	return h.config.baseURLFunc(h.Vacants)(ctx)
 }
 
-func (h *Config) baseOf(d *vacants.Directory) func(context.Context) (string, error) {
+func (h *Config) baseURLFunc(d *vacants.Directory) func(context.Context) (string, error) {
 	if h.GatewayURL != nil {
 		return h.GatewayURL
 	}
 	return d.Base
 }
 
-func (h *Config) resources(d *vacants.Directory) *resource.Config {
-	return &resource.Config{Base: h.baseOf(d), Show: d.Show, Named: d.ShowNamed}
+func (h *Config) resourceConfig(d *vacants.Directory) *resource.Config {
+	return &resource.Config{Base: h.baseURLFunc(d), FindByID: d.Show, FindByName: d.ShowNamed}
 }
 
-func (h *Server) resources() *resource.Config {
-	if h.Billing == nil || h.config.Tokens == nil {
+func (h *Server) resourceConfig() *resource.Config {
+	if h.Billing == nil || h.config.NewTokenChecker == nil {
 		return nil
 	}
-	config := h.config.resources(h.Vacants)
+	config := h.config.resourceConfig(h.Vacants)
 	config.Issuers = h.Billing.RecentIssuers
 	return config
 }
 
 func (h *Server) ResourceHandler() http.Handler {
-	config := h.resources()
+	config := h.resourceConfig()
 	if config == nil {
 		return nil
 	}
 	return resource.Handler(*config, httpapi.API{Name: "resource", Log: h.config.Log, Now: h.config.Now, ReadLevel: slog.LevelDebug})
 }
 
-func (h *Server) Login() func(*http.Request) string {
-	if config := h.resources(); config != nil {
+func (h *Server) MetadataURL() func(*http.Request) string {
+	if config := h.resourceConfig(); config != nil {
 		return config.MetadataURL
 	}
 	return nil
 }
 
-func (h *Server) Pages() *origin.Judge {
-	return &origin.Judge{URL: h.gatewayURL, Routed: h.config.TrustedHost, Allowed: h.config.AllowedOrigins}
+func (h *Server) PageJudge() *origin.Judge {
+	return &origin.Judge{URL: h.gatewayURL, TrustHostHeader: h.config.TrustedHost, Allowed: h.config.AllowedOrigins}
 }
 
 func (h *Server) adminConfig() admin.Config {
 	c := &h.config
 	return admin.Config{
-		Vacants: h.Vacants, Answers: h.Answers, Calls: h.Calls, Verify: c.Verify, Chain: c.Chain, Backup: c.Backup, Status: c.Status, Reindex: c.Reindex, Log: c.Log,
-		KeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, PaymentKeys: h.paymentKeys, Receipts: h.receipts(), More: h.more, Reviews: h.Reviews,
-		ChildReport: func(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error) {
-			return delegation.Report(ctx, by, h.Vacants, c.Store, parent, cursor, n)
+		Vacants: h.Vacants, Answers: h.Answers, Calls: h.Calls, VerifyHandler: c.Verify, ChainHandler: c.Chain, BackupHandler: c.Backup, Status: c.Status, Reindex: c.Reindex, Log: c.Log,
+		HasKeyService: c.Identity != nil, Stage: c.Stage, Version: c.Version, Gate: h.Gate, Billing: h.Billing, PaymentKeys: h.paymentKeys, Receipts: h.receipts(), ExtraRoutes: h.extraRoutes, Reviews: h.Reviews,
+		ChildReport: func(ctx context.Context, asker vacants.Asker, parent identity.ID, cursor string, n int) ([]delegation.Child, string, error) {
+			return delegation.ReportChildren(ctx, asker, h.Vacants, c.Store, parent, cursor, n)
 		},
 	}
 }
@@ -366,5 +366,5 @@ func (h *Server) TenantsHandler() http.Handler {
 	if h.Billing == nil {
 		return nil
 	}
-	return admin.Tenants(h.adminConfig())
+	return admin.TenantHandler(h.adminConfig())
 }

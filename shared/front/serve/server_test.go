@@ -78,7 +78,7 @@ func start(t *testing.T) *runningHost {
 	go func() {
 		done <- serve.Run(ctx, quiet, time.Second,
 			serve.Endpoint{Listener: l, Handler: serve.Public(h.MessageHandler())},
-			serve.Endpoint{Listener: handler, Handler: serve.AdminHandler(handler, h.Admin()), Streams: true})
+			serve.Endpoint{Listener: handler, Handler: serve.AdminHandler(handler, h.Admin()), NoWriteLimit: true})
 	}()
 	stopped := false
 	stop := func() error {
@@ -114,7 +114,7 @@ func call(t *testing.T, url string, to identity.ID) (int, []byte, *identity.Key)
 
 func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 	h := start(t)
-	v, err := admin.CreateVacant.Call(t.Context(), h.api, op.Of(admin.Creation{Name: "demo", Capability: "echoes"}))
+	v, err := admin.CreateVacant.Call(t.Context(), h.api, op.NewBody(admin.Creation{Name: "demo", Capability: "echoes"}))
 	must(t, err)
 	for _, path := range []string{
 		"/v1/admin/vacants", "/v1/admin/vacants/", "/v1/admin/vacants/demo", "/v1/admin/vacants/demo/logbook", "/v1/admin/vacants/demo/sink", "/v1/admin/verify", "/v1/admin/chain/a/b", "/v1/admin",
@@ -141,7 +141,7 @@ func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 	if status, body, _ := call(t, h.url+"/any/where/a2a/message/send", v.ID); status != http.StatusOK {
 		t.Errorf("a call elsewhere = %d %s, want 200", status, body)
 	}
-	p, err := admin.ListVacants.Call(t.Context(), h.api, admin.VacantList{Cursor: "", All: false})
+	p, err := admin.ListVacants.Call(t.Context(), h.api, admin.VacantsRequest{Cursor: "", All: false})
 	if err != nil || len(p.Vacants) != 1 || p.Vacants[0].State != lifecycle.Local {
 		t.Errorf("List() = %+v, %v, want the one vacant as it was", p, err)
 	}
@@ -149,7 +149,7 @@ func TestThePublicListenerServesNoControlRoute(t *testing.T) {
 
 func TestInProcessAnswersStream(t *testing.T) {
 	stopped := make(chan error, 1)
-	client, base := serve.InProcess(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	client, base := serve.InProcessClient(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/panic":
 			panic("broken")
@@ -298,26 +298,26 @@ func TestAHomeWithAnOperatorAsksForItsKeyAndTakesAnyHost(t *testing.T) {
 	srv := httptest.NewServer(h.Admin())
 	defer srv.Close()
 	c := admin.Client{HTTP: srv.Client(), URL: srv.URL}
-	if _, err := admin.GetHost.Call(t.Context(), c, admin.Challenged{}); !problem.Is(err, problem.Unauthorized) {
+	if _, err := admin.GetHost.Call(t.Context(), c, admin.HostRequest{}); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("Host() without a key = %v, want unauthorized", err)
 	}
 	c.Key, err = keys.Rotate(t.Context())
 	must(t, err)
 	creation := admin.Creation{Name: "demo", Capability: "says what it hears"}
-	if _, err := admin.CreateVacant.Call(t.Context(), c, op.Of(creation)); !problem.Is(err, problem.Conflict) {
+	if _, err := admin.CreateVacant.Call(t.Context(), c, op.NewBody(creation)); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Create() before the URL is set = %v, want a conflict", err)
 	}
-	_, err = admin.SetHost.Call(t.Context(), c, op.Of(admin.HostURL{URL: "https://vacancy.example"}))
+	_, err = admin.SetHost.Call(t.Context(), c, op.NewBody(admin.HostURL{URL: "https://vacancy.example"}))
 	must(t, err)
-	if v, err := admin.CreateVacant.Call(t.Context(), c, op.Of(creation)); err != nil || !strings.HasPrefix(v.Endpoint, "https://vacancy.example/v/") {
+	if v, err := admin.CreateVacant.Call(t.Context(), c, op.NewBody(creation)); err != nil || !strings.HasPrefix(v.Endpoint, "https://vacancy.example/v/") {
 		t.Errorf("Create() = endpoint %s, %v", v.Endpoint, err)
 	}
-	got, err := admin.GetHost.Call(t.Context(), c, admin.Challenged{Challenge: []string{"abc"}})
-	if err != nil || !got.Proves("abc") {
+	got, err := admin.GetHost.Call(t.Context(), c, admin.HostRequest{Challenge: []string{"abc"}})
+	if err != nil || !got.HasValidProof("abc") {
 		t.Fatalf("Host() = %+v, %v, want a proof", got, err)
 	}
 	got.Signature = ""
-	want := admin.Host{ID: self.ID(), Key: "kms", URL: "https://vacancy.example", Version: "v1", Stage: "test"}
+	want := admin.Host{ID: self.ID(), KeyStorage: "kms", URL: "https://vacancy.example", Version: "v1", Stage: "test"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Host() (-want +got):\n%s", diff)
 	}
@@ -335,16 +335,16 @@ func TestAgentsReachLoopbackIfTheOperatorChoseThem(t *testing.T) {
 		by            vacants.Asker
 		want          bool
 	}{
-		{false, false, "", vacants.Operator(), false},
-		{true, false, "", vacants.Operator(), true},
+		{false, false, "", vacants.OperatorAsker(), false},
+		{true, false, "", vacants.OperatorAsker(), true},
 		{true, false, "", vacants.Asker{}, true}, // only the operator makes vacants without a tenant
-		{true, false, "acme", vacants.Operator(), true},
-		{true, false, "acme", vacants.Tenant("acme"), false},
+		{true, false, "acme", vacants.OperatorAsker(), true},
+		{true, false, "acme", vacants.TenantAsker("acme"), false},
 		{true, false, "acme", vacants.Asker{}, false},
-		{true, true, "acme", vacants.Tenant("acme"), true},
+		{true, true, "acme", vacants.TenantAsker("acme"), true},
 	} {
 		h := httpServer(t, memory.New(), "http://127.0.0.1:1", quiet, func(c *serve.Config) { c.AllowLoopback, c.OwnMachine = tt.loopback, tt.own })
-		asked, err := h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "thinks", Substrate: "http:" + target.URL, Tenant: tt.tenant, By: tt.by})
+		asked, err := h.Vacants.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "thinks", Substrate: "http:" + target.URL, Tenant: tt.tenant, Asker: tt.by})
 		must(t, err)
 		err = h.Answers.CheckAgent(t.Context(), asked.ID)
 		if tt.want && err != nil || !tt.want && !problem.Is(err, problem.SubstrateMisconfigured) {

@@ -19,8 +19,8 @@ const socketName = "admin.sock"
 // allows 104 bytes, including a final zero byte.
 const maxSocketPath = 103
 
-// dialTime limits the check whether a host is listening.
-const dialTime = 2 * time.Second
+// dialTimeout limits the check whether a host is listening.
+const dialTimeout = 2 * time.Second
 
 // EnsurePrivate creates the data directory with mode 0700, or refuses a directory that others may
 // enter, because some systems ignore the socket's own mode. It does not change the mode of an
@@ -46,7 +46,7 @@ func listenSocket(dir string) (net.Listener, error) {
 	}
 	// The data file is locked, so no other host runs. A socket that refuses connections is left over
 	// from a host that was killed.
-	switch c, err := net.DialTimeout("unix", path, dialTime); {
+	switch c, err := net.DialTimeout("unix", path, dialTimeout); {
 	case err == nil:
 		c.Close()
 		return nil, problem.New(problem.Conflict, "a host is running in %s; stop it first", dir)

@@ -13,14 +13,14 @@ func (h *Server) Meter() *usage.Meter {
 	if c.Feed == nil {
 		return nil
 	}
-	return &usage.Meter{Store: c.Store, Feed: c.Feed, Now: c.Now, Rand: c.Rand, Owner: h.owner}
+	return &usage.Meter{Store: c.Store, Feed: c.Feed, Now: c.Now, Rand: c.Rand, TenantOf: h.tenantOf}
 }
 
-func (h *Server) owner(ctx context.Context, id identity.ID) (string, error) {
+func (h *Server) tenantOf(ctx context.Context, id identity.ID) (string, error) {
 	return vacants.TenantOf(ctx, h.config.Store, id)
 }
 
 func (h *Server) Fold(ctx context.Context) error {
-	_, err := h.fold(ctx, h.Meter())
+	_, err := h.foldAndLog(ctx, h.Meter())
 	return err
 }

@@ -18,13 +18,13 @@ type Setting struct {
 	// Functions lists the functions that read Variable, separated by spaces, or is EveryFunction or
 	// WithURL.
 	Functions string
-	Needed    bool   // the functions do not start without Variable
+	Required  bool   // the functions do not start without Variable
 	Flag      string // flag of Commands, or ""
 	Commands  string // commands with Flag, separated by commas
 	// Default is the default of Context and Flag. If Variable is not set in a function, the setting
 	// has its zero value, which must mean Default, or no value if Default is "".
-	Default  string
-	ByDeploy bool // only `vacancy deploy` sets Context
+	Default    string
+	DeployOnly bool // only `vacancy deploy` sets Context
 	// Help is a sentence. A word in backquotes is the name of the value in the help of Flag.
 	Help string
 	Kind
@@ -36,8 +36,8 @@ const (
 	WithURL       = "URL" // functions with a Function URL
 )
 
-// ReadBy reports whether a function reads s. url must be true if the function has a Function URL.
-func (s Setting) ReadBy(function string, url bool) bool {
+// IsReadBy reports whether a function reads s. url must be true if the function has a Function URL.
+func (s Setting) IsReadBy(function string, url bool) bool {
 	switch s.Functions {
 	case EveryFunction:
 		return true
@@ -47,39 +47,39 @@ func (s Setting) ReadBy(function string, url bool) bool {
 	return slices.Contains(strings.Fields(s.Functions), function)
 }
 
-func (s Setting) FlagOf(command string) bool {
+func (s Setting) HasFlag(command string) bool {
 	return slices.Contains(strings.Split(s.Commands, ", "), command)
 }
 
-// Off is the flag value that chooses the zero value, if Kind.None allows it. An empty context value
+// OffValue is the flag value that chooses the zero value, if Kind.ZeroMeaning allows it. An empty context value
 // or variable chooses the zero value.
-const Off = "off"
+const OffValue = "off"
 
-// Expects returns the expected form of a context value or variable, for errors.
-func (s Setting) Expects() string {
-	if s.None != "" {
-		return s.Value + ", or nothing for " + s.None
+// ExpectedValue returns the expected form of a context value or variable, for errors.
+func (s Setting) ExpectedValue() string {
+	if s.ZeroMeaning != "" {
+		return s.ValueForm + ", or nothing for " + s.ZeroMeaning
 	}
-	return s.Value
+	return s.ValueForm
 }
 
-func (s Setting) FlagExpects() string {
-	if s.None != "" {
-		return s.Value + ", or " + Off
+func (s Setting) ExpectedFlagValue() string {
+	if s.ZeroMeaning != "" {
+		return s.ValueForm + ", or " + OffValue
 	}
-	return s.Value
+	return s.ValueForm
 }
 
 // Read parses a string and sets the setting's value in v. If parts of the string are invalid, it
 // returns them and leaves v unchanged.
-func (s Setting) Read(text string, v *Values) (refused []string) { return s.read(text, v) }
+func (s Setting) Read(text string, v *Values) (invalid []string) { return s.parse(text, v) }
 
 // ReadFlag parses the value of a flag as Read does. If text is Off, it leaves v unchanged.
-func (s Setting) ReadFlag(text string, v *Values) (refused []string) {
-	if s.None != "" && text == Off {
+func (s Setting) ReadFlag(text string, v *Values) (invalid []string) {
+	if s.ZeroMeaning != "" && text == OffValue {
 		return nil
 	}
-	return s.read(text, v)
+	return s.parse(text, v)
 }
 
 // InvalidValue is a string that is not a valid value of its setting.
@@ -89,40 +89,40 @@ type InvalidValue struct {
 }
 
 // ReadContext reads the context values of a stage. Missing values get their defaults.
-func ReadContext(context map[string]string) (v Values, wrong []InvalidValue) {
+func ReadContext(context map[string]string) (v Values, invalid []InvalidValue) {
 	for _, s := range Table() {
 		if s.Context == "" {
 			continue
 		}
-		text, given := context[s.Context]
-		if !given {
+		text, isSet := context[s.Context]
+		if !isSet {
 			text = s.Default
 		}
-		if text == "" && (s.Default == "" || s.None != "") {
+		if text == "" && (s.Default == "" || s.ZeroMeaning != "") {
 			continue
 		}
-		for _, part := range s.read(text, &v) {
-			wrong = append(wrong, InvalidValue{s, part})
+		for _, part := range s.parse(text, &v) {
+			invalid = append(invalid, InvalidValue{s, part})
 		}
 	}
-	return v, wrong
+	return v, invalid
 }
 
 func Defaults() (v Values) {
 	for _, s := range Table() {
 		if s.Default != "" {
-			s.read(s.Default, &v)
+			s.parse(s.Default, &v)
 		}
 	}
 	return v
 }
 
 // OperatorContexts returns the sorted context values that an operator may set for a stage.
-func OperatorContexts() []string { return contexts(func(s Setting) bool { return !s.ByDeploy }) }
+func OperatorContexts() []string { return contextNames(func(s Setting) bool { return !s.DeployOnly }) }
 
-func SetByDeploy() []string { return contexts(func(s Setting) bool { return s.ByDeploy }) }
+func DeployContexts() []string { return contextNames(func(s Setting) bool { return s.DeployOnly }) }
 
-func contexts(isIncluded func(Setting) bool) (names []string) {
+func contextNames(isIncluded func(Setting) bool) (names []string) {
 	for _, s := range Table() {
 		if s.Context != "" && isIncluded(s) {
 			names = append(names, s.Context)
@@ -134,7 +134,7 @@ func contexts(isIncluded func(Setting) bool) (names []string) {
 
 func Variables(function string, url bool) (names []string) {
 	for _, s := range Table() {
-		if s.ReadBy(function, url) {
+		if s.IsReadBy(function, url) {
 			names = append(names, s.Variable)
 		}
 	}

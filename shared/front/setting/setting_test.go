@@ -95,16 +95,16 @@ func TestEveryFieldHasARow(t *testing.T) {
 func TestOffIsAWordOfFlags(t *testing.T) {
 	rate := row(t, "rate")
 	var v setting.Values
-	if refused := rate.ReadFlag(setting.Off, &v); refused != nil || v.Rate.PerSecond != 0 {
+	if refused := rate.ReadFlag(setting.OffValue, &v); refused != nil || v.Rate.PerSecond != 0 {
 		t.Errorf("ReadFlag(off) = %v, %v; want no limit", refused, v.Rate)
 	}
-	if refused := rate.Read(setting.Off, &v); refused == nil {
+	if refused := rate.Read(setting.OffValue, &v); refused == nil {
 		t.Error("Read(off) = nil, want it refused")
 	}
-	if got, want := rate.Expects()+"; "+rate.FlagExpects(), "tokens-per-second:burst such as 20:40, or nothing for no limit; tokens-per-second:burst such as 20:40, or off"; got != want {
+	if got, want := rate.ExpectedValue()+"; "+rate.ExpectedFlagValue(), "tokens-per-second:burst such as 20:40, or nothing for no limit; tokens-per-second:burst such as 20:40, or off"; got != want {
 		t.Errorf("Expects() = %s, want %s", got, want)
 	}
-	if fee := row(t, "fee"); fee.ReadFlag(setting.Off, &v) == nil {
+	if fee := row(t, "fee"); fee.ReadFlag(setting.OffValue, &v) == nil {
 		t.Error("--fee=off is accepted")
 	}
 }
@@ -127,7 +127,7 @@ func TestWhoReadsASetting(t *testing.T) {
 		}
 	}
 	for command, want := range map[string]bool{"serve": true, "dev": true, "a2a serve": true, "a2a": false, "": false} {
-		if got := row(t, "modelBudget").FlagOf(command); got != want {
+		if got := row(t, "modelBudget").HasFlag(command); got != want {
 			t.Errorf("FlagOf(%q) = %v, want %v", command, got, want)
 		}
 	}

@@ -19,16 +19,16 @@ const StoredOutput = "Settings"
 func OmitDefaults(context map[string]string) map[string]string {
 	stored := map[string]string{}
 	for _, s := range Table() {
-		if text, given := context[s.Context]; given && text != s.Default && !slices.Contains([]string{"", "stage", "changes"}, s.Context) {
+		if text, isSet := context[s.Context]; isSet && text != s.Default && !slices.Contains([]string{"", "stage", "changes"}, s.Context) {
 			stored[s.Context] = text
 		}
 	}
 	return stored
 }
 
-func OmitSetByDeploy(context map[string]string) map[string]string {
+func OmitDeployContexts(context map[string]string) map[string]string {
 	rest := maps.Clone(context)
-	maps.DeleteFunc(rest, func(name, _ string) bool { return slices.Contains(SetByDeploy(), name) })
+	maps.DeleteFunc(rest, func(name, _ string) bool { return slices.Contains(DeployContexts(), name) })
 	return rest
 }
 
@@ -65,7 +65,7 @@ func Compare(from, to map[string]string) (changes []Change) {
 }
 
 func effectiveValue(context map[string]string, name string) string {
-	if text, given := context[name]; given {
+	if text, isSet := context[name]; isSet {
 		return text
 	}
 	i := slices.IndexFunc(Table(), func(s Setting) bool { return s.Context == name && name != "" })

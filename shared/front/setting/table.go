@@ -26,11 +26,11 @@ import (
 // no value if there is no default.
 type Host struct {
 	Rate, PairRate edge.Rate // limits of requests and first calls per address; zero means no limit
-	// Bytes limits the KB that an address may send beyond the first KB of each request. Zero means
+	// ByteRate limits the KB that an address may send beyond the first KB of each request. Zero means
 	// no limit.
-	Bytes     edge.Rate
-	Work      time.Duration // maximum duration of an answer; zero means call.DefaultWork
-	Retention time.Duration // retention of texts; zero means textkeys.MinRetention
+	ByteRate    edge.Rate
+	CallTimeout time.Duration // maximum duration of an answer; zero means call.DefaultCallTimeout
+	Retention   time.Duration // retention of texts; zero means textkeys.MinRetention
 
 	// Fee is the host's share of what callers pay, in basis points. A change of the fee does not
 	// affect prices that are already set.
@@ -41,7 +41,7 @@ type Host struct {
 
 	Quotas          quota.Quotas        // quotas of tenants; nil means the defaults
 	ModelBudget     money.Amount        // daily budget for the models of vacants without a tenant
-	Mock            bool                // agents may be mocks
+	AllowMocks      bool                // agents may be mocks
 	TenantFunctions resources.Functions // Lambda functions that may serve as agents
 	// AllowedOrigins lists the origins of other sites whose pages may send requests (origin.Judge).
 	AllowedOrigins []string
@@ -54,7 +54,7 @@ type Values struct {
 	Stage string // part of every resource name
 	Arch  string // architecture of the functions: arm64 or amd64
 
-	Edge        bool   // serve through CloudFront
+	HasEdge     bool   // serve through CloudFront
 	Domain      string // domain of the edge; if empty, CloudFront chooses it
 	Certificate string // ARN of the domain's certificate
 	WAF         bool   // a web ACL protects the edge
@@ -62,8 +62,8 @@ type Values struct {
 	WorstDay int // maximum cost of a day in USD, from which the limits are derived
 	// SetLimits contains limits that are set explicitly, for example message:8. Package cost parses
 	// it.
-	SetLimits string
-	Reserve   bool // functions have reserved concurrency
+	SetLimits          string
+	ReserveConcurrency bool // functions have reserved concurrency
 
 	BedrockModels []string // ids of models and inference profiles that agents may use
 
@@ -79,8 +79,8 @@ type Values struct {
 
 	LacksBudgets bool // CloudFormation has no AWS::Budgets::Budget in the stage's Region
 
-	EdgeSecretVersion string // version of the edge's secret; if empty, the current version
-	EdgeSecretBefore  string // older version that is still accepted; may be empty
+	EdgeSecretVersion         string // version of the edge's secret; if empty, the current version
+	PreviousEdgeSecretVersion string // older version that is still accepted; may be empty
 
 	// Changes lists the settings of a deployed stage that a deployment may change, or is "all".
 	Changes []string
@@ -88,122 +88,122 @@ type Values struct {
 
 const DefaultWorstDay = 20
 
-// logDays lists the retention periods that CloudWatch Logs offers.
-var logDays = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
+// logRetentionDays lists the retention periods that CloudWatch Logs offers.
+var logRetentionDays = []int{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}
 
 const (
-	letters       = "abcdefghijklmnopqrstuvwxyz"
-	keyPrefix     = "1 to 12 characters of a-z and 0-9"
-	secretVersion = `[A-Za-z0-9-]{32,64}`
+	lowercaseLetters     = "abcdefghijklmnopqrstuvwxyz"
+	keyPrefixForm        = "1 to 12 characters of a-z and 0-9"
+	secretVersionPattern = `[A-Za-z0-9-]{32,64}`
 )
 
 func Table() []Setting {
 	return []Setting{
 		{
-			Context: "stage", Variable: "VACANCY_STAGE", Functions: EveryFunction, Needed: true, Default: "dev", ByDeploy: true,
+			Context: "stage", Variable: "VACANCY_STAGE", Functions: EveryFunction, Required: true, Default: "dev", DeployOnly: true,
 			Help: "part of every name; several stages can coexist",
-			Kind: text("1 to 20 characters of a-z, 0-9 and -, the first a letter", isStage, func(v *Values) *string { return &v.Stage }),
+			Kind: stringKind("1 to 20 characters of a-z, 0-9 and -, the first a letter", isStage, func(v *Values) *string { return &v.Stage }),
 		},
 		{
 			Context: "arch", Default: "arm64",
 			Help: "the functions' architecture",
-			Kind: word(func(v *Values) *string { return &v.Arch }, "arm64", "amd64"),
+			Kind: wordKind(func(v *Values) *string { return &v.Arch }, "arm64", "amd64"),
 		},
 		{
 			Context: "edge", Default: "true",
 			Help: "serve through CloudFront",
-			Kind: onOff(func(v *Values) *bool { return &v.Edge }),
+			Kind: boolKind(func(v *Values) *bool { return &v.HasEdge }),
 		},
 		{
 			Context: "domain",
 			Help:    "the host name of the edge; it needs certificate",
-			Kind: text("a host name such as vacants.example.org", matching(`([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?`),
+			Kind: stringKind("a host name such as vacants.example.org", patternMatcher(`([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?`),
 				func(v *Values) *string { return &v.Domain }),
 		},
 		{
 			Context: "certificate",
 			Help:    "the ARN of the domain's certificate, in us-east-1",
-			Kind: text("the ARN of an ACM certificate in us-east-1, which is where CloudFront looks for it", matching(`arn:aws:acm:us-east-1:[0-9]{12}:certificate/[A-Za-z0-9-]{1,64}`),
+			Kind: stringKind("the ARN of an ACM certificate in us-east-1, which is where CloudFront looks for it", patternMatcher(`arn:aws:acm:us-east-1:[0-9]{12}:certificate/[A-Za-z0-9-]{1,64}`),
 				func(v *Values) *string { return &v.Certificate }),
 		},
 		{
 			Context: "waf", Default: "false",
 			Help: "a web ACL for the edge, in us-east-1",
-			Kind: onOff(func(v *Values) *bool { return &v.WAF }),
+			Kind: boolKind(func(v *Values) *bool { return &v.WAF }),
 		},
 		{
 			Context: "worstDay", Default: strconv.Itoa(DefaultWorstDay),
 			Help: "the most USD that a day may cost at the Region's prices, without CloudFront, models and bursts of DynamoDB",
-			Kind: number(1, 1000000, func(v *Values) *int { return &v.WorstDay }),
+			Kind: numberKind(1, 1000000, func(v *Values) *int { return &v.WorstDay }),
 		},
 		{
 			Context: "limits",
 			Help:    "limits that are set explicitly, such as message:8,rowsWrites:100",
-			Kind:    text("NAME:NUMBER,... of functions and tables", func(string) bool { return true }, func(v *Values) *string { return &v.SetLimits }),
+			Kind:    stringKind("NAME:NUMBER,... of functions and tables", func(string) bool { return true }, func(v *Values) *string { return &v.SetLimits }),
 		},
 		{
 			Context: "reserve", Default: "true",
 			Help: "functions have reserved concurrency",
-			Kind: onOff(func(v *Values) *bool { return &v.Reserve }),
+			Kind: boolKind(func(v *Values) *bool { return &v.ReserveConcurrency }),
 		},
 		{
 			Context: "rate", Variable: "VACANCY_RATE", Functions: WithURL, Flag: "rate", Commands: "serve", Default: "20:40",
 			Help: "requests that one address may send, per second and at once",
-			Kind: rate("tokens", "20:40", func(v *Values) *edge.Rate { return &v.Rate }),
+			Kind: rateKind("tokens", "20:40", func(v *Values) *edge.Rate { return &v.Rate }),
 		},
 		{
 			Context: "pairRate", Variable: "VACANCY_PAIR_RATE", Functions: WithURL, Flag: "pair-rate", Commands: "serve", Default: "1:20",
 			Help: "first calls and resets that one address may send, per second and at once",
-			Kind: rate("tokens", "1:20", func(v *Values) *edge.Rate { return &v.PairRate }),
+			Kind: rateKind("tokens", "1:20", func(v *Values) *edge.Rate { return &v.PairRate }),
 		},
 		{
 			// For functions, the stack derives this limit from worstDay.
 			Variable: "VACANCY_BYTES", Functions: "agent message registry", Flag: "bytes", Commands: "serve", Default: "10:600",
 			Help: "KB that one address may send, per second and at once; the first KB of each request is free",
-			Kind: rate("kilobytes", "4.4:66", func(v *Values) *edge.Rate { return &v.Bytes }),
+			Kind: rateKind("kilobytes", "4.4:66", func(v *Values) *edge.Rate { return &v.ByteRate }),
 		},
 		{
-			Flag: "work", Commands: "serve, dev", Default: call.DefaultWork.String(),
+			Flag: "work", Commands: "serve, dev", Default: call.DefaultCallTimeout.String(),
 			Help: "how long an answer may take, from 1s to 14m; a vacant may have its own setting work",
-			Kind: kindOf("duration", "1s to 14m", func(s string) (time.Duration, bool) {
-				is, err := time.ParseDuration(s)
-				return is, err == nil && is >= call.MinWork && is <= call.MaxWork
-			}, func(v *Values) *time.Duration { return &v.Work }),
+			Kind: newKind("duration", "1s to 14m", func(s string) (time.Duration, bool) {
+				duration, err := time.ParseDuration(s)
+				return duration, err == nil && duration >= call.MinCallTimeout && duration <= call.MaxCallTimeout
+			}, func(v *Values) *time.Duration { return &v.CallTimeout }),
 		},
 		{
 			Variable: "VACANCY_RETENTION", Functions: "message agent worker admin export sweeper", Default: strconv.Itoa(int(textkeys.MinRetention / time.Hour)),
 			Help: "hours after which the texts of a day can no longer be read",
-			Kind: kindOf("int", fmt.Sprintf("whole hours, %d to 87600", textkeys.MinRetention/time.Hour), func(s string) (time.Duration, bool) {
+			Kind: newKind("int", fmt.Sprintf("whole hours, %d to 87600", textkeys.MinRetention/time.Hour), func(s string) (time.Duration, bool) {
 				n, err := strconv.Atoi(s)
-				is := time.Duration(n) * time.Hour
-				return is, err == nil && is >= textkeys.MinRetention && n <= 87600 && strconv.Itoa(n) == s
+				duration := time.Duration(n) * time.Hour
+				return duration, err == nil && duration >= textkeys.MinRetention && n <= 87600 && strconv.Itoa(n) == s
 			}, func(v *Values) *time.Duration { return &v.Retention }),
 		},
 		{
 			Context: "email",
 			Help:    "the mail address for alarms and for warnings about the budget",
-			Kind:    text("a mail address", matching(`[^@\s"'{}<>,;]{1,64}@[A-Za-z0-9.-]+\.[A-Za-z]{2,}`), func(v *Values) *string { return &v.Email }),
+			Kind:    stringKind("a mail address", patternMatcher(`[^@\s"'{}<>,;]{1,64}@[A-Za-z0-9.-]+\.[A-Za-z]{2,}`), func(v *Values) *string { return &v.Email }),
 		},
 		{
 			Context: "budget", Default: "20",
 			Help: "the daily cost of the AWS account, in USD, above which mail is sent",
-			Kind: number(1, 1000000, func(v *Values) *int { return &v.Budget }),
+			Kind: numberKind(1, 1000000, func(v *Values) *int { return &v.Budget }),
 		},
 		{
-			Context: "modelBudget", Variable: "VACANCY_MODEL_BUDGET", Functions: "message agent worker think admin", Needed: true, Flag: "model-budget", Commands: "serve, dev, a2a serve", Default: plain(spend.DefaultHost),
+			Context: "modelBudget", Variable: "VACANCY_MODEL_BUDGET", Functions: "message agent worker think admin", Required: true, Flag: "model-budget", Commands: "serve, dev, a2a serve", Default: formatDollars(spend.DefaultHostBudget),
 			Help: "the daily budget in `DOLLARS` for the models of vacants without a tenant",
-			Kind: dollars("USD such as 5 or 0.5, at most 1000000", func(p money.Amount) bool { return p <= models.MaxBudget },
+			Kind: dollarKind("USD such as 5 or 0.5, at most 1000000", func(p money.Amount) bool { return p <= models.MaxBudget },
 				func(v *Values) *money.Amount { return &v.ModelBudget }),
 		},
 		{
 			Context: "bedrockModels",
 			Help:    "ids of models and inference profiles at Bedrock that agents may use; with a profile, its own models are allowed",
-			Kind:    list("ids of models or inference profiles at Bedrock, separated by commas", substrate.IsBedrockModel, func(v *Values) *[]string { return &v.BedrockModels }),
+			Kind:    listKind("ids of models or inference profiles at Bedrock, separated by commas", substrate.IsBedrockModel, func(v *Values) *[]string { return &v.BedrockModels }),
 		},
 		{
 			Context: "tenantFunctions", Variable: "VACANCY_TENANT_FUNCTIONS", Functions: "think admin",
 			Help: "Lambda functions that may serve as agents",
-			Kind: kindOf("string", "TENANT=ARN,... with ARNs of Lambda functions; an ARN without TENANT= is for vacants without a tenant", func(s string) (resources.Functions, bool) {
+			Kind: newKind("string", "TENANT=ARN,... with ARNs of Lambda functions; an ARN without TENANT= is for vacants without a tenant", func(s string) (resources.Functions, bool) {
 				tenantFunctions, err := resources.ParseFunctions(s)
 				return tenantFunctions, err == nil
 			}, func(v *Values) *resources.Functions { return &v.TenantFunctions }),
@@ -211,33 +211,33 @@ func Table() []Setting {
 		{
 			Context: "mock", Variable: "VACANCY_MOCK", Functions: "message agent worker think admin", Default: "false",
 			Help: "agents may be scripts instead of models, for trials",
-			Kind: onOff(func(v *Values) *bool { return &v.Mock }),
+			Kind: boolKind(func(v *Values) *bool { return &v.AllowMocks }),
 		},
 		{
 			Context: "fee", Variable: "VACANCY_FEE", Functions: "admin", Flag: "fee", Commands: "serve, dev", Default: "0",
 			Help: "the host's share of what callers pay, in `BASIS` points; a price takes the fee that holds when the price is set",
-			Kind: number(0, int64(price.MaxFee), func(v *Values) *int64 { return &v.Fee }),
+			Kind: numberKind(0, int64(price.MaxFeeBasisPoints), func(v *Values) *int64 { return &v.Fee }),
 		},
 		{
-			Context: "bookingPrice", Variable: "VACANCY_BOOKING_PRICE", Functions: "gateway", Flag: "booking-price", Commands: "serve, dev", Default: plain(booking.DefaultPrice),
+			Context: "bookingPrice", Variable: "VACANCY_BOOKING_PRICE", Functions: "gateway", Flag: "booking-price", Commands: "serve, dev", Default: formatDollars(booking.DefaultPrice),
 			Help: "what a booking by AGP costs, in `DOLLARS` with at most two decimals",
-			Kind: dollars("USD in whole cents such as 0.25, 0.01 to 1000", func(p money.Amount) bool { return price.CheckBooking(p) == nil },
+			Kind: dollarKind("USD in whole cents such as 0.25, 0.01 to 1000", func(p money.Amount) bool { return price.CheckBookingPrice(p) == nil },
 				func(v *Values) *money.Amount { return &v.BookingPrice }),
 		},
 		{
 			Context: "keyPrefix", Variable: "VACANCY_KEY_PREFIX", Functions: "admin gateway", Flag: "key-prefix", Commands: "serve, dev", Default: billing.DefaultKeyPrefix,
 			Help: "the `WORD` that new keys of accounts begin with, 1 to 12 characters of a-z and 0-9",
-			Kind: text(keyPrefix, isKeyPrefix, func(v *Values) *string { return &v.KeyPrefix }),
+			Kind: stringKind(keyPrefixForm, isKeyPrefix, func(v *Values) *string { return &v.KeyPrefix }),
 		},
 		{
 			Context: "agpKeyPrefix", Variable: "VACANCY_AGP_KEY_PREFIX", Functions: "admin gateway", Flag: "agp-key-prefix", Commands: "serve, dev", Default: billing.DefaultAGPKeyPrefix,
 			Help: "the `WORD` that new keys with a tier of AGP begin with",
-			Kind: text(keyPrefix, isKeyPrefix, func(v *Values) *string { return &v.AGPKeyPrefix }),
+			Kind: stringKind(keyPrefixForm, isKeyPrefix, func(v *Values) *string { return &v.AGPKeyPrefix }),
 		},
 		{
 			Context: "quotas", Variable: "VACANCY_QUOTAS", Functions: "admin gateway", Flag: "quotas", Commands: "serve, dev", Default: quota.Defaults().String(),
 			Help: "what a tenant may have, as `NAME=NUMBER`,...; TENANT/NAME=NUMBER is for one tenant",
-			Kind: kindOf("string", quota.ParseFormat, func(s string) (quota.Quotas, bool) {
+			Kind: newKind("string", quota.ParseFormat, func(s string) (quota.Quotas, bool) {
 				q, err := quota.Parse(s)
 				return q, err == nil
 			}, func(v *Values) *quota.Quotas { return &v.Quotas }),
@@ -245,7 +245,7 @@ func Table() []Setting {
 		{
 			Flag: "allow-origin", Commands: "serve, dev",
 			Help: "the origin of another site, or of a desktop program, whose pages may send requests and read the answers, such as https://chat.example.com or app://client; separate several origins by commas",
-			Kind: list("origins such as https://chat.example.com or app://client, separated by commas", func(s string) bool {
+			Kind: listKind("origins such as https://chat.example.com or app://client, separated by commas", func(s string) bool {
 				parsed, ok := origin.Parse(s)
 				return ok && parsed == s // the form that browsers send
 			}, func(v *Values) *[]string { return &v.AllowedOrigins }),
@@ -253,58 +253,58 @@ func Table() []Setting {
 		{
 			Context: "keep", Default: "true",
 			Help: "data is retained when its stack is deleted, and tables refuse deletion",
-			Kind: onOff(func(v *Values) *bool { return &v.RetainData }),
+			Kind: boolKind(func(v *Values) *bool { return &v.RetainData }),
 		},
 		{
 			Context: "hostKey", Default: "kms",
 			Help: "where the host's identity is: in KMS, or in software where KMS has no Ed25519",
-			Kind: word(func(v *Values) *string { return &v.HostKey }, "kms", "software"),
+			Kind: wordKind(func(v *Values) *string { return &v.HostKey }, "kms", "software"),
 		},
 		{
 			Context: "indexSeconds", Default: "300",
 			Help: "seconds from a change of a registration to a search index that contains it",
-			Kind: number(0, 300, func(v *Values) *int { return &v.IndexSeconds }),
+			Kind: numberKind(0, 300, func(v *Values) *int { return &v.IndexSeconds }),
 		},
 		{
 			Context: "dashboard", Default: "true",
 			Help: "a CloudWatch dashboard",
-			Kind: onOff(func(v *Values) *bool { return &v.Dashboard }),
+			Kind: boolKind(func(v *Values) *bool { return &v.Dashboard }),
 		},
 		{
 			Context: "retentionDays", Default: "30",
 			Help: "days that logs are kept",
-			Kind: kindOf("int", "a number of days that CloudWatch Logs offers ("+strings.Trim(fmt.Sprint(logDays), "[]")+")", func(s string) (int, bool) {
+			Kind: newKind("int", "a number of days that CloudWatch Logs offers ("+strings.Trim(fmt.Sprint(logRetentionDays), "[]")+")", func(s string) (int, bool) {
 				n, err := strconv.Atoi(s)
-				return n, err == nil && slices.Contains(logDays, n)
+				return n, err == nil && slices.Contains(logRetentionDays, n)
 			}, func(v *Values) *int { return &v.RetentionDays }),
 		},
 		{
-			Context: "lacksBudgets", ByDeploy: true,
+			Context: "lacksBudgets", DeployOnly: true,
 			Help: "whether CloudFormation has no budgets in the stage's Region",
-			Kind: onOff(func(v *Values) *bool { return &v.LacksBudgets }),
+			Kind: boolKind(func(v *Values) *bool { return &v.LacksBudgets }),
 		},
 		{
-			Context: "edgeSecretVersion", ByDeploy: true,
+			Context: "edgeSecretVersion", DeployOnly: true,
 			Help: "the version of the edge's secret that CloudFront sends",
-			Kind: text("a version id of the edge's secret", matching(secretVersion), func(v *Values) *string { return &v.EdgeSecretVersion }),
+			Kind: stringKind("a version id of the edge's secret", patternMatcher(secretVersionPattern), func(v *Values) *string { return &v.EdgeSecretVersion }),
 		},
 		{
-			Context: "edgeSecretBefore", ByDeploy: true,
+			Context: "edgeSecretBefore", DeployOnly: true,
 			Help: "the version of the edge's secret that is still accepted",
-			Kind: text("a version id of the edge's secret", matching(secretVersion), func(v *Values) *string { return &v.EdgeSecretBefore }),
+			Kind: stringKind("a version id of the edge's secret", patternMatcher(secretVersionPattern), func(v *Values) *string { return &v.PreviousEdgeSecretVersion }),
 		},
 		{
-			Context: "changes", ByDeploy: true,
+			Context: "changes", DeployOnly: true,
 			Help: "the settings of the deployed stage that this deployment may change",
-			Kind: list("names of settings such as worstDay,edge, or all", matching(`[A-Za-z]+`), func(v *Values) *[]string { return &v.Changes }),
+			Kind: listKind("names of settings such as worstDay,edge, or all", patternMatcher(`[A-Za-z]+`), func(v *Values) *[]string { return &v.Changes }),
 		},
 	}
 }
 
 func isStage(s string) bool {
-	return len(s) >= 1 && len(s) <= 20 && strings.Trim(s, letters+"0123456789-") == "" && strings.ContainsAny(s[:1], letters)
+	return len(s) >= 1 && len(s) <= 20 && strings.Trim(s, lowercaseLetters+"0123456789-") == "" && strings.ContainsAny(s[:1], lowercaseLetters)
 }
 
 func isKeyPrefix(s string) bool { return billing.CheckKeyPrefix(s) == nil }
 
-func plain(p money.Amount) string { return strings.TrimPrefix(p.String(), "$") }
+func formatDollars(p money.Amount) string { return strings.TrimPrefix(p.String(), "$") }

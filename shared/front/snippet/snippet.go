@@ -37,32 +37,32 @@ type Handout struct {
 type KeyUse uint8
 
 const (
-	KeyNever  KeyUse = iota // calls are free
-	KeyMay                  // a limited number of calls is free; further calls need a key
-	KeyAlways               // calls without a key are refused
+	KeyNotNeeded KeyUse = iota // calls are free
+	KeyOptional                // a limited number of calls is free; further calls need a key
+	KeyRequired                // calls without a key are refused
 )
 
 // KeyEnv is the environment variable that contains an account key.
 const KeyEnv = "VACANCY_KEY"
 
-func OfCard(host, name string, c *agents.Card) Handout {
-	use := KeyNever
+func HandoutForCard(host, name string, c *agents.Card) Handout {
+	use := KeyNotNeeded
 	switch {
-	case !c.Guests:
-		use = KeyAlways
+	case !c.AcceptsGuests:
+		use = KeyRequired
 	case c.Price > 0:
-		use = KeyMay
+		use = KeyOptional
 	}
-	return HandoutFor(host, name, c.VacantID, use, c.SignedOnly)
+	return NewHandout(host, name, c.VacantID, use, c.RequiresSignature)
 }
 
-// curlText is the start of a curl command that prints the answer and a newline. The body of an
+// curlPrefix is the start of a curl command that prints the answer and a newline. The body of an
 // answer is exactly the vacant's text, which may lack a final newline.
-const curlText = `curl -w '\n' `
+const curlPrefix = `curl -w '\n' `
 
-func CurlText(url string) string { return curlText + "-d hi " + ShellWord(url) }
+func CurlCommand(url string) string { return curlPrefix + "-d hi " + ShellWord(url) }
 
-func HandoutFor(host, name string, id identity.ID, use KeyUse, signedOnly bool) Handout {
+func NewHandout(host, name string, id identity.ID, use KeyUse, signedOnly bool) Handout {
 	h := Handout{name: id.String(), key: use}
 	if registry.CheckNewName(name) == nil { // an older name may be a word that is now reserved
 		h.name = name
@@ -71,11 +71,11 @@ func HandoutFor(host, name string, id identity.ID, use KeyUse, signedOnly bool) 
 	if signedOnly {
 		return h
 	}
-	key := ""
-	if use == KeyAlways {
-		key = `-H "Authorization: Bearer $` + KeyEnv + `" `
+	authHeader := ""
+	if use == KeyRequired {
+		authHeader = `-H "Authorization: Bearer $` + KeyEnv + `" `
 	}
-	h.Curl = curlText + key + "-d hi " + ShellWord(h.TextURL())
+	h.Curl = curlPrefix + authHeader + "-d hi " + ShellWord(h.TextURL())
 	return h
 }
 
@@ -118,9 +118,9 @@ type Language struct {
 	// Install is the command that installs the program's dependencies, in the versions with which
 	// tests/interop runs the program. It is "curl" for curl, and "" for the configuration of an MCP
 	// client.
-	Install string
-	run     string // instructions to save and run the program
-	quote   func(string) string
+	Install         string
+	runInstructions string // instructions to save and run the program
+	quote           func(string) string
 }
 
 func Languages() []Language { return slices.Clone(languages) }
@@ -148,7 +148,7 @@ func (l Language) Program(h Handout) (string, error) {
 	values := struct {
 		Name, Install, Run, Key, Address, Text, OpenAI, MCP string
 		Paid                                                bool
-	}{h.NameOrID(), l.Install, l.run, KeyEnv, l.quote(h.Address), l.quote(h.TextURL()), l.quote(h.Address + "v1"), l.quote(strings.TrimSuffix(h.Address, "/") + message.MCPPath), h.Key() != KeyNever}
+	}{h.NameOrID(), l.Install, l.runInstructions, KeyEnv, l.quote(h.Address), l.quote(h.TextURL()), l.quote(h.Address + "v1"), l.quote(strings.TrimSuffix(h.Address, "/") + message.MCPPath), h.Key() != KeyNotNeeded}
 	var b strings.Builder
 	err := programs.ExecuteTemplate(&b, l.Name, values)
 	return b.String(), err

@@ -214,7 +214,7 @@ func TestACertificateComesFromAnAuthority(t *testing.T) {
 		}
 		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })}
 		go func() {
-			_ = s.Serve(tls.NewListener(l, standalone.Acme(dir, domain, a.server.URL+"/", a.server.Client())))
+			_ = s.Serve(tls.NewListener(l, standalone.ACMEConfig(dir, domain, a.server.URL+"/", a.server.Client())))
 		}()
 		t.Cleanup(func() { s.Close() })
 		return l

@@ -26,39 +26,39 @@ import (
 const (
 	aboutFile = "backup.json"
 	endFile   = "end"
-	// copyFile is a copy of the data file that exists while a backup is written.
-	copyFile = DataFile + ".backup"
-	// maxSmall limits the size of aboutFile and SealFile, in bytes.
-	maxSmall = 1 << 20
+	// snapshotFile is a copy of the data file that exists while a backup is written.
+	snapshotFile = DataFile + ".backup"
+	// maxSmallFile limits the size of aboutFile and SealFile, in bytes.
+	maxSmallFile = 1 << 20
 	// blobPrefix is the prefix of the names of blobs, which are the sealed bytes of workspace
 	// files.
 	blobPrefix = "files/"
 	// maxBlob limits a blob, in bytes.
 	maxBlob = 2 * workspace.MaxFile
-	// blobTime limits the time from the copy of the data file to the last blob. A replaced blob is
+	// blobTimeout limits the time from the copy of the data file to the last blob. A replaced blob is
 	// deleted after an hour, so all blobs to which the copy refers exist for this time.
-	blobTime = 55 * time.Minute
+	blobTimeout = 55 * time.Minute
 
 	backupFormat = 1
 )
 
-type About struct {
-	Format  int       `json:"format"`
-	Made    time.Time `json:"made"`
-	URL     string    `json:"url"`
-	Version string    `json:"version"`
+type BackupInfo struct {
+	Format    int       `json:"format"`
+	CreatedAt time.Time `json:"made"`
+	URL       string    `json:"url"`
+	Version   string    `json:"version"`
 }
 
-// backup serves POST /v1/admin/backup: a backup of the running host. The backup contains the host's
+// serveBackup serves POST /v1/admin/backup: a backup of the running host. The backup contains the host's
 // keys, so only the operator of the machine may have it. Only one backup is written at a time,
-// because each needs copyFile until its end. A second request is refused with Conflict.
-func (h *Host) backup(w http.ResponseWriter, r *http.Request) {
+// because each needs snapshotFile until its end. A second request is refused with Conflict.
+func (h *Host) serveBackup(w http.ResponseWriter, r *http.Request) {
 	if !h.backingUp.TryLock() {
 		httpapi.Fail(w, problem.New(problem.Conflict, "another backup is in progress; try again when it is complete"))
 		return
 	}
 	defer h.backingUp.Unlock()
-	path := filepath.Join(h.config.Dir, copyFile)
+	path := filepath.Join(h.config.Dir, snapshotFile)
 	err := os.Remove(path) // remains of a process that was killed
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		err = problem.Wrap(problem.Unavailable, err, "%s cannot be removed", path)
@@ -79,10 +79,10 @@ func (h *Host) backup(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (h *Host) writeBackup(ctx context.Context, to io.Writer, data string) error {
-	ctx, cancel := context.WithTimeout(ctx, blobTime)
+func (h *Host) writeBackup(ctx context.Context, dst io.Writer, dataPath string) error {
+	ctx, cancel := context.WithTimeout(ctx, blobTimeout)
 	defer cancel()
-	about, err := json.Marshal(About{backupFormat, h.config.Now().UTC().Truncate(time.Second), h.config.URL, h.config.Version})
+	about, err := json.Marshal(BackupInfo{backupFormat, h.config.Now().UTC().Truncate(time.Second), h.config.URL, h.config.Version})
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (h *Host) writeBackup(ctx context.Context, to io.Writer, data string) error
 		return err
 	}
 	defer clear(key)
-	f, err := os.Open(data)
+	f, err := os.Open(dataPath)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (h *Host) writeBackup(ctx context.Context, to io.Writer, data string) error
 	if err != nil {
 		return err
 	}
-	w := tar.NewWriter(to)
+	w := tar.NewWriter(dst)
 	add := func(name string, size int64, from io.Reader) error {
 		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size, Typeflag: tar.TypeReg}); err != nil {
 			return err
@@ -123,7 +123,7 @@ func (h *Host) writeBackup(ctx context.Context, to io.Writer, data string) error
 	}
 	// The blobs are listed after the data file was copied, so they include every blob that the copy
 	// refers to.
-	if err := h.eachBlob(ctx, add); err != nil {
+	if err := h.writeBlobs(ctx, add); err != nil {
 		return err
 	}
 	if err := add(endFile, 0, bytes.NewReader(nil)); err != nil {
@@ -132,19 +132,19 @@ func (h *Host) writeBackup(ctx context.Context, to io.Writer, data string) error
 	return w.Close()
 }
 
-func (h *Host) eachBlob(ctx context.Context, add func(name string, size int64, from io.Reader) error) error {
+func (h *Host) writeBlobs(ctx context.Context, addFile func(name string, size int64, from io.Reader) error) error {
 	for b, err := range store.Flatten(store.AllPages(func(cursor string) ([]blob.Info, string, error) {
-		return h.blobs.List(ctx, workspace.Prefix, blob.MaxPage, cursor)
+		return h.blobs.List(ctx, workspace.BlobPrefix, blob.MaxPage, cursor)
 	})) {
 		if err != nil {
 			return err
 		}
-		o, err := h.blobs.Get(ctx, b.Key)
+		object, err := h.blobs.Get(ctx, b.Key)
 		if errors.Is(err, blob.ErrAbsent) {
 			continue // no file has used the blob for an hour
 		}
 		if err == nil {
-			err = errors.Join(add(blobPrefix+b.Key, o.Size, o.Body), o.Body.Close())
+			err = errors.Join(addFile(blobPrefix+b.Key, object.Size, object.Body), object.Body.Close())
 		}
 		if err != nil {
 			return err
@@ -155,11 +155,11 @@ func (h *Host) eachBlob(ctx context.Context, add func(name string, size int64, f
 
 // Unpack writes the files of a backup to an empty directory. The error is of kind Untrusted if the
 // backup is incomplete or invalid.
-func Unpack(from io.Reader, dir string) (about About, err error) {
-	bad := func(cause error, what string) (About, error) {
+func Unpack(archive io.Reader, dir string) (about BackupInfo, err error) {
+	invalid := func(cause error, what string) (BackupInfo, error) {
 		return about, problem.Wrap(problem.Untrusted, cause, "it is not a complete backup: %s", what)
 	}
-	r := tar.NewReader(from)
+	r := tar.NewReader(archive)
 	for _, want := range []string{aboutFile, SealFile, DataFile, endFile} {
 		header, err := r.Next()
 		for err == nil && want == endFile && strings.HasPrefix(header.Name, blobPrefix) && header.Typeflag == tar.TypeReg {
@@ -169,23 +169,23 @@ func Unpack(from io.Reader, dir string) (about About, err error) {
 			header, err = r.Next()
 		}
 		if err != nil {
-			return bad(err, want+" is missing")
+			return invalid(err, want+" is missing")
 		}
 		if header.Name != want || header.Typeflag != tar.TypeReg {
-			return bad(nil, "expected "+want+", got another file")
+			return invalid(nil, "expected "+want+", got another file")
 		}
 		switch want {
 		case aboutFile:
-			b, err := io.ReadAll(io.LimitReader(r, maxSmall))
+			b, err := io.ReadAll(io.LimitReader(r, maxSmallFile))
 			if err != nil {
-				return bad(err, "its description cannot be read")
+				return invalid(err, "its description cannot be read")
 			}
 			if err := json.Unmarshal(b, &about); err != nil || about.Format != backupFormat {
-				return bad(err, "its description is of another format")
+				return invalid(err, "its description is of another format")
 			}
 		case SealFile, DataFile:
-			if want == SealFile && header.Size > maxSmall {
-				return bad(nil, want+" is too large")
+			if want == SealFile && header.Size > maxSmallFile {
+				return invalid(nil, want+" is too large")
 			}
 			if err := unpackFile(r, filepath.Join(dir, want)); err != nil {
 				return about, err
@@ -193,7 +193,7 @@ func Unpack(from io.Reader, dir string) (about About, err error) {
 		}
 	}
 	if _, err := r.Next(); err != io.EOF {
-		return bad(err, "something follows its end")
+		return invalid(err, "something follows its end")
 	}
 	return about, nil
 }
@@ -202,7 +202,7 @@ func Unpack(from io.Reader, dir string) (about About, err error) {
 // of the directory.
 func unpackBlob(r io.Reader, header *tar.Header, dir string) error {
 	key := strings.TrimPrefix(header.Name, blobPrefix)
-	if header.Size > maxBlob || !strings.HasPrefix(key, workspace.Prefix) || blob.CheckKey(key) != nil {
+	if header.Size > maxBlob || !strings.HasPrefix(key, workspace.BlobPrefix) || blob.CheckKey(key) != nil {
 		return problem.New(problem.Untrusted, "it is not a complete backup: it has a file %.100q of %d bytes", header.Name, header.Size)
 	}
 	data, err := io.ReadAll(r)
@@ -224,16 +224,16 @@ func unpackFile(r io.Reader, path string) (err error) {
 	if err != nil {
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be made", path)
 	}
-	written := &writeErrors{w: f}
-	_, err = io.Copy(written, r)
+	recorder := &errorRecorder{w: f}
+	_, err = io.Copy(recorder, r)
 	if err == nil {
 		err = f.Sync()
 	}
-	if closed := f.Close(); err == nil {
-		err = closed
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
 	}
 	switch {
-	case written.err != nil:
+	case recorder.err != nil:
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be written: %v", path, err)
 	case err != nil:
 		return problem.Wrap(problem.Untrusted, err, "it is not a complete backup: %v", err)
@@ -241,13 +241,13 @@ func unpackFile(r io.Reader, path string) (err error) {
 	return nil
 }
 
-// writeErrors records write errors, to distinguish them from read errors.
-type writeErrors struct {
+// errorRecorder records write errors, to distinguish them from read errors.
+type errorRecorder struct {
 	w   io.Writer
 	err error
 }
 
-func (e *writeErrors) Write(b []byte) (int, error) {
+func (e *errorRecorder) Write(b []byte) (int, error) {
 	n, err := e.w.Write(b)
 	if err != nil {
 		e.err = err

@@ -68,7 +68,7 @@ func start(b *testing.B, dir string) {
 		b.Fatal(err)
 	}
 	host := open(b, dir)
-	if err := host.Run(b.Context(), standalone.Running{Public: l}, func(context.Context) error { return errReady }); !errors.Is(err, errReady) {
+	if err := host.Run(b.Context(), standalone.RunConfig{Public: l}, func(context.Context) error { return errReady }); !errors.Is(err, errReady) {
 		b.Fatal(err)
 	}
 	if err := host.Close(); err != nil {

@@ -15,21 +15,21 @@ const ClockHeader = "X-Dev-Now"
 
 // testClock is a clock that requests can set. It continues to run from the set time.
 type testClock struct {
-	now   func() time.Time
-	ahead atomic.Int64 // offset in nanoseconds
+	realNow func() time.Time
+	offset  atomic.Int64 // offset in nanoseconds
 }
 
-func (c *testClock) Now() time.Time { return c.now().Add(time.Duration(c.ahead.Load())) }
+func (c *testClock) Now() time.Time { return c.realNow().Add(time.Duration(c.offset.Load())) }
 
-func (c *testClock) obey(next http.Handler) http.Handler {
+func (c *testClock) withClockHeader(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if text := r.Header.Get(ClockHeader); text != "" {
 			testTime, err := time.Parse(time.RFC3339, text)
 			if err != nil {
-				httpapi.Fail(w, problem.Invalid(ClockHeader, "a time such as 2026-11-24T12:00:00Z", httpapi.Clip(text)))
+				httpapi.Fail(w, problem.Invalid(ClockHeader, "a time such as 2026-11-24T12:00:00Z", httpapi.QuoteTruncated(text)))
 				return
 			}
-			c.ahead.Store(int64(testTime.Sub(c.now())))
+			c.offset.Store(int64(testTime.Sub(c.realNow())))
 		}
 		next.ServeHTTP(w, r)
 	})

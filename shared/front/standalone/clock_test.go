@@ -9,9 +9,9 @@ import (
 
 func TestRequestsSetTheTestClock(t *testing.T) {
 	at := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
-	c := &testClock{now: func() time.Time { return at }}
+	c := &testClock{realNow: func() time.Time { return at }}
 	var seen time.Time
-	h := c.obey(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen = c.Now() }))
+	h := c.withClockHeader(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { seen = c.Now() }))
 	for _, step := range []struct {
 		header string
 		status int

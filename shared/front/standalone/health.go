@@ -20,9 +20,9 @@ const (
 	ReadyPath  = "/ready"
 )
 
-const readyTime = 2 * time.Second
+const readyTimeout = 2 * time.Second
 
-type status struct {
+type healthStatus struct {
 	Status string `json:"status"`
 }
 
@@ -35,84 +35,84 @@ type status struct {
 // vacant's name and state (PROTOCOL §6.1).
 func (h *Host) withHealth(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		get := r.Method == http.MethodGet || r.Method == http.MethodHead
+		isRead := r.Method == http.MethodGet || r.Method == http.MethodHead
 		switch {
-		case get && r.URL.Path == ReadyPath:
-			if err := h.Ready(r.Context()); err != nil {
+		case isRead && r.URL.Path == ReadyPath:
+			if err := h.CheckReady(r.Context()); err != nil {
 				httpapi.Fail(w, err)
 				return
 			}
-			_ = httpapi.SendJSON(w, http.StatusOK, status{"ready"})
-		case get && r.URL.Path == HealthPath && r.URL.RawQuery == "":
-			page := httpapi.NewRecorder(math.MaxInt64)
-			next.ServeHTTP(page, r)
-			if page.Status != http.StatusOK {
-				_ = httpapi.SendJSON(w, http.StatusOK, status{"ok"})
+			_ = httpapi.SendJSON(w, http.StatusOK, healthStatus{"ready"})
+		case isRead && r.URL.Path == HealthPath && r.URL.RawQuery == "":
+			recorder := httpapi.NewRecorder(math.MaxInt64)
+			next.ServeHTTP(recorder, r)
+			if recorder.Status != http.StatusOK {
+				_ = httpapi.SendJSON(w, http.StatusOK, healthStatus{"ok"})
 				return
 			}
-			for name, values := range page.Header() {
+			for name, values := range recorder.Header() {
 				w.Header()[name] = values
 			}
-			_, _ = w.Write(page.Body.Bytes())
+			_, _ = w.Write(recorder.Body.Bytes())
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
 }
 
-// Ready returns an error unless the store answers and accepts writes, the disk has space for public
+// CheckReady returns an error unless the store answers and accepts writes, the disk has space for public
 // writes, and the host can open its keys. It opens the key of the host's own identity, and creates
 // that key on a new host.
-func (h *Host) Ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTime)
+func (h *Host) CheckReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	if _, _, err := h.Vacants.List(ctx, vacants.Operator(), "", 1); err != nil {
+	if _, _, err := h.Vacants.List(ctx, vacants.OperatorAsker(), "", 1); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the store does not answer")
 	}
-	if err := h.room.check(); err != nil {
+	if err := h.diskMonitor.check(); err != nil {
 		return err
 	}
-	if err := h.writes.check(ctx); err != nil {
+	if err := h.writeProbe.check(ctx); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the store does not accept writes")
 	}
 	if _, err := h.Vacants.HostID(ctx); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the host's identity cannot be loaded")
 	}
-	if _, err := h.Vacants.Self(ctx); err != nil {
+	if _, err := h.Vacants.HostSigner(ctx); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the host's keys cannot be opened")
 	}
 	return nil
 }
 
-// writeCheck is the time for which the result of a test write is cached, because anyone may request
+// writeProbeInterval is the time for which the result of a test write is cached, because anyone may request
 // ReadyPath.
-const writeCheck = 10 * time.Second
+const writeProbeInterval = 10 * time.Second
 
-// writes checks whether the store accepts writes.
-type writes struct {
+// writeProbe checks whether the store accepts writes.
+type writeProbe struct {
 	store.Updater
 	now func() time.Time
 
-	mu      sync.Mutex
-	checked time.Time // time of the last test write, or zero
-	failed  error     // result of the last test write
+	mu        sync.Mutex
+	lastProbe time.Time // time of the last test write, or zero
+	lastErr   error     // result of the last test write
 }
 
-func (w *writes) check(ctx context.Context) error {
+func (w *writeProbe) check(ctx context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now()
-	if !w.checked.IsZero() && now.Sub(w.checked).Abs() < writeCheck {
-		return w.failed
+	if !w.lastProbe.IsZero() && now.Sub(w.lastProbe).Abs() < writeProbeInterval {
+		return w.lastErr
 	}
 	// A client that disconnects must not determine the cached result.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
 	defer cancel()
-	w.failed = w.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+	w.lastErr = w.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, vacants.ReadyDocs.Key())
 		vacants.ReadyDocs.Put(tx, d, now)
 		return err
 	})
-	w.checked = now
-	return w.failed
+	w.lastProbe = now
+	return w.lastErr
 }

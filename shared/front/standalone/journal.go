@@ -27,27 +27,27 @@ const journalDir = "journal"
 const (
 	dayFormat     = time.DateOnly
 	journalSuffix = ".jsonl"
-	// flushAfter limits how long a line stays in memory, and so the lines that a crash loses.
-	flushAfter = 10 * time.Millisecond
-	// maxDay limits the file of a day, in bytes, so that a flood of calls cannot fill the disk.
-	maxDay = 256 << 20
+	// flushDelay limits how long a line stays in memory, and so the lines that a crash loses.
+	flushDelay = 10 * time.Millisecond
+	// maxDayBytes limits the file of a day, in bytes, so that a flood of calls cannot fill the disk.
+	maxDayBytes = 256 << 20
 )
 
 // Journal writes the log of a host to its data directory. It is safe for concurrent use.
 type Journal struct {
-	dir string
-	now func() time.Time
-	max int64 // maxDay, except in tests
+	dir         string
+	now         func() time.Time
+	maxDayBytes int64 // maxDayBytes, except in tests
 
-	mu     sync.Mutex
-	buf    bytes.Buffer
-	flush  *time.Timer
-	file   *os.File
-	day    string
-	begun  time.Time // start of day
-	size   int64
-	shares journalShares // bytes per sender on day
-	err    error         // last write error; the host continues without a journal
+	mu         sync.Mutex
+	buf        bytes.Buffer
+	flushTimer *time.Timer
+	file       *os.File
+	day        string
+	dayStart   time.Time // start of day
+	fileSize   int64
+	shares     journalShares // bytes per sender on day
+	err        error         // last write error; the host continues without a journal
 }
 
 func OpenJournal(dir string, now func() time.Time) (*Journal, error) {
@@ -55,8 +55,8 @@ func OpenJournal(dir string, now func() time.Time) (*Journal, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "the journal %s cannot be created", path)
 	}
-	j := &Journal{dir: path, now: now, max: maxDay}
-	j.sweep(now())
+	j := &Journal{dir: path, now: now, maxDayBytes: maxDayBytes}
+	j.deleteExpired(now())
 	return j, nil
 }
 
@@ -68,14 +68,14 @@ func (j *Journal) Write(line []byte) (int, error) {
 
 // writeLine writes a line, unless its kind or its sender has exhausted its share of the day's file.
 // from is the sender's id, or "" for lines of the host itself.
-func (j *Journal) writeLine(line []byte, kind lineKind, from string) {
+func (j *Journal) writeLine(line []byte, kind lineKind, senderID string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if now := j.now(); j.day == "" || now.Before(j.begun) || now.Sub(j.begun) >= 24*time.Hour {
-		j.begin(now.UTC())
+	if now := j.now(); j.day == "" || now.Before(j.dayStart) || now.Sub(j.dayStart) >= 24*time.Hour {
+		j.startDay(now.UTC())
 	}
-	kept, warning := j.shares.take(int64(len(line)), j.size+int64(j.buf.Len()), j.max, kind, from)
-	if kept {
+	accepted, warning := j.shares.accept(int64(len(line)), j.fileSize+int64(j.buf.Len()), j.maxDayBytes, kind, senderID)
+	if accepted {
 		j.buf.Write(line)
 	}
 	if warning != "" {
@@ -85,66 +85,66 @@ func (j *Journal) writeLine(line []byte, kind lineKind, from string) {
 	if j.buf.Len() == 0 {
 		return
 	}
-	if j.flush == nil {
-		j.flush = time.AfterFunc(flushAfter, func() {
+	if j.flushTimer == nil {
+		j.flushTimer = time.AfterFunc(flushDelay, func() {
 			j.mu.Lock()
 			defer j.mu.Unlock()
-			j.write()
+			j.flushBuffer()
 		})
 	}
 }
 
-func (j *Journal) begin(now time.Time) {
+func (j *Journal) startDay(now time.Time) {
 	// The buffer belongs to the previous day.
 	if j.buf.Len() > 0 {
-		j.write()
+		j.flushBuffer()
 	}
 	if j.file != nil {
 		j.file.Close()
 	}
-	j.sweep(now)
-	j.day, j.begun, j.shares = now.Format(dayFormat), now.Truncate(24*time.Hour), journalShares{seed: maphash.MakeSeed()}
-	j.open()
+	j.deleteExpired(now)
+	j.day, j.dayStart, j.shares = now.Format(dayFormat), now.Truncate(24*time.Hour), journalShares{seed: maphash.MakeSeed()}
+	j.openFile()
 }
 
-func (j *Journal) open() {
-	j.size = 0
+func (j *Journal) openFile() {
+	j.fileSize = 0
 	if j.file, j.err = os.OpenFile(filepath.Join(j.dir, j.day+journalSuffix), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); j.err != nil {
 		j.file = nil
 		return
 	}
 	if info, err := j.file.Stat(); err == nil {
-		j.size = info.Size()
+		j.fileSize = info.Size()
 	}
 }
 
-func (j *Journal) write() {
-	if j.flush != nil {
-		j.flush.Stop()
-		j.flush = nil
+func (j *Journal) flushBuffer() {
+	if j.flushTimer != nil {
+		j.flushTimer.Stop()
+		j.flushTimer = nil
 	}
 	defer j.buf.Reset()
 	if j.file == nil {
-		j.open()
+		j.openFile()
 	}
 	if j.file == nil {
 		return
 	}
 	n, err := j.file.Write(j.buf.Bytes())
-	j.size += int64(n)
+	j.fileSize += int64(n)
 	if err != nil {
 		j.err = err
 	}
 }
 
-func (j *Journal) sweep(now time.Time) {
+func (j *Journal) deleteExpired(now time.Time) {
 	days, err := journalDays(j.dir)
 	if err != nil {
 		return
 	}
 	for _, day := range days {
-		began, err := time.Parse(dayFormat, day)
-		if err == nil && !now.Before(began.Add(24*time.Hour+textkeys.MinRetention)) {
+		dayStart, err := time.Parse(dayFormat, day)
+		if err == nil && !now.Before(dayStart.Add(24*time.Hour+textkeys.MinRetention)) {
 			os.Remove(filepath.Join(j.dir, day+journalSuffix))
 		}
 	}
@@ -154,7 +154,7 @@ func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.buf.Len() > 0 {
-		j.write()
+		j.flushBuffer()
 	}
 	if j.file != nil {
 		j.err = errors.Join(j.err, j.file.Close())
@@ -184,66 +184,66 @@ func journalDays(dir string) ([]string, error) {
 // JournalReader reads the journal of a data directory, even while a host writes it. It is for use
 // by one goroutine.
 type JournalReader struct {
-	dir  string
-	day  string // day of file
-	file *os.File
-	rest []byte // start of an incomplete line
+	dir         string
+	day         string // day of file
+	file        *os.File
+	partialLine []byte // start of an incomplete line
 }
 
-// ReadJournal returns a reader that begins with the file of a day. The error is NotFound if no host
+// OpenJournalReader returns a reader that begins with the file of a day. The error is NotFound if no host
 // has written a journal.
-func ReadJournal(dir string, from time.Time) (*JournalReader, error) {
+func OpenJournalReader(dir string, firstDay time.Time) (*JournalReader, error) {
 	path := filepath.Join(dir, journalDir)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, problem.New(problem.NotFound, "no host has written a journal in %s", dir)
 	}
-	return &JournalReader{dir: path, day: from.UTC().AddDate(0, 0, -1).Format(dayFormat)}, nil
+	return &JournalReader{dir: path, day: firstDay.UTC().AddDate(0, 0, -1).Format(dayFormat)}, nil
 }
 
-// Next calls fn with each line that was completed since the last call.
-func (r *JournalReader) Next(ctx context.Context, fn func(line []byte) error) error {
+// ReadNewLines calls fn with each line that was completed since the last call.
+func (r *JournalReader) ReadNewLines(ctx context.Context, fn func(line []byte) error) error {
 	for {
-		if err := r.rows(ctx, fn); err != nil {
+		if err := r.readFileLines(ctx, fn); err != nil {
 			return err
 		}
 		days, err := journalDays(r.dir)
 		if err != nil {
 			return problem.Wrap(problem.Unavailable, err, "the journal %s cannot be read", r.dir)
 		}
-		next := slices.IndexFunc(days, func(day string) bool { return day > r.day })
-		if next < 0 {
+		nextIndex := slices.IndexFunc(days, func(day string) bool { return day > r.day })
+		if nextIndex < 0 {
 			return nil
 		}
 		// The last lines of the day may have been written after the first read.
-		if err := r.rows(ctx, fn); err != nil {
+		if err := r.readFileLines(ctx, fn); err != nil {
 			return err
 		}
 		r.Close()
-		file, err := os.Open(filepath.Join(r.dir, days[next]+journalSuffix))
+		file, err := os.Open(filepath.Join(r.dir, days[nextIndex]+journalSuffix))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return problem.Wrap(problem.Unavailable, err, "the journal of %s cannot be read", days[next])
+			return problem.Wrap(problem.Unavailable, err, "the journal of %s cannot be read", days[nextIndex])
 		}
-		r.file, r.day, r.rest = file, days[next], nil
+		r.file, r.day, r.partialLine = file, days[nextIndex], nil
 		if err != nil {
 			r.file = nil // the file was deleted
 		}
 	}
 }
 
-func (r *JournalReader) rows(ctx context.Context, fn func([]byte) error) error {
+func (r *JournalReader) readFileLines(ctx context.Context, fn func([]byte) error) error {
 	if r.file == nil {
 		return nil
 	}
 	chunk := make([]byte, 64<<10)
 	for ctx.Err() == nil {
 		n, err := r.file.Read(chunk)
-		r.rest = append(r.rest, chunk[:n]...)
+		r.partialLine = append(r.partialLine, chunk[:n]...)
 		for {
-			line, rest, whole := bytes.Cut(r.rest, []byte("\n"))
-			if !whole {
+			line, rest, found := bytes.Cut(r.partialLine, []byte("\n"))
+			if !found {
 				break
 			}
-			r.rest = rest
+			r.partialLine = rest
 			if err := fn(line); err != nil {
 				return err
 			}

@@ -36,7 +36,7 @@ func (c *clock) add(d time.Duration) {
 
 func lines(t *testing.T, r *standalone.JournalReader) (all []string) {
 	t.Helper()
-	if err := r.Next(t.Context(), func(line []byte) error { all = append(all, string(line)); return nil }); err != nil {
+	if err := r.ReadNewLines(t.Context(), func(line []byte) error { all = append(all, string(line)); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return all
@@ -44,7 +44,7 @@ func lines(t *testing.T, r *standalone.JournalReader) (all []string) {
 
 func TestAJournalIsKeptAsLongAsTexts(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
-	if _, err := standalone.ReadJournal(dir, c.now()); !problem.Is(err, problem.NotFound) {
+	if _, err := standalone.OpenJournalReader(dir, c.now()); !problem.Is(err, problem.NotFound) {
 		t.Errorf("ReadJournal() of nothing = %v, want not found", err)
 	}
 	for day := range 4 {
@@ -55,7 +55,7 @@ func TestAJournalIsKeptAsLongAsTexts(t *testing.T) {
 		must(t, j.Close())
 		c.add(24 * time.Hour)
 	}
-	r, err := standalone.ReadJournal(dir, c.now().AddDate(0, 0, -9))
+	r, err := standalone.OpenJournalReader(dir, c.now().AddDate(0, 0, -9))
 	must(t, err)
 	defer r.Close()
 	if got, want := lines(t, r), []string{"day 2, one", "day 2, two", "day 3, one", "day 3, two"}; !slices.Equal(got, want) {
@@ -74,7 +74,7 @@ func TestAJournalIsFollowed(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	j, err := standalone.OpenJournal(dir, c.now)
 	must(t, err)
-	r, err := standalone.ReadJournal(dir, c.now())
+	r, err := standalone.OpenJournalReader(dir, c.now())
 	must(t, err)
 	defer r.Close()
 	var got []string

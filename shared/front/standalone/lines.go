@@ -16,8 +16,8 @@ import (
 // each sender.
 func WithSender(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		from := obs.Sender{ID: caller.RateKey(r.RemoteAddr).String(), Guest: r.Header["Authorization"] == nil}
-		next.ServeHTTP(w, r.WithContext(obs.WithSender(r.Context(), from)))
+		sender := obs.Sender{ID: caller.RateLimitPrefix(r.RemoteAddr).String(), Guest: r.Header["Authorization"] == nil}
+		next.ServeHTTP(w, r.WithContext(obs.WithSender(r.Context(), sender)))
 	})
 }
 
@@ -44,43 +44,43 @@ var lineKinds = [...]struct {
 // Fractions of the maximum size of a day's file that one sender may use for failures and for other
 // lines. The limit of failures leaves space for the failures of other senders.
 const (
-	senderPart  = 1. / 16
-	failurePart = 1. / 64
+	senderFraction  = 1. / 16
+	failureFraction = 1. / 64
 )
 
-// journalSenders is the number of counters. A keyed hash maps senders to counters, so a flood of
+// senderCounters is the number of counters. A keyed hash maps senders to counters, so a flood of
 // addresses uses no additional memory.
-const journalSenders = 1 << 14
+const senderCounters = 1 << 14
 
 // journalShares counts the bytes of a day by sender.
 type journalShares struct {
-	seed    maphash.Seed
-	bytes   [journalSenders]int64 // bytes of lines other than failures
-	failed  [journalSenders]int64 // bytes of failures
-	dropped [len(lineKinds)]bool  // kinds of which a line was dropped
+	seed         maphash.Seed
+	otherBytes   [senderCounters]int64 // bytes of lines other than failures
+	failureBytes [senderCounters]int64 // bytes of failures
+	droppedKinds [len(lineKinds)]bool  // kinds of which a line was dropped
 }
 
-// take reports whether the journal accepts a line of the given length, and counts it for its
+// accept reports whether the journal accepts a line of the given length, and counts it for its
 // sender. size is the current size of the day's file, and max is its limit. take returns a warning
 // for the first line of a kind or sender that is dropped.
-func (s *journalShares) take(line, size, max int64, kind lineKind, from string) (kept bool, warning string) {
+func (s *journalShares) accept(line, size, max int64, kind lineKind, senderID string) (accepted bool, warning string) {
 	if float64(size+line) > lineKinds[kind].part*float64(max) {
-		if !s.dropped[kind] {
-			s.dropped[kind], warning = true, lineKinds[kind].dropped
+		if !s.droppedKinds[kind] {
+			s.droppedKinds[kind], warning = true, lineKinds[kind].dropped
 		}
 		return false, warning
 	}
-	if from == "" {
+	if senderID == "" {
 		return true, ""
 	}
-	counts, part := &s.bytes, senderPart
+	counts, fraction := &s.otherBytes, senderFraction
 	if kind == failureLine {
-		counts, part = &s.failed, failurePart
+		counts, fraction = &s.failureBytes, failureFraction
 	}
-	count, limit := &counts[maphash.String(s.seed, from)%journalSenders], int64(part*float64(max))
-	before := *count
-	if *count += line; *count > limit && before <= limit {
-		warning = fmt.Sprintf("the journal records no more such lines from %s today", from)
+	count, limit := &counts[maphash.String(s.seed, senderID)%senderCounters], int64(fraction*float64(max))
+	previous := *count
+	if *count += line; *count > limit && previous <= limit {
+		warning = fmt.Sprintf("the journal records no more such lines from %s today", senderID)
 	}
 	return *count <= limit, warning
 }
@@ -92,14 +92,14 @@ func (j *Journal) Handler() slog.Handler {
 
 // lineWriter writes lines to the journal. journalHandler sets kind and from before each line.
 type lineWriter struct {
-	mu      sync.Mutex
-	kind    lineKind
-	from    string
-	journal *Journal
+	mu       sync.Mutex
+	kind     lineKind
+	senderID string
+	journal  *Journal
 }
 
 func (w *lineWriter) Write(line []byte) (int, error) {
-	w.journal.writeLine(line, w.kind, w.from)
+	w.journal.writeLine(line, w.kind, w.senderID)
 	return len(line), nil
 }
 
@@ -109,13 +109,13 @@ type journalHandler struct {
 }
 
 func (h *journalHandler) Handle(ctx context.Context, r slog.Record) error {
-	from, ok := obs.SenderOf(ctx)
+	sender, ok := obs.SenderOf(ctx)
 	kind := requestLine
 	r.Attrs(func(a slog.Attr) bool {
 		switch {
 		case a.Key == obs.AttrFailure:
 			kind = failureLine
-		case a.Key == obs.AttrVerdict && a.Value.String() == "ok" && from.Guest && kind != failureLine:
+		case a.Key == obs.AttrVerdict && a.Value.String() == "ok" && sender.Guest && kind != failureLine:
 			kind = guestLine
 		}
 		return kind != failureLine
@@ -129,7 +129,7 @@ func (h *journalHandler) Handle(ctx context.Context, r slog.Record) error {
 	}
 	h.writer.mu.Lock()
 	defer h.writer.mu.Unlock()
-	h.writer.kind, h.writer.from = kind, from.ID
+	h.writer.kind, h.writer.senderID = kind, sender.ID
 	return h.Handler.Handle(ctx, r)
 }
 

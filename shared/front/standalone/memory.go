@@ -20,58 +20,58 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-// Single is a host in memory with one vacant. Its data are lost when it ends.
-type Single struct {
-	Listener net.Listener // listener on loopback; Run closes it
-	Vacant   vacants.CreateSpec
+// MemoryHost is a host in memory with one vacant. Its data are lost when it ends.
+type MemoryHost struct {
+	Listener   net.Listener // listener on loopback; Run closes it
+	VacantSpec vacants.CreateSpec
 	// Substrates are offered in addition to the host's own.
 	Substrates substrate.Kinds
 	setting.Host
 	Log *slog.Logger
 }
 
-func (s *Single) Run(ctx context.Context, ready func(vacants.Record) error) error {
+func (s *MemoryHost) Run(ctx context.Context, ready func(vacants.Record) error) error {
 	defer s.Listener.Close()
-	seal := make([]byte, 32)
-	if _, err := rand.Read(seal); err != nil {
+	sealKey := make([]byte, 32)
+	if _, err := rand.Read(sealKey); err != nil {
 		return err
 	}
-	vault, err := local.FromHex(hex.EncodeToString(seal), rand.Reader)
+	vault, err := local.FromHex(hex.EncodeToString(sealKey), rand.Reader)
 	if err != nil {
 		return err
 	}
 	data := memory.New()
 	defer data.Close()
 	server, err := serve.Config{
-		Store: data, Vault: vault, AllowLoopback: true, OwnMachine: true, Substrates: s.Substrates, Models: kinds, Servers: mcp.Servers,
-		Host: s.Host, URL: "http://" + s.Listener.Addr().String(), Log: s.Log, Now: time.Now, Rand: rand.Reader, Causes: true,
+		Store: data, Vault: vault, AllowLoopback: true, OwnMachine: true, Substrates: s.Substrates, Models: clientKinds, MCPServers: mcp.Servers,
+		Host: s.Host, URL: "http://" + s.Listener.Addr().String(), Log: s.Log, Now: time.Now, Rand: rand.Reader, LogCauses: true,
 	}.Open()
 	if err != nil {
 		return err
 	}
 	defer server.Vacants.Close()
-	vacant, err := server.Vacants.Create(ctx, s.Vacant)
+	vacant, err := server.Vacants.Create(ctx, s.VacantSpec)
 	if err != nil {
 		return err
 	}
-	agents := server.OpenA2A()
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	worked := make(chan struct{})
-	go func() { defer close(worked); agents.Run(ctx) }()
-	served := make(chan error, 1)
-	public := serve.LoopbackOnly(&origin.Judge{}, serve.Handlers{Message: server.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents), Pages: server.Pages()}.Public())
+	a2a := server.OpenA2A()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	workDone := make(chan struct{})
+	go func() { defer close(workDone); a2a.Run(ctx) }()
+	serveResult := make(chan error, 1)
+	handler := serve.LoopbackOnly(&origin.Judge{}, serve.Handlers{Message: server.MessageHandler(), Plain: a2a.Plain, Protocols: handlers.NewProtocols(a2a), PageJudge: server.PageJudge()}.Public())
 	go func() {
-		served <- serve.Run(ctx, s.Log, call.Grace, serve.Endpoint{Listener: s.Listener, Handler: public})
-		end()
+		serveResult <- serve.Run(ctx, s.Log, call.GracePeriod, serve.Endpoint{Listener: s.Listener, Handler: handler})
+		cancel()
 	}()
 	// The listener is open, so ready may already send requests.
 	if err = ready(vacant); err != nil {
-		end()
+		cancel()
 	}
-	if failed := <-served; err == nil {
-		err = failed
+	if serveErr := <-serveResult; err == nil {
+		err = serveErr
 	}
-	<-worked
+	<-workDone
 	return err
 }

@@ -23,16 +23,16 @@ import (
 // the caller. If https is true, BehindProxy refuses requests that reached a trusted proxy by plain
 // http (X-Forwarded-Proto). It ignores both headers if the peer is not trusted, and never passes
 // them to the next handler.
-func BehindProxy(trusted []netip.Prefix, https bool, next http.Handler) http.Handler {
+func BehindProxy(trusted []netip.Prefix, requireHTTPS bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		chain, proto := r.Header.Values("X-Forwarded-For"), r.Header.Values("X-Forwarded-Proto")
 		r.Header.Del("X-Forwarded-For")
 		r.Header.Del("X-Forwarded-Proto")
-		if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && trusts(trusted, peer.Addr()) {
+		if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && isTrusted(trusted, peer.Addr()) {
 			if addr, ok := clientAddr(trusted, chain); ok {
 				r.RemoteAddr = addr.String()
 			}
-			if https && len(proto) > 0 && !strings.EqualFold(strings.TrimSpace(proto[len(proto)-1]), "https") {
+			if requireHTTPS && len(proto) > 0 && !strings.EqualFold(strings.TrimSpace(proto[len(proto)-1]), "https") {
 				httpapi.Fail(w, problem.New(problem.Forbidden, "this host accepts only https requests"))
 				return
 			}
@@ -53,21 +53,21 @@ func clientAddr(trusted []netip.Prefix, chain []string) (netip.Addr, bool) {
 			}
 			addr = addrPort.Addr()
 		}
-		if !trusts(trusted, addr) {
+		if !isTrusted(trusted, addr) {
 			return addr.Unmap(), true
 		}
 	}
 	return netip.Addr{}, false
 }
 
-func trusts(trusted []netip.Prefix, addr netip.Addr) bool {
+func isTrusted(trusted []netip.Prefix, addr netip.Addr) bool {
 	addr = addr.Unmap().WithZone("")
 	return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// ParseBase parses the URL at which callers reach a host, and removes trailing slashes. The URL
+// ParseBaseURL parses the URL at which callers reach a host, and removes trailing slashes. The URL
 // must be https://HOST without a path, or http://HOST if HOST is this machine.
-func ParseBase(s string) (base *url.URL, ok bool) {
+func ParseBaseURL(s string) (base *url.URL, ok bool) {
 	u, err := url.Parse(strings.TrimRight(s, "/"))
 	if err != nil || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.User != nil || u.Opaque != "" {
 		return nil, false
@@ -75,8 +75,8 @@ func ParseBase(s string) (base *url.URL, ok bool) {
 	return u, u.Scheme == "https" || u.Scheme == "http" && outbound.IsThisMachine(u.Hostname())
 }
 
-func Limits(h setting.Host, now func() time.Time) edge.Config {
-	return edge.Config{Rate: h.Rate, PairRate: h.PairRate, Bytes: h.Bytes, Now: now}
+func EdgeLimits(h setting.Host, now func() time.Time) edge.Config {
+	return edge.Config{RequestRate: h.Rate, PairRate: h.PairRate, BodyRate: h.ByteRate, Now: now}
 }
 
 // Guard limits the requests of each address and refuses requests whose Host header is not the host
@@ -85,8 +85,8 @@ func Limits(h setting.Host, now func() time.Time) edge.Config {
 func Guard(base *url.URL, limits edge.Config, allowed []string, next http.Handler) http.Handler {
 	next = edge.Limit(limits, next)
 	if outbound.IsThisMachine(base.Hostname()) {
-		url := func(context.Context) (string, error) { return base.String(), nil }
-		return serve.LoopbackOnly(&origin.Judge{URL: url, Allowed: allowed}, next)
+		baseURL := func(context.Context) (string, error) { return base.String(), nil }
+		return serve.LoopbackOnly(&origin.Judge{URL: baseURL, Allowed: allowed}, next)
 	}
 	return RequireHost(base, next)
 }
@@ -96,10 +96,10 @@ func Guard(base *url.URL, limits edge.Config, allowed []string, next http.Handle
 // and ReadyPath are always answered.
 func RequireHost(base *url.URL, next http.Handler) http.Handler {
 	want := strings.ToLower(base.Host)
-	standard := map[string]string{"https": ":443", "http": ":80"}[base.Scheme]
+	defaultPort := map[string]string{"https": ":443", "http": ":80"}[base.Scheme]
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got := strings.ToLower(r.Host)
-		if strings.TrimSuffix(got, standard) != strings.TrimSuffix(want, standard) && r.URL.Path != HealthPath && r.URL.Path != ReadyPath {
+		if strings.TrimSuffix(got, defaultPort) != strings.TrimSuffix(want, defaultPort) && r.URL.Path != HealthPath && r.URL.Path != ReadyPath {
 			httpapi.Fail(w, problem.New(problem.Misdirected, "Host: expected %s, got %.80q", base.Host, r.Host))
 			return
 		}

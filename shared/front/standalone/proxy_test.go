@@ -128,7 +128,7 @@ func TestABaseIsHTTPSOrThisMachine(t *testing.T) {
 		"agents.example.org":               "",
 		"":                                 "",
 	} {
-		base, ok := standalone.ParseBase(s)
+		base, ok := standalone.ParseBaseURL(s)
 		if ok != (want != "") || ok && base.String() != want {
 			t.Errorf("ParseBase(%q) = %v, %t; want %q", s, base, ok, want)
 		}
@@ -155,7 +155,7 @@ func TestAHostAcceptsTheRequestsOfItsOwnPages(t *testing.T) {
 		must(t, err)
 		here := func(context.Context) (string, error) { return tt.base, nil }
 		none := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-		h := standalone.Guard(base, edge.Config{Now: time.Now}, nil, serve.Handlers{Message: none, Web: none, Pages: &origin.Judge{URL: here}}.Public())
+		h := standalone.Guard(base, edge.Config{Now: time.Now}, nil, serve.Handlers{Message: none, Web: none, PageJudge: &origin.Judge{URL: here}}.Public())
 		ask := func(method, path, from, site string) int {
 			r := httptest.NewRequest(method, path, nil)
 			r.Host = tt.host

@@ -16,7 +16,7 @@ func TestOneRebuildOfTheIndexAtATime(t *testing.T) {
 	if _, err := h.Reindex(t.Context()); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Reindex() of a host that does not run = %v, want Unavailable", err)
 	}
-	h.searching.turn.Lock()
+	h.searchState.rebuildMu.Lock()
 	if _, err := h.Reindex(t.Context()); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Reindex() beside another = %v, want Conflict", err)
 	}
@@ -28,7 +28,7 @@ func TestQueriesGoOnWhileTheIndexIsReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	index := search.NewReplaceable(first)
+	index := search.NewSwappable(first)
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for range 4 {

@@ -17,47 +17,47 @@ import (
 // for the operator, the deletion of expired data and running calls.
 func MinFreeBytes(size int64) int64 { return max(min(1<<30, size/20), 0) }
 
-// roomCheck is the time for which a check of the disk is cached. A host writes at most about 100 MB
+// spaceCheckInterval is the time for which a check of the disk is cached. A host writes at most about 100 MB
 // in this time, which fits into the space below MinFreeBytes.
-const roomCheck = 5 * time.Second
+const spaceCheckInterval = 5 * time.Second
 
-// diskSpace watches the free space of the data directory's disk.
-type diskSpace struct {
-	disk func() (free, size int64)
-	now  func() time.Time
+// diskMonitor watches the free space of the data directory's disk.
+type diskMonitor struct {
+	measure func() (free, size int64)
+	now     func() time.Time
 
-	mu      sync.Mutex
-	checked time.Time // time of the last check, or zero
-	free    int64     // free bytes at the last check
-	short   bool      // free is less than MinFreeBytes
+	mu        sync.Mutex
+	lastCheck time.Time // time of the last check, or zero
+	freeBytes int64     // free bytes at the last check
+	isLow     bool      // free is less than MinFreeBytes
 }
 
-func (d *diskSpace) check() error {
+func (d *diskMonitor) check() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if now := d.now(); d.checked.IsZero() || now.Sub(d.checked).Abs() >= roomCheck {
-		free, size := d.disk()
-		d.checked, d.free, d.short = now, free, free >= 0 && free < MinFreeBytes(size)
+	if now := d.now(); d.lastCheck.IsZero() || now.Sub(d.lastCheck).Abs() >= spaceCheckInterval {
+		free, size := d.measure()
+		d.lastCheck, d.freeBytes, d.isLow = now, free, free >= 0 && free < MinFreeBytes(size)
 	}
-	if !d.short {
+	if !d.isLow {
 		return nil
 	}
-	return problem.New(problem.Unavailable, "the disk of the host's data has only %d MB left", d.free>>20)
+	return problem.New(problem.Unavailable, "the disk of the host's data has only %d MB left", d.freeBytes>>20)
 }
 
-// retryAfter is the Retry-After value in seconds for refused writes.
-const retryAfter = 60
+// retryAfterSeconds is the Retry-After value in seconds for refused writes.
+const retryAfterSeconds = 60
 
-// spare refuses requests that may write while the disk has too little space. It accepts revocations
+// refuseWrites refuses requests that may write while the disk has too little space. It accepts revocations
 // and payments, because they are small and urgent.
-func (d *diskSpace) spare(next http.Handler) http.Handler {
+func (d *diskMonitor) refuseWrites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		reads := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
-		if reads || r.URL.Path == registryapi.Revoke.Path || r.URL.Path == account.StripePath || d.check() == nil {
+		isRead := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions
+		if isRead || r.URL.Path == registryapi.Revoke.Path || r.URL.Path == account.StripePath || d.check() == nil {
 			next.ServeHTTP(w, r)
 			return
 		}
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
-		httpapi.Fail(w, problem.New(problem.TooMany, "the host has too little disk space for most writes now; try again in %d s", retryAfter))
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfterSeconds))
+		httpapi.Fail(w, problem.New(problem.TooManyRequests, "the host has too little disk space for most writes now; try again in %d s", retryAfterSeconds))
 	})
 }

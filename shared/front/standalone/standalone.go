@@ -83,15 +83,15 @@ type Config struct {
 	AllowLoopback, OwnMachine bool
 	// Substrates are offered in addition to echo and http.
 	Substrates substrate.Kinds
-	// New allows a new host in a directory whose data file is missing or empty, although another
+	// AllowNew allows a new host in a directory whose data file is missing or empty, although another
 	// host has run in the directory.
-	New bool
-	// NoUpgrade makes Open refuse data of an earlier program, instead of upgrading them. NoCopy
+	AllowNew bool
+	// NoUpgrade makes Open refuse data of an earlier program, instead of upgrading them. SkipCopy
 	// upgrades without a copy of the data file, for callers that have another copy.
-	NoUpgrade, NoCopy bool
-	// Upgrading, if set, is called at the start, during and at the end of an upgrade. Calls may be
+	NoUpgrade, SkipCopy bool
+	// OnUpgrade, if set, is called at the start, during and at the end of an upgrade. Calls may be
 	// concurrent.
-	Upgrading func(Upgrading)
+	OnUpgrade func(UpgradeProgress)
 	// WrapStore, if set, wraps the data file, and WrapBlobs wraps the files of workspaces.
 	WrapStore func(store.Store) store.Store
 	WrapBlobs func(blob.Blobs) blob.Blobs
@@ -111,15 +111,15 @@ type Host struct {
 	*serve.Server
 	Store *bolt.Store
 
-	blobs   blob.Blobs // blobs of files in workspaces
-	clock   *testClock // nil if the machine's clock is used
-	config  Config
-	started time.Time
+	blobs     blob.Blobs // blobs of files in workspaces
+	clock     *testClock // nil if the machine's clock is used
+	config    Config
+	startedAt time.Time
 
-	backingUp sync.Mutex
-	room      *diskSpace
-	writes    *writes
-	searching searching
+	backingUp   sync.Mutex
+	diskMonitor *diskMonitor
+	writeProbe  *writeProbe
+	searchState searchState
 }
 
 func Open(c Config) (*Host, error) {
@@ -127,7 +127,7 @@ func Open(c Config) (*Host, error) {
 		return nil, err
 	}
 	if c.URL == "" {
-		c.URL = lastURL(c.Dir)
+		c.URL = loadLastURL(c.Dir)
 	}
 	path, seal := filepath.Join(c.Dir, DataFile), filepath.Join(c.Dir, SealFile)
 	if err := c.checkFiles(path, seal); err != nil {
@@ -137,54 +137,54 @@ func Open(c Config) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	disk := c.Disk
-	if disk == nil {
-		disk = Disk
+	measureDisk := c.Disk
+	if measureDisk == nil {
+		measureDisk = Disk
 	}
 	// Data of an earlier program are upgraded first.
-	u := upgrading{config: &c, path: path, free: func() int64 { free, _ := disk(c.Dir); return free }}
+	u := upgrader{config: &c, path: path, freeBytes: func() int64 { free, _ := measureDisk(c.Dir); return free }}
 	file, err := u.open(vault)
 	if err != nil {
 		return nil, err
 	}
-	self, err := file.Doc(context.Background(), vacants.SelfKey())
-	if err == nil && self.Version > 0 {
-		_, err = vacants.CheckSelf(context.Background(), self, vault)
+	selfDoc, err := file.Doc(context.Background(), vacants.HostIdentityKey())
+	if err == nil && selfDoc.Version > 0 {
+		_, err = vacants.CheckHostIdentity(context.Background(), selfDoc, vault)
 	}
 	if err != nil {
 		return nil, errors.Join(problem.Wrap(problem.Damaged, err, "%s belongs to another host: the key in %s does not open its sealed data; restore both files from the same backup", path, seal), file.Close())
 	}
 	var clock *testClock
 	if c.TestClock {
-		clock = &testClock{now: c.Now}
+		clock = &testClock{realNow: c.Now}
 		c.Now = clock.Now
 	}
 	var data store.Store = file
 	if c.WrapStore != nil {
 		data = c.WrapStore(file)
 	}
-	opened, err := files.Open(filepath.Join(c.Dir, FilesDir), c.Now())
+	fileBlobs, err := files.Open(filepath.Join(c.Dir, FilesDir), c.Now())
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	stored := blob.Blobs(opened)
+	blobStore := blob.Blobs(fileBlobs)
 	if c.WrapBlobs != nil {
-		stored = c.WrapBlobs(stored)
+		blobStore = c.WrapBlobs(blobStore)
 	}
-	blobs := func() (blob.Blobs, error) { return stored, nil }
+	blobs := func() (blob.Blobs, error) { return blobStore, nil }
 	// Verify and Chain read the file itself, because a wrapped store cannot be walked.
-	exportConfig := export.Config{Source: file, Vault: vault, Now: c.Now, Blobs: blobs}
+	exportConfig := export.Config{Source: file, Vault: vault, Now: c.Now, OpenBlobs: blobs}
 	host := &Host{
-		room:   &diskSpace{disk: func() (free, size int64) { return disk(c.Dir) }, now: c.Now},
-		writes: &writes{Updater: store.Updater{Store: data, Rand: c.Rand}, now: c.Now},
-		Store:  file, blobs: stored, clock: clock, config: c, started: c.Now().UTC().Truncate(time.Second),
+		diskMonitor: &diskMonitor{measure: func() (free, size int64) { return measureDisk(c.Dir) }, now: c.Now},
+		writeProbe:  &writeProbe{Updater: store.Updater{Store: data, Rand: c.Rand}, now: c.Now},
+		Store:       file, blobs: blobStore, clock: clock, config: c, startedAt: c.Now().UTC().Truncate(time.Second),
 	}
 	server, err := serve.Config{
-		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, OwnMachine: c.OwnMachine, Substrates: c.Substrates, Models: kinds, Servers: mcp.Servers,
+		Store: serve.NewChangeNotifier(data), Vault: vault, AllowLoopback: c.AllowLoopback, OwnMachine: c.OwnMachine, Substrates: c.Substrates, Models: clientKinds, MCPServers: mcp.Servers,
 		Host: c.Host, URL: c.URL, Version: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
-		Verify: export.Verify(exportConfig), Chain: export.Chain(exportConfig), Backup: http.HandlerFunc(host.backup), Status: host.Status,
+		Verify: export.VerifyHandler(exportConfig), Chain: export.ChainHandler(exportConfig), Backup: http.HandlerFunc(host.serveBackup), Status: host.Status,
 		Reindex: host.Reindex,
-		Blobs:   blobs, Elsewhere: true, HoldsIdentity: true, Causes: true, Charges: true, Feed: file, Rows: file, Tokens: tokens.ForBilling,
+		Blobs:   blobs, AllowRemote: true, HoldsIdentity: true, LogCauses: true, HasAccounts: true, Feed: file, Rows: file, NewTokenChecker: tokens.NewForBilling,
 	}.Open()
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -197,7 +197,7 @@ func Open(c Config) (*Host, error) {
 // kind for conformance tests.
 func SubstrateKinds() []string {
 	names := []string{echo.Kind, plan.Kind, substrate.KindHTTP, substrate.KindMock, substrate.KindWorker}
-	for kind := range kinds(nil) { // the nil client is not used, because no substrate is opened
+	for kind := range clientKinds(nil) { // the nil client is not used, because no substrate is opened
 		if kind != conformance.Kind {
 			names = append(names, kind)
 		}
@@ -206,10 +206,10 @@ func SubstrateKinds() []string {
 	return names
 }
 
-func kinds(client *outbound.Client) substrate.Kinds {
+func clientKinds(client *outbound.Client) substrate.Kinds {
 	models := substrate.Kinds{conformance.Kind: conformance.New}
-	for _, some := range []substrate.Kinds{anthropic.Kinds(client), gemini.Kinds(client), mcp.Kinds(client), openai.Kinds(client)} {
-		maps.Copy(models, some)
+	for _, providerKinds := range []substrate.Kinds{anthropic.Kinds(client), gemini.Kinds(client), mcp.Kinds(client), openai.Kinds(client)} {
+		maps.Copy(models, providerKinds)
 	}
 	return models
 }
@@ -224,12 +224,12 @@ func (h *Host) Close() error {
 // old one.
 func (c *Config) checkFiles(path, seal string) error {
 	info, err := os.Stat(path)
-	there := err == nil && info.Size() > 0
+	hasData := err == nil && info.Size() > 0
 	switch {
-	case there && !FileExists(seal):
+	case hasData && !FileExists(seal):
 		// A new key could not open any secret, and would hide that the old key is missing.
 		return problem.New(problem.Damaged, "%s exists, but %s, the key that seals its secrets, is missing: restore the key file", path, seal)
-	case there || c.New || !FileExists(seal):
+	case hasData || c.AllowNew || !FileExists(seal):
 		return nil
 	case FileExists(filepath.Join(c.Dir, SearchDir)) || FileExists(filepath.Join(c.Dir, urlFile)):
 		return problem.New(problem.Damaged, "a host has run in %s, but its data file %s is missing or empty", c.Dir, path)
@@ -254,7 +254,7 @@ func IsEmpty(ctx context.Context, dir string) bool {
 	return errors.Join(err, file.Close()) == nil && empty
 }
 
-func lastURL(dir string) string {
+func loadLastURL(dir string) string {
 	b, err := os.ReadFile(filepath.Join(dir, urlFile))
 	if err != nil || len(bytes.TrimSpace(b)) == 0 {
 		return DefaultURL
@@ -267,8 +267,8 @@ func FileExists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// foldTime limits the time of the last fold of usage when a host shuts down.
-const foldTime = 5 * time.Second
+// foldTimeout limits the time of the last fold of usage when a host shuts down.
+const foldTimeout = 5 * time.Second
 
 // gcPercent lets the heap, which is a few megabytes, grow to five times the live data. In
 // measurements, this saved a tenth of the CPU time per call at the cost of 15 MB of memory.
@@ -279,13 +279,13 @@ const gcPercent = 400
 // file.
 const memoryLimit = 192 << 20
 
-// Running configures a running host.
-type Running struct {
+// RunConfig configures a running host.
+type RunConfig struct {
 	// Public is the public listener. Run closes it.
 	Public net.Listener
-	// Wrap, if set, wraps the handler of the public listener, for example to limit senders and
+	// WrapPublic, if set, wraps the handler of the public listener, for example to limit senders and
 	// their requests.
-	Wrap func(http.Handler) http.Handler
+	WrapPublic func(http.Handler) http.Handler
 	// Index is the search index. If Index is nil, the host stores an index in the data directory.
 	Index search.Index
 	// Witnesses contains verifier keys of unregistered witnesses that may cosign the log.
@@ -293,107 +293,109 @@ type Running struct {
 	// Grace limits the wait for running calls at shutdown. Zero means enough time for the slowest
 	// call.
 	Grace time.Duration
-	// Endpoints, if set, wraps the public endpoint and the admin socket, in this order.
-	Endpoints func(...serve.Endpoint) []serve.Endpoint
+	// WrapEndpoints, if set, wraps the public endpoint and the admin socket, in this order.
+	WrapEndpoints func(...serve.Endpoint) []serve.Endpoint
 }
 
 // Run serves until ctx ends or a listener fails, and then lets running calls end. It calls ready
 // when requests are answered. If ready returns an error, the run ends.
-func (h *Host) Run(ctx context.Context, r Running, ready func(context.Context) error) (err error) {
+func (h *Host) Run(ctx context.Context, r RunConfig, ready func(context.Context) error) (err error) {
 	defer r.Public.Close()
 	if r.Grace == 0 {
-		r.Grace = cmp.Or(h.config.Work, call.DefaultWork) + call.Grace
+		r.Grace = cmp.Or(h.config.CallTimeout, call.DefaultCallTimeout) + call.GracePeriod
 	}
 	socket, err := serve.ListenAdmin(h.config.Dir, h.config.Rand)
 	if err != nil {
 		return err
 	}
 	defer socket.Close()
-	log, err := h.OpenLog(r.Witnesses)
+	transparencyLog, err := h.OpenLog(r.Witnesses)
 	if err != nil {
 		return err
 	}
-	var own *search.SwappableIndex
+	var ownIndex *search.SwappableIndex
 	if r.Index == nil {
 		index, err := openIndex(filepath.Join(h.config.Dir, SearchDir), h.config.Log)
 		if err != nil {
 			return err
 		}
-		own = search.NewReplaceable(index)
-		r.Index = own
+		ownIndex = search.NewSwappable(index)
+		r.Index = ownIndex
 	}
 	defer func() { err = errors.Join(err, r.Index.Close()) }()
-	found := h.OpenSearch(r.Index)
-	h.searching.mu.Lock()
-	h.searching.found, h.searching.index = found, own
-	h.searching.mu.Unlock()
-	h.rebase(ctx)
+	searcher := h.OpenSearch(r.Index)
+	h.searchState.mu.Lock()
+	h.searchState.searcher, h.searchState.index = searcher, ownIndex
+	h.searchState.mu.Unlock()
+	h.applyURL(ctx)
 	h.LogGateWarnings(ctx, h.config.Log)
 	debug.SetGCPercent(gcPercent)
 	debug.SetMemoryLimit(memoryLimit)
-	agents, accounts := h.OpenA2A(), h.AccountHandler(stripe.New)
-	agents.Find, agents.Receipts, agents.Vacants = found.Find, accounts, h.TenantsHandler()
-	network := h.OpenAGP(agents, found.Find, h.config.OwnMachine)
+	a2a, accountHandler := h.OpenA2A(), h.AccountHandler(stripe.New)
+	a2a.Find, a2a.Receipts, a2a.Vacants = searcher.Find, accountHandler, h.TenantsHandler()
+	agpHandler := h.OpenAGP(a2a, searcher.Find, h.config.OwnMachine)
 	parts := serve.Handlers{
-		Agents: agents.Plain, Protocols: handlers.Open(agents), AGP: network, Metrics: h.config.OwnMachine,
-		Message: h.MessageHandler(), Registry: h.RegistryHandler(log), Search: found.Endpoint(),
-		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accounts, Team: agents.TeamHandler(), Work: agents.WorkHandler(), Tenants: agents.Vacants,
-		Resource: h.ResourceHandler(), Login: h.Login(), Pages: h.Pages(),
+		Plain: a2a.Plain, Protocols: handlers.NewProtocols(a2a), AGP: agpHandler, Metrics: h.config.OwnMachine,
+		Message: h.MessageHandler(), Registry: h.RegistryHandler(transparencyLog), Search: searcher.Endpoint(),
+		Gate: h.GateHandler(nil), Children: h.ChildrenHandler(), Account: accountHandler, Team: a2a.TeamHandler(), Work: a2a.WorkHandler(), Tenants: a2a.Vacants,
+		Resource: h.ResourceHandler(), MetadataURL: h.MetadataURL(), PageJudge: h.PageJudge(),
 	}
 	parts.Web = web.Handler(web.Config{API: parts.Public(), Log: h.config.Log, Now: h.config.Now})
 	public := h.withHealth(parts.Public())
 	if !h.config.OwnMachine {
-		public = h.room.spare(WithSender(public))
+		public = h.diskMonitor.refuseWrites(WithSender(public))
 	}
 	if h.clock != nil {
-		public = h.clock.obey(public)
+		public = h.clock.withClockHeader(public)
 	}
 	// Wrap is outermost, so requests that it refuses do not set the clock.
-	if r.Wrap != nil {
-		public = r.Wrap(public)
+	if r.WrapPublic != nil {
+		public = r.WrapPublic(public)
 	}
 	endpoints := []serve.Endpoint{
-		{Listener: r.Public, Handler: httpapi.WithRequestIDs(public), Work: h.config.Work},
-		{Listener: socket, Handler: serve.AdminHandler(socket, h.Admin()), Streams: true},
+		{Listener: r.Public, Handler: httpapi.WithRequestIDs(public), CallTimeout: h.config.CallTimeout},
+		{Listener: socket, Handler: serve.AdminHandler(socket, h.Admin()), NoWriteLimit: true},
 	}
-	if r.Endpoints != nil {
-		endpoints = r.Endpoints(endpoints...)
+	if r.WrapEndpoints != nil {
+		endpoints = r.WrapEndpoints(endpoints...)
 	}
 	// The run ends when the caller cancels it or a listener fails.
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	served := make(chan error, 1)
-	go func() { served <- serve.Run(ctx, h.config.Log, r.Grace, endpoints...); end() }()
-	worked := h.work(ctx, agents, network, found, log)
-	defer h.finish(ctx, worked, r.Grace)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	serveResult := make(chan error, 1)
+	go func() { serveResult <- serve.Run(ctx, h.config.Log, r.Grace, endpoints...); cancel() }()
+	workDone := h.startWork(ctx, a2a, agpHandler, searcher, transparencyLog)
+	defer h.finishWork(ctx, workDone, r.Grace)
 	if err := ready(ctx); err != nil {
-		end()
-		return errors.Join(err, <-served)
+		cancel()
+		return errors.Join(err, <-serveResult)
 	}
 	<-ctx.Done()
-	return <-served
+	return <-serveResult
 }
 
-func (h *Host) work(ctx context.Context, agents *serve.A2A, network *serve.AGP, found *serve.Search, log *translog.Log) <-chan struct{} {
+func (h *Host) startWork(ctx context.Context, a2a *serve.A2A, agpHandler *serve.AGP, searcher *serve.Search, transparencyLog *translog.Log) <-chan struct{} {
 	var wg sync.WaitGroup
-	wg.Go(func() { agents.Run(ctx) })
+	wg.Go(func() { a2a.Run(ctx) })
 	wg.Go(func() { // a worker that waits for a turn must not delay the shutdown
 		<-ctx.Done()
 		h.Workers.Drain()
 	})
 	// The index is updated now, so that the first search need not do it.
 	wg.Go(func() {
-		if err := found.Live.CatchUp(ctx); err != nil && ctx.Err() == nil {
+		if err := searcher.Live.CatchUp(ctx); err != nil && ctx.Err() == nil {
 			h.config.Log.LogAttrs(ctx, slog.LevelError, "the search index is not up to date", slog.String("cause", err.Error()))
 		}
 	})
 	parts := serve.JobParts{
-		Log:     log,
+		Log:     transparencyLog,
 		Exports: func() (blob.Blobs, error) { return files.Open(filepath.Join(h.config.Dir, ExportDir), h.config.Now()) },
-		Expire:  func(ctx context.Context, limit int) (int, error) { return h.Store.Expire(ctx, h.config.Now(), limit) },
+		Expire: func(ctx context.Context, limit int) (int, error) {
+			return h.Store.DeleteExpired(ctx, h.config.Now(), limit)
+		},
 	}
-	if network != nil {
-		parts.Bookings = network.Bookings.Sweep
+	if agpHandler != nil {
+		parts.Bookings = agpHandler.Bookings.Sweep
 	}
 	for _, job := range h.Jobs(parts) {
 		if job.Every > 0 {
@@ -401,38 +403,38 @@ func (h *Host) work(ctx context.Context, agents *serve.A2A, network *serve.AGP, 
 		}
 	}
 	// The channel is closed when all background work has ended.
-	ended := make(chan struct{})
-	go func() { defer close(ended); wg.Wait() }()
-	return ended
+	workDone := make(chan struct{})
+	go func() { defer close(workDone); wg.Wait() }()
+	return workDone
 }
 
-// finish waits for background work, but not longer than grace. Work that is still running then
+// finishWork waits for background work, but not longer than grace. Work that is still running then
 // fails as in a crash. finish also folds the rows of the last second into usage, so that usage is
 // complete while no host runs.
-func (h *Host) finish(ctx context.Context, worked <-chan struct{}, grace time.Duration) {
+func (h *Host) finishWork(ctx context.Context, workDone <-chan struct{}, grace time.Duration) {
 	timeout := time.NewTimer(grace)
 	defer timeout.Stop()
 	select {
-	case <-worked:
+	case <-workDone:
 	case <-timeout.C:
 		h.config.Log.Warn("background work did not end in time")
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), foldTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), foldTimeout)
 	defer cancel()
 	if err := h.Fold(ctx); err != nil {
 		h.config.Log.WarnContext(ctx, "usage was not folded; the next start folds it", "cause", err.Error())
 	}
 }
 
-// rebase stores the base URL for lastURL, and signs those cards again that contain another address.
-// Errors are only logged, because lastURL is a convenience and fsck reports damaged vacants.
-func (h *Host) rebase(ctx context.Context) {
-	if h.config.URL != lastURL(h.config.Dir) {
+// applyURL stores the base URL for loadLastURL, and signs those cards again that contain another address.
+// Errors are only logged, because loadLastURL is a convenience and fsck reports damaged vacants.
+func (h *Host) applyURL(ctx context.Context) {
+	if h.config.URL != loadLastURL(h.config.Dir) {
 		if err := os.WriteFile(filepath.Join(h.config.Dir, urlFile), []byte(h.config.URL+"\n"), 0o600); err != nil {
 			h.config.Log.WarnContext(ctx, "the host's URL could not be stored", "cause", err.Error())
 		}
 	}
-	signed, err := h.Vacants.Rebase(ctx)
+	signed, err := h.Vacants.UpdateCardURLs(ctx)
 	if signed > 0 {
 		h.config.Log.InfoContext(ctx, "cards signed again for this address", "cards", signed)
 	}

@@ -46,7 +46,7 @@ func run(t *testing.T, dir string, change ...func(*standalone.Config)) *running 
 	ctx, cancel := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- host.Run(ctx, standalone.Running{Public: l, Grace: 10 * time.Second}, func(context.Context) error { close(ready); return nil })
+		ended <- host.Run(ctx, standalone.RunConfig{Public: l, Grace: 10 * time.Second}, func(context.Context) error { close(ready); return nil })
 	}()
 	select {
 	case <-ready:
@@ -99,7 +99,7 @@ func TestHealthIsOfTheProcessAndReadyOfWhatItNeeds(t *testing.T) {
 	var broken atomic.Bool
 	h := run(t, filepath.Join(t.TempDir(), "host"), func(c *standalone.Config) {
 		c.WrapStore = func(s store.Store) store.Store {
-			return &storetest.Lossy{Store: s, Decide: func(string, []store.Write) storetest.Fault {
+			return &storetest.Lossy{Store: s, ChooseFault: func(string, []store.Write) storetest.Fault {
 				if broken.Load() {
 					return storetest.Lost
 				}
@@ -143,7 +143,7 @@ func TestReadyTellsWhatIsWrong(t *testing.T) {
 		c.Now = func() time.Time { return time.Now().Add(time.Duration(skipped.Load())) }
 		c.Disk = func(string) (int64, int64) { return free.Load(), 1 << 40 }
 		c.WrapStore = func(s store.Store) store.Store {
-			return &storetest.Lossy{Store: s, Decide: func(_ string, writes []store.Write) storetest.Fault {
+			return &storetest.Lossy{Store: s, ChooseFault: func(_ string, writes []store.Write) storetest.Fault {
 				for _, w := range writes {
 					if p, ok := w.(store.Put); ok && p.Key.Sort == "ready" {
 						tries.Add(1)
@@ -187,7 +187,7 @@ type closedKeys struct{ store.Store }
 
 func (c closedKeys) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	d, err := c.Store.Doc(ctx, k)
-	if k == vacants.SelfKey() && err == nil {
+	if k == vacants.HostIdentityKey() && err == nil {
 		d.Data = []byte(strings.Replace(string(d.Data), `"seed":"`, `"seed":"AAAA`, 1))
 	}
 	return d, err

@@ -20,46 +20,46 @@ import (
 
 // CertFiles is a certificate in PEM files that are read again when they change.
 type CertFiles struct {
-	Cert, Key string
-	Log       *slog.Logger
-	Now       func() time.Time
+	CertPath, KeyPath string
+	Log               *slog.Logger
+	Now               func() time.Time
 
-	mu      sync.Mutex
-	looked  time.Time // time of the last check of the files
-	stamp   string    // state of the files from which current was read
-	current *tls.Certificate
+	mu        sync.Mutex
+	lastCheck time.Time // time of the last check of the files
+	fileState string    // state of the files from which current was read
+	current   *tls.Certificate
 }
 
-// lookEvery is the minimum interval between two checks of the files.
-const lookEvery = time.Second
+// certCheckInterval is the minimum interval between two checks of the files.
+const certCheckInterval = time.Second
 
 func (c *CertFiles) Config() (*tls.Config, error) {
-	if err := c.read(); err != nil {
+	if err := c.reload(); err != nil {
 		return nil, err
 	}
-	return serverConfig(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.certificate(), nil }), nil
+	return serverConfig(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.currentCertificate(), nil }), nil
 }
 
 func serverConfig(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}, GetCertificate: certificate}
 }
 
-// certificate returns the current certificate. If changed files cannot be used, it logs an error
+// currentCertificate returns the current certificate. If changed files cannot be used, it logs an error
 // and returns the previous certificate.
-func (c *CertFiles) certificate() *tls.Certificate {
+func (c *CertFiles) currentCertificate() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.Now()
-	if since := now.Sub(c.looked); since >= 0 && since < lookEvery {
+	if elapsed := now.Sub(c.lastCheck); elapsed >= 0 && elapsed < certCheckInterval {
 		return c.current
 	}
-	c.looked = now
-	if c.stamp == c.stat() {
+	c.lastCheck = now
+	if c.fileState == c.readFileState() {
 		return c.current
 	}
-	before := c.stamp
-	if err := c.read(); err != nil {
-		if c.stamp != before { // log once per change
+	oldState := c.fileState
+	if err := c.reload(); err != nil {
+		if c.fileState != oldState { // log once per change
 			c.Log.Error("the new certificate cannot be used; the host continues with the previous one", "cause", err.Error())
 		}
 		return c.current
@@ -68,41 +68,41 @@ func (c *CertFiles) certificate() *tls.Certificate {
 	return c.current
 }
 
-func (c *CertFiles) stat() string {
+func (c *CertFiles) readFileState() string {
 	// The text changes whenever one of the files changes.
-	text := ""
-	for _, path := range []string{c.Cert, c.Key} {
+	state := ""
+	for _, path := range []string{c.CertPath, c.KeyPath} {
 		info, err := os.Stat(path)
 		if err != nil {
-			text += err.Error()
+			state += err.Error()
 			continue
 		}
-		text += info.ModTime().String() + info.Mode().String()
+		state += info.ModTime().String() + info.Mode().String()
 	}
-	return text
+	return state
 }
 
-func (c *CertFiles) read() error {
-	c.stamp = c.stat()
-	pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)
+func (c *CertFiles) reload() error {
+	c.fileState = c.readFileState()
+	pair, err := tls.LoadX509KeyPair(c.CertPath, c.KeyPath)
 	if err != nil {
-		return problem.Wrap(problem.Usage, err, "the certificate %s and the key %s cannot be used: %v", c.Cert, c.Key, err)
+		return problem.Wrap(problem.Usage, err, "the certificate %s and the key %s cannot be used: %v", c.CertPath, c.KeyPath, err)
 	}
 	if pair.Leaf == nil {
 		if pair.Leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
-			return problem.Wrap(problem.Usage, err, "the certificate %s cannot be read", c.Cert)
+			return problem.Wrap(problem.Usage, err, "the certificate %s cannot be read", c.CertPath)
 		}
 	}
 	if !c.Now().Before(pair.Leaf.NotAfter) {
-		return problem.New(problem.Usage, "the certificate %s expired at %s", c.Cert, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		return problem.New(problem.Usage, "the certificate %s expired at %s", c.CertPath, pair.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	c.current = &pair
 	return nil
 }
 
-func (c *CertFiles) Check(host string) error {
+func (c *CertFiles) CheckHostname(host string) error {
 	if err := c.current.Leaf.VerifyHostname(host); err != nil {
-		return problem.Wrap(problem.Usage, err, "the certificate %s is not for %s: %v", c.Cert, host, err)
+		return problem.Wrap(problem.Usage, err, "the certificate %s is not for %s: %v", c.CertPath, host, err)
 	}
 	return nil
 }
@@ -110,14 +110,14 @@ func (c *CertFiles) Check(host string) error {
 // acmeDir is the folder of a data directory that contains certificates of an ACME authority.
 const acmeDir = "acme"
 
-// Acme returns the configuration of a server that gets its domain's certificate from an ACME
+// ACMEConfig returns the configuration of a server that gets its domain's certificate from an ACME
 // authority, for example Let's Encrypt. The certificate is requested at the first connection, by
 // the challenge tls-alpn-01 on the same listener, and is stored in the data directory. client sends
 // the requests to the authority.
-func Acme(dir, domain, authority string, client *http.Client) *tls.Config {
+func ACMEConfig(dir, domain, directoryURL string, client *http.Client) *tls.Config {
 	m := &autocert.Manager{
 		Prompt: autocert.AcceptTOS, Cache: autocert.DirCache(filepath.Join(dir, acmeDir)), HostPolicy: autocert.HostWhitelist(domain),
-		Client: &acme.Client{DirectoryURL: authority, HTTPClient: client, UserAgent: "vacancy"},
+		Client: &acme.Client{DirectoryURL: directoryURL, HTTPClient: client, UserAgent: "vacancy"},
 	}
 	c := serverConfig(func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		cert, err := m.GetCertificate(hello)

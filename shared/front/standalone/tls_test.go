@@ -44,7 +44,7 @@ func TestACertificateIsReadAgainWhenItsFilesChange(t *testing.T) {
 	dir, c := t.TempDir(), newClock()
 	cert, key := certFiles(t, dir, 1, c.now().AddDate(0, 1, 0))
 	var log strings.Builder
-	files := &standalone.CertFiles{Cert: cert, Key: key, Log: slog.New(slog.NewTextHandler(&log, nil)), Now: c.now}
+	files := &standalone.CertFiles{CertPath: cert, KeyPath: key, Log: slog.New(slog.NewTextHandler(&log, nil)), Now: c.now}
 	config, err := files.Config()
 	must(t, err)
 	serial := func() int64 {
@@ -103,19 +103,19 @@ func TestCertificatesThatCannotBeUsedAreRefusedAtOnce(t *testing.T) {
 		"a key alone":    {key, key, "cannot be used"},
 		"one that ended": {old, oldKey, "expired at 2026-05-05"},
 	} {
-		files := &standalone.CertFiles{Cert: tt.cert, Key: tt.key, Log: slog.New(slog.DiscardHandler), Now: c.now}
+		files := &standalone.CertFiles{CertPath: tt.cert, KeyPath: tt.key, Log: slog.New(slog.DiscardHandler), Now: c.now}
 		if _, err := files.Config(); !problem.Is(err, problem.Usage) || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: Config() = %v, want a usage error that says %q", name, err, tt.says)
 		}
 	}
-	files := &standalone.CertFiles{Cert: cert, Key: key, Log: slog.New(slog.DiscardHandler), Now: c.now}
+	files := &standalone.CertFiles{CertPath: cert, KeyPath: key, Log: slog.New(slog.DiscardHandler), Now: c.now}
 	if _, err := files.Config(); err != nil {
 		t.Fatal(err)
 	}
-	if err := files.Check("agents.example.org"); err != nil {
+	if err := files.CheckHostname("agents.example.org"); err != nil {
 		t.Errorf("Check() of its name = %v", err)
 	}
-	if err := files.Check("other.example.org"); !problem.Is(err, problem.Usage) {
+	if err := files.CheckHostname("other.example.org"); !problem.Is(err, problem.Usage) {
 		t.Errorf("Check() of another name = %v, want a usage error", err)
 	}
 }

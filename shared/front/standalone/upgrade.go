@@ -21,18 +21,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/bolt"
 )
 
-// Upgrading is the progress of an upgrade of a data directory.
-type Upgrading struct {
+// UpgradeProgress is the progress of an upgrade of a data directory.
+type UpgradeProgress struct {
 	From DataVersion
-	// Copy is the path of the copy of the data file. It is "" if this upgrade made no copy, for
+	// CopyPath is the path of the copy of the data file. It is "" if this upgrade made no copy, for
 	// example because it continues an interrupted upgrade.
-	Copy string
+	CopyPath string
 	// Step names the part that is being upgraded: the data file or a kind of document. It is "" at
 	// the start and at the end. Done is the number of items that were visited.
-	Step string
-	Done int
-	// Took is the duration of the complete upgrade. It is set at the end.
-	Took time.Duration
+	Step         string
+	VisitedCount int
+	// Duration is the duration of the complete upgrade. It is set at the end.
+	Duration time.Duration
 }
 
 type DataVersion struct {
@@ -42,7 +42,7 @@ type DataVersion struct {
 	Documents int
 }
 
-func CurrentData() DataVersion { return DataVersion{bolt.Format, upgrade.Current} }
+func CurrentVersion() DataVersion { return DataVersion{bolt.Format, upgrade.CurrentVersion} }
 
 // String returns "no data", "format 2" or, for example, "format 4, documents 1".
 func (v DataVersion) String() string {
@@ -63,10 +63,10 @@ type DataInfo struct {
 	Last *upgrade.Version
 }
 
-func (i *DataInfo) IsCurrent() bool { return i.DataVersion == CurrentData() && !i.Interrupted }
+func (i *DataInfo) IsCurrent() bool { return i.DataVersion == CurrentVersion() && !i.Interrupted }
 
-func (i *DataInfo) Outlook() string {
-	current := CurrentData()
+func (i *DataInfo) UpgradeMessage() string {
+	current := CurrentVersion()
 	// Data that need no upgrade get no sentence.
 	switch {
 	case i.Format < 0 || i.IsCurrent():
@@ -82,14 +82,16 @@ func (i *DataInfo) Outlook() string {
 func (i *DataInfo) StoredData() admin.Stored {
 	s := admin.Stored{Format: i.Format, Documents: i.Documents}
 	if i.Last != nil {
-		s.From, s.At, s.Program = i.Last.From, i.Last.At, i.Last.Program
+		s.FromDocuments, s.UpgradedAt, s.UpgradedBy = i.Last.Previous, i.Last.ReachedAt, i.Last.Program
 	}
 	return s
 }
 
-func (i *DataInfo) IsNewer() bool { return i.Format > bolt.Format || i.Documents > upgrade.Current }
+func (i *DataInfo) IsNewer() bool {
+	return i.Format > bolt.Format || i.Documents > upgrade.CurrentVersion
+}
 
-func Inspect(dir string) (DataInfo, error) {
+func InspectData(dir string) (DataInfo, error) {
 	path := filepath.Join(dir, DataFile)
 	info, err := bolt.Inspect(path)
 	if err == nil && info.Format < 0 {
@@ -99,11 +101,11 @@ func Inspect(dir string) (DataInfo, error) {
 	if err != nil {
 		return DataInfo{}, err
 	}
-	return describe(info)
+	return parseDataInfo(info)
 }
 
-func describe(info bolt.Info) (DataInfo, error) {
-	d := DataInfo{DataVersion: DataVersion{Format: info.Format}, Interrupted: info.From > 0, Size: info.Size}
+func parseDataInfo(info bolt.Info) (DataInfo, error) {
+	d := DataInfo{DataVersion: DataVersion{Format: info.Format}, Interrupted: info.UpgradeFrom > 0, Size: info.Size}
 	if info.About == nil {
 		return d, nil
 	}
@@ -115,23 +117,23 @@ func describe(info bolt.Info) (DataInfo, error) {
 	return d, nil
 }
 
-type upgrading struct {
-	config *Config
-	path   string
-	free   func() int64
-	began  time.Time // zero unless this process upgrades
-	told   Upgrading // current progress
+type upgrader struct {
+	config    *Config
+	path      string
+	freeBytes func() int64
+	startedAt time.Time       // zero unless this process upgrades
+	progress  UpgradeProgress // current progress
 }
 
-func (u *upgrading) open(vault custody.Vault) (*bolt.Store, error) {
+func (u *upgrader) open(vault custody.Vault) (*bolt.Store, error) {
 	// A new file gets the current version. Data of an earlier program are upgraded.
 	o := bolt.Options{}
 	if !u.config.NoUpgrade {
 		o.Upgrade = &bolt.Upgrade{
-			Begin: func(from int) error { return u.begin(DataVersion{Format: from}) },
+			BeforeFirstChange: func(from int) error { return u.startUpgrade(DataVersion{Format: from}) },
 			Progress: func(done int) {
-				u.told.Step, u.told.Done = "the data file", done
-				u.reportProgress(u.told)
+				u.progress.Step, u.progress.VisitedCount = "the data file", done
+				u.reportProgress(u.progress)
 			},
 		}
 	}
@@ -139,40 +141,40 @@ func (u *upgrading) open(vault custody.Vault) (*bolt.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := u.documents(context.Background(), file, vault); err != nil {
+	if err := u.upgradeDocuments(context.Background(), file, vault); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file, nil
 }
 
-func (u *upgrading) reportProgress(t Upgrading) {
-	if u.config.Upgrading != nil {
-		u.config.Upgrading(t)
+func (u *upgrader) reportProgress(t UpgradeProgress) {
+	if u.config.OnUpgrade != nil {
+		u.config.OnUpgrade(t)
 	}
 }
 
-func (u *upgrading) begin(from DataVersion) (err error) {
-	u.began, u.told.From = time.Now(), from
-	if !u.config.NoCopy {
+func (u *upgrader) startUpgrade(from DataVersion) (err error) {
+	u.startedAt, u.progress.From = time.Now(), from
+	if !u.config.SkipCopy {
 		// The copy is made before the first change.
-		if u.told.Copy, err = u.copy(from.Format); err != nil {
+		if u.progress.CopyPath, err = u.copyDataFile(from.Format); err != nil {
 			return err
 		}
 	}
-	u.reportProgress(u.told)
+	u.reportProgress(u.progress)
 	return nil
 }
 
-func (u *upgrading) documents(ctx context.Context, file *bolt.Store, vault custody.Vault) error {
+func (u *upgrader) upgradeDocuments(ctx context.Context, file *bolt.Store, vault custody.Vault) error {
 	info, err := file.Info()
 	if err != nil {
 		return err
 	}
-	is, err := describe(info)
-	if err != nil || is.IsCurrent() {
+	dataInfo, err := parseDataInfo(info)
+	if err != nil || dataInfo.IsCurrent() {
 		return err
 	}
-	v, err := upgrade.Read(ctx, file)
+	v, err := upgrade.ReadVersion(ctx, file)
 	if err != nil {
 		return err
 	}
@@ -180,34 +182,34 @@ func (u *upgrading) documents(ctx context.Context, file *bolt.Store, vault custo
 	if err != nil {
 		return err
 	}
-	is.Documents = v.Version
+	dataInfo.Documents = v.Version
 	c := u.config
 	data := upgrade.Data{
 		Store: file, Vault: vault, Texts: textkeys.New(file, vault, c.Now, c.Rand, c.Retention), HasQueue: true,
 		Program: c.Version, Log: c.Log, Now: c.Now, Rand: c.Rand,
 		Progress: func(s upgrade.Step, done int) {
-			u.reportProgress(Upgrading{From: u.told.From, Copy: u.told.Copy, Step: s.Name, Done: done})
+			u.reportProgress(UpgradeProgress{From: u.progress.From, CopyPath: u.progress.CopyPath, Step: s.Name, VisitedCount: done})
 		},
 	}
 	switch {
 	case empty:
-		v, err = upgrade.New(ctx, data)
+		v, err = upgrade.InitVersion(ctx, data)
 	// The documents are already current, because an earlier process crashed after it had upgraded
 	// or created them.
-	case v.Version == upgrade.Current:
+	case v.Version == upgrade.CurrentVersion:
 	case c.NoUpgrade:
-		return bolt.NewEarlierError("%s has documents of version %d, and this vacancy reads version %d: the next start of the host upgrades it", u.path, v.Version, upgrade.Current)
+		return bolt.NewOldFormatError("%s has documents of version %d, and this vacancy reads version %d: the next start of the host upgrades it", u.path, v.Version, upgrade.CurrentVersion)
 	default:
-		if !is.Interrupted && upgrade.ChangesDocuments(v.Version) {
-			if err := u.begin(is.DataVersion); err != nil {
+		if !dataInfo.Interrupted && upgrade.ChangesDocuments(v.Version) {
+			if err := u.startUpgrade(dataInfo.DataVersion); err != nil {
 				return err
 			}
 			if err := file.BeginUpgrade(); err != nil {
 				return err
 			}
-		} else if is.Interrupted && u.began.IsZero() {
-			u.began, u.told.From = time.Now(), DataVersion{Format: info.From}
-			u.reportProgress(u.told)
+		} else if dataInfo.Interrupted && u.startedAt.IsZero() {
+			u.startedAt, u.progress.From = time.Now(), DataVersion{Format: info.UpgradeFrom}
+			u.reportProgress(u.progress)
 		}
 		v, err = upgrade.Run(ctx, data)
 	}
@@ -218,59 +220,59 @@ func (u *upgrading) documents(ctx context.Context, file *bolt.Store, vault custo
 	if err != nil {
 		return err
 	}
-	if err := file.FinishUpgrade(about); err != nil || u.began.IsZero() {
+	if err := file.FinishUpgrade(about); err != nil || u.startedAt.IsZero() {
 		return err
 	}
-	u.told.Step, u.told.Took = "", max(time.Since(u.began), 1)
-	if u.reportProgress(u.told); c.Upgrading == nil {
-		c.Log.InfoContext(ctx, "data upgraded", "from", u.told.From.String(), "to", CurrentData().String(), "copy", u.told.Copy, "took", u.told.Took.String())
+	u.progress.Step, u.progress.Duration = "", max(time.Since(u.startedAt), 1)
+	if u.reportProgress(u.progress); c.OnUpgrade == nil {
+		c.Log.InfoContext(ctx, "data upgraded", "from", u.progress.From.String(), "to", CurrentVersion().String(), "copy", u.progress.CopyPath, "took", u.progress.Duration.String())
 	}
 	return nil
 }
 
-// reservedSpace is the disk space that an upgrade needs in addition to the copy.
-const reservedSpace = 64 << 20
+// extraSpace is the disk space that an upgrade needs in addition to the copy.
+const extraSpace = 64 << 20
 
-// copy copies the data file to a file whose name contains the format. This process must hold the
+// copyDataFile copies the data file to a file whose name contains the format. This process must hold the
 // lock of the data file. An incomplete copy has another name.
-func (u *upgrading) copy(format int) (string, error) {
-	to := fmt.Sprintf("%s.format%d", u.path, format)
-	for n := 2; FileExists(to); n++ {
-		to = fmt.Sprintf("%s.format%d-%d", u.path, format, n)
+func (u *upgrader) copyDataFile(format int) (string, error) {
+	target := fmt.Sprintf("%s.format%d", u.path, format)
+	for n := 2; FileExists(target); n++ {
+		target = fmt.Sprintf("%s.format%d-%d", u.path, format, n)
 	}
 	fail := func(err error) (string, error) {
-		return "", problem.Wrap(problem.Unavailable, err, "%s must be upgraded, but cannot be copied to %s first: %v; free disk space in a folder to which this user can write, or move the data directory to another disk", u.path, to, err)
+		return "", problem.Wrap(problem.Unavailable, err, "%s must be upgraded, but cannot be copied to %s first: %v; free disk space in a folder to which this user can write, or move the data directory to another disk", u.path, target, err)
 	}
-	from, err := os.Open(u.path)
+	source, err := os.Open(u.path)
 	if err != nil {
 		return fail(err)
 	}
-	defer from.Close()
-	info, err := from.Stat()
+	defer source.Close()
+	info, err := source.Stat()
 	if err != nil {
 		return fail(err)
 	}
-	if free := u.free(); free >= 0 && free < info.Size()+reservedSpace {
-		return fail(fmt.Errorf("it needs %d MB of disk space, and %d MB are free", (info.Size()+reservedSpace)>>20, free>>20))
+	if free := u.freeBytes(); free >= 0 && free < info.Size()+extraSpace {
+		return fail(fmt.Errorf("it needs %d MB of disk space, and %d MB are free", (info.Size()+extraSpace)>>20, free>>20))
 	}
-	part := u.path + ".copying"
-	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	partial := u.path + ".copying"
+	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fail(err)
 	}
-	if err := copySynced(part, from); err != nil {
-		return fail(errors.Join(err, os.Remove(part)))
+	if err := copySynced(partial, source); err != nil {
+		return fail(errors.Join(err, os.Remove(partial)))
 	}
-	if err := errors.Join(os.Rename(part, to), durable.SyncDir(filepath.Dir(to))); err != nil {
+	if err := errors.Join(os.Rename(partial, target), durable.SyncDir(filepath.Dir(target))); err != nil {
 		return fail(err)
 	}
-	return to, nil
+	return target, nil
 }
 
-func copySynced(path string, from io.Reader) error {
+func copySynced(path string, r io.Reader) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, from)
+	_, err = io.Copy(f, r)
 	return errors.Join(err, f.Sync(), f.Close())
 }

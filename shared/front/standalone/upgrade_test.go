@@ -30,7 +30,7 @@ type oldHost struct {
 	*testing.T
 	dir, data string
 	config    standalone.Config
-	told      []standalone.Upgrading
+	told      []standalone.UpgradeProgress
 	mu        sync.Mutex
 }
 
@@ -38,16 +38,16 @@ func newOldHost(t *testing.T) *oldHost {
 	t.Helper()
 	o := &oldHost{T: t, dir: filepath.Join(t.TempDir(), "host")}
 	o.data = filepath.Join(o.dir, standalone.DataFile)
-	o.config = standalone.Config{Dir: o.dir, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, Version: "test", Upgrading: func(u standalone.Upgrading) {
+	o.config = standalone.Config{Dir: o.dir, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, Version: "test", OnUpgrade: func(u standalone.UpgradeProgress) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.told = append(o.told, u)
 	}}
 	host := o.open()
-	if _, err := host.Vacants.Self(t.Context()); err != nil {
+	if _, err := host.Vacants.HostSigner(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := host.Vacants.Create(t.Context(), vacants.CreateSpec{By: vacants.Operator(), Name: "shop", Capability: "echoes", Substrate: "echo"}); err != nil {
+	if _, err := host.Vacants.Create(t.Context(), vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "shop", Capability: "echoes", Substrate: "echo"}); err != nil {
 		t.Fatal(err)
 	}
 	o.close(host)
@@ -80,7 +80,7 @@ func (o *oldHost) age() {
 	}
 	d, err := file.Doc(o.Context(), upgrade.VersionDocs.Key())
 	if err == nil && d.Version > 0 {
-		err = file.Commit(o.Context(), store.Delete{Key: d.Key, If: d.Version})
+		err = file.Commit(o.Context(), store.Delete{Key: d.Key, IfVersion: d.Version})
 	}
 	if err != nil {
 		o.Fatal(err)
@@ -159,30 +159,30 @@ func (o *oldHost) refused(kind problem.Kind, words ...string) {
 func TestDataAreCopiedUpgradedAndTold(t *testing.T) {
 	o := newOldHost(t)
 	old := o.bytes()
-	if info, err := standalone.Inspect(o.dir); err != nil || info.Format != 3 || info.IsCurrent() || !strings.Contains(info.Outlook(), "its data have format 3: the next start copies them and upgrades them to format 4") {
-		t.Errorf("Inspect() = %+v, %v: %s", info, err, info.Outlook())
+	if info, err := standalone.InspectData(o.dir); err != nil || info.Format != 3 || info.IsCurrent() || !strings.Contains(info.UpgradeMessage(), "its data have format 3: the next start copies them and upgrades them to format 4") {
+		t.Errorf("Inspect() = %+v, %v: %s", info, err, info.UpgradeMessage())
 	}
 	host := o.open()
-	if _, err := host.Vacants.ByName(t.Context(), vacants.Operator(), "shop"); err != nil {
+	if _, err := host.Vacants.GetByName(t.Context(), vacants.OperatorAsker(), "shop"); err != nil {
 		t.Error(err)
 	}
 	s, err := host.Status(t.Context())
-	if err != nil || s.Stored.Format != bolt.Format || s.Stored.Documents != upgrade.Current || s.Stored.From != 1 || s.Stored.Program != "test" {
+	if err != nil || s.Stored.Format != bolt.Format || s.Stored.Documents != upgrade.CurrentVersion || s.Stored.FromDocuments != 1 || s.Stored.UpgradedBy != "test" {
 		t.Errorf("Status() = %+v, %v", s.Stored, err)
 	}
 	o.close(host)
 	first, last := o.told[0], o.told[len(o.told)-1]
-	if first.Copy != o.data+".format3" || first.From.String() != "format 3" || first.Took != 0 || last.Took <= 0 || last.Copy != first.Copy {
+	if first.CopyPath != o.data+".format3" || first.From.String() != "format 3" || first.Duration != 0 || last.Duration <= 0 || last.CopyPath != first.CopyPath {
 		t.Errorf("told %+v first and %+v last", first, last)
 	}
-	kept, err := os.ReadFile(first.Copy)
+	kept, err := os.ReadFile(first.CopyPath)
 	if err != nil || !bytes.Equal(kept, old) {
 		t.Errorf("the copy differs from the file of before, %v", err)
 	}
-	if info, err := os.Stat(first.Copy); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(first.CopyPath); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the copy has mode %v, %v", info.Mode(), err)
 	}
-	if info, err := standalone.Inspect(o.dir); err != nil || !info.IsCurrent() || info.Outlook() != "" || info.Last == nil || info.Last.From != 1 {
+	if info, err := standalone.InspectData(o.dir); err != nil || !info.IsCurrent() || info.UpgradeMessage() != "" || info.Last == nil || info.Last.Previous != 1 {
 		t.Errorf("Inspect() = %+v, %v", info, err)
 	}
 
@@ -197,7 +197,7 @@ func TestDataAreCopiedUpgradedAndTold(t *testing.T) {
 	if got := o.copies(); !slices.Equal(got, []string{".format3", ".format3-2"}) {
 		t.Errorf("copies %v, want two", got)
 	}
-	if again, err := os.ReadFile(first.Copy); err != nil || !bytes.Equal(again, old) {
+	if again, err := os.ReadFile(first.CopyPath); err != nil || !bytes.Equal(again, old) {
 		t.Errorf("the first copy changed, %v", err)
 	}
 }
@@ -206,13 +206,13 @@ func TestDocumentsOfTodaysFileAreCopiedAndUpgraded(t *testing.T) {
 	o := newOldHost(t)
 	o.meta(bolt.Format)
 	o.config.NoUpgrade = true
-	o.refused(problem.Conflict, fmt.Sprintf("documents of version 1, and this vacancy reads version %d", upgrade.Current))
+	o.refused(problem.Conflict, fmt.Sprintf("documents of version 1, and this vacancy reads version %d", upgrade.CurrentVersion))
 	o.config.NoUpgrade = false
 	o.close(o.open())
 	if got := o.copies(); !slices.Equal(got, []string{".format4"}) {
 		t.Errorf("copies %v", got)
 	}
-	if info, err := standalone.Inspect(o.dir); err != nil || !info.IsCurrent() {
+	if info, err := standalone.InspectData(o.dir); err != nil || !info.IsCurrent() {
 		t.Errorf("Inspect() = %+v, %v", info, err)
 	}
 }
@@ -221,9 +221,9 @@ func TestNoUpgradeRefusesAndNoCopyMakesNone(t *testing.T) {
 	o := newOldHost(t)
 	o.config.NoUpgrade = true
 	o.refused(problem.Conflict, "has format 3, this vacancy reads format 4", "the next start of the host upgrades it")
-	o.config.NoUpgrade, o.config.NoCopy = false, true
+	o.config.NoUpgrade, o.config.SkipCopy = false, true
 	o.close(o.open())
-	if got := o.copies(); len(got) != 0 || o.told[0].Copy != "" {
+	if got := o.copies(); len(got) != 0 || o.told[0].CopyPath != "" {
 		t.Errorf("copies %v, told %+v", got, o.told[0])
 	}
 }
@@ -261,7 +261,7 @@ func TestAnUpgradeThatWasInterruptedGoesOnWithoutAnotherCopy(t *testing.T) {
 		t.Fatalf("Open() with another key = %v", err)
 	}
 	must(t, os.WriteFile(seal, key, 0o600))
-	if info, err := standalone.Inspect(o.dir); err != nil || !info.Interrupted || !strings.Contains(info.Outlook(), "the next start completes it") {
+	if info, err := standalone.InspectData(o.dir); err != nil || !info.Interrupted || !strings.Contains(info.UpgradeMessage(), "the next start completes it") {
 		t.Errorf("Inspect() = %+v, %v", info, err)
 	}
 	o.config.NoUpgrade = true
@@ -271,7 +271,7 @@ func TestAnUpgradeThatWasInterruptedGoesOnWithoutAnotherCopy(t *testing.T) {
 	if got := o.copies(); !slices.Equal(got, []string{".format3"}) {
 		t.Errorf("copies %v, want one", got)
 	}
-	if info, err := standalone.Inspect(o.dir); err != nil || !info.IsCurrent() {
+	if info, err := standalone.InspectData(o.dir); err != nil || !info.IsCurrent() {
 		t.Errorf("Inspect() = %+v, %v", info, err)
 	}
 }
@@ -308,8 +308,8 @@ func TestADamagedAndANewerFileAreRefusedAndNotCopied(t *testing.T) {
 	must(t, errors.Join(os.Remove(o.data), os.WriteFile(o.data, whole, 0o600)))
 	o.meta(bolt.Format + 1)
 	o.refused(problem.Conflict, "use a newer vacancy")
-	if info, err := standalone.Inspect(o.dir); err != nil || !info.IsNewer() || !strings.Contains(info.Outlook(), "use a newer vacancy") {
-		t.Errorf("Inspect() = %+v, %v: %s", info, err, info.Outlook())
+	if info, err := standalone.InspectData(o.dir); err != nil || !info.IsNewer() || !strings.Contains(info.UpgradeMessage(), "use a newer vacancy") {
+		t.Errorf("Inspect() = %+v, %v: %s", info, err, info.UpgradeMessage())
 	}
 	if len(o.copies()) != 0 {
 		t.Errorf("copies %v", o.copies())
@@ -318,7 +318,7 @@ func TestADamagedAndANewerFileAreRefusedAndNotCopied(t *testing.T) {
 	o.meta(bolt.Format)
 	file, err := bolt.Open(o.data, bolt.Options{})
 	must(t, err)
-	err = file.Commit(t.Context(), store.Put{Key: upgrade.VersionDocs.Key(), WriteID: store.WriteID{1}, Data: fmt.Appendf(nil, `{"format":1,"version":%d,"at":"2026-05-06T00:00:00Z"}`, upgrade.Current+1)})
+	err = file.Commit(t.Context(), store.Put{Key: upgrade.VersionDocs.Key(), WriteID: store.WriteID{1}, Data: fmt.Appendf(nil, `{"format":1,"version":%d,"at":"2026-05-06T00:00:00Z"}`, upgrade.CurrentVersion+1)})
 	must(t, err)
 	must(t, file.Close())
 	if _, err := standalone.Open(o.config); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "use a newer vacancy") {
@@ -330,7 +330,7 @@ func TestANewHostHasTheCurrentVersion(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "host")
 	host, err := standalone.Open(standalone.Config{Dir: dir, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, NoUpgrade: true})
 	must(t, err)
-	if v, err := upgrade.Read(t.Context(), host.Store); err != nil || v.Version != upgrade.Current || v.From != 0 {
+	if v, err := upgrade.ReadVersion(t.Context(), host.Store); err != nil || v.Version != upgrade.CurrentVersion || v.Previous != 0 {
 		t.Errorf("Read() = %+v, %v", v, err)
 	}
 	must(t, host.Close())

@@ -22,22 +22,22 @@ import (
 )
 
 // Metric counts changed and removed rows. If no row was changed or removed, it has no data points.
-// SeenMetric counts canaries, which shows that the rows are watched.
+// CanaryMetric counts canaries, which shows that the rows are watched.
 const (
-	Metric     = "tampered"
-	SeenMetric = "canaries"
+	TamperedMetric = "tampered"
+	CanaryMetric   = "canaries"
 )
 
-// Canary is the partition key of canaries as it appears in stream records.
-var Canary = base64.StdEncoding.EncodeToString([]byte(canary.Stream()))
+// CanaryKey is the partition key of canaries as it appears in stream records.
+var CanaryKey = base64.StdEncoding.EncodeToString([]byte(canary.Stream()))
 
 // Watcher reports tampered rows and canaries.
 type Watcher struct {
-	lines slog.Handler
-	now   func() time.Time
+	handler slog.Handler
+	now     func() time.Time
 }
 
-func New(lines slog.Handler, now func() time.Time) *Watcher { return &Watcher{lines, now} }
+func New(handler slog.Handler, now func() time.Time) *Watcher { return &Watcher{handler, now} }
 
 // event contains the used members of a DynamoDB stream event. A member of an unexpected type stays
 // empty.
@@ -59,54 +59,54 @@ type record struct {
 func (w *Watcher) Check(ctx context.Context, raw []byte) (tampered int, err error) {
 	var e event
 	if err := json.Unmarshal(raw, &e); err != nil || e.Records == nil {
-		return 1, w.report(ctx, slog.String("event", "unreadable"))
+		return 1, w.reportTampering(ctx, slog.String("event", "unreadable"))
 	}
 	for _, raw := range e.Records {
 		var r record
 		// An unusual record is decoded as far as possible and reported.
 		_ = json.Unmarshal(raw, &r)
 		if r.EventName == "INSERT" { // the first write of a row is expected
-			if r.Dynamodb.Keys.PK.B == Canary {
-				if err := w.line(ctx, slog.LevelInfo, "a canary was seen", SeenMetric); err != nil {
+			if r.Dynamodb.Keys.PK.B == CanaryKey {
+				if err := w.writeLine(ctx, slog.LevelInfo, "a canary was seen", CanaryMetric); err != nil {
 					return tampered, err
 				}
 			}
 			continue
 		}
 		tampered++
-		if err := w.report(ctx, attrs(&r)...); err != nil {
+		if err := w.reportTampering(ctx, recordAttrs(&r)...); err != nil {
 			return tampered, err
 		}
 	}
 	return tampered, nil
 }
 
-func attrs(r *record) []slog.Attr {
+func recordAttrs(r *record) []slog.Attr {
 	// `vacancy chain` and verify use these attributes to find the row.
-	name := clip(r.EventName)
+	name := truncate(r.EventName)
 	if name == "" {
 		name = "unreadable"
 	}
 	stream := "unreadable"
 	if pk, err := base64.StdEncoding.DecodeString(r.Dynamodb.Keys.PK.B); err == nil && len(pk) > 0 {
-		stream = clip(hex.EncodeToString(pk))
+		stream = truncate(hex.EncodeToString(pk))
 	}
-	return []slog.Attr{slog.String("event", name), slog.String("stream", stream), slog.String("position", clip(r.Dynamodb.Keys.SK.N))}
+	return []slog.Attr{slog.String("event", name), slog.String("stream", stream), slog.String("position", truncate(r.Dynamodb.Keys.SK.N))}
 }
 
-// clip limits a value of an unusual record. A stream's name has at most 136 hexadecimal digits.
-func clip(s string) string { return s[:min(len(s), 136)] }
+// truncate limits a value of an unusual record. A stream's name has at most 136 hexadecimal digits.
+func truncate(s string) string { return s[:min(len(s), 136)] }
 
-func (w *Watcher) report(ctx context.Context, attrs ...slog.Attr) error {
-	return w.line(ctx, slog.LevelError, "a row was changed or removed", Metric, attrs...)
+func (w *Watcher) reportTampering(ctx context.Context, attrs ...slog.Attr) error {
+	return w.writeLine(ctx, slog.LevelError, "a row was changed or removed", TamperedMetric, attrs...)
 }
 
-func (w *Watcher) line(ctx context.Context, level slog.Level, text, metric string, attrs ...slog.Attr) error {
+func (w *Watcher) writeLine(ctx context.Context, level slog.Level, text, metric string, attrs ...slog.Attr) error {
 	now := w.now()
 	line := slog.NewRecord(now, level, text, 0)
-	line.AddAttrs(append(attrs, slog.Int(metric, 1), obs.Block(now, metric))...)
+	line.AddAttrs(append(attrs, slog.Int(metric, 1), obs.MetricsBlock(now, metric))...)
 	// A logger would not return the error of a write.
-	if err := w.lines.Handle(ctx, line); err != nil {
+	if err := w.handler.Handle(ctx, line); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "a log line cannot be written")
 	}
 	return nil

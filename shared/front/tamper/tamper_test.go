@@ -56,8 +56,8 @@ func TestEveryChangeAndRemovalIsToldAndCounted(t *testing.T) {
 		{"a change", `{"Records":[{"eventName":"MODIFY","dynamodb":{` + keys + `,"NewImage":{"d":{"B":"AA=="}}}}]}`, [][]any{{"MODIFY", "726571230102", "7"}}},
 		{"a removal", `{"Records":[{"eventName":"REMOVE","dynamodb":{` + keys + `}}]}`, [][]any{{"REMOVE", "726571230102", "7"}}},
 		{"rows put for the first time", `{"Records":[{"eventName":"INSERT","dynamodb":{` + keys + `}}]}`, nil},
-		{"a canary, told too but no tampering", `{"Records":[{"eventName":"INSERT","dynamodb":{"Keys":{"pk":{"B":"` + tamper.Canary + `"},"sk":{"N":"7"}}}}]}`, nil},
-		{"a canary that was changed", `{"Records":[{"eventName":"MODIFY","dynamodb":{"Keys":{"pk":{"B":"` + tamper.Canary + `"},"sk":{"N":"7"}}}}]}`, [][]any{{"MODIFY", hex.EncodeToString([]byte(canary.Stream())), "7"}}},
+		{"a canary, told too but no tampering", `{"Records":[{"eventName":"INSERT","dynamodb":{"Keys":{"pk":{"B":"` + tamper.CanaryKey + `"},"sk":{"N":"7"}}}}]}`, nil},
+		{"a canary that was changed", `{"Records":[{"eventName":"MODIFY","dynamodb":{"Keys":{"pk":{"B":"` + tamper.CanaryKey + `"},"sk":{"N":"7"}}}}]}`, [][]any{{"MODIFY", hex.EncodeToString([]byte(canary.Stream())), "7"}}},
 		{"several", `{"Records":[{"eventName":"INSERT","dynamodb":{}},{"eventName":"MODIFY","dynamodb":{` + keys + `}},{"eventName":"REMOVE","dynamodb":{` + keys + `}}]}`,
 			[][]any{{"MODIFY", "726571230102", "7"}, {"REMOVE", "726571230102", "7"}}},
 		{"one without keys", `{"Records":[{"eventName":"MODIFY"}]}`, [][]any{{"MODIFY", "unreadable", ""}}},
@@ -73,7 +73,7 @@ func TestEveryChangeAndRemovalIsToldAndCounted(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tampered, canaries, told := look(t, tt.event)
-			if diff := cmp.Diff(tt.want, told); diff != "" || tampered != len(tt.want) || canaries != strings.Count(tt.event, `INSERT","dynamodb":{"Keys":{"pk":{"B":"`+tamper.Canary) {
+			if diff := cmp.Diff(tt.want, told); diff != "" || tampered != len(tt.want) || canaries != strings.Count(tt.event, `INSERT","dynamodb":{"Keys":{"pk":{"B":"`+tamper.CanaryKey) {
 				t.Errorf("Look() = %d and %d canaries, told (-want +got):\n%s", tampered, canaries, diff)
 			}
 		})

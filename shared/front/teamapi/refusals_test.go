@@ -21,15 +21,15 @@ func TestEachRefusalHasItsWords(t *testing.T) {
 	priced := h.publish(vacants.CreateSpec{Name: "priced", Substrate: "asker"})
 	_, err := h.Vacants.SetPrice(t.Context(), priced.ID, price.Price{Flat: 5000})
 	h.Must(err)
-	off := vacants.PlainOff
+	off := vacants.KeylessOff
 	signed := h.publish(vacants.CreateSpec{Name: "signed", Substrate: "asker"})
-	_, err = h.Vacants.Update(t.Context(), signed.ID, vacants.Changes{By: vacants.Operator(), Plain: &off})
+	_, err = h.Vacants.Update(t.Context(), signed.ID, vacants.Changes{Asker: vacants.OperatorAsker(), KeylessAccess: &off})
 	h.Must(err)
-	hidden := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "hidden", Capability: "hides", Substrate: "asker", Tenant: "other"})
-	asleep := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "asleep", Capability: "sleeps", Substrate: "asker", Tenant: "acme"})
+	hidden := h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "hidden", Capability: "hides", Substrate: "asker", Tenant: "other"})
+	asleep := h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "asleep", Capability: "sleeps", Substrate: "asker", Tenant: "acme"})
 	_, err = h.Vacants.Pause(t.Context(), asleep.ID)
 	h.Must(err)
-	own := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "paid", Capability: "costs", Substrate: "asker"})
+	own := h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "paid", Capability: "costs", Substrate: "asker"})
 	_, err = h.Vacants.SetPrice(t.Context(), own.ID, price.Price{Flat: 5000})
 	h.Must(err)
 	h.Clock.Advance(2 * time.Second) // records are cached for a second
@@ -174,7 +174,7 @@ func TestARepeatedDispatchIsOneTask(t *testing.T) {
 	_, err := h.Vacants.SetPrice(t.Context(), h.writer.ID, price.Price{Flat: 2000})
 	h.Must(err)
 	other := h.Account("other", money.Dollar)
-	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "author", Capability: "writes", Substrate: "asker", Tenant: "other"})
+	h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "author", Capability: "writes", Substrate: "asker", Tenant: "other"})
 	const body, key = `{"agent":"writer","task":"green"}`, "Idempotency-Key: k"
 	id := h.dispatch(body, key)
 	if again := h.dispatch(body, key); again != id {

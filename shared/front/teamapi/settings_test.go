@@ -28,7 +28,7 @@ func TestTheModeOfATaskIsItsArgumentsOrItsOwners(t *testing.T) {
 	h := openTeam(t)
 	const refused = "mode: only the owner of the agent may choose read-write"
 	for _, file := range []definition.Mode{"", definition.ReadOnly, definition.ReadWrite} {
-		own := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "own" + string(file), Capability: "works", Tenant: "acme", Agent: model(file)})
+		own := h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "own" + string(file), Capability: "works", Tenant: "acme", Agent: model(file)})
 		theirs := h.publish(vacants.CreateSpec{Name: "theirs" + string(file), Agent: model(file)})
 		for _, argument := range []definition.Mode{"", definition.ReadOnly, definition.ReadWrite} {
 			ownMode, theirMode, warnings := argument, any(nil), any(nil)
@@ -63,11 +63,11 @@ func TestTheModeOfATaskIsItsArgumentsOrItsOwners(t *testing.T) {
 
 func TestASettingThatATaskCannotHaveIsAWarning(t *testing.T) {
 	h := openTeam(t)
-	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "model", Capability: "works", Tenant: "acme", Agent: model("")})
+	h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "model", Capability: "works", Tenant: "acme", Agent: model("")})
 	limited := model(definition.ReadOnly)
 	budget := money.Amount(1000)
-	limited.Price, limited.Budget, limited.Warnings = &models.Price{In: 1, Out: 1}, &budget, []string{"color: not supported"}
-	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "limited", Capability: "works", Tenant: "acme", Agent: limited})
+	limited.Price, limited.Budget, limited.Warnings = &models.Price{InputPrice: 1, OutputPrice: 1}, &budget, []string{"color: not supported"}
+	h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "limited", Capability: "works", Tenant: "acme", Agent: limited})
 	theirs := model(definition.ReadOnly)
 	theirs.MaxTurns, theirs.Warnings = 2, []string{"a secret"}
 	stranger := h.publish(vacants.CreateSpec{Name: "theirs", Agent: theirs}).ID.String()
@@ -116,7 +116,7 @@ func TestASettingThatATaskCannotHaveIsAWarning(t *testing.T) {
 // The model is the effective one for the owner of the agent, and private for others.
 func TestTheModelOfATask(t *testing.T) {
 	h := openTeam(t)
-	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "model", Capability: "works", Tenant: "acme", Agent: model("")})
+	h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "model", Capability: "works", Tenant: "acme", Agent: model("")})
 	theirs := h.publish(vacants.CreateSpec{Name: "theirs", Agent: model("")}).ID.String()
 	h.Work()
 	for _, tt := range []struct {
@@ -138,10 +138,10 @@ func TestTheModelOfATask(t *testing.T) {
 
 func TestABrokenAgentBreaksNoList(t *testing.T) {
 	h := openTeam(t)
-	broken := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "broken", Capability: "breaks", Tenant: "acme", Agent: model("")})
+	broken := h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "broken", Capability: "breaks", Tenant: "acme", Agent: model("")})
 	d, err := h.Store.Doc(t.Context(), vacants.AgentKey(broken.ID, 1))
 	h.Must(err)
-	h.Must(h.Store.Commit(t.Context(), store.Delete{Key: d.Key, If: d.Version}))
+	h.Must(h.Store.Commit(t.Context(), store.Delete{Key: d.Key, IfVersion: d.Version}))
 	h.Vacants.ForgetAgents()
 	if a := h.Do("GET", "/v1/agents", h.key, ""); a.Status != 200 || !strings.Contains(a.Body, `"writer"`) || strings.Contains(a.Body, `"broken"`) {
 		t.Errorf("the list = %d %s", a.Status, a.Body)
@@ -198,7 +198,7 @@ func TestTheLifetimeOfAnAccountIsNotTheOperators(t *testing.T) {
 	h := openTeam(t)
 	_, err := h.Billing.SetTaskLifetime(t.Context(), h.acme.ID, 60)
 	h.Must(err)
-	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "own", Capability: "works", Substrate: "asker"})
+	h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "own", Capability: "works", Substrate: "asker"})
 	h.Work()
 	id := h.operate("POST", "/v1/admin/tasks", `{"agent":"own","task":"green"}`).JSON["taskId"].(string)
 	if a := h.operate("GET", "/v1/admin/tasks/"+id+"?wait=20", ""); a.JSON["status"] != "completed" {

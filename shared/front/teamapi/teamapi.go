@@ -43,9 +43,9 @@ func IsPath(path string) bool {
 	return false
 }
 
-// Locate sets the path of the complete response of a task. The path depends on whether the operator
+// SetResultPath sets the path of the complete response of a task. The path depends on whether the operator
 // or an account key reads it.
-func Locate(s *team.Status, operator bool) {
+func SetResultPath(s *team.Status, operator bool) {
 	if s.Result == nil {
 		return
 	}
@@ -63,22 +63,22 @@ const (
 )
 
 // Access admits keys with the scope agents. Operations that read tasks also require the scope read.
-var Access = billing.Demand{Scope: billing.ScopeAgents, Test: true, Active: true}
+var Access = billing.KeyRequirement{Scope: billing.ScopeAgents, AllowsTest: true, RequiresActive: true}
 
 // Requests and answers.
 type (
-	OneAgent struct {
+	AgentRef struct {
 		Agent string `path:"agent"`
 	}
-	OneTask struct {
+	TaskRef struct {
 		ID string `path:"id"`
 	}
-	// Waiting requests a task. Wait is the maximum time to wait for the end of its turn, in
+	// ShowTaskRequest requests a task. Wait is the maximum time to wait for the end of its turn, in
 	// seconds. If Steps is true, the answer includes its steps.
-	Waiting struct {
-		OneTask
-		Wait  uint64 `query:"wait"`
-		Steps bool   `query:"steps"`
+	ShowTaskRequest struct {
+		TaskRef
+		WaitSeconds uint64 `query:"wait"`
+		Steps       bool   `query:"steps"`
 	}
 	// TaskList selects tasks. State is the name of a state, for example working. An empty State or
 	// Agent selects all tasks.
@@ -88,9 +88,9 @@ type (
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// Dispatching is a request to dispatch a task. If the request is repeated with the same key,
+	// DispatchRequest is a request to dispatch a task. If the request is repeated with the same key,
 	// the answer describes the existing task.
-	Dispatching struct {
+	DispatchRequest struct {
 		Key  string  `header:"Idempotency-Key"`
 		Body NewTask `body:"json"`
 	}
@@ -106,8 +106,8 @@ type (
 		OutputFormat string        `json:"output_format,omitempty"`
 		MCPServers   []task.Server `json:"mcp_servers,omitempty"` // used in addition to the agent's own
 	}
-	Answering struct {
-		OneTask
+	AnswerRequest struct {
+		TaskRef
 		Key  string `header:"Idempotency-Key"`
 		Body Answer `body:"json"`
 	}
@@ -130,9 +130,9 @@ type (
 		Workspace string       `json:"workspace" canon:"required,min=1"`
 		Policy    locks.Policy `json:"policy" canon:"required,min=1"`
 	}
-	// Reading requests the events in a task's log that follow event After.
-	Reading struct {
-		OneTask
+	// LogRequest requests the events in a task's log that follow event After.
+	LogRequest struct {
+		TaskRef
 		After uint64 `query:"after"`
 	}
 	// Tasks is a page of tasks. Next is the cursor of the next page, or "".
@@ -148,11 +148,11 @@ type Task struct {
 	team.Status
 	Steps []task.TraceEntry `json:"steps,omitempty"`
 
-	retry bool // the host cannot wait, so the client should retry
+	shouldRetry bool // the host cannot wait, so the client should retry
 }
 
-func (t *Task) Reply(h http.Header) int {
-	if t.retry {
+func (t *Task) SetHeaders(h http.Header) int {
+	if t.shouldRetry {
 		h.Set("Retry-After", "2")
 	}
 	return 0
@@ -160,28 +160,28 @@ func (t *Task) Reply(h http.Header) int {
 
 // Operations of the API, each for the operator and for account keys.
 var (
-	ListAgents = twin[op.None, Agents]("GET", AgentsPath, 0, "lists the agents of an account")
-	ShowAgent  = twin[OneAgent, team.Details]("GET", AgentsPath+"/{agent}", 0, "shows an agent of an account")
-	ListTasks  = twin[TaskList, Tasks]("GET", TasksPath, 0, "lists the dispatched tasks of an account, the newest first, without their responses")
-	Dispatch   = twin[Dispatching, team.Started]("POST", TasksPath, http.StatusCreated, "dispatches a task to an agent, once per idempotency key")
-	ShowTask   = twin[Waiting, Task]("GET", TasksPath+"/{id}", 0, "shows a dispatched task, with its result once it has one")
-	CancelTask = twin[OneTask, team.Status]("POST", TasksPath+"/{id}/cancel", 0, "cancels a dispatched task")
-	ListLocks  = twin[op.None, Locks]("GET", TasksPath+"/locks", 0, "lists the locks of files that tasks hold")
-	SetPolicy  = twin[op.Body[LockPolicy], LockPolicy]("PUT", TasksPath+"/locks", 0, "sets what happens to tasks whose locks in a workspace overlap")
-	ReadLog    = twin[Reading, op.Blob]("GET", TasksPath+"/{id}/log", 0, "reads the log of a dispatched task")
-	AnswerTask = twin[Answering, team.Status]("POST", TasksPath+"/{id}/answer", 0, "answers the question of a dispatched task")
+	ListAgents = newTwin[op.None, Agents]("GET", AgentsPath, 0, "lists the agents of an account")
+	ShowAgent  = newTwin[AgentRef, team.Details]("GET", AgentsPath+"/{agent}", 0, "shows an agent of an account")
+	ListTasks  = newTwin[TaskList, Tasks]("GET", TasksPath, 0, "lists the dispatched tasks of an account, the newest first, without their responses")
+	Dispatch   = newTwin[DispatchRequest, team.Started]("POST", TasksPath, http.StatusCreated, "dispatches a task to an agent, once per idempotency key")
+	ShowTask   = newTwin[ShowTaskRequest, Task]("GET", TasksPath+"/{id}", 0, "shows a dispatched task, with its result once it has one")
+	CancelTask = newTwin[TaskRef, team.Status]("POST", TasksPath+"/{id}/cancel", 0, "cancels a dispatched task")
+	ListLocks  = newTwin[op.None, Locks]("GET", TasksPath+"/locks", 0, "lists the locks of files that tasks hold")
+	SetPolicy  = newTwin[op.Body[LockPolicy], LockPolicy]("PUT", TasksPath+"/locks", 0, "sets what happens to tasks whose locks in a workspace overlap")
+	ReadLog    = newTwin[LogRequest, op.Blob]("GET", TasksPath+"/{id}/log", 0, "reads the log of a dispatched task")
+	AnswerTask = newTwin[AnswerRequest, team.Status]("POST", TasksPath+"/{id}/answer", 0, "answers the question of a dispatched task")
 )
 
-// maxBody limits a request body. It exceeds the limit of a task's text, which may be longer in
+// maxBodyBytes limits a request body. It exceeds the limit of a task's text, which may be longer in
 // JSON.
-const maxBody = 512 << 10
+const maxBodyBytes = 512 << 10
 
-func twin[In, Out any](method, path string, status int, doc string) op.Twin[In, Out] {
+func newTwin[In, Out any](method, path string, status int, doc string) op.Twin[In, Out] {
 	demand := Access
 	if method == "GET" && strings.HasPrefix(path, TasksPath) {
 		demand.ExtraScope = billing.ScopeRead
 	}
-	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: demand}, Status: status, Limit: maxBody, Doc: doc})
+	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: demand}, Status: status, MaxBody: maxBodyBytes, Doc: doc})
 }
 
 type api struct {
@@ -192,23 +192,23 @@ type api struct {
 // Operator returns the operator's routes. mayWait reports whether the process may wait for the end
 // of a turn.
 func Operator(t *team.Team, mayWait bool) []op.Route {
-	return (&api{t, mayWait}).routes(op.Server{Operator: true})
+	return (&api{t, mayWait}).routes(op.Server{OperatorOnly: true})
 }
 
 // Handler returns the handler for account keys. It includes the routes for files if t has files.
 func Handler(t *team.Team, keys *billing.Billing, mayWait bool, log *slog.Logger, now func() time.Time) http.Handler {
 	routes := (&api{t, mayWait}).routes(op.Server{Keys: keys})
-	if t.Files != nil {
-		routes = append(routes, workspaceapi.Routes(t.Files, op.Server{Keys: keys})...)
+	if t.Workspaces != nil {
+		routes = append(routes, workspaceapi.Routes(t.Workspaces, op.Server{Keys: keys})...)
 	}
-	next := httpapi.API{Name: "team", Log: log, Now: now}.Mux(op.Routes(routes...))
+	next := httpapi.API{Name: "team", Log: log, Now: now}.Mux(op.RoutesByPath(routes...))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p := r.URL.Path; path.Clean(p) != strings.TrimSuffix(p, "/") {
 			// The mux would redirect to the cleaned path.
-			httpapi.Fail(w, problem.Invalid("path", "names between single slashes, without . and ..", httpapi.Clip(p)))
+			httpapi.Fail(w, problem.Invalid("path", "names between single slashes, without . and ..", httpapi.QuoteTruncated(p)))
 			return
 		}
-		address := caller.RateKey(r.RemoteAddr).String()
+		address := caller.RateLimitPrefix(r.RemoteAddr).String()
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), addressKey{}, address)))
 	})
 }
@@ -229,68 +229,68 @@ func callerOf(ctx context.Context) team.Caller {
 }
 
 func (d *api) routes(s op.Server) []op.Route {
-	const lines = "application/x-ndjson"
-	log := op.OnTwin(s, ReadLog, func(ctx context.Context, in Reading) (op.Blob, error) {
+	const mediaType = "application/x-ndjson"
+	logRoute := op.NewTwinRoute(s, ReadLog, func(ctx context.Context, in LogRequest) (op.Blob, error) {
 		events, err := d.Log(ctx, callerOf(ctx), in.ID, int(min(in.After, task.MaxLogEvents)))
 		var b bytes.Buffer
 		enc := json.NewEncoder(&b)
 		for i := range events {
 			err = errors.Join(err, enc.Encode(&events[i]))
 		}
-		return op.Blob{Data: b.Bytes(), Header: http.Header{"Content-Type": {lines}}}, err
+		return op.Blob{Data: b.Bytes(), Header: http.Header{"Content-Type": {mediaType}}}, err
 	})
-	log.Out, log.Gives, log.Answer = nil, []string{lines}, "JSON lines: each event with its number n, timestamp, type and data."
+	logRoute.Out, logRoute.AnswerMedia, logRoute.AnswerDoc = nil, []string{mediaType}, "JSON lines: each event with its number n, timestamp, type and data."
 	return []op.Route{
-		log,
-		op.OnTwin(s, ListLocks, func(ctx context.Context, _ op.None) (l Locks, err error) {
+		logRoute,
+		op.NewTwinRoute(s, ListLocks, func(ctx context.Context, _ op.None) (l Locks, err error) {
 			l.Locks, l.Policies, err = d.HeldLocks(ctx, callerOf(ctx))
 			l.Count = len(l.Locks)
 			return l, err
 		}),
-		op.OnTwin(s, SetPolicy, func(ctx context.Context, in op.Body[LockPolicy]) (LockPolicy, error) {
+		op.NewTwinRoute(s, SetPolicy, func(ctx context.Context, in op.Body[LockPolicy]) (LockPolicy, error) {
 			return in.Body, d.SetLockPolicy(ctx, callerOf(ctx), in.Body.Workspace, in.Body.Policy)
 		}),
-		op.OnTwin(s, ListAgents, func(ctx context.Context, _ op.None) (Agents, error) {
+		op.NewTwinRoute(s, ListAgents, func(ctx context.Context, _ op.None) (Agents, error) {
 			agents, err := d.Agents(ctx, callerOf(ctx))
 			return Agents{agents}, err
 		}),
-		op.OnTwin(s, ShowAgent, func(ctx context.Context, in OneAgent) (team.Details, error) {
+		op.NewTwinRoute(s, ShowAgent, func(ctx context.Context, in AgentRef) (team.Details, error) {
 			return d.Agent(ctx, callerOf(ctx), in.Agent)
 		}),
-		op.OnTwin(s, ListTasks, func(ctx context.Context, in TaskList) (page Tasks, err error) {
+		op.NewTwinRoute(s, ListTasks, func(ctx context.Context, in TaskList) (page Tasks, err error) {
 			size := int(min(cmp.Or(in.Limit, defaultPage), maxPage))
 			page.Tasks, page.Next, err = d.List(ctx, callerOf(ctx), in.State, in.Agent, in.Cursor, size)
 			return page, err
 		}),
-		op.OnTwin(s, Dispatch, func(ctx context.Context, in Dispatching) (team.Started, error) {
+		op.NewTwinRoute(s, Dispatch, func(ctx context.Context, in DispatchRequest) (team.Started, error) {
 			b := &in.Body
 			return d.Dispatch(ctx, callerOf(ctx), team.Request{
 				Agent: b.Agent, Text: b.Task, Model: b.Model, Mode: b.Mode, Effort: b.Effort, OutputFormat: b.OutputFormat, Servers: b.MCPServers,
 				MaxTurns: b.MaxTurns, Budget: b.Budget, Key: in.Key,
 			})
 		}),
-		op.OnTwin(s, ShowTask, func(ctx context.Context, in Waiting) (t Task, err error) {
-			if in.Wait > MaxWait {
-				return t, problem.Invalid("wait", "0 to 20 seconds", fmt.Sprint(in.Wait))
+		op.NewTwinRoute(s, ShowTask, func(ctx context.Context, in ShowTaskRequest) (t Task, err error) {
+			if in.WaitSeconds > MaxWait {
+				return t, problem.Invalid("wait", "0 to 20 seconds", fmt.Sprint(in.WaitSeconds))
 			}
-			wait := time.Duration(in.Wait) * time.Second
+			wait := time.Duration(in.WaitSeconds) * time.Second
 			if !d.mayWait {
 				wait = 0
 			}
 			t.Status, err = d.Status(ctx, callerOf(ctx), in.ID, wait)
-			Locate(&t.Status, op.CallerOf(ctx).Key == nil)
-			t.retry = in.Wait > 0 && !d.mayWait && !t.IsOver()
+			SetResultPath(&t.Status, op.CallerOf(ctx).Key == nil)
+			t.shouldRetry = in.WaitSeconds > 0 && !d.mayWait && !t.IsTurnOver()
 			if err == nil && in.Steps {
 				t.Steps, err = d.Steps(ctx, callerOf(ctx), in.ID)
 			}
 			return t, err
 		}),
-		op.OnTwin(s, CancelTask, func(ctx context.Context, in OneTask) (team.Status, error) {
+		op.NewTwinRoute(s, CancelTask, func(ctx context.Context, in TaskRef) (team.Status, error) {
 			return d.Cancel(ctx, callerOf(ctx), in.ID)
 		}),
-		op.OnTwin(s, AnswerTask, func(ctx context.Context, in Answering) (team.Status, error) {
+		op.NewTwinRoute(s, AnswerTask, func(ctx context.Context, in AnswerRequest) (team.Status, error) {
 			s, err := d.Answer(ctx, callerOf(ctx), in.ID, in.Body.Text, in.Key)
-			Locate(&s, op.CallerOf(ctx).Key == nil)
+			SetResultPath(&s, op.CallerOf(ctx).Key == nil)
 			return s, err
 		}),
 	}

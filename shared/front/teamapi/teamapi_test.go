@@ -87,7 +87,7 @@ func openTeam(t testing.TB) *teamHost {
 	h := &teamHost{stopped: make(chan bool, 1)}
 	h.Host = openHost(t, h.stopped)
 	h.acme = h.Account("acme", money.Dollar)
-	h.writer = h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "writer", Capability: "writes", Substrate: "asker", Tenant: "acme"})
+	h.writer = h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "writer", Capability: "writes", Substrate: "asker", Tenant: "acme"})
 	h.key = h.Key(h.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeCall, billing.ScopeAgents, billing.ScopeRead}})
 	return h
 }
@@ -109,7 +109,7 @@ func (h *teamHost) operate(method, path, body string) memhost.Answer {
 // publish publishes a vacant of the tenant other.
 func (h *teamHost) publish(s vacants.CreateSpec) vacants.Record {
 	h.Helper()
-	s.By, s.Capability, s.Tenant = vacants.Operator(), "works for others", "other"
+	s.Asker, s.Capability, s.Tenant = vacants.OperatorAsker(), "works for others", "other"
 	r := h.Create(s)
 	_, _, err := h.Vacants.Publish(h.Context(), r.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}})
 	h.Must(err)
@@ -204,7 +204,7 @@ func TestAWaitingTaskFails(t *testing.T) {
 		change func(h *teamHost)
 		says   string
 	}{
-		"at its deadline": {func(h *teamHost) { h.Clock.Advance(task.RunTime + time.Second) }, "did not end within 6h0m0s"},
+		"at its deadline": {func(h *teamHost) { h.Clock.Advance(task.DefaultRunTime + time.Second) }, "did not end within 6h0m0s"},
 		"with its key": {func(h *teamHost) {
 			keys, err := h.Billing.Keys(h.Context(), h.acme.ID)
 			h.Must(err)
@@ -235,7 +235,7 @@ func TestAWaitingTaskFails(t *testing.T) {
 func TestUnfinishedTasksAreLimited(t *testing.T) {
 	h := openTeam(t)
 	for _, name := range []string{"second", "third"} {
-		h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: name, Capability: "works", Substrate: "asker", Tenant: "acme"})
+		h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: name, Capability: "works", Substrate: "asker", Tenant: "acme"})
 	}
 	var first string
 	count := 0
@@ -259,7 +259,7 @@ func TestUnfinishedTasksAreLimited(t *testing.T) {
 	}
 	h.dispatch(`{"agent":"writer","task":"after"}`)
 	// Tasks that have passed their deadlines make room without being read.
-	h.Clock.Advance(task.RunTime + time.Second)
+	h.Clock.Advance(task.DefaultRunTime + time.Second)
 	h.dispatch(`{"agent":"writer","task":"later"}`)
 }
 

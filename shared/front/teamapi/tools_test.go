@@ -141,8 +141,8 @@ func TestAnAgentIsAResourceWithDollars(t *testing.T) {
 	h := openTeam(t)
 	agent := model("")
 	budget := 1_500_000 * money.Amount(1)
-	agent.Description, agent.Price, agent.Budget, agent.MaxTurns = "paints <walls>", &models.Price{In: 1, Out: 1}, &budget, 3
-	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "painter", Capability: "paints", Tenant: "acme", Agent: agent})
+	agent.Description, agent.Price, agent.Budget, agent.MaxTurns = "paints <walls>", &models.Price{InputPrice: 1, OutputPrice: 1}, &budget, 3
+	h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "painter", Capability: "paints", Tenant: "acme", Agent: agent})
 	type resources struct {
 		Resources []struct{ URI, Name, MimeType string }
 	}
@@ -183,7 +183,7 @@ func TestAnAgentIsAResourceWithDollars(t *testing.T) {
 			t.Errorf("%s = %d %s", uri, a.Status, a.Body)
 		}
 	}
-	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "late", Capability: "comes", Substrate: "asker", Tenant: "acme"})
+	h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "late", Capability: "comes", Substrate: "asker", Tenant: "acme"})
 	if a := h.rpc("resources/list", `{}`); !strings.Contains(a.Body, `"agents://late"`) {
 		t.Errorf("after another agent came, resources/list = %s", a.Body)
 	}
@@ -192,7 +192,7 @@ func TestAnAgentIsAResourceWithDollars(t *testing.T) {
 // get_locks and the API show the locks of an account only to its keys.
 func TestGetLocksShowsTheLocksOfAnAccount(t *testing.T) {
 	h := openTeam(t)
-	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "model", Capability: "works", Tenant: "acme", Agent: model(definition.ReadOnly)})
+	h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "model", Capability: "works", Tenant: "acme", Agent: model(definition.ReadOnly)})
 	id := h.dispatch(`{"agent":"model","task":"green"}`)
 	var got struct {
 		Count int
@@ -234,7 +234,7 @@ func TestGetLocksShowsTheLocksOfAnAccount(t *testing.T) {
 // A key that may read a task by the tool may read its whole response, too.
 func TestALongResponseIsCutInTheToolsOnly(t *testing.T) {
 	h := openTeam(t)
-	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "own", Capability: "works", Substrate: "asker"})
+	h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "own", Capability: "works", Substrate: "asker"})
 	h.Work()
 	h.key = h.keyOf(h.acme, billing.KeyOptions{}) // without the scope call
 	id := h.dispatch(`{"agent":"writer","task":"much"}`)
@@ -278,7 +278,7 @@ func TestATaskAndItsMessagesAreNotInTheMemoryOfAnother(t *testing.T) {
 	h := openTeam(t)
 	agent := model("")
 	agent.Memory = true
-	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "mind", Capability: "remembers", Tenant: "acme", Agent: agent})
+	h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "mind", Capability: "remembers", Tenant: "acme", Agent: agent})
 	h.Work()
 	h.until(h.dispatch(`{"agent":"mind","task":"a secret"}`), "completed")
 	id := h.dispatch(`{"agent":"mind","task":"paint"}`)

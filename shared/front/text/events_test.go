@@ -15,7 +15,7 @@ func pieceOf(text string, follows bool) *task.Event {
 // answer is whole.
 func TestEventsOfATextReplaceAndEndAnAnswer(t *testing.T) {
 	ends := func(state task.State, text string, cut call.CutReason) *task.Event {
-		return &task.Event{Status: &task.Status{State: state, Message: &task.Message{Cut: cut, Parts: []task.Part{{Kind: task.Text, Text: text}}}}}
+		return &task.Event{Status: &task.Status{State: state, Message: &task.Message{CutReason: cut, Parts: []task.Part{{Kind: task.Text, Text: text}}}}}
 	}
 	for name, tc := range map[string]struct {
 		events []*task.Event
@@ -29,7 +29,7 @@ func TestEventsOfATextReplaceAndEndAnAnswer(t *testing.T) {
 		var got []byte
 		events := &textEvents{}
 		for _, e := range tc.events {
-			b, err := events.Event(task.Numbered{Event: *e})
+			b, err := events.RenderEvent(task.NumberedEvent{Event: *e})
 			if err != nil {
 				t.Error(err)
 			}
@@ -38,7 +38,7 @@ func TestEventsOfATextReplaceAndEndAnAnswer(t *testing.T) {
 		if string(got) != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
-		if end := string(events.End(nil)); (end == "") != (tc.want != "") {
+		if end := string(events.RenderEnd(nil)); (end == "") != (tc.want != "") {
 			t.Errorf("%s: the end of the stream is %q", name, end)
 		}
 	}

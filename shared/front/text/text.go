@@ -21,20 +21,20 @@ import (
 
 const mediaText = "text/plain"
 
-// Texting is a request that consists of a plain text for a vacant.
-type Texting struct {
-	Vacant   string `path:"vacant"`
-	Context  string `query:"context"`
-	MaxPrice string `query:"max_price"`
-	Most     string `header:"Vacancy-Max-Price"` // MaxPrice as a header
-	Text     string `body:"text"`
+// TextRequest is a request that consists of a plain text for a vacant.
+type TextRequest struct {
+	Vacant         string `path:"vacant"`
+	Context        string `query:"context"`
+	MaxPrice       string `query:"max_price"`
+	MaxPriceHeader string `header:"Vacancy-Max-Price"` // MaxPrice as a header
+	Text           string `body:"text"`
 }
 
 func Operations() []op.Spec {
 	return []op.Spec{{
 		Method: "POST", Path: "/v/{vacant}" + message.TextPath, Status: http.StatusOK, Doc: "asks a vacant with a text, and answers with a text",
-		Access: op.Access{Anybody: true, Key: billing.CallDemand()}, In: reflect.TypeFor[Texting](), Errors: reflect.TypeFor[string](),
-		Takes: []string{mediaText}, Gives: []string{mediaText, plain.MediaEvents}, Answer: "The answer, or its pieces as server-sent events and the event done.",
+		Access: op.Access{Anybody: true, Key: billing.CallRequirement()}, In: reflect.TypeFor[TextRequest](), ErrorType: reflect.TypeFor[string](),
+		RequestMedia: []string{mediaText}, AnswerMedia: []string{mediaText, plain.MediaEvents}, AnswerDoc: "The answer, or its pieces as server-sent events and the event done.",
 	}}
 }
 
@@ -47,56 +47,56 @@ const (
 	cutHeader = "Vacancy-Cut"
 )
 
-// paramContext is the query parameter that continues a conversation.
-const paramContext = "context"
+// contextParam is the query parameter that continues a conversation.
+const contextParam = "context"
 
 func Handler(s *plain.Service) func(*plain.Exchange) error {
 	return func(r *plain.Exchange) error {
-		if err := r.Find(); err != nil {
+		if err := r.OpenByPath(); err != nil {
 			return err
 		}
-		r.Line.What, r.Line.IsCall = "text", true
+		r.Line.Operation, r.Line.IsCall = "text", true
 		if r.Method != http.MethodPost {
-			return r.NotAllowed(http.MethodPost)
+			return r.MethodError(http.MethodPost)
 		}
-		if err := r.CheckPlain(); err != nil {
+		if err := r.CheckKeylessAccess(); err != nil {
 			return err
 		}
-		if err := r.Identify(); err != nil {
+		if err := r.IdentifyPayer(); err != nil {
 			return err
 		}
 		m := task.Message{Role: task.User}
 		query, err := url.ParseQuery(r.URL.RawQuery)
 		if err != nil {
-			return problem.Invalid("query", paramContext+" and "+caller.MaxPrice+", escaped", httpapi.Clip(r.URL.RawQuery))
+			return problem.Invalid("query", contextParam+" and "+caller.MaxPriceParam+", escaped", httpapi.QuoteTruncated(r.URL.RawQuery))
 		}
 		for name, values := range query {
 			switch name {
-			case caller.MaxPrice: // caller.Payment reads it
-			case paramContext:
+			case caller.MaxPriceParam: // caller.ParseCredential reads it
+			case contextParam:
 				m.Context = values[0]
 				if err := r.CheckContext(r.Context(), strings.Join(values, ", "), "the "+contextHeader); err != nil {
 					return err
 				}
 			default:
-				return problem.Invalid("query", paramContext+" and "+caller.MaxPrice, httpapi.Clip(name))
+				return problem.Invalid("query", contextParam+" and "+caller.MaxPriceParam, httpapi.QuoteTruncated(name))
 			}
 		}
-		text, err := httpapi.Text(r.ResponseWriter, r.Request, canon.DefaultLimits().Bytes)
+		text, err := httpapi.ReadText(r.ResponseWriter, r.Request, canon.DefaultLimits().Bytes)
 		if err != nil {
 			return err
 		}
-		r.EndReadDeadline()
+		r.ClearReadDeadline()
 		m.Parts = []task.Part{{Kind: task.Text, Text: text}}
 		if err := plain.CheckText("body", text); err != nil {
 			return err
 		}
 		isStream := strings.Contains(strings.ToLower(strings.Join(r.Request.Header.Values("Accept"), ",")), plain.MediaEvents)
-		if !isStream && s.Hold > 0 && r.IsSlow() {
-			return problem.New(problem.Malformed, "this vacant may take %s, and an answer must begin within 30 s: send Accept: text/event-stream", r.Vacant.MaxCallTime)
+		if !isStream && s.MaxWait > 0 && r.IsSlow() {
+			return problem.New(problem.Malformed, "this vacant may take %s, and an answer must begin within 30 s: send Accept: text/event-stream", r.Vacant.CallTimeout)
 		}
 		send := func() error {
-			turn, err := r.Turn(r.Context(), m, plain.CheckParts(&m, nil))
+			turn, err := r.NewTurn(r.Context(), m, plain.CheckParts(&m, nil))
 			if err == nil {
 				err = r.SetPayment(r.Context(), turn, r.Request, &r.Line)
 			}
@@ -105,7 +105,7 @@ func Handler(s *plain.Service) func(*plain.Exchange) error {
 			}
 			h := r.ResponseWriter.Header()
 			if isStream {
-				ref, done, err := r.Begin(r.Context(), turn)
+				ref, done, err := r.BeginTurn(r.Context(), turn)
 				if err != nil {
 					return err
 				}
@@ -113,31 +113,31 @@ func Handler(s *plain.Service) func(*plain.Exchange) error {
 				// may not run code after its handler has returned.
 				defer func() { <-done }()
 				h.Set(contextHeader, turn.Message.Context)
-				return r.Stream(&textEvents{}).Follow(ref, 0, s.Tasks.FollowTurn)
+				return r.NewStream(&textEvents{}).Follow(ref, 0, s.Tasks.FollowTurn)
 			}
-			t, err := r.Run(r.Context(), turn, plain.Wait{})
+			t, err := r.Run(r.Context(), turn, plain.WaitOptions{})
 			if r.IsSlow() {
 				// The write deadline began with the request. A turn may take minutes longer.
-				r.ExtendWrite()
+				r.ExtendWriteDeadline()
 			}
 			if err != nil {
 				return err
 			}
 			h.Set(contextHeader, t.Context)
-			if err := plain.FailureOf(&t.Status); err != nil {
+			if err := plain.StatusError(&t.Status); err != nil {
 				return err
 			}
-			if r.Line.Cut = t.Status.Cut(); r.Line.Cut != "" {
-				h.Set(cutHeader, string(r.Line.Cut))
+			if r.Line.CutReason = t.Status.CutReason(); r.Line.CutReason != "" {
+				h.Set(cutHeader, string(r.Line.CutReason))
 			}
 			h.Set("Cache-Control", "no-store")
 			h.Set("Content-Type", mediaText+"; charset=utf-8")
-			httpapi.Send(r.ResponseWriter, http.StatusOK, []byte(plain.TextOfStatus(&t.Status)))
+			httpapi.Send(r.ResponseWriter, http.StatusOK, []byte(plain.StatusText(&t.Status)))
 			r.Log("ok", http.StatusOK, nil)
 			return nil
 		}
 		if isStream {
-			return s.Streams.Hold(&r.Caller, send)
+			return s.Streams.Run(&r.Caller, send)
 		}
 		return send()
 	}
@@ -146,45 +146,45 @@ func Handler(s *plain.Service) func(*plain.Exchange) error {
 // textEvents renders the events of a turn as server-sent events: the pieces of the answer, followed
 // by the event done, whose data is the call.CutReason of the answer, or by the event error.
 type textEvents struct {
-	started bool // a piece was sent
-	cr      bool // the last piece ended with a carriage return
-	ended   bool
+	started    bool // a piece was sent
+	endsWithCR bool // the last piece ended with a carriage return
+	ended      bool
 }
 
-func (t *textEvents) Event(n task.Numbered) ([]byte, error) {
-	// A result that is empty but not nil begins the stream (plain.Rendering).
+func (t *textEvents) RenderEvent(n task.NumberedEvent) ([]byte, error) {
+	// A result that is empty but not nil begins the stream (plain.EventRenderer).
 	switch a, status := n.Artifact, n.Status; {
 	case a != nil && a.Artifact.ID == task.ResponseArtifact:
-		return t.piece(plain.TextOf(a.Artifact.Parts), a.Append), nil
-	case status == nil || status.State.Active():
+		return t.renderPiece(plain.PartsText(a.Artifact.Parts), a.Append), nil
+	case status == nil || status.State.IsActive():
 		return []byte{}, nil
-	case status.Failure != "":
+	case status.FailureKind != "":
 		t.ended = true
-		return appendEvent(nil, "error", plain.TextOfStatus(status)), nil
+		return appendEvent(nil, "error", plain.StatusText(status)), nil
 	default:
 		t.ended = true
-		last := []byte{}
+		lastEvents := []byte{}
 		if !t.started {
-			last = t.piece(plain.TextOfStatus(status), true)
+			lastEvents = t.renderPiece(plain.StatusText(status), true)
 		}
-		return appendEvent(last, "done", string(status.Cut())), nil
+		return appendEvent(lastEvents, "done", string(status.CutReason())), nil
 	}
 }
 
-// piece renders a piece of the answer. If follows is false, text is the complete answer and
+// renderPiece renders a piece of the answer. If follows is false, text is the complete answer and
 // replaces the earlier pieces.
-func (t *textEvents) piece(text string, follows bool) []byte {
+func (t *textEvents) renderPiece(text string, isAppended bool) []byte {
 	name := ""
-	if t.started && !follows {
-		name, t.cr = "replace", false
+	if t.started && !isAppended {
+		name, t.endsWithCR = "replace", false
 	}
 	// A carriage return also ends a line of an event. If carriage returns were not replaced, an
 	// answer could contain events of its own.
-	cr := strings.HasSuffix(text, "\r")
-	if t.cr {
+	endsWithCR := strings.HasSuffix(text, "\r")
+	if t.endsWithCR {
 		text = strings.TrimPrefix(text, "\n")
 	}
-	t.cr = cr
+	t.endsWithCR = endsWithCR
 	if text == "" {
 		return []byte{}
 	}
@@ -192,7 +192,7 @@ func (t *textEvents) piece(text string, follows bool) []byte {
 	return appendEvent(nil, name, text)
 }
 
-func (t *textEvents) End(err error) []byte {
+func (t *textEvents) RenderEnd(err error) []byte {
 	switch {
 	case err != nil:
 		return appendEvent(nil, "error", problem.AsError(err).Text())

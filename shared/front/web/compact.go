@@ -7,17 +7,17 @@ import "strings"
 // multi-line strings that compact would change.
 func compact(source string) string {
 	var b strings.Builder
-	comment := false
+	inComment := false
 	for line := range strings.Lines(source) {
 		line = strings.TrimSpace(line)
 		switch {
-		case comment:
-			comment = !strings.HasSuffix(line, "*/")
+		case inComment:
+			inComment = !strings.HasSuffix(line, "*/")
 			continue
 		case strings.HasPrefix(line, "/*"):
 			end := strings.Index(line, "*/")
 			if end < 0 {
-				comment = true
+				inComment = true
 				continue
 			}
 			// Code may follow a JSDoc type comment on the same line.

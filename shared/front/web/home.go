@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	pageSize   = 20
-	logEvents  = 10 // on AWS, each event is a request to the registry
-	lastEvents = 5
+	pageSize       = 20
+	logPageSize    = 10 // on AWS, each event is a request to the registry
+	homeEventCount = 5
 )
 
 // hit is a vacant in a list.
@@ -36,28 +36,28 @@ type hit struct {
 
 func (h hit) Link() string { return cmp.Or(h.Name, h.ID.String()) }
 
-// keptHits limits the number of cached hits, and maxKept limits the signed bytes of each. The cache
+// maxCachedHits limits the number of cached hits, and maxCachedBytes limits the signed bytes of each. The cache
 // therefore needs at most about 8 MB.
 const (
-	keptHits = 1 << 11
-	maxKept  = 4 << 10
+	maxCachedHits  = 1 << 11
+	maxCachedBytes = 4 << 10
 )
 
-// hitsOf verifies the cards of a page of matches. Verification is the most expensive part of a
+// verifyMatches verifies the cards of a page of matches. Verification is the most expensive part of a
 // page, so the verified parts are cached by the hash of the signed input.
-func (s *site) hitsOf(p *registryclient.Page) (hits []hit) {
+func (s *site) verifyMatches(p *registryclient.Page) (hits []hit) {
 	for i := range p.Matches {
 		m := &p.Matches[i]
 		signed := fmt.Appendf(nil, "%s %s %s %s", m.ID, m.CardBlob, m.CapabilityCard, m.Listing)
 		key := identity.Sum(signed)
 		h, isCached := s.hits.Get(key)
 		if !isCached {
-			c, err := m.Verified()
+			c, err := m.VerifiedCard()
 			h = hit{ID: m.ID, Broken: err != nil, Capability: c.CapabilityText}
-			if l := listingOf(m); l != nil {
-				h.Tags, h.Price = l.Tags, priceText(l.Price)
+			if l := parseListing(m); l != nil {
+				h.Tags, h.Price = l.Tags, formatPrice(l.Price)
 			}
-			if len(signed) <= maxKept {
+			if len(signed) <= maxCachedBytes {
 				s.hits.Add(key, h)
 			}
 		}
@@ -67,7 +67,7 @@ func (s *site) hitsOf(p *registryclient.Page) (hits []hit) {
 	return hits
 }
 
-func listingOf(m *registryclient.Match) *listing.Listing {
+func parseListing(m *registryclient.Match) *listing.Listing {
 	if len(m.Listing) == 0 {
 		return nil
 	}
@@ -78,15 +78,15 @@ func listingOf(m *registryclient.Match) *listing.Listing {
 	return &l
 }
 
-func priceText(micro int64) string {
+func formatPrice(micro int64) string {
 	if micro == 0 {
 		return "free"
 	}
 	return money.Amount(micro).String() + " a call"
 }
 
-func (s *site) home(_ *http.Request, r *reader) (*page, error) {
-	found, err := r.Search(r.ctx, registryclient.Query{Limit: pageSize})
+func (s *site) homePage(_ *http.Request, r *reader) (*page, error) {
+	results, err := r.Search(r.ctx, registryclient.Query{Limit: pageSize})
 	if err != nil {
 		return nil, err
 	}
@@ -96,57 +96,57 @@ func (s *site) home(_ *http.Request, r *reader) (*page, error) {
 		Next   string
 		Log    *checkpoint
 		Events []event
-	}{Hits: s.hitsOf(&found), Next: nextPage(url.Values{}, found.Next)}
-	if data.Log, err = r.checkpoint(); err != nil {
+	}{Hits: s.verifyMatches(&results), Next: nextPageURL(url.Values{}, results.Next)}
+	if data.Log, err = r.readCheckpoint(); err != nil {
 		return nil, err
 	}
 	if data.Log != nil {
-		if data.Events, _, err = r.eventsUpTo(data.Log.Size, lastEvents); err != nil {
+		if data.Events, _, err = r.eventsUpTo(data.Log.Size, homeEventCount); err != nil {
 			return nil, err
 		}
 	}
-	return &page{file: "home.html", Title: "Agents of this host", Seconds: 10, Data: data}, nil
+	return &page{file: "home.html", Title: "Agents of this host", CacheSeconds: 10, Data: data}, nil
 }
 
 // query contains the terms of a search.
 type query struct{ Words, Tag, Family, Price string }
 
-func (s *site) search(q *http.Request, r *reader) (*page, error) {
-	values := q.URL.Query()
-	asked := query{values.Get("q"), values.Get("tag"), values.Get("family"), values.Get("max_price")}
-	sought := registryclient.Query{Words: asked.Words, Tag: asked.Tag, Family: asked.Family, Limit: pageSize, Cursor: values.Get("cursor")}
-	if asked.Price != "" {
-		m, err := money.Parse(strings.TrimPrefix(asked.Price, "$"))
+func (s *site) searchPage(req *http.Request, r *reader) (*page, error) {
+	values := req.URL.Query()
+	terms := query{values.Get("q"), values.Get("tag"), values.Get("family"), values.Get("max_price")}
+	searchQuery := registryclient.Query{Words: terms.Words, Tag: terms.Tag, Family: terms.Family, Limit: pageSize, Cursor: values.Get("cursor")}
+	if terms.Price != "" {
+		m, err := money.Parse(strings.TrimPrefix(terms.Price, "$"))
 		if err != nil || m < 0 {
-			return nil, problem.Invalid("max_price", "dollars such as 0.05", fmt.Sprintf("%.40q", asked.Price))
+			return nil, problem.Invalid("max_price", "dollars such as 0.05", fmt.Sprintf("%.40q", terms.Price))
 		}
 		priceLimit := int64(m)
-		sought.MaxPrice = &priceLimit
+		searchQuery.MaxPrice = &priceLimit
 	}
-	found, err := r.Search(r.ctx, sought)
+	results, err := r.Search(r.ctx, searchQuery)
 	if err != nil {
 		return nil, err
 	}
-	kept := url.Values{}
-	for name, value := range map[string]string{"q": asked.Words, "tag": asked.Tag, "family": asked.Family, "max_price": asked.Price} {
+	params := url.Values{}
+	for name, value := range map[string]string{"q": terms.Words, "tag": terms.Tag, "family": terms.Family, "max_price": terms.Price} {
 		if value != "" {
-			kept.Set(name, value)
+			params.Set(name, value)
 		}
 	}
 	data := struct {
 		Query query
 		Hits  []hit
 		Next  string
-	}{asked, s.hitsOf(&found), nextPage(kept, found.Next)}
-	return &page{file: "search.html", Title: "Search", Seconds: 2, Hidden: true, Data: data}, nil
+	}{terms, s.verifyMatches(&results), nextPageURL(params, results.Next)}
+	return &page{file: "search.html", Title: "Search", CacheSeconds: 2, Hidden: true, Data: data}, nil
 }
 
-func nextPage(kept url.Values, cursor string) string {
+func nextPageURL(params url.Values, cursor string) string {
 	if cursor == "" {
 		return ""
 	}
-	kept.Set("cursor", cursor)
-	return Path + "search?" + kept.Encode()
+	params.Set("cursor", cursor)
+	return Path + "search?" + params.Encode()
 }
 
 // checkpoint is a signed checkpoint of the log.
@@ -156,8 +156,8 @@ type checkpoint struct {
 	Signatures int
 }
 
-// checkpoint reads the newest checkpoint. It returns nil if the host has none.
-func (r *reader) checkpoint() (*checkpoint, error) {
+// readCheckpoint reads the newest checkpoint. It returns nil if the host has none.
+func (r *reader) readCheckpoint() (*checkpoint, error) {
 	note, err := r.GetRaw(r.ctx, "/v1/checkpoint", nil)
 	switch {
 	case problem.Is(err, problem.NotFound):
@@ -187,20 +187,20 @@ type event struct {
 // older is the number of the next older event, or 0. Hidden events count towards n, because anyone
 // can create them and each costs a read. The reads are sequential, because a registry with a single
 // instance refuses concurrent requests.
-func (r *reader) eventsUpTo(last, n uint64) (events []event, older uint64, err error) {
-	for ; last > 0 && n > 0; last, n = last-1, n-1 {
-		e, err := r.Event(r.ctx, last)
+func (r *reader) eventsUpTo(seq, n uint64) (events []event, nextSeq uint64, err error) {
+	for ; seq > 0 && n > 0; seq, n = seq-1, n-1 {
+		e, err := r.Event(r.ctx, seq)
 		switch {
 		case err == nil:
-			events = append(events, eventOf(e))
+			events = append(events, newEvent(e))
 		case !problem.Is(err, problem.NotFound):
 			return nil, 0, err
 		}
 	}
-	return events, last, nil
+	return events, seq, nil
 }
 
-func eventOf(e registryclient.Event) event {
+func newEvent(e registryclient.Event) event {
 	entry := event{Event: e, Says: e.Payload}
 	var v any
 	if json.Unmarshal([]byte(e.Payload), &v) == nil {

@@ -9,17 +9,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// log returns the page of the transparency log with its checkpoint and a page of events.
-func (s *site) log(q *http.Request, r *reader) (*page, error) {
-	last := uint64(math.MaxUint64)
-	if to := q.URL.Query().Get("to"); to != "" {
-		n, err := strconv.ParseUint(to, 10, 53)
+// logPage returns the page of the transparency log with its checkpoint and a page of events.
+func (s *site) logPage(req *http.Request, r *reader) (*page, error) {
+	newestSeq := uint64(math.MaxUint64)
+	if param := req.URL.Query().Get("to"); param != "" {
+		n, err := strconv.ParseUint(param, 10, 53)
 		if err != nil || n == 0 {
-			return nil, problem.Invalid("to", "the number of an event", httpapi.Clip(to))
+			return nil, problem.Invalid("to", "the number of an event", httpapi.QuoteTruncated(param))
 		}
-		last = n
+		newestSeq = n
 	}
-	c, err := r.checkpoint()
+	c, err := r.readCheckpoint()
 	if err != nil {
 		return nil, err
 	}
@@ -29,24 +29,24 @@ func (s *site) log(q *http.Request, r *reader) (*page, error) {
 		Older  uint64 // number of the last event on the next page, or 0
 	}{Log: c}
 	if c != nil {
-		if data.Events, data.Older, err = r.eventsUpTo(min(last, c.Size), logEvents); err != nil {
+		if data.Events, data.Older, err = r.eventsUpTo(min(newestSeq, c.Size), logPageSize); err != nil {
 			return nil, err
 		}
 	}
-	return &page{file: "log.html", Title: "Transparency log", Script: "log.js", Seconds: 10, Data: data}, nil
+	return &page{file: "log.html", Title: "Transparency log", Script: "log.js", CacheSeconds: 10, Data: data}, nil
 }
 
-func (s *site) event(q *http.Request, r *reader) (*page, error) {
-	seq, err := strconv.ParseUint(q.PathValue("seq"), 10, 53)
+func (s *site) eventPage(req *http.Request, r *reader) (*page, error) {
+	seq, err := strconv.ParseUint(req.PathValue("seq"), 10, 53)
 	if err != nil || seq == 0 {
-		return nil, errNoPage
+		return nil, errPageNotFound
 	}
 	e, err := r.Event(r.ctx, seq)
 	if problem.Is(err, problem.NotFound) {
-		err = errNoPage
+		err = errPageNotFound
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &page{file: "event.html", Title: "Event " + strconv.FormatUint(seq, 10), Script: "log.js", Seconds: 10, Data: eventOf(e)}, nil
+	return &page{file: "event.html", Title: "Event " + strconv.FormatUint(seq, 10), Script: "log.js", CacheSeconds: 10, Data: newEvent(e)}, nil
 }

@@ -21,15 +21,15 @@ type reader struct {
 	ctx context.Context
 }
 
-func (s *site) reader(r *http.Request) *reader {
+func (s *site) newReader(r *http.Request) *reader {
 	return &reader{registryclient.Client{Transport: inProcess{s.API, r}, URL: "http://" + r.Host}, r.Context()}
 }
 
 // inProcess is a transport that calls a handler of this process. It passes on the address of the
 // client that requested the page.
 type inProcess struct {
-	api  http.Handler
-	from *http.Request
+	api         http.Handler
+	pageRequest *http.Request
 }
 
 func (p inProcess) Do(ctx context.Context, q outbound.Request) (outbound.Reply, error) {
@@ -37,7 +37,7 @@ func (p inProcess) Do(ctx context.Context, q outbound.Request) (outbound.Reply, 
 	if err != nil {
 		return outbound.Reply{}, problem.Wrap(problem.Usage, err, "the address of a page")
 	}
-	r.Header, r.RemoteAddr, r.TLS, r.Host = q.Header, p.from.RemoteAddr, p.from.TLS, p.from.Host
+	r.Header, r.RemoteAddr, r.TLS, r.Host = q.Header, p.pageRequest.RemoteAddr, p.pageRequest.TLS, p.pageRequest.Host
 	w := httpapi.NewRecorder(q.MaxReply)
 	p.api.ServeHTTP(w, r)
 	if w.TooLarge {
@@ -46,13 +46,13 @@ func (p inProcess) Do(ctx context.Context, q outbound.Request) (outbound.Reply, 
 	return outbound.Reply{Status: w.Status, Header: w.Header(), Body: w.Body.Bytes()}, nil
 }
 
-// agent reads the agent card of a vacant, given its name or id. files lists the media types of the
-// files that the agent accepts. If the host does not show the vacant, the error is errNoPage.
-func (r *reader) agent(vacant string) (c *agents.Card, files []string, err error) {
+// readAgentCard reads the agent card of a vacant, given its name or id. files lists the media types of the
+// files that the agent accepts. If the host does not show the vacant, the error is errPageNotFound.
+func (r *reader) readAgentCard(vacant string) (c *agents.Card, files []string, err error) {
 	b, err := r.GetRaw(r.ctx, "/v/"+vacant+"/.well-known/agent-card.json", nil)
 	switch {
 	case problem.Is(err, problem.NotFound):
-		return nil, nil, errNoPage
+		return nil, nil, errPageNotFound
 	case err != nil:
 		return nil, nil, err
 	}

@@ -9,19 +9,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// show returns a text of a vacant with its control characters and invisible characters made
+// showInvisible returns a text of a vacant with its control characters and invisible characters made
 // visible, because these can hide or reorder the following text. It keeps joiners, which are part
 // of letters and emoji. assets/dom.js implements the same rule.
-func show(text string) string {
-	hides := func(c rune) bool {
+func showInvisible(text string) string {
+	isInvisible := func(c rune) bool {
 		return c != '\n' && c != '\t' && c != '\u200c' && c != '\u200d' && (unicode.IsControl(c) || unicode.Is(unicode.Cf, c) || unicode.Is(unicode.Zl, c) || unicode.Is(unicode.Zp, c) || c == unicode.ReplacementChar)
 	}
-	if strings.IndexFunc(text, hides) < 0 {
+	if strings.IndexFunc(text, isInvisible) < 0 {
 		return text
 	}
 	var b strings.Builder
 	for _, c := range text {
-		if hides(c) {
+		if isInvisible(c) {
 			fmt.Fprintf(&b, "⟨U+%04X⟩", c)
 		} else {
 			b.WriteRune(c)
@@ -37,12 +37,12 @@ func formatCount(n uint64, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func formatSince(text string) string {
+func formatWireTime(text string) string {
 	t, err := canon.ParseTime(text)
 	if err != nil {
-		return show(text)
+		return showInvisible(text)
 	}
-	return moment(t.UnixMilli())
+	return formatMillis(t.UnixMilli())
 }
 
-func moment(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05 UTC") }
+func formatMillis(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02 15:04:05 UTC") }

@@ -20,12 +20,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// maxKin limits the vacants that a page shows in each direction of the lineage. maxShown limits the
+// maxRelatives limits the vacants that a page shows in each direction of the lineage. maxEvents limits the
 // events, and maxReviews the reviews.
 const (
-	maxKin     = 20
-	maxShown   = 50
-	maxReviews = 20
+	maxRelatives = 20
+	maxEvents    = 50
+	maxReviews   = 20
 )
 
 type vacantData struct {
@@ -54,26 +54,26 @@ type vacantData struct {
 // program is a program or command that calls a vacant.
 type program struct{ Label, Text string }
 
-func (s *site) vacant(q *http.Request, r *reader) (*page, error) {
-	named := q.PathValue("vacant")
-	id, err := identity.ParseID(named)
+func (s *site) vacantPage(req *http.Request, r *reader) (*page, error) {
+	nameOrID := req.PathValue("vacant")
+	id, err := identity.ParseID(nameOrID)
 	isID := err == nil
-	if isID && named != id.String() || !isID && registry.CheckName(named) != nil {
-		return nil, errNoPage
+	if isID && nameOrID != id.String() || !isID && registry.CheckName(nameOrID) != nil {
+		return nil, errPageNotFound
 	}
-	own, files, err := r.agent(named) // found only for a vacant of this host
+	agentCard, files, err := r.readAgentCard(nameOrID) // found only for a vacant of this host
 	switch {
-	case err == nil && isID && own.VacantID != id:
+	case err == nil && isID && agentCard.VacantID != id:
 		return nil, problem.New(problem.Untrusted, "the host answered with the card of another vacant")
 	case err == nil:
-		id = own.VacantID
+		id = agentCard.VacantID
 	case !problem.Is(err, problem.NotFound) || !isID:
 		return nil, err
 	}
 	d := &vacantData{ID: id, Files: strings.Join(files, ","), CardPath: "/v1/capability_card/" + id.String(), EventsPath: "/v1/event_log/" + id.String()}
 	m, err := r.Client.Card(r.ctx, id)
 	switch {
-	case problem.Is(err, problem.NotFound) && own != nil: // the registry does not show the vacant
+	case problem.Is(err, problem.NotFound) && agentCard != nil: // the registry does not show the vacant
 		d.CardPath, d.EventsPath = "/v/"+id.String()+"/card", ""
 		if err := r.Get(r.ctx, d.CardPath, nil, &m); err != nil {
 			return nil, err
@@ -82,46 +82,46 @@ func (s *site) vacant(q *http.Request, r *reader) (*page, error) {
 			return nil, problem.New(problem.Untrusted, "the host answered with the card of another vacant")
 		}
 	case problem.Is(err, problem.NotFound):
-		return nil, errNoPage
+		return nil, errPageNotFound
 	case err != nil:
 		return nil, err
 	default:
-		d.Published, d.Name, d.Listing = &m, m.Name, listingOf(&m)
+		d.Published, d.Name, d.Listing = &m, m.Name, parseListing(&m)
 	}
-	if d.Card, err = m.Verified(); err != nil {
+	if d.Card, err = m.VerifiedCard(); err != nil {
 		return nil, err
 	}
 	d.CardHash, d.Signature = d.Card.Hash().String(), hex.EncodeToString(d.Card.Signature)
 	if d.Published != nil {
-		if err := d.addHistory(r, own != nil); err != nil {
+		if err := d.addHistory(r, agentCard != nil); err != nil {
 			return nil, err
 		}
 	}
-	if own != nil {
-		if err := d.addPrograms(own); err != nil {
+	if agentCard != nil {
+		if err := d.addPrograms(agentCard); err != nil {
 			return nil, err
 		}
 	}
-	return &page{file: "vacant.html", Title: cmp.Or(d.Name, "Vacant "+id.Short()), Script: "page.js", Seconds: 10, Hidden: d.Published == nil, Data: d}, nil
+	return &page{file: "vacant.html", Title: cmp.Or(d.Name, "Vacant "+id.Short()), Script: "page.js", CacheSeconds: 10, Hidden: d.Published == nil, Data: d}, nil
 }
 
 func (d *vacantData) addHistory(r *reader, isHosted bool) error {
 	if d.Listing != nil {
-		d.Price = priceText(d.Listing.Price)
+		d.Price = formatPrice(d.Listing.Price)
 	}
-	for direction, to := range map[string]*[]identity.ID{"ancestors": &d.Parents, "descendants": &d.Children} {
-		l, err := r.Lineage(r.ctx, d.ID, direction, 16)
+	for direction, target := range map[string]*[]identity.ID{"ancestors": &d.Parents, "descendants": &d.Children} {
+		lineage, err := r.Lineage(r.ctx, d.ID, direction, 16)
 		if err != nil {
 			return err
 		}
-		*to = l.Chain[:min(len(l.Chain), maxKin)]
+		*target = lineage.Chain[:min(len(lineage.Chain), maxRelatives)]
 	}
 	if err := d.addReviews(r, isHosted); err != nil {
 		return err
 	}
-	events, err := r.EventLog(r.ctx, d.ID, 0, maxShown)
+	events, err := r.EventLog(r.ctx, d.ID, 0, maxEvents)
 	for _, e := range events {
-		d.Events = append(d.Events, eventOf(e))
+		d.Events = append(d.Events, newEvent(e))
 	}
 	return err
 }
@@ -175,8 +175,8 @@ func (d *vacantData) addPrograms(c *agents.Card) error {
 	if !ok || err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return problem.New(problem.Untrusted, "the card of the vacant names no URL of its host")
 	}
-	d.Host, d.Name, d.Price, d.Most = u.String(), c.Name, c.Terms.String(), int64(c.Terms.Hold())
-	d.Handout = snippet.OfCard(d.Host, c.Name, c)
+	d.Host, d.Name, d.Price, d.Most = u.String(), c.Name, c.PriceTerms.String(), int64(c.PriceTerms.Hold())
+	d.Handout = snippet.HandoutForCard(d.Host, c.Name, c)
 	d.Programs = []program{{"vacancy", "vacancy call " + snippet.ShellWord(d.Handout.Address) + ` "hello"`}}
 	if d.Handout.Curl == "" {
 		return nil // stock clients cannot send signed calls
@@ -186,10 +186,10 @@ func (d *vacantData) addPrograms(c *agents.Card) error {
 		if err != nil {
 			return err
 		}
-		d.Programs = append(d.Programs, program{labels[l.Name], text})
+		d.Programs = append(d.Programs, program{languageLabels[l.Name], text})
 	}
 	return nil
 }
 
-// labels maps programming languages to their display names.
-var labels = map[string]string{"curl": "curl", "python": "Python (A2A)", "js": "JavaScript (A2A)", "go": "Go (A2A)", "openai": "OpenAI client", "mcp": "MCP client"}
+// languageLabels maps programming languages to their display names.
+var languageLabels = map[string]string{"curl": "curl", "python": "Python (A2A)", "js": "JavaScript (A2A)", "go": "Go (A2A)", "openai": "OpenAI client", "mcp": "MCP client"}

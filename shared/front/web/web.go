@@ -46,44 +46,44 @@ type Config struct {
 // Handler returns the handler for the root, the icon and the paths accepted by webpath.IsPath. It
 // answers all other paths with an HTML error page.
 func Handler(c Config) http.Handler {
-	hits, err := lru.New[identity.Hash, hit](keptHits)
+	hits, err := lru.New[identity.Hash, hit](maxCachedHits)
 	if err != nil {
 		panic(err) // cannot happen, because the size is positive
 	}
 	s := &site{c, hits}
 	mux := http.NewServeMux()
 	for pattern, f := range map[string]func(*http.Request, *reader) (*page, error){
-		Path + "{$}": s.home, Path + "search": s.search, Path + "vacants/{vacant}": s.vacant,
-		Path + "log": s.log, Path + "log/{seq}": s.event, "/": noPage,
+		Path + "{$}": s.homePage, Path + "search": s.searchPage, Path + "vacants/{vacant}": s.vacantPage,
+		Path + "log": s.logPage, Path + "log/{seq}": s.eventPage, "/": notFoundPage,
 		Path + "keys": staticPage("keys", "Your keys"), Path + "chains": staticPage("chains", "Check a chain"),
 	} {
-		mux.HandleFunc(pattern, s.page(f))
+		mux.HandleFunc(pattern, s.pageHandler(f))
 	}
-	mux.HandleFunc(Path+"assets/{hash}/{name}", s.asset)
+	mux.HandleFunc(Path+"assets/{hash}/{name}", s.serveAsset)
 	mux.Handle(webpath.IconPath, http.RedirectHandler(assetPath+"icon.svg", http.StatusSeeOther))
-	mux.Handle("/{$}", webpath.Root)
-	mux.Handle(webpath.FaviconPath, webpath.Root)
-	mux.Handle(strings.TrimSuffix(Path, "/"), webpath.Root)
-	none := s.page(noPage)
+	mux.Handle("/{$}", webpath.Redirect)
+	mux.Handle(webpath.FaviconPath, webpath.Redirect)
+	mux.Handle(strings.TrimSuffix(Path, "/"), webpath.Redirect)
+	notFound := s.pageHandler(notFoundPage)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A ServeMux would redirect to the cleaned path.
 		if clean := path.Clean(r.URL.Path); r.URL.Path != clean && r.URL.Path != clean+"/" {
-			none(w, r)
+			notFound(w, r)
 			return
 		}
 		mux.ServeHTTP(w, r)
 	})
 }
 
-// errNoPage is the error for a path that has no page. All hidden and unknown vacants share this
+// errPageNotFound is the error for a path that has no page. All hidden and unknown vacants share this
 // error, so that clients cannot tell them apart.
-var errNoPage = problem.New(problem.NotFound, "this host has no such page or vacant")
+var errPageNotFound = problem.New(problem.NotFound, "this host has no such page or vacant")
 
-func noPage(*http.Request, *reader) (*page, error) { return nil, errNoPage }
+func notFoundPage(*http.Request, *reader) (*page, error) { return nil, errPageNotFound }
 
 func staticPage(name, title string) func(*http.Request, *reader) (*page, error) {
 	return func(*http.Request, *reader) (*page, error) {
-		return &page{file: name + ".html", Title: title, Script: name + ".js", Seconds: 10}, nil
+		return &page{file: name + ".html", Title: title, Script: name + ".js", CacheSeconds: 10}, nil
 	}
 }
 
@@ -94,44 +94,44 @@ type site struct {
 
 // page is a page that is ready to be rendered.
 type page struct {
-	file    string // template file
-	Title   string
-	Script  string // asset name, or ""
-	Seconds int    // maximum cache time
-	Hidden  bool   // asks search engines not to index the page
-	Status  int
-	Retry   string // value of Retry-After, or ""
-	Data    any
+	file         string // template file
+	Title        string
+	Script       string // asset name, or ""
+	CacheSeconds int    // maximum cache time
+	Hidden       bool   // asks search engines not to index the page
+	Status       int
+	RetryAfter   string // value of Retry-After, or ""
+	Data         any
 }
 
-// page returns a handler that serves the page returned by f. If f returns an error, the handler
+// pageHandler returns a handler that serves the page returned by f. If f returns an error, the handler
 // serves an error page.
-func (s *site) page(f func(*http.Request, *reader) (*page, error)) http.HandlerFunc {
+func (s *site) pageHandler(f func(*http.Request, *reader) (*page, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		began := s.Now()
-		secure(w.Header())
+		start := s.Now()
+		setSecurityHeaders(w.Header())
 		var p *page
 		err := error(problem.New(problem.MethodNotAllowed, "pages are read with GET"))
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
-			p, err = f(r, s.reader(r))
+			p, err = f(r, s.newReader(r))
 		}
 		if err == nil {
 			p.Status = http.StatusOK
 		} else {
-			fault := problem.AsError(err)
-			row, text := fault.Kind.Row(), fault.Text()
-			var read *registryclient.StatusError
-			if errors.As(err, &read) || row.Status >= http.StatusInternalServerError {
-				text = row.Text // the details are meant for programs
+			pageErr := problem.AsError(err)
+			row, text := pageErr.Kind.Forms(), pageErr.Text()
+			var statusErr *registryclient.StatusError
+			if errors.As(err, &statusErr) || row.HTTPStatus >= http.StatusInternalServerError {
+				text = row.DefaultMessage // the details are meant for programs
 			}
-			p = &page{file: "error.html", Title: row.Text, Status: row.Status, Hidden: true, Data: struct{ Code, Text string }{fault.Kind.String(), text}}
-			if read != nil {
-				p.Retry = read.RetryAfter
+			p = &page{file: "error.html", Title: row.DefaultMessage, Status: row.HTTPStatus, Hidden: true, Data: struct{ Code, Text string }{pageErr.Kind.String(), text}}
+			if statusErr != nil {
+				p.RetryAfter = statusErr.RetryAfter
 			}
 		}
-		status, failure := s.send(w, r, p)
+		status, failure := s.sendPage(w, r, p)
 		level := slog.LevelDebug
-		attrs := []slog.Attr{slog.Int(obs.AttrStatus, status), slog.String("path", httpapi.ClipPath(r.URL.Path)), obs.DurationAttr(s.Now().Sub(began))}
+		attrs := []slog.Attr{slog.Int(obs.AttrStatus, status), slog.String("path", httpapi.TruncatePath(r.URL.Path)), obs.DurationAttr(s.Now().Sub(start))}
 		if status >= http.StatusInternalServerError {
 			level = slog.LevelError
 			attrs = append(attrs, slog.String("cause", fmt.Sprint(cmp.Or(failure, err))))
@@ -140,7 +140,7 @@ func (s *site) page(f func(*http.Request, *reader) (*page, error)) http.HandlerF
 	}
 }
 
-func (s *site) send(w http.ResponseWriter, r *http.Request, p *page) (status int, err error) {
+func (s *site) sendPage(w http.ResponseWriter, r *http.Request, p *page) (status int, err error) {
 	var body bytes.Buffer
 	err = templates.ExecuteTemplate(&body, p.file, struct {
 		*page
@@ -160,14 +160,14 @@ func (s *site) send(w http.ResponseWriter, r *http.Request, p *page) (status int
 		sum := identity.Sum(body.Bytes())
 		tag := `"` + hex.EncodeToString(sum[:16]) + `"`
 		h.Set("ETag", tag)
-		h.Set("Cache-Control", "public, max-age="+strconv.Itoa(p.Seconds))
+		h.Set("Cache-Control", "public, max-age="+strconv.Itoa(p.CacheSeconds))
 		if strings.Contains(strings.Join(r.Header.Values("If-None-Match"), ","), tag) {
 			w.WriteHeader(http.StatusNotModified)
 			return http.StatusNotModified, nil
 		}
 	}
-	if p.Retry != "" {
-		h.Set("Retry-After", p.Retry)
+	if p.RetryAfter != "" {
+		h.Set("Retry-After", p.RetryAfter)
 	}
 	if p.Status == http.StatusMethodNotAllowed {
 		h.Set("Allow", "GET, HEAD")
@@ -180,13 +180,13 @@ func (s *site) send(w http.ResponseWriter, r *http.Request, p *page) (status int
 	return p.Status, nil
 }
 
-// policy allows a page to load only files of its own host. It also prevents scripts from executing
+// contentSecurityPolicy allows a page to load only files of its own host. It also prevents scripts from executing
 // strings as code.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-func secure(h http.Header) {
+func setSecurityHeaders(h http.Header) {
 	for name, value := range map[string]string{
-		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+		"Content-Security-Policy": contentSecurityPolicy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
 		"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
 	} {
 		h.Set(name, value)
@@ -200,7 +200,7 @@ var assetFiles embed.FS
 var pageFiles embed.FS
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"show": show, "short": identity.ID.Short, "moment": moment, "since": formatSince, "counted": formatCount, "vacantPath": webpath.VacantPath,
+	"show": showInvisible, "short": identity.ID.Short, "moment": formatMillis, "since": formatWireTime, "counted": formatCount, "vacantPath": webpath.VacantPath,
 	"has": func(asset string) bool {
 		_, err := fs.Stat(assetFiles, "assets/"+asset)
 		return err == nil
@@ -235,16 +235,16 @@ func hashAssets() string {
 // classify scripts as plain text.
 var mediaTypes = map[string]string{".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 
-// asset serves an embedded file. Clients may cache it permanently at the address with the current
+// serveAsset serves an embedded file. Clients may cache it permanently at the address with the current
 // hash, and for one minute at an address with another hash. Pages of an earlier program version
 // contain another hash.
-func (s *site) asset(w http.ResponseWriter, r *http.Request) {
-	secure(w.Header())
+func (s *site) serveAsset(w http.ResponseWriter, r *http.Request) {
+	setSecurityHeaders(w.Header())
 	name := r.PathValue("name")
 	b, err := assetFiles.ReadFile("assets/" + name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid):
-		httpapi.Fail(w, errNoPage)
+		httpapi.Fail(w, errPageNotFound)
 		return
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")

@@ -46,12 +46,12 @@ func newHost(t testing.TB) *hosted {
 	}
 	h := &hosted{t: t, url: "http://" + listener.Addr().String()}
 	h.Host, err = standalone.Open(standalone.Config{
-		Dir: filepath.Join(t.TempDir(), "host"), URL: h.url, New: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
+		Dir: filepath.Join(t.TempDir(), "host"), URL: h.url, AllowNew: true, AllowLoopback: true, OwnMachine: true, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	standalonetest.Run(t, h.Host, standalone.Running{Public: listener})
+	standalonetest.Run(t, h.Host, standalone.RunConfig{Public: listener})
 	return h
 }
 
@@ -218,7 +218,7 @@ func TestTheAddressOfAVacantIsAPageForBrowsers(t *testing.T) {
 			}
 		}
 	}
-	demo, err := h.Vacants.ByName(t.Context(), vacants.Operator(), "demo")
+	demo, err := h.Vacants.GetByName(t.Context(), vacants.OperatorAsker(), "demo")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func TestAnUnknownPathIsAPageForBrowsers(t *testing.T) {
 		// A function without pages redirects to the pages of its host.
 		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "http://x.example/", nil)
 		r.URL.Path = path
-		webpath.Root.ServeHTTP(w, r)
+		webpath.Redirect.ServeHTTP(w, r)
 		if to := w.Header().Get("Location"); w.Code != 303 || !strings.HasPrefix(to, "/web/") || strings.ContainsAny(to[len("/web/"):], "/\r\n") {
 			t.Errorf("%s leads to %q", path, to)
 		}

@@ -31,18 +31,18 @@ const (
 	MaxWait = 20
 	// retrySeconds is the pause that a host on AWS requests of a worker if no turn is available.
 	retrySeconds = 2
-	// maxEvents limits the events in a request, and maxBody limits the size of a request in bytes.
-	maxEvents = 256
-	maxBody   = 512 << 10
+	// maxEvents limits the events in a request, and maxBodyBytes limits the size of a request in bytes.
+	maxEvents    = 256
+	maxBodyBytes = 512 << 10
 )
 
 // Access admits keys with the scope work.
-var Access = billing.Demand{Scope: billing.ScopeWork, Test: true, Active: true}
+var Access = billing.KeyRequirement{Scope: billing.ScopeWork, AllowsTest: true, RequiresActive: true}
 
 // Requests and answers.
 type (
-	// Leasing requests a lease of a turn.
-	Leasing struct {
+	// LeaseRequest requests a lease of a turn.
+	LeaseRequest struct {
 		Body NewLease `body:"json"`
 	}
 	// NewLease selects the turns of a vacant, given its name or id. If Vacant is empty, it selects
@@ -61,8 +61,8 @@ type (
 		Vacant     *identity.ID   `json:"vacant_id,omitempty"`
 		RetryAfter int            `json:"retry_after,omitempty"`
 	}
-	// OneLease identifies a lease.
-	OneLease struct {
+	// LeaseRef identifies a lease.
+	LeaseRef struct {
 		Lease string `path:"lease"`
 	}
 	// Renewal is the answer to a heartbeat. Canceled is true if the turn has ended without an
@@ -70,26 +70,26 @@ type (
 	Renewal struct {
 		Canceled bool `json:"canceled"`
 	}
-	// Reporting sends the next events of a lease.
-	Reporting struct {
-		OneLease
+	// ReportRequest sends the next events of a lease.
+	ReportRequest struct {
+		LeaseRef
 		Body Batch `body:"json"`
 	}
 	// Batch contains events. The batches of a lease are numbered from 1, so that the host
 	// recognizes a repeated request.
 	Batch struct {
-		Batch  int64          `json:"batch" canon:"required"`
+		Number int64          `json:"batch" canon:"required"`
 		Events []worker.Event `json:"events" canon:"required"`
 	}
-	// Finishing ends a lease with the result of its turn.
-	Finishing struct {
-		OneLease
+	// FinishRequest ends a lease with the result of its turn.
+	FinishRequest struct {
+		LeaseRef
 		Body worker.Result `body:"json"`
 	}
 )
 
-// Reply implements op.Replier.
-func (o *Offer) Reply(h http.Header) int {
+// SetHeaders implements op.HeaderSetter.
+func (o *Offer) SetHeaders(h http.Header) int {
 	if o.RetryAfter > 0 {
 		h.Set("Retry-After", fmt.Sprint(o.RetryAfter))
 	}
@@ -98,22 +98,22 @@ func (o *Offer) Reply(h http.Header) int {
 
 // Operations of the API, each for the operator and for account keys.
 var (
-	Lease     = twin[Leasing, Offer](Path+"/lease", "leases a turn of a vacant to a worker")
-	Heartbeat = twin[OneLease, Renewal](Path+"/{lease}/heartbeat", "renews a lease, and reports whether its turn was canceled")
-	Report    = twin[Reporting, op.None](Path+"/{lease}/events", "reports events of a leased turn, such as pieces of the answer")
-	Finish    = twin[Finishing, op.None](Path+"/{lease}/result", "ends a leased turn with its result")
+	Lease     = newTwin[LeaseRequest, Offer](Path+"/lease", "leases a turn of a vacant to a worker")
+	Heartbeat = newTwin[LeaseRef, Renewal](Path+"/{lease}/heartbeat", "renews a lease, and reports whether its turn was canceled")
+	Report    = newTwin[ReportRequest, op.None](Path+"/{lease}/events", "reports events of a leased turn, such as pieces of the answer")
+	Finish    = newTwin[FinishRequest, op.None](Path+"/{lease}/result", "ends a leased turn with its result")
 )
 
-func twin[In, Out any](path, doc string) op.Twin[In, Out] {
-	o := op.Op[In, Out]{Method: "POST", Path: "/v1/admin" + strings.TrimPrefix(path, "/v1"), Limit: maxBody, Doc: doc}
-	k := o
-	k.Path, k.Access.Key = path, Access
-	return op.Twin[In, Out]{Operator: o, Key: k}
+func newTwin[In, Out any](path, doc string) op.Twin[In, Out] {
+	operatorOp := op.Op[In, Out]{Method: "POST", Path: "/v1/admin" + strings.TrimPrefix(path, "/v1"), MaxBody: maxBodyBytes, Doc: doc}
+	keyOp := operatorOp
+	keyOp.Path, keyOp.Access.Key = path, Access
+	return op.Twin[In, Out]{Operator: operatorOp, Key: keyOp}
 }
 
 // Config holds the dependencies of the API.
 type Config struct {
-	Desk    *worker.Desk
+	Desk    *worker.Broker
 	Vacants *vacants.Directory
 	// MayWait specifies whether the process may wait for a turn.
 	MayWait bool
@@ -121,11 +121,11 @@ type Config struct {
 
 // Operator returns the operator's routes. The operator's workers do the turns of vacants without a
 // tenant.
-func Operator(c Config) []op.Route { return c.routes(op.Server{Operator: true}) }
+func Operator(c Config) []op.Route { return c.routes(op.Server{OperatorOnly: true}) }
 
 // Handler returns the handler for account keys.
 func Handler(c Config, keys *billing.Billing, log *slog.Logger, now func() time.Time) http.Handler {
-	return httpapi.API{Name: "work", Log: log, Now: now, ReadLevel: slog.LevelDebug, Quiet: true}.Mux(op.Routes(c.routes(op.Server{Keys: keys})...))
+	return httpapi.API{Name: "work", Log: log, Now: now, ReadLevel: slog.LevelDebug, Quiet: true}.Mux(op.RoutesByPath(c.routes(op.Server{Keys: keys})...))
 }
 
 func Operations() []op.Spec {
@@ -143,30 +143,30 @@ func workerOf(ctx context.Context) worker.Worker {
 
 func (c Config) routes(s op.Server) []op.Route {
 	return []op.Route{
-		op.OnTwin(s, Lease, c.lease),
-		op.OnTwin(s, Heartbeat, func(ctx context.Context, in OneLease) (r Renewal, err error) {
+		op.NewTwinRoute(s, Lease, c.leaseTurn),
+		op.NewTwinRoute(s, Heartbeat, func(ctx context.Context, in LeaseRef) (r Renewal, err error) {
 			r.Canceled, err = c.Desk.Renew(ctx, workerOf(ctx), in.Lease)
 			return r, err
 		}),
-		op.OnTwin(s, Report, func(ctx context.Context, in Reporting) (op.None, error) {
+		op.NewTwinRoute(s, Report, func(ctx context.Context, in ReportRequest) (op.None, error) {
 			if n := len(in.Body.Events); n == 0 || n > maxEvents {
 				return op.None{}, problem.Invalid("events", fmt.Sprintf("1 to %d events", maxEvents), fmt.Sprint(n))
 			}
-			return op.None{}, c.Desk.Append(ctx, workerOf(ctx), in.Lease, int(in.Body.Batch), in.Body.Events)
+			return op.None{}, c.Desk.Append(ctx, workerOf(ctx), in.Lease, int(in.Body.Number), in.Body.Events)
 		}),
-		op.OnTwin(s, Finish, func(ctx context.Context, in Finishing) (op.None, error) {
+		op.NewTwinRoute(s, Finish, func(ctx context.Context, in FinishRequest) (op.None, error) {
 			return op.None{}, c.Desk.Finish(ctx, workerOf(ctx), in.Lease, in.Body)
 		}),
 	}
 }
 
-func (c Config) lease(ctx context.Context, in Leasing) (o Offer, err error) {
+func (c Config) leaseTurn(ctx context.Context, in LeaseRequest) (o Offer, err error) {
 	w, wait := workerOf(ctx), in.Body.Wait
 	if wait < 0 || wait > MaxWait {
 		return o, problem.Invalid("wait", fmt.Sprintf("0 to %d seconds", MaxWait), fmt.Sprint(wait))
 	}
 	if name := in.Body.Vacant; name != "" {
-		if o.Vacant, err = c.find(ctx, w, name); err != nil {
+		if o.Vacant, err = c.findVacant(ctx, w, name); err != nil {
 			return o, err
 		}
 	}
@@ -180,17 +180,17 @@ func (c Config) lease(ctx context.Context, in Leasing) (o Offer, err error) {
 	return o, err
 }
 
-// find returns the id of a vacant, given its name or id. It does not check whether an id exists,
+// findVacant returns the id of a vacant, given its name or id. It does not check whether an id exists,
 // because Desk.Lease searches only the turns of the worker's tenant.
-func (c Config) find(ctx context.Context, w worker.Worker, name string) (*identity.ID, error) {
+func (c Config) findVacant(ctx context.Context, w worker.Worker, name string) (*identity.ID, error) {
 	if id, err := identity.ParseID(name); err == nil {
 		return &id, nil
 	}
-	by := vacants.Tenant(w.Tenant)
+	asker := vacants.TenantAsker(w.Tenant)
 	if w.Tenant == "" {
-		by = vacants.Operator()
+		asker = vacants.OperatorAsker()
 	}
-	r, err := c.Vacants.ByName(ctx, by, name)
+	r, err := c.Vacants.GetByName(ctx, asker, name)
 	if err == nil && r.Tenant != w.Tenant {
 		err = problem.New(problem.Forbidden, "vacant: expected one without a tenant, got %s of tenant %s; its workers need a key of that tenant with the scope %s", r.Name, r.Tenant, billing.ScopeWork)
 	}

@@ -42,7 +42,7 @@ func open(t *testing.T, work time.Duration) *workHost {
 	h.Serve()
 	h.acme, h.buyer = h.Account("acme", 0), h.Account("buyer", money.Dollar)
 	h.key, h.callerKey = h.Key(h.acme, billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeWork}}), h.Key(h.buyer, billing.KeyOptions{})
-	h.fox = h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "fox", Capability: "works elsewhere", Substrate: "worker", Tenant: "acme", Work: work})
+	h.fox = h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "fox", Capability: "works elsewhere", Substrate: "worker", Tenant: "acme", CallTimeout: work})
 	_, err := h.Vacants.SetPrice(t.Context(), h.fox.ID, price.Price{Flat: 2000})
 	h.Must(err)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -149,7 +149,7 @@ func TestWhoMayWork(t *testing.T) {
 	}
 	second, test, stranger, revoked := work(h.acme, false), work(h.acme, true), work(other, false), work(h.acme, false)
 	ended := h.call(h.callerKey)
-	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "own", Capability: "x", Substrate: "worker"})
+	h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "own", Capability: "x", Substrate: "worker"})
 	for _, r := range []struct {
 		key, path, body string
 		status          int
@@ -210,7 +210,7 @@ func TestALeaseThatIsLostBySilenceIsRefunded(t *testing.T) {
 		t.Errorf("during the turn the balance is %s", got)
 	}
 	time.Sleep(700 * time.Millisecond) // the call has read that
-	h.Clock.Advance(worker.LeaseTime)
+	h.Clock.Advance(worker.LeaseDuration)
 	if a := await.Receive(t, "the call ends", ended); a.Status != 500 || !strings.Contains(a.Body, "its agent is not available") {
 		t.Errorf("the call = %d %s", a.Status, a.Body)
 	}
@@ -226,8 +226,8 @@ func TestALeaseThatIsLostBySilenceIsRefunded(t *testing.T) {
 func TestTurnsOfClosedChildrenGoToTheWorkersOfTheirParent(t *testing.T) {
 	h := open(t, 0)
 	other := h.Key(h.Account("other", 0), billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeWork}})
-	firm := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "firm", Capability: "delegates", Substrate: "echo", Tenant: "acme"})
-	own, _, err := h.Vacants.Spawn(t.Context(), vacants.SpawnSpec{By: vacants.Operator(), Parent: firm.ID, Path: "D2", Name: "own", Substrate: "worker"})
+	firm := h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "firm", Capability: "delegates", Substrate: "echo", Tenant: "acme"})
+	own, _, err := h.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Asker: vacants.OperatorAsker(), Parent: firm.ID, Path: "D2", Name: "own", Substrate: "worker"})
 	h.Must(err)
 	for name, tt := range map[string]struct {
 		tenant string
@@ -236,13 +236,13 @@ func TestTurnsOfClosedChildrenGoToTheWorkersOfTheirParent(t *testing.T) {
 	}{"own": {"acme", 200, "dug"}, "alien": {"other", 500, "is misconfigured"}} {
 		child := own.ID
 		if name != "own" {
-			alien, _, err := h.Vacants.Spawn(t.Context(), vacants.SpawnSpec{By: vacants.Operator(), Parent: firm.ID, Path: "D2", Name: name, Substrate: "worker", Tenant: tt.tenant})
+			alien, _, err := h.Vacants.Spawn(t.Context(), vacants.SpawnSpec{Asker: vacants.OperatorAsker(), Parent: firm.ID, Path: "D2", Name: name, Substrate: "worker", Tenant: tt.tenant})
 			h.Must(err)
 			child = alien.ID
 		}
 		p, err := plan.Parse([]byte(`{"version":1,"aggregate":{"how":"first"},"delegate":[{"child":"` + name + `"}]}`))
 		h.Must(err)
-		_, _, err = h.Vacants.SetPlan(t.Context(), vacants.Operator(), firm.ID, p)
+		_, _, err = h.Vacants.SetPlan(t.Context(), vacants.OperatorAsker(), firm.ID, p)
 		h.Must(err)
 		h.Clock.Advance(2 * time.Second) // records are cached for a second
 		ended := make(chan memhost.Answer, 1)
@@ -292,7 +292,7 @@ func TestATestTurnGoesToATestKey(t *testing.T) {
 
 func (h *workHost) worker(handle workclient.Handler) *workclient.Worker {
 	c := admin.Client{HTTP: &http.Client{}, URL: h.url, Key: h.key}
-	return &workclient.Worker{Client: c, Vacant: "fox", Turns: 2, Handle: handle}
+	return &workclient.Worker{Client: c, Vacant: "fox", MaxTurns: 2, Handle: handle}
 }
 
 // run runs a worker until the test ends.
@@ -389,7 +389,7 @@ func TestAHandlersEndIsTheEndOfTheCall(t *testing.T) {
 			return workclient.Answer{}, nil
 		}, 500, "its agent is not available"},
 		"a question": {func(context.Context, *workclient.Turn, func(workclient.Event)) (workclient.Answer, error) {
-			return workclient.Answer{Text: "why?", State: worker.StateAsks}, nil
+			return workclient.Answer{Text: "why?", State: worker.StateInputRequired}, nil
 		}, 200, "why?"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -428,7 +428,7 @@ func TestAStoppedWorkerVoidsItsTurnsAtOnce(t *testing.T) {
 func TestAWorkerEndsIfItsKeyMayNotWork(t *testing.T) {
 	h := open(t, 0)
 	h.key = h.callerKey
-	if err := h.worker(nil).Run(t.Context()); !problem.Is(err, problem.Scope) {
+	if err := h.worker(nil).Run(t.Context()); !problem.Is(err, problem.ScopeRequired) {
 		t.Errorf("Run() = %v, want that the scope is missing", err)
 	}
 }
@@ -441,7 +441,7 @@ func TestAKeyThatMayNotWorkLosesItsLease(t *testing.T) {
 			return err
 		},
 		"suspended": func(h *workHost, _ string) error {
-			_, err := h.Billing.Suspend(h.Context(), h.acme.ID, true, "")
+			_, err := h.Billing.SetSuspended(h.Context(), h.acme.ID, true, "")
 			return err
 		},
 	} {
@@ -464,7 +464,7 @@ func TestAKeyThatMayNotWorkLosesItsLease(t *testing.T) {
 					t.Errorf("%s = %d %s", path, a.Status, a.Body)
 				}
 			}
-			h.Clock.Advance(worker.LeaseTime)
+			h.Clock.Advance(worker.LeaseDuration)
 			if a := await.Receive(t, "the call ends", ended); a.Status != 500 || !strings.Contains(a.Body, "its agent is not available") {
 				t.Errorf("the call = %d %s", a.Status, a.Body)
 			}

@@ -60,10 +60,10 @@ type Status struct {
 // Worker leases turns and lets a handler do them.
 type Worker struct {
 	op.Client
-	Operator bool   // use the operator's paths instead of the paths for account keys
-	Vacant   string // name or id; "" means all vacants of the tenant
-	Turns    int    // maximum number of concurrent turns; zero means 1
-	Handle   Handler
+	AsOperator bool   // use the operator's paths instead of the paths for account keys
+	Vacant     string // name or id; "" means all vacants of the tenant
+	MaxTurns   int    // maximum number of concurrent turns; zero means 1
+	Handle     Handler
 	// Observe is called after each change of the status. Calls are never concurrent. Observe may be
 	// nil.
 	Observe func(Status)
@@ -74,34 +74,34 @@ type Worker struct {
 
 // Pauses and time limits.
 const (
-	firstPause = time.Second // first pause after an error
-	maxPause   = 10 * time.Second
-	sendPause  = 500 * time.Millisecond // pause before a request about a lease is repeated
-	stopTime   = 5 * time.Second        // time to send the results of turns that were running when the worker was stopped
+	firstPause  = time.Second // first pause after an error
+	maxPause    = 10 * time.Second
+	sendPause   = 500 * time.Millisecond // pause before a request about a lease is repeated
+	stopTimeout = 5 * time.Second        // time to send the results of turns that were running when the worker was stopped
 )
 
 // Run does turns until ctx ends. It then stops the handlers of running turns and waits for them. It
 // returns an error only if the host refuses to lease turns for a permanent reason, such as a
 // revoked key.
 func (w *Worker) Run(ctx context.Context) error {
-	slots, vacant := make(chan struct{}, max(w.Turns, 1)), w.Vacant
+	slots, vacant := make(chan struct{}, max(w.MaxTurns, 1)), w.Vacant
 	var running sync.WaitGroup
 	defer running.Wait()
-	var pause, idle time.Duration // last pause after an error, and after an answer without a turn
+	var errorPause, idlePause time.Duration // last pause after an error, and after an answer without a turn
 	for {
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
 			return nil
 		}
-		offer, err := workapi.Lease.For(w.Operator).Call(ctx, w.Client, workapi.Leasing{Body: workapi.NewLease{Vacant: vacant, Wait: workapi.MaxWait}})
+		offer, err := workapi.Lease.For(w.AsOperator).Call(ctx, w.Client, workapi.LeaseRequest{Body: workapi.NewLease{Vacant: vacant, Wait: workapi.MaxWait}})
 		if err == nil && offer.Turn != nil {
-			pause, idle = 0, 0
-			w.observe(func(s *Status) { *s = Status{Connected: true, Running: s.Running + 1, Turn: offer.Turn} })
+			errorPause, idlePause = 0, 0
+			w.updateStatus(func(s *Status) { *s = Status{Connected: true, Running: s.Running + 1, Turn: offer.Turn} })
 			running.Go(func() {
 				defer func() { <-slots }()
-				failure := w.do(ctx, offer.Turn)
-				w.observe(func(s *Status) { s.Running--; s.Turn, s.Ended, s.Failure = offer.Turn, true, failure })
+				failure := w.doTurn(ctx, offer.Turn)
+				w.updateStatus(func(s *Status) { s.Running--; s.Turn, s.Ended, s.Failure = offer.Turn, true, failure })
 			})
 			continue
 		}
@@ -109,17 +109,17 @@ func (w *Worker) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && !passes(err):
+		case err != nil && !isTemporary(err):
 			return err
 		}
-		w.observe(func(s *Status) { *s = Status{Connected: err == nil, Err: err, Running: s.Running} })
+		w.updateStatus(func(s *Status) { *s = Status{Connected: err == nil, Err: err, Running: s.Running} })
 		wait := time.Duration(0)
 		if err != nil {
-			pause = min(max(2*pause, firstPause), maxPause)
-			wait = pause/2 + rand.N(pause/2+1) // random, so that workers do not retry simultaneously
+			errorPause = min(max(2*errorPause, firstPause), maxPause)
+			wait = errorPause/2 + rand.N(errorPause/2+1) // random, so that workers do not retry simultaneously
 		} else {
-			pause, idle = 0, min(max(2*idle, time.Duration(offer.RetryAfter)*time.Second), maxPause)
-			wait = idle
+			errorPause, idlePause = 0, min(max(2*idlePause, time.Duration(offer.RetryAfter)*time.Second), maxPause)
+			wait = idlePause
 		}
 		if offer.Vacant != nil {
 			vacant = offer.Vacant.String()
@@ -130,15 +130,15 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 }
 
-func passes(err error) bool {
+func isTemporary(err error) bool {
 	switch problem.AsError(err).Kind {
-	case problem.Unavailable, problem.Internal, problem.TooMany, problem.Deadline, problem.Canceled, problem.Damaged:
+	case problem.Unavailable, problem.Internal, problem.TooManyRequests, problem.DeadlineExceeded, problem.Canceled, problem.Damaged:
 		return true
 	}
 	return false
 }
 
-func (w *Worker) observe(change func(*Status)) {
+func (w *Worker) updateStatus(change func(*Status)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	change(&w.status)
@@ -147,44 +147,44 @@ func (w *Worker) observe(change func(*Status)) {
 	}
 }
 
-func (w *Worker) do(ctx context.Context, t *Turn) error {
-	turn, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	defer end(nil)
-	defer context.AfterFunc(ctx, func() { end(ErrStopped) })()
-	turn, cancel := context.WithTimeout(turn, time.Duration(t.DeadlineMS)*time.Millisecond)
+func (w *Worker) doTurn(ctx context.Context, t *Turn) error {
+	turnCtx, endTurn := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer endTurn(nil)
+	defer context.AfterFunc(ctx, func() { endTurn(ErrStopped) })()
+	turnCtx, cancel := context.WithTimeout(turnCtx, time.Duration(t.DeadlineMS)*time.Millisecond)
 	defer cancel()
-	s := &sender{worker: w, lease: workapi.OneLease{Lease: t.Lease}, ctx: turn, end: end, events: make(chan Event, maxPending)}
+	s := &sender{worker: w, lease: workapi.LeaseRef{Lease: t.Lease}, ctx: turnCtx, endTurn: endTurn, events: make(chan Event, maxPending)}
 	s.emit(Event{Type: worker.TypeStarted})
-	renewing, stop := context.WithCancel(turn)
+	renewCtx, stopRenewing := context.WithCancel(turnCtx)
 	var helpers sync.WaitGroup
-	helpers.Go(func() { s.renew(renewing, time.Duration(t.Seconds)*time.Second/3) })
+	helpers.Go(func() { s.renew(renewCtx, time.Duration(t.Seconds)*time.Second/3) })
 	helpers.Go(s.send)
-	a, err := w.handle(turn, t, s.emit)
+	answer, err := w.callHandler(turnCtx, t, s.emit)
 	close(s.events)
-	stop()
+	stopRenewing()
 	helpers.Wait()
-	switch cause := context.Cause(turn); {
+	switch cause := context.Cause(turnCtx); {
 	case errors.Is(cause, ErrCanceled), errors.Is(cause, ErrLost):
 		return cause
 	case cause != nil:
 		err = cmp.Or(err, cause)
 	}
 	if err != nil {
-		a = Answer{Error: errorText(err), Failure: failures[problem.AsError(err).Kind], Usage: a.Usage}
+		answer = Answer{Error: errorText(err), Failure: failureNames[problem.AsError(err).Kind], Usage: answer.Usage}
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	finishCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	if turn.Err() == nil {
-		last = turn
+	if turnCtx.Err() == nil {
+		finishCtx = turnCtx
 	}
-	return errors.Join(err, try(last, func() error {
-		_, err := workapi.Finish.For(w.Operator).Call(last, w.Client, workapi.Finishing{OneLease: s.lease, Body: a})
+	return errors.Join(err, sendWithRetry(finishCtx, func() error {
+		_, err := workapi.Finish.For(w.AsOperator).Call(finishCtx, w.Client, workapi.FinishRequest{LeaseRef: s.lease, Body: answer})
 		return err
 	}))
 }
 
-// handle calls the handler. A panic fails the turn, not the worker.
-func (w *Worker) handle(ctx context.Context, t *Turn, emit func(Event)) (a Answer, err error) {
+// callHandler calls the handler. A panic fails the turn, not the worker.
+func (w *Worker) callHandler(ctx context.Context, t *Turn, emit func(Event)) (a Answer, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = problem.New(problem.SubstrateUnavailable, "the worker panicked: %v", p)
@@ -201,15 +201,15 @@ func errorText(err error) string {
 	return cmp.Or(strings.ToValidUTF8(text[:min(len(text), maxErrorText)], ""), "the worker failed")
 }
 
-// failures maps kinds of errors to the failures that the API defines. An error of another kind
+// failureNames maps kinds of errors to the failures that the API defines. An error of another kind
 // means that the agent is unavailable.
-var failures = map[problem.Kind]string{problem.SubstrateBusy: "busy", problem.SubstrateRefused: "refused", problem.SubstrateMisconfigured: "misconfigured"}
+var failureNames = map[problem.Kind]string{problem.SubstrateBusy: "busy", problem.SubstrateRefused: "refused", problem.SubstrateMisconfigured: "misconfigured"}
 
-// try repeats a request until it succeeds, its error is permanent or ctx ends.
-func try(ctx context.Context, send func() error) error {
+// sendWithRetry repeats a request until it succeeds, its error is permanent or ctx ends.
+func sendWithRetry(ctx context.Context, send func() error) error {
 	for {
 		err := send()
-		if err == nil || !passes(err) || retry.Sleep(ctx, sendPause) != nil {
+		if err == nil || !isTemporary(err) || retry.Sleep(ctx, sendPause) != nil {
 			return err
 		}
 	}
@@ -217,22 +217,22 @@ func try(ctx context.Context, send func() error) error {
 
 // Limits of events.
 const (
-	maxPending = 16       // events that wait to be sent
-	maxPiece   = 16 << 10 // bytes of the text of an event
-	// maxBatch is the number of bytes of text at which a batch is sent. A batch then fits into a
+	maxPending    = 16       // events that wait to be sent
+	maxPieceBytes = 16 << 10 // bytes of the text of an event
+	// maxBatchBytes is the number of bytes of text at which a batch is sent. A batch then fits into a
 	// document even if its last event is long and all characters are escaped.
-	maxBatch  = 32 << 10
-	maxEvents = 256                   // events of a batch
-	batchStep = 10 * time.Microsecond // the pause after batch n is n times batchStep
+	maxBatchBytes  = 32 << 10
+	maxEvents      = 256                   // events of a batch
+	batchPauseStep = 10 * time.Microsecond // the pause after batch n is n times batchPauseStep
 )
 
 // sender sends the events of a turn and renews its lease.
 type sender struct {
-	worker *Worker
-	lease  workapi.OneLease
-	ctx    context.Context
-	end    context.CancelCauseFunc
-	events chan Event
+	worker  *Worker
+	lease   workapi.LeaseRef
+	ctx     context.Context
+	endTurn context.CancelCauseFunc
+	events  chan Event
 }
 
 // emit queues an event, whose text it may split. It blocks while maxPending events are queued.
@@ -242,7 +242,7 @@ func (s *sender) emit(e Event) {
 		return
 	}
 	for isFirst := true; isFirst || text != ""; isFirst = false {
-		e.Text = strings.ToValidUTF8(text[:min(len(text), maxPiece)], "") // without an incomplete last character
+		e.Text = strings.ToValidUTF8(text[:min(len(text), maxPieceBytes)], "") // without an incomplete last character
 		text = text[len(e.Text):]
 		select {
 		case s.events <- e:
@@ -252,9 +252,9 @@ func (s *sender) emit(e Event) {
 	}
 }
 
-// next waits for an event and returns it together with the events that are already queued. It joins
+// nextBatch waits for an event and returns it together with the events that are already queued. It joins
 // consecutive texts of the same type. After the last event, it returns nil.
-func (s *sender) next() (batch []Event) {
+func (s *sender) nextBatch() (batch []Event) {
 	var e Event
 	ok := false
 	select {
@@ -268,7 +268,7 @@ func (s *sender) next() (batch []Event) {
 		} else {
 			batch = append(batch, e)
 		}
-		if size >= maxBatch || len(batch) == maxEvents {
+		if size >= maxBatchBytes || len(batch) == maxEvents {
 			return batch
 		}
 		select {
@@ -285,19 +285,19 @@ func (s *sender) next() (batch []Event) {
 // batches.
 func (s *sender) send() {
 	for number := int64(1); ; number++ {
-		batch := s.next()
+		batch := s.nextBatch()
 		if batch == nil {
 			return
 		}
-		err := try(s.ctx, func() error {
-			_, err := workapi.Report.For(s.worker.Operator).Call(s.ctx, s.worker.Client, workapi.Reporting{OneLease: s.lease, Body: workapi.Batch{Batch: number, Events: batch}})
+		err := sendWithRetry(s.ctx, func() error {
+			_, err := workapi.Report.For(s.worker.AsOperator).Call(s.ctx, s.worker.Client, workapi.ReportRequest{LeaseRef: s.lease, Body: workapi.Batch{Number: number, Events: batch}})
 			return err
 		})
 		if err != nil {
 			s.fail(err)
 			return
 		}
-		_ = retry.Sleep(s.ctx, time.Duration(number)*batchStep) // if ctx has ended, next returns nil
+		_ = retry.Sleep(s.ctx, time.Duration(number)*batchPauseStep) // if ctx has ended, next returns nil
 	}
 }
 
@@ -306,15 +306,15 @@ func (s *sender) fail(err error) {
 	if problem.Is(err, problem.Conflict) || problem.Is(err, problem.NotFound) {
 		err = ErrLost
 	}
-	s.end(err) // has no effect if the turn has already ended
+	s.endTurn(err) // has no effect if the turn has already ended
 }
 
 // renew renews the lease until ctx ends.
 func (s *sender) renew(ctx context.Context, pause time.Duration) {
 	for retry.Sleep(ctx, pause) == nil {
 		var r workapi.Renewal
-		err := try(ctx, func() (err error) {
-			r, err = workapi.Heartbeat.For(s.worker.Operator).Call(ctx, s.worker.Client, s.lease)
+		err := sendWithRetry(ctx, func() (err error) {
+			r, err = workapi.Heartbeat.For(s.worker.AsOperator).Call(ctx, s.worker.Client, s.lease)
 			return err
 		})
 		switch {
@@ -323,7 +323,7 @@ func (s *sender) renew(ctx context.Context, pause time.Duration) {
 		case err != nil:
 			s.fail(err)
 		case r.Canceled:
-			s.end(ErrCanceled)
+			s.endTurn(ErrCanceled)
 		}
 	}
 }

@@ -25,9 +25,9 @@ import (
 const Path = "/v1/workspaces"
 
 const (
-	onePath   = Path + "/{workspace}"
-	filesPath = onePath + "/files"
-	filePath  = filesPath + "/{path...}"
+	workspacePath = Path + "/{workspace}"
+	filesPath     = workspacePath + "/files"
+	filePath      = filesPath + "/{path...}"
 
 	defaultPage = 100
 	maxPage     = 1000
@@ -45,9 +45,9 @@ type (
 		Cursor string `query:"cursor"`
 		Limit  uint64 `query:"limit"`
 	}
-	// Target identifies a file. IfMatch is the ETag that the file must have, "*" if the file must
+	// FileTarget identifies a file. IfMatch is the ETag that the file must have, "*" if the file must
 	// exist, or "".
-	Target struct {
+	FileTarget struct {
 		WorkspaceName
 		Path    string `path:"path"`
 		IfMatch string `header:"If-Match"`
@@ -60,7 +60,7 @@ type (
 	}
 	// NewFile contains the content of a file to write.
 	NewFile struct {
-		Target
+		FileTarget
 		Body string `body:"text"`
 	}
 	Workspaces struct {
@@ -78,8 +78,8 @@ type Written struct {
 	created bool
 }
 
-func (f *Written) Reply(h http.Header) int {
-	h.Set("ETag", Tag(f.Hash))
+func (f *Written) SetHeaders(h http.Header) int {
+	h.Set("ETag", ETag(f.Hash))
 	if f.created {
 		return http.StatusCreated
 	}
@@ -89,25 +89,25 @@ func (f *Written) Reply(h http.Header) int {
 // Operations of the API, each for the operator and for account keys. WriteFile can replace a file
 // only if the request has an If-Match header.
 var (
-	List       = twin[op.None, Workspaces]("GET", Path, "lists the workspaces of an account")
-	Remove     = twin[WorkspaceName, op.None]("DELETE", onePath, "removes a workspace, with all its files")
-	ListFiles  = twin[FileList, Files]("GET", filesPath, "lists the files of a workspace, by path")
-	ReadFile   = twin[ReadTarget, op.Blob]("GET", filePath, "reads a file of a workspace")
-	WriteFile  = twin[NewFile, Written]("PUT", filePath, "writes a file of a workspace, which must not exist without If-Match")
-	DeleteFile = twin[Target, op.None]("DELETE", filePath, "deletes a file of a workspace")
+	ListWorkspaces  = newTwin[op.None, Workspaces]("GET", Path, "lists the workspaces of an account")
+	RemoveWorkspace = newTwin[WorkspaceName, op.None]("DELETE", workspacePath, "removes a workspace, with all its files")
+	ListFiles       = newTwin[FileList, Files]("GET", filesPath, "lists the files of a workspace, by path")
+	ReadFile        = newTwin[ReadTarget, op.Blob]("GET", filePath, "reads a file of a workspace")
+	WriteFile       = newTwin[NewFile, Written]("PUT", filePath, "writes a file of a workspace, which must not exist without If-Match")
+	DeleteFile      = newTwin[FileTarget, op.None]("DELETE", filePath, "deletes a file of a workspace")
 )
 
-func twin[In, Out any](method, path, doc string) op.Twin[In, Out] {
-	demand := billing.Demand{Scope: billing.ScopeAgents, Test: true, Active: true}
+func newTwin[In, Out any](method, path, doc string) op.Twin[In, Out] {
+	demand := billing.KeyRequirement{Scope: billing.ScopeAgents, AllowsTest: true, RequiresActive: true}
 	if method == "GET" {
 		demand.ExtraScope = billing.ScopeRead
 	}
-	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: demand}, Limit: workspace.MaxFile, Doc: doc})
+	return op.NewTwin(op.Op[In, Out]{Method: method, Path: path, Access: op.Access{Key: demand}, MaxBody: workspace.MaxFile, Doc: doc})
 }
 
 // Operations lists the operations of both the operator and account keys.
 func Operations() []op.Spec {
-	return op.Specs(append(Routes(nil, op.Server{Operator: true}), Routes(nil, op.Server{})...))
+	return op.Specs(append(Routes(nil, op.Server{OperatorOnly: true}), Routes(nil, op.Server{})...))
 }
 
 func payerOf(ctx context.Context) *call.Payer {
@@ -119,10 +119,10 @@ func payerOf(ctx context.Context) *call.Payer {
 
 func (o WorkspaceName) name() string { return o.Workspace }
 
-// onWorkspace returns the route of an operation on one of the caller's workspaces.
-func onWorkspace[In interface{ name() string }, Out any](s op.Server, t op.Twin[In, Out], f func(context.Context, workspace.Ref, In) (Out, error)) op.Route {
-	return op.OnTwin(s, t, func(ctx context.Context, in In) (none Out, err error) {
-		ref, err := workspace.RefOf(payerOf(ctx), in.name())
+// newWorkspaceRoute returns the route of an operation on one of the caller's workspaces.
+func newWorkspaceRoute[In interface{ name() string }, Out any](s op.Server, t op.Twin[In, Out], f func(context.Context, workspace.Ref, In) (Out, error)) op.Route {
+	return op.NewTwinRoute(s, t, func(ctx context.Context, in In) (none Out, err error) {
+		ref, err := workspace.ResolveRef(payerOf(ctx), in.name())
 		if err != nil {
 			return none, err
 		}
@@ -131,79 +131,79 @@ func onWorkspace[In interface{ name() string }, Out any](s op.Server, t op.Twin[
 }
 
 func Routes(w *workspace.Workspaces, s op.Server) []op.Route {
-	const bytes = "application/octet-stream"
-	read := onWorkspace(s, ReadFile, func(ctx context.Context, ref workspace.Ref, in ReadTarget) (op.Blob, error) {
+	const mediaType = "application/octet-stream"
+	readRoute := newWorkspaceRoute(s, ReadFile, func(ctx context.Context, ref workspace.Ref, in ReadTarget) (op.Blob, error) {
 		f, err := w.Stat(ctx, ref, in.Path)
 		if err != nil {
 			return op.Blob{}, err
 		}
 		b := op.Blob{Header: http.Header{
-			"Etag": {Tag(f.Hash)}, "Content-Type": {bytes}, "Cache-Control": {"no-store"},
+			"Etag": {ETag(f.Hash)}, "Content-Type": {mediaType}, "Cache-Control": {"no-store"},
 			"Content-Disposition":          {mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(f.Path)})},
 			"Content-Security-Policy":      {"sandbox; default-src 'none'"},
 			"Cross-Origin-Resource-Policy": {"same-origin"},
 		}}
-		if strings.TrimPrefix(in.IfNoneMatch, "W/") == Tag(f.Hash) {
+		if strings.TrimPrefix(in.IfNoneMatch, "W/") == ETag(f.Hash) {
 			b.Status = http.StatusNotModified
 			return b, nil
 		}
-		b.Data, err = w.Content(ctx, f)
+		b.Data, err = w.ReadContent(ctx, f)
 		return b, err
 	})
-	read.Out, read.Gives, read.Answer = nil, []string{bytes}, "The bytes, as an attachment with an ETag. With If-None-Match, 304 if it is the ETag."
-	write := onWorkspace(s, WriteFile, func(ctx context.Context, ref workspace.Ref, in NewFile) (Written, error) {
-		cond, err := condition(in.IfMatch)
+	readRoute.Out, readRoute.AnswerMedia, readRoute.AnswerDoc = nil, []string{mediaType}, "The bytes, as an attachment with an ETag. With If-None-Match, 304 if it is the ETag."
+	writeRoute := newWorkspaceRoute(s, WriteFile, func(ctx context.Context, ref workspace.Ref, in NewFile) (Written, error) {
+		cond, err := parseIfMatch(in.IfMatch)
 		if err != nil {
 			return Written{}, err
 		}
 		cond.Absent = in.IfMatch == ""
-		f, err := w.Write(ctx, ref, workspace.Write{Path: in.Path, Data: []byte(in.Body), If: cond})
+		f, err := w.Write(ctx, ref, workspace.Change{Path: in.Path, Data: []byte(in.Body), Condition: cond})
 		return Written{f, cond.Absent}, err
 	})
-	write.Takes = []string{bytes}
+	writeRoute.RequestMedia = []string{mediaType}
 	return []op.Route{
-		read, write,
-		op.OnTwin(s, List, func(ctx context.Context, _ op.None) (Workspaces, error) {
+		readRoute, writeRoute,
+		op.NewTwinRoute(s, ListWorkspaces, func(ctx context.Context, _ op.None) (Workspaces, error) {
 			reply := Workspaces{[]workspace.Info{}}
-			ref, _ := workspace.RefOf(payerOf(ctx), "") // the default name is always valid
-			infos, err := w.Workspaces(ctx, ref.Owner)
+			ref, _ := workspace.ResolveRef(payerOf(ctx), "") // the default name is always valid
+			infos, err := w.ListWorkspaces(ctx, ref.Owner)
 			for _, info := range infos {
-				if _, denied := workspace.RefOf(payerOf(ctx), info.Name); denied == nil {
+				if _, denied := workspace.ResolveRef(payerOf(ctx), info.Name); denied == nil {
 					reply.Workspaces = append(reply.Workspaces, info)
 				}
 			}
 			return reply, err
 		}),
-		onWorkspace(s, Remove, func(ctx context.Context, ref workspace.Ref, _ WorkspaceName) (none op.None, err error) {
+		newWorkspaceRoute(s, RemoveWorkspace, func(ctx context.Context, ref workspace.Ref, _ WorkspaceName) (none op.None, err error) {
 			if p := payerOf(ctx); p != nil && p.Issuer != "" {
 				return none, problem.New(problem.Forbidden, "a token may not remove a workspace: expected a key of the account")
 			}
-			return none, w.Remove(ctx, ref)
+			return none, w.RemoveWorkspace(ctx, ref)
 		}),
-		onWorkspace(s, ListFiles, func(ctx context.Context, ref workspace.Ref, in FileList) (Files, error) {
-			files, next, err := w.List(ctx, ref, in.Prefix, int(min(cmp.Or(in.Limit, defaultPage), maxPage)), in.Cursor)
+		newWorkspaceRoute(s, ListFiles, func(ctx context.Context, ref workspace.Ref, in FileList) (Files, error) {
+			files, next, err := w.ListFiles(ctx, ref, in.Prefix, int(min(cmp.Or(in.Limit, defaultPage), maxPage)), in.Cursor)
 			return Files{append([]workspace.File{}, files...), next}, err
 		}),
-		onWorkspace(s, DeleteFile, func(ctx context.Context, ref workspace.Ref, in Target) (none op.None, err error) {
-			cond, err := condition(in.IfMatch)
+		newWorkspaceRoute(s, DeleteFile, func(ctx context.Context, ref workspace.Ref, in FileTarget) (none op.None, err error) {
+			cond, err := parseIfMatch(in.IfMatch)
 			if err != nil {
 				return none, err
 			}
-			return none, w.Delete(ctx, ref, workspace.Write{Path: in.Path, If: cond})
+			return none, w.Delete(ctx, ref, workspace.Change{Path: in.Path, Condition: cond})
 		}),
 	}
 }
 
-// condition converts the value of an If-Match header.
-func condition(match string) (workspace.If, error) {
-	if match == "" || match == "*" {
-		return workspace.If{Exists: match == "*"}, nil
+// parseIfMatch converts the value of an If-Match header.
+func parseIfMatch(header string) (workspace.Condition, error) {
+	if header == "" || header == "*" {
+		return workspace.Condition{Exists: header == "*"}, nil
 	}
-	hash := strings.Trim(match, `"`)
-	if hash == "" || Tag(hash) != match || strings.Contains(hash, `"`) {
-		return workspace.If{}, problem.Invalid("If-Match", "one ETag in quotes, or *", httpapi.Clip(match))
+	hash := strings.Trim(header, `"`)
+	if hash == "" || ETag(hash) != header || strings.Contains(hash, `"`) {
+		return workspace.Condition{}, problem.Invalid("If-Match", "one ETag in quotes, or *", httpapi.QuoteTruncated(header))
 	}
-	return workspace.If{Hash: hash}, nil
+	return workspace.Condition{Hash: hash}, nil
 }
 
-func Tag(hash string) string { return `"` + hash + `"` }
+func ETag(hash string) string { return `"` + hash + `"` }

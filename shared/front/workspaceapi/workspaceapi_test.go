@@ -180,7 +180,7 @@ func TestWhoMayReadAndWrite(t *testing.T) {
 	h.want(204, operate("DELETE", "/main", ""))
 	h.want(404, operate("DELETE", "/main", ""))
 	// A suspended account reads and writes nothing.
-	_, err := h.Billing.Suspend(t.Context(), h.acme.ID, true, "")
+	_, err := h.Billing.SetSuspended(t.Context(), h.acme.ID, true, "")
 	h.Must(err)
 	h.Clock.Advance(2e9)
 	h.want(403, h.put("c.md", "x"), "account_suspended")

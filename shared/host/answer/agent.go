@@ -22,84 +22,84 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-func (a *Answerer) openVersion(r *vacants.Record, version int, def *definition.Agent) (*agent, error) {
+func (a *Answerer) openAgentVersion(r *vacants.Record, version int, def *definition.Agent) (*agent, error) {
 	spec, err := def.Spec()
 	if err != nil {
 		return nil, err
 	}
-	by := r.Chooser // the party that chose the settings of the current version
-	if version != r.Agent {
-		by = vacants.ChooserOf(r.Tenant, outbound.Tenant)
+	chooser := r.Chooser // the party that chose the settings of the current version
+	if version != r.AgentVersion {
+		chooser = vacants.ChooserOf(r.Tenant, outbound.Tenant)
 	}
-	t := &agent{Answerer: a, version: version, tenant: r.Tenant, by: by, spec: spec, config: loop.Config{Agent: *def, NoRetry: !spec.IsModel(), Wait: a.vacants.Wait}}
+	t := &agent{Answerer: a, version: version, tenant: r.Tenant, chooser: chooser, spec: spec, config: loop.Config{Agent: *def, NoRetry: !spec.IsModel(), Wait: a.vacants.Wait}}
 	if t.config.Model, err = a.resources.Substrates.Open(spec); err != nil {
 		return nil, err
 	}
-	if other, ok := def.Fallback(); ok {
-		if t.config.Fallback, err = a.resources.Substrates.Open(other); err != nil {
+	if fallbackSpec, ok := def.Fallback(); ok {
+		if t.config.Fallback, err = a.resources.Substrates.Open(fallbackSpec); err != nil {
 			return nil, err
 		}
 	}
 	return t, nil
 }
 
-// checkTokens limits the answer, in tokens, if a paid model is only checked.
-const checkTokens = 64
+// maxCheckTokens limits the answer, in tokens, if a paid model is only checked.
+const maxCheckTokens = 64
 
 // agent is the agent of a vacant on this host.
 type agent struct {
 	*Answerer
-	calls   *call.Host // nil if the agent is only checked
-	config  loop.Config
-	asked   []identity.ID // vacants that the agent may ask
-	version int
-	tenant  string
-	by      outbound.URLChooser // the party that chose the agent's URLs
-	spec    substrate.Spec
+	calls          *call.Host // nil if the agent is only checked
+	config         loop.Config
+	askableVacants []identity.ID // vacants that the agent may ask
+	version        int
+	tenant         string
+	chooser        outbound.URLChooser // the party that chose the agent's URLs
+	spec           substrate.Spec
 }
 
 func (t *agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		ctx, offer, done := ctx, loop.Offer{}, func() {}
+		ctx, offer, closeTools := ctx, loop.Offer{}, func() {}
 		if t.calls != nil { // a check uses no tools
 			var err error
-			if ctx, offer, done, err = t.offer(ctx, r.Vacant); err != nil {
+			if ctx, offer, closeTools, err = t.offerTools(ctx, r.Vacant); err != nil {
 				yield(nil, err)
 				return
 			}
 		}
-		defer done()
-		r.Chooser = t.by
+		defer closeTools()
+		r.Chooser = t.chooser
 		c := t.config
 		c.Offer = offer
-		if t.resources.Thinker != nil && (t.spec.IsModel() || t.spec.Kind == substrate.KindMCP || t.spec.Kind == substrate.KindLambda || c.Agent.SecretName() != "") {
-			remote := remoteModel{t.resources.Thinker, think.Turn{Agent: think.Agent{Vacant: r.Vacant, Version: t.version}, IsCheck: t.calls == nil}, new(int), t.tenant, c.Agent.HasCost(t.tenant)}
+		if t.resources.ThinkService != nil && (t.spec.IsModel() || t.spec.Kind == substrate.KindMCP || t.spec.Kind == substrate.KindLambda || c.Agent.SecretName() != "") {
+			remote := remoteModel{t.resources.ThinkService, think.Turn{Agent: think.AgentVersion{Vacant: r.Vacant, Version: t.version}, IsCheck: t.calls == nil}, new(int), t.tenant, c.Agent.HasCost(t.tenant)}
 			c.Model = &remote
 			if c.Fallback != nil {
 				fallback := remote
 				fallback.turn.Fallback = true
 				c.Fallback = &fallback
 			}
-		} else if err := t.prepare(ctx, &c, r.Vacant, t.calls == nil, 0); err != nil {
+		} else if err := t.prepareModel(ctx, &c, r.Vacant, t.calls == nil, 0); err != nil {
 			yield(nil, err)
 			return
 		}
-		told := r
+		modelRequest := r
 		if d := task.DispatchOf(ctx, r.Vacant); d != nil && d.Mode == string(definition.ReadOnly) {
-			told.Turns = slices.Clone(r.Turns)
-			last := &told.Turns[len(told.Turns)-1] // message of the caller
-			last.Text = banner + last.Text
+			modelRequest.Turns = slices.Clone(r.Turns)
+			last := &modelRequest.Turns[len(modelRequest.Turns)-1] // message of the caller
+			last.Text = readOnlyBanner + last.Text
 		}
-		t.signEvents(ctx, &r, loop.New(c).Infer(ctx, told))(yield)
+		t.signEvents(ctx, &r, loop.New(c).Infer(ctx, modelRequest))(yield)
 	}
 }
 
-// banner precedes the text of a task in mode read-only.
-const banner = "PERMISSION MODE: READ-ONLY\nWrite files only below " + definition.SharedFolder + ", and leave source files unchanged. The host refuses other writes.\n\n"
+// readOnlyBanner precedes the text of a task in mode read-only.
+const readOnlyBanner = "PERMISSION MODE: READ-ONLY\nWrite files only below " + definition.SharedFolder + ", and leave source files unchanged. The host refuses other writes.\n\n"
 
-func (t *agent) prepare(ctx context.Context, c *loop.Config, vacant identity.ID, check bool, spent money.Amount) (err error) {
-	if check && c.Agent.HasCost(t.tenant) {
-		c.Agent.MaxTokens = checkTokens
+func (t *agent) prepareModel(ctx context.Context, c *loop.Config, vacant identity.ID, isCheck bool, spent money.Amount) (err error) {
+	if isCheck && c.Agent.HasCost(t.tenant) {
+		c.Agent.MaxTokens = maxCheckTokens
 	}
 	if err := t.resources.CheckFunction(t.tenant, &c.Agent); err != nil {
 		return problem.WithPlace(problem.SubstrateMisconfigured, "the agent", err)
@@ -111,32 +111,32 @@ func (t *agent) prepare(ctx context.Context, c *loop.Config, vacant identity.ID,
 	return err
 }
 
-// offer returns the tools of the agent's files, vacants and MCP servers for a call, and the context
+// offerTools returns the tools of the agent's files, vacants and MCP servers for a call, and the context
 // for that call. done closes the connections that were opened for the tools.
-func (t *agent) offer(ctx context.Context, vacant identity.ID) (_ context.Context, offer loop.Offer, done func(), err error) {
-	done = func() {}
-	if len(t.asked) > 0 {
-		if ctx, offer, err = t.composites.VacantTools(ctx, t.vacants, t.calls, vacant, t.asked); err != nil {
+func (t *agent) offerTools(ctx context.Context, vacant identity.ID) (_ context.Context, offer loop.Offer, closeTools func(), err error) {
+	closeTools = func() {}
+	if len(t.askableVacants) > 0 {
+		if ctx, offer, err = t.delegationRunner.VacantTools(ctx, t.vacants, t.calls, vacant, t.askableVacants); err != nil {
 			return ctx, offer, nil, err
 		}
 	}
 	if servers := t.config.Agent.MCPServers; len(servers) > 0 {
 		var more loop.Offer
 		switch {
-		case t.resources.Thinker != nil:
-			agentVersion := think.Agent{Vacant: vacant, Version: t.version}
+		case t.resources.ThinkService != nil:
+			agentVersion := think.AgentVersion{Vacant: vacant, Version: t.version}
 			var offered think.Offer
-			offered, err = t.resources.Thinker.MCPTools(ctx, agentVersion)
-			more.LeftOut = offered.LeftOut
+			offered, err = t.resources.ThinkService.MCPTools(ctx, agentVersion)
+			more.OmittedTools = offered.OmittedTools
 			for _, tool := range offered.Tools {
 				more.Tools = append(more.Tools, loop.Tool{Tool: tool.Tool, Writes: tool.Writes, Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
-					return t.resources.Thinker.UseMCPTool(ctx, agentVersion, tool.Name, arguments)
+					return t.resources.ThinkService.UseMCPTool(ctx, agentVersion, tool.Name, arguments)
 				}})
 			}
 		case t.resources.Servers == nil:
 			err = problem.New(problem.SubstrateMisconfigured, "this host cannot reach MCP servers")
 		default:
-			more, done, err = t.resources.Servers(ctx, vacant, t.by, servers)
+			more, closeTools, err = t.resources.Servers(ctx, vacant, t.chooser, servers)
 		}
 		if err != nil {
 			return ctx, loop.Offer{}, nil, err
@@ -148,22 +148,22 @@ func (t *agent) offer(ctx context.Context, vacant identity.ID) (_ context.Contex
 		for _, s := range d.Servers {
 			servers = append(servers, definition.Server(s))
 		}
-		more, closed, err := t.resources.Servers(ctx, vacant, vacants.ChooserOf(t.tenant, outbound.Tenant), servers)
+		more, closeTaskServers, err := t.resources.Servers(ctx, vacant, vacants.ChooserOf(t.tenant, outbound.Tenant), servers)
 		if err != nil {
-			done()
+			closeTools()
 			return ctx, loop.Offer{}, nil, err
 		}
-		first := done
-		done = func() { first(); closed() }
+		closeFirst := closeTools
+		closeTools = func() { closeFirst(); closeTaskServers() }
 		offer.Join(more)
 	}
-	if call.IsOwnWork(ctx) {
+	if call.IsOwnTaskWork(ctx) {
 		ctx = context.WithValue(ctx, readOnlyKey{}, t.config.Agent.Mode != definition.ReadWrite)
-		if w := task.WorkOf(ctx); w != nil && w.Files != nil && t.files.Files != nil && t.spec.IsModel() {
-			offer.Tools = append(t.files.Tools(w, &t.config.Agent), offer.Tools...)
+		if w := task.WorkerTurnOf(ctx); w != nil && w.Files != nil && t.fileTools.Files != nil && t.spec.IsModel() {
+			offer.Tools = append(t.fileTools.Tools(w, &t.config.Agent), offer.Tools...)
 		}
 	}
-	return ctx, offer, done, nil
+	return ctx, offer, closeTools, nil
 }
 
 // signEvents adds the version of the agent to the usage events. Before the answer of a model ends,
@@ -174,21 +174,21 @@ func (t *agent) signEvents(ctx context.Context, r *substrate.Request, events ite
 		var answer strings.Builder // limited, because the reader stops at substrate.MaxText
 		fallback := false
 		for e, err := range events {
-			switch is := e.(type) {
+			switch event := e.(type) {
 			case substrate.Usage:
-				fallback = is.Fallback
+				fallback = event.UsedFallback
 				if !t.spec.IsModel() {
-					if is.Unreported > 0 {
+					if event.UnreportedTurns > 0 {
 						continue // the agent does not report its usage
 					}
-					is.Turns = 0
+					event.Turns = 0
 				}
-				is.Agent = t.version
-				e = is
+				event.AgentVersion = t.version
+				e = event
 			case substrate.Text:
-				answer.WriteString(string(is))
+				answer.WriteString(string(event))
 			case substrate.FinishReason:
-				err = t.sign(ctx, r, identity.Sum([]byte(answer.String())), fallback)
+				err = t.signInference(ctx, r, identity.Sum([]byte(answer.String())), fallback)
 			}
 			if err != nil {
 				e = nil
@@ -200,7 +200,7 @@ func (t *agent) signEvents(ctx context.Context, r *substrate.Request, events ite
 	}
 }
 
-func (t *agent) sign(ctx context.Context, r *substrate.Request, answer identity.Hash, fallback bool) error {
+func (t *agent) signInference(ctx context.Context, r *substrate.Request, answer identity.Hash, fallback bool) error {
 	request := r.ID()
 	if request.IsZero() || !t.spec.IsModel() {
 		return nil
@@ -209,8 +209,8 @@ func (t *agent) sign(ctx context.Context, r *substrate.Request, answer identity.
 	if fallback {
 		model = t.config.Agent.FallbackModel
 	}
-	return t.vacants.Entries(ctx, vacants.LogEntry{ID: r.Vacant, Kind: logbook.KindInference, Payload: logbook.Inference{
-		Caller: r.Caller, Request: request, Prompt: identity.Sum([]byte(r.Text())), Response: answer,
+	return t.vacants.AppendEntries(ctx, vacants.LogEntry{ID: r.Vacant, Kind: logbook.KindInference, Payload: logbook.Inference{
+		Caller: r.Caller, RequestHash: request, PromptHash: identity.Sum([]byte(r.Text())), ResponseHash: answer,
 		Substrate: t.spec.Kind, Model: model, AgentVersion: t.version, Time: t.vacants.Now().UTC().Truncate(time.Microsecond),
 	}.Payload()}, vacants.LogEntry{})
 }

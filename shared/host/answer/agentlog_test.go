@@ -31,9 +31,9 @@ func toolServers(_ context.Context, _ identity.ID, _ outbound.URLChooser, _ []de
 	add("look", false, func() (string, error) { return "seen, token=s3cretvalue\n" + strings.Repeat("é ", 100<<10), nil })
 	add("fail", false, func() (string, error) { return "", errors.New("broken") })
 	add("write", true, func() (string, error) { return "written", nil })
-	add("late", false, func() (string, error) { return "", problem.New(problem.Deadline, "too late") })
+	add("late", false, func() (string, error) { return "", problem.New(problem.DeadlineExceeded, "too late") })
 	add("look", false, func() (string, error) { return "another", nil })
-	offer.LeftOut.Add(call.OmittedTool{Name: "bad", Reason: "models refuse its schema", Change: "the schema"})
+	offer.OmittedTools.Add(call.OmittedTool{Name: "bad", Reason: "models refuse its schema", Remedy: "the schema"})
 	return offer, func() {}, nil
 }
 
@@ -43,7 +43,7 @@ func using(t *testing.T, script, toolLog string) *hosttest.Caller {
 	h.Vacants.Resources.Servers = toolServers
 	a := &definition.Agent{Provider: "mock", ToolLog: definition.ToolLog(toolLog), MCPServers: []definition.Server{{Name: "s", URL: "https://s.example/mcp"}},
 		System: "```mock\n" + script + "\n```"}
-	_, err := h.Vacants.Update(h.Ctx, h.Demo.ID, vacants.Changes{By: vacants.Operator(), Agent: a})
+	_, err := h.Vacants.Update(h.Ctx, h.Demo.ID, vacants.Changes{Asker: vacants.OperatorAsker(), Agent: a})
 	h.Must(err)
 	return h.Caller()
 }
@@ -64,8 +64,8 @@ func TestTheLogOfACallHasItsToolsAndWhatIsLeftOut(t *testing.T) {
 		}
 	}
 	var left []string
-	for _, one := range out.AgentLog.LeftOut.Tools {
-		left = append(left, one.Name+": "+one.Change)
+	for _, one := range out.AgentLog.OmittedTools.Tools {
+		left = append(left, one.Name+": "+one.Remedy)
 	}
 	if diff := cmp.Diff([]string{"bad: the schema", "write: mode=read-write", "look: a different name for one of the two tools"}, left); diff != "" || len(out.AgentLog.Tools) != len(want) {
 		t.Errorf("%d tools are logged; left out (-want +got):\n%s", len(out.AgentLog.Tools), diff)
@@ -79,13 +79,13 @@ func TestUsageNamesTheVersionOfTheAgentThatAnswered(t *testing.T) {
 	c := using(t, "text: one", "")
 	check := func(version uint64) {
 		t.Helper()
-		if out := c.Call("hi"); out.Usage == nil || out.Usage.Agent != version {
+		if out := c.Call("hi"); out.Usage == nil || out.Usage.AgentVersion != version {
 			t.Errorf("version %d answered, and the usage is %+v", version, out.Usage)
 		}
 	}
 	check(1)
 	a := &definition.Agent{Provider: "mock", System: "```mock\ntext: two\n```"}
-	_, err := c.Vacants.Update(c.Ctx, c.Demo.ID, vacants.Changes{By: vacants.Operator(), Agent: a})
+	_, err := c.Vacants.Update(c.Ctx, c.Demo.ID, vacants.Changes{Asker: vacants.OperatorAsker(), Agent: a})
 	c.Must(err)
 	check(2)
 }
@@ -106,7 +106,7 @@ func TestTheLogOfACallIsBounded(t *testing.T) {
 	}
 }
 
-func texts(t *testing.T, c *hosttest.Caller) (all []call.CallTools, destroyed int) {
+func texts(t *testing.T, c *hosttest.Caller) (all []call.ToolCallRecord, destroyed int) {
 	t.Helper()
 	all, destroyed, err := c.Host.ReadToolCalls(c.Ctx, c.Pair(), 20)
 	c.Must(err)
@@ -124,7 +124,7 @@ func TestTextsOfToolsAreKeptWithTheTextsOfTheCall(t *testing.T) {
 			}
 			continue
 		}
-		if len(all) != 1 || !all[0].Answered || all[0].Position != 1 || len(all[0].Tools) != 5 {
+		if len(all) != 1 || !all[0].IsAnswered || all[0].Position != 1 || len(all[0].Tools) != 5 {
 			t.Fatalf("kept %+v", all)
 		}
 		size := 0
@@ -132,17 +132,17 @@ func TestTextsOfToolsAreKeptWithTheTextsOfTheCall(t *testing.T) {
 			size += len(one.Arguments) + len(one.Result)
 			switch one.Name {
 			case "look":
-				if one.Arguments != `{"for":"api_key: [redacted]"}` || !strings.HasPrefix(one.Result, "seen, token=[redacted]\né ") || !one.Cut || one.Outcome != call.ToolOK {
-					t.Errorf("look: %q, %.60q, cut %v", one.Arguments, one.Result, one.Cut)
+				if one.Arguments != `{"for":"api_key: [redacted]"}` || !strings.HasPrefix(one.Result, "seen, token=[redacted]\né ") || !one.IsTruncated || one.Outcome != call.ToolOK {
+					t.Errorf("look: %q, %.60q, cut %v", one.Arguments, one.Result, one.IsTruncated)
 				}
 			case "write":
-				if one.Outcome != call.ToolRefused || !strings.Contains(one.Result, "denied") && !one.Cut {
+				if one.Outcome != call.ToolRefused || !strings.Contains(one.Result, "denied") && !one.IsTruncated {
 					t.Errorf("write: %+v", one)
 				}
 			}
 		}
-		if size > call.MaxToolTexts || size < call.MaxToolTexts-10 {
-			t.Errorf("%d bytes of texts are kept, want %d", size, call.MaxToolTexts)
+		if size > call.MaxToolTextBytes || size < call.MaxToolTextBytes-10 {
+			t.Errorf("%d bytes of texts are kept, want %d", size, call.MaxToolTextBytes)
 		}
 		// They go with the key of the day.
 		c.Time = c.Time.Add(72 * time.Hour)
@@ -150,7 +150,7 @@ func TestTextsOfToolsAreKeptWithTheTextsOfTheCall(t *testing.T) {
 		if n, err := c.Texts.Sweep(c.Ctx); n != 1 || err != nil {
 			t.Fatalf("Sweep() = %d, %v", n, err)
 		}
-		c.Texts.Forget()
+		c.Texts.ClearTipCache()
 		if all, destroyed := texts(t, c); len(all) != 0 || destroyed != 1 {
 			t.Errorf("after the key is destroyed: %d calls, %d destroyed", len(all), destroyed)
 		}
@@ -164,7 +164,7 @@ func TestACallThatFailsKeepsTheTextsOfItsTools(t *testing.T) {
 		t.Fatalf("the call = %v, want it void", out.Problem)
 	}
 	all, _ := texts(t, c)
-	if len(all) != 1 || all[0].Answered || len(all[0].Tools) != 1 || all[0].Tools[0].Arguments != `{"a":1}` {
+	if len(all) != 1 || all[0].IsAnswered || len(all[0].Tools) != 1 || all[0].Tools[0].Arguments != `{"a":1}` {
 		t.Errorf("kept %+v", all)
 	}
 }
@@ -174,7 +174,7 @@ func TestAnOfferIsKnownBeforeACall(t *testing.T) {
 	c := using(t, "text: hi", "")
 	offer, err := answering(c.Vacants).Offer(c.Ctx, c.Demo.ID)
 	out := c.Call("hi")
-	if diff := cmp.Diff(out.AgentLog.LeftOut, offer.LeftOut); diff != "" || err != nil || len(offer.Tools) != 3 {
+	if diff := cmp.Diff(out.AgentLog.OmittedTools, offer.OmittedTools); diff != "" || err != nil || len(offer.Tools) != 3 {
 		t.Errorf("Offer() = %d tools, %v; left out (-call +offer):\n%s", len(offer.Tools), err, diff)
 	}
 }

@@ -8,7 +8,7 @@
 // The package can be extended without a change of package vacants:
 //
 //   - A model or a program is a substrate.Kind in resources.Resources.Substrates.
-//   - A kind of tool is a list of loop.Tool that agent.offer adds, based on the agent's definition.
+//   - A kind of tool is a list of loop.Tool that agent.offerTools adds, based on the agent's definition.
 //   - A caller, such as another protocol, makes calls through call.Host. call.Host asks Answerer
 //     for the vacant, and Answerer does not know the caller.
 package answer
@@ -46,33 +46,33 @@ type Config struct {
 	// Guard decides whether a vacant may call another vacant that is not its own child. If Guard is
 	// nil, all such calls are allowed.
 	Guard outbound.EndpointGuard
-	// Margin is the part of a call's time that is reserved for the pipeline. Zero means
-	// call.DefaultMargin.
-	Margin time.Duration
+	// ReplyMargin is the part of a call's time that is reserved for the pipeline. Zero means
+	// call.DefaultReplyMargin.
+	ReplyMargin time.Duration
 	// Workers is the desk from which workers lease turns. If it is nil, CheckAgent does not check
 	// workers.
-	Workers *worker.Desk
+	Workers *worker.Broker
 }
 
 // Answerer answers calls to the vacants of one host. It is safe for concurrent use.
 type Answerer struct {
-	vacants    *vacants.Directory
-	resources  *resources.Resources
-	composites *delegation.Runner
-	files      filetools.Config
-	workers    *worker.Desk
+	vacants          *vacants.Directory
+	resources        *resources.Resources
+	delegationRunner *delegation.Runner
+	fileTools        filetools.Config
+	workers          *worker.Broker
 }
 
 func New(c Config) *Answerer {
 	v := c.Vacants
-	return &Answerer{vacants: v, resources: v.Resources, workers: c.Workers, composites: delegation.New(delegation.Config{
-		Store: v.Store, Substrates: v.Resources.Substrates, Now: v.Now, Rand: v.Rand, Guard: c.Guard, Wait: v.Wait, Margin: c.Margin,
+	return &Answerer{vacants: v, resources: v.Resources, workers: c.Workers, delegationRunner: delegation.New(delegation.Config{
+		Store: v.Store, Substrates: v.Resources.Substrates, Now: v.Now, Rand: v.Rand, Guard: c.Guard, Wait: v.Wait, ReplyMargin: c.ReplyMargin,
 	})}
 }
 
 // OfferFiles gives the agents of tasks the tools for files. It must be called before the first
 // call.
-func (a *Answerer) OfferFiles(c filetools.Config) { a.files = c }
+func (a *Answerer) OfferFiles(c filetools.Config) { a.fileTools = c }
 
 func (a *Answerer) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "answer.Answerer") }
 
@@ -84,10 +84,10 @@ func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call
 		return call.Vacant{}, false, err
 	}
 	key := a.vacants.Key(&r)
-	ready := func(ctx context.Context) error {
+	checkReady := func(ctx context.Context) error {
 		// The daily budgets of the agent must not be used up. Errors of the agent itself are
 		// reported by the call.
-		if spec, err := substrate.Parse(r.Substrate); err == nil && spec.IsModel() && a.resources.Spend != nil {
+		if spec, err := substrate.Parse(r.Substrate); err == nil && spec.IsModel() && a.resources.Budgets != nil {
 			if def, err := a.vacants.Agent(ctx, &r, 0); err == nil {
 				if err := a.resources.CheckBudget(ctx, r.ID, r.Tenant, &def); err != nil {
 					return err
@@ -97,8 +97,8 @@ func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call
 		return key.Ready(ctx)
 	}
 	return call.Vacant{
-		ID: id, State: r.State, Floor: r.Floor, Restored: r.Restored, Behaviour: a.behaviour(r), Signer: key, Ready: ready,
-		Parent: r.Parent, IsClosed: r.Closed, Reach: r.Reach, HasKin: r.HasKin, Tenant: r.Tenant, Price: r.Price, Work: r.MaxCallTime,
+		ID: id, State: r.State, Floor: r.Floor, RestoredAt: r.RestoredAt, Behaviour: a.behaviour(r), Signer: key, Ready: checkReady,
+		Parent: r.Parent, IsClosedChild: r.Closed, Reachability: r.Reachability, HasKin: r.HasKin, Tenant: r.Tenant, Price: r.Price, CallTimeout: r.CallTimeout,
 	}, true, nil
 }
 
@@ -106,27 +106,27 @@ func (a *Answerer) Vacant(ctx context.Context, id identity.ID, fresh bool) (call
 // changes of the vacant. If this host no longer offers the substrate, calls of the vacant fail.
 func (a *Answerer) behaviour(r vacants.Record) call.Behaviour {
 	return func(ctx context.Context, calls *call.Host, e envelope.Envelope) (envelope.Message, error) {
-		s, memory, err := a.open(ctx, &r, calls)
+		s, hasMemory, err := a.openSubstrate(ctx, &r, calls)
 		switch {
 		case problem.Is(err, problem.Unavailable):
 			return envelope.Message{}, problem.WithPlace(problem.SubstrateUnavailable, "its agent cannot be read now", err)
 		case err != nil:
 			return envelope.Message{}, problem.Wrap(problem.SubstrateMisconfigured, err, "the vacant's substrate is not available here")
 		}
-		var before []substrate.Turn
-		told, brings := task.ToldOf(ctx, &e)
-		for _, t := range told {
-			before = append(before, substrate.Turn{Role: substrate.Caller, ClaimedRole: t.Role, Text: t.Text})
+		var history []substrate.Turn
+		reported, hasReported := task.ReportedMessagesOf(ctx, &e)
+		for _, t := range reported {
+			history = append(history, substrate.Turn{Role: substrate.Caller, ClaimedRole: t.Role, Text: t.Text})
 		}
-		if memory && !brings {
-			if before, err = a.remember(ctx, calls, &e); err != nil {
+		if hasMemory && !hasReported {
+			if history, err = a.recallTurns(ctx, calls, &e); err != nil {
 				return envelope.Message{}, problem.WithPlace(problem.SubstrateUnavailable, "its memory", err)
 			}
 		}
 		var files []substrate.File
 		if len(r.Input) > 0 {
-			for _, p := range task.PartsOf(ctx, &e) {
-				f := substrate.File{Name: p.Filename, MediaType: p.Media(), Data: p.Content()}
+			for _, p := range task.NonTextPartsOf(ctx, &e) {
+				f := substrate.File{Name: p.Filename, MediaType: p.NormalizedMediaType(), Data: p.Content()}
 				if p.Kind == task.URL {
 					f.URL, f.Data = p.Text, nil
 				}
@@ -135,28 +135,28 @@ func (a *Answerer) behaviour(r vacants.Record) call.Behaviour {
 				}
 			}
 		}
-		return substrate.BehaviourWith(s, files, before...)(ctx, calls, e)
+		return substrate.BehaviourWithFiles(s, files, history...)(ctx, calls, e)
 	}
 }
 
-func (a *Answerer) remember(ctx context.Context, calls *call.Host, e *envelope.Envelope) (turns []substrate.Turn, err error) {
+func (a *Answerer) recallTurns(ctx context.Context, calls *call.Host, e *envelope.Envelope) (turns []substrate.Turn, err error) {
 	if e.Payload.ContextID == nil {
 		return nil, nil
 	}
-	until, err := a.vacants.ForgottenUntil(ctx, e.To, e.From, *e.Payload.ContextID)
+	forgottenUntil, err := a.vacants.ForgottenUntil(ctx, e.To, e.From, *e.Payload.ContextID)
 	if err != nil {
 		return nil, err
 	}
-	exchanges, err := calls.Recall(ctx, e, until)
+	exchanges, err := calls.ReadThread(ctx, e, forgottenUntil)
 	for _, x := range exchanges {
-		turns = append(turns, substrate.Turn{Role: substrate.Caller, Text: x.Asked}, substrate.Turn{Role: substrate.Agent, Text: x.Cut.Remark(x.Answered)})
+		turns = append(turns, substrate.Turn{Role: substrate.Caller, Text: x.Question}, substrate.Turn{Role: substrate.Agent, Text: x.CutReason.AppendRemark(x.Answer)})
 	}
 	return turns, err
 }
 
-// open opens the plan or agent that answers for r, and reports whether the agent has a memory. If
+// openSubstrate opens the plan or agent that answers for r, and reports whether the agent has a memory. If
 // calls is nil, the agent is only checked and gets no tools.
-func (a *Answerer) open(ctx context.Context, r *vacants.Record, calls *call.Host) (s substrate.Substrate, memory bool, err error) {
+func (a *Answerer) openSubstrate(ctx context.Context, r *vacants.Record, calls *call.Host) (s substrate.Substrate, hasMemory bool, err error) {
 	spec, err := substrate.Parse(r.Substrate)
 	switch {
 	case err != nil:
@@ -164,27 +164,27 @@ func (a *Answerer) open(ctx context.Context, r *vacants.Record, calls *call.Host
 	case spec.Kind == plan.Kind:
 		// r.Chooser chose the settings in r. The plan is read later, and the tenant may have
 		// changed it since.
-		return chosen{substrate.Func(composite{a, calls}.answer), vacants.ChooserOf(r.Tenant, outbound.Tenant)}, false, nil
-	case r.Agent == 0 && !spec.IsModel():
+		return substrateWithChooser{substrate.Func(compositeSubstrate{a, calls}.answer), vacants.ChooserOf(r.Tenant, outbound.Tenant)}, false, nil
+	case r.AgentVersion == 0 && !spec.IsModel():
 		s, err := a.resources.Substrates.Open(spec)
-		return chosen{s, r.Chooser}, false, err
+		return substrateWithChooser{s, r.Chooser}, false, err
 	}
 	def, err := a.vacants.Agent(ctx, r, 0)
 	if err != nil {
 		return nil, false, err
 	}
-	limit(ctx, r, &def)
-	modelAgent, err := a.openVersion(r, r.Agent, &def)
+	applyTaskLimits(ctx, r, &def)
+	modelAgent, err := a.openAgentVersion(r, r.AgentVersion, &def)
 	if err != nil {
 		return nil, false, err
 	}
 	modelAgent.calls = calls
-	for _, what := range def.Vacants {
-		asked, err := identity.ParseID(what)
+	for _, idText := range def.Vacants {
+		id, err := identity.ParseID(idText)
 		if err != nil {
 			return nil, false, problem.Wrap(problem.Damaged, err, "the agent of vacant %s lists an invalid vacant id", r.ID.Short())
 		}
-		modelAgent.asked = append(modelAgent.asked, asked)
+		modelAgent.askableVacants = append(modelAgent.askableVacants, id)
 	}
 	return modelAgent, def.Memory || def.Ask, nil // a model that may ask a question must remember it when the answer comes
 }
@@ -193,18 +193,18 @@ func (a *Answerer) open(ctx context.Context, r *vacants.Record, calls *call.Host
 // the calls of the context.
 type readOnlyKey struct{}
 
-// limit applies the settings of a dispatched task to r's agent, if the vacant runs a turn of that
+// applyTaskLimits applies the settings of a dispatched task to r's agent, if the vacant runs a turn of that
 // task. If an agent in mode read-only asks an agent of the same account in a task, the asked agent
 // also gets mode read-only. The budget of the task is applied where money is spent
 // (call.ModelTurn).
-func limit(ctx context.Context, r *vacants.Record, def *definition.Agent) {
+func applyTaskLimits(ctx context.Context, r *vacants.Record, def *definition.Agent) {
 	d := task.DispatchOf(ctx, r.ID)
 	if d == nil {
 		isReadOnly, _ := ctx.Value(readOnlyKey{}).(bool)
-		if w := task.WorkOf(ctx); w != nil && w.Mode == string(definition.ReadOnly) { // a plan does not set the key
+		if w := task.WorkerTurnOf(ctx); w != nil && w.Mode == string(definition.ReadOnly) { // a plan does not set the key
 			isReadOnly = true
 		}
-		if isReadOnly && call.IsOwnWork(ctx) {
+		if isReadOnly && call.IsOwnTaskWork(ctx) {
 			def.Mode = definition.ReadOnly
 		}
 		return
@@ -227,27 +227,27 @@ func limit(ctx context.Context, r *vacants.Record, def *definition.Agent) {
 	}
 }
 
-// chosen is a substrate together with the party that chose its URL.
-type chosen struct {
+// substrateWithChooser is a substrate together with the party that chose its URL.
+type substrateWithChooser struct {
 	substrate.Substrate
-	by outbound.URLChooser
+	chooser outbound.URLChooser
 }
 
-func (c chosen) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
-	r.Chooser = c.by
+func (c substrateWithChooser) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+	r.Chooser = c.chooser
 	return c.Substrate.Infer(ctx, r)
 }
 
-// composite is the substrate of a vacant with a plan.
-type composite struct {
+// compositeSubstrate is the substrate of a vacant with a plan.
+type compositeSubstrate struct {
 	*Answerer
 	calls *call.Host
 }
 
-func (c composite) answer(ctx context.Context, q substrate.Request) (string, error) {
+func (c compositeSubstrate) answer(ctx context.Context, q substrate.Request) (string, error) {
 	// Errors have the same kinds as those from agents, so that callers cannot recognize composites.
-	text, err := c.composites.Answer(ctx, c.vacants, c.calls, q)
-	if err == nil || problem.Is(err, problem.Deadline) || problem.AsError(err).Kind.IsFailure() {
+	text, err := c.delegationRunner.Answer(ctx, c.vacants, c.calls, q)
+	if err == nil || problem.Is(err, problem.DeadlineExceeded) || problem.AsError(err).Kind.IsFailure() {
 		return text, err
 	}
 	if problemErr := new(problem.Error); errors.As(err, &problemErr) {
@@ -259,11 +259,11 @@ func (c composite) answer(ctx context.Context, q substrate.Request) (string, err
 // Offer returns the tools that id's agent would be offered in a call now, and the tools that would
 // be left out. It asks only the agent's MCP servers, not its model, and does not run the tools.
 func (a *Answerer) Offer(ctx context.Context, id identity.ID) (loop.Offer, error) {
-	r, err := a.vacants.Get(ctx, vacants.Operator(), id)
+	r, err := a.vacants.Get(ctx, vacants.OperatorAsker(), id)
 	if err != nil {
 		return loop.Offer{}, err
 	}
-	s, _, err := a.open(ctx, &r, nil)
+	s, _, err := a.openSubstrate(ctx, &r, nil)
 	if err != nil {
 		return loop.Offer{}, err
 	}
@@ -273,11 +273,11 @@ func (a *Answerer) Offer(ctx context.Context, id identity.ID) (loop.Offer, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	_, offer, done, err := t.offer(ctx, id)
+	_, offer, closeTools, err := t.offerTools(ctx, id)
 	if err != nil {
 		return loop.Offer{}, err
 	}
-	done()
+	closeTools()
 	return offer.AllowedFor(&t.config.Agent), nil
 }
 
@@ -292,7 +292,7 @@ const checkTime = 10 * time.Second
 // error is the reason why a call would fail now (substrate.Substrate). Vacants without a URL and
 // without workers pass the check.
 func (a *Answerer) CheckAgent(ctx context.Context, id identity.ID) error {
-	r, err := a.vacants.Get(ctx, vacants.Operator(), id)
+	r, err := a.vacants.Get(ctx, vacants.OperatorAsker(), id)
 	if err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func (a *Answerer) CheckAgent(ctx context.Context, id identity.ID) error {
 	if err != nil {
 		return err
 	}
-	s, _, err := a.open(ctx, &r, nil)
+	s, _, err := a.openSubstrate(ctx, &r, nil)
 	if err == nil && spec.Kind == substrate.KindWorker && a.workers != nil {
 		return a.workers.CheckConnected(ctx, id)
 	}
@@ -309,8 +309,8 @@ func (a *Answerer) CheckAgent(ctx context.Context, id identity.ID) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	_, err = substrate.ReadAnswer(s.Infer(ctx, substrate.Ask(id, id, CheckText)))
-	if _, _, ok := spec.Model(); ok && problem.Is(err, problem.Deadline) {
+	_, err = substrate.ReadAnswer(s.Infer(ctx, substrate.NewTextRequest(id, id, CheckText)))
+	if _, _, ok := spec.Model(); ok && problem.Is(err, problem.DeadlineExceeded) {
 		return nil // the model exists, but loading it for the first question may take long
 	}
 	return err

@@ -53,16 +53,16 @@ func (c *choosing) Infer(_ context.Context, r substrate.Request) iter.Seq2[subst
 func (c *choosing) wants(when string, id identity.ID, want outbound.URLChooser) {
 	c.Helper()
 	c.by = nil
-	r, err := c.Get(c.Context(), vacants.Operator(), id)
+	r, err := c.Get(c.Context(), vacants.OperatorAsker(), id)
 	if err == nil {
 		err = c.CheckAgent(c.Context(), id)
 	}
-	thinks := c.Thinking()
+	thinks := c.ThinkService()
 	if err == nil {
-		_, err = substrate.ReadAnswer(thinks.Turn(c.Context(), think.Turn{Agent: think.Agent{Vacant: id, Version: r.Agent}, Request: substrate.Ask(id, id, "hi")}))
+		_, err = substrate.ReadAnswer(thinks.Turn(c.Context(), think.Turn{Agent: think.AgentVersion{Vacant: id, Version: r.AgentVersion}, Request: substrate.NewTextRequest(id, id, "hi")}))
 	}
 	if err == nil {
-		_, err = thinks.MCPTools(c.Context(), think.Agent{Vacant: id, Version: r.Agent})
+		_, err = thinks.MCPTools(c.Context(), think.AgentVersion{Vacant: id, Version: r.AgentVersion})
 	}
 	if err != nil || len(c.by) != 3 || c.by[0] != want || c.by[1] != want || c.by[2] != want || r.Chooser != want {
 		c.Errorf("%s: %v: the record says %d, the agent, its turn and its servers are told %d, want %d", when, err, r.Chooser, c.by, want)
@@ -74,7 +74,7 @@ func TestAnAgentIsOfWhoSetItLast(t *testing.T) {
 	agent := func(system string) *definition.Agent {
 		return &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:9001/", System: system}
 	}
-	r, err := c.Create(t.Context(), vacants.CreateSpec{Name: "clerk", Capability: "writes", Substrate: "http:http://127.0.0.1:9000/", Tenant: "acme", By: vacants.Tenant("acme")})
+	r, err := c.Create(t.Context(), vacants.CreateSpec{Name: "clerk", Capability: "writes", Substrate: "http:http://127.0.0.1:9000/", Tenant: "acme", Asker: vacants.TenantAsker("acme")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,15 +84,15 @@ func TestAnAgentIsOfWhoSetItLast(t *testing.T) {
 		vacants.Changes
 		want outbound.URLChooser
 	}{
-		{"the operator sets the same", vacants.Changes{By: vacants.Operator(), Substrate: &r.Substrate}, outbound.Operator},
-		{"the tenant sets the same", vacants.Changes{By: vacants.Tenant("acme"), Substrate: &r.Substrate}, outbound.Operator},
-		{"the tenant renames it", vacants.Changes{By: vacants.Tenant("acme"), Name: new("scribe")}, outbound.Operator},
-		{"the tenant sets another", vacants.Changes{By: vacants.Tenant("acme"), Substrate: new("http:http://127.0.0.1:9001/")}, outbound.Tenant},
-		{"the operator renames it", vacants.Changes{By: vacants.Operator(), Name: new("clerk")}, outbound.Tenant},
-		{"the operator sets an agent", vacants.Changes{By: vacants.Operator(), Agent: agent("one")}, outbound.Operator},
-		{"the tenant sets the same agent", vacants.Changes{By: vacants.Tenant("acme"), Agent: agent("one")}, outbound.Operator},
-		{"the tenant sets another agent", vacants.Changes{By: vacants.Tenant("acme"), Agent: agent("two")}, outbound.Tenant},
-		{"the operator sets that agent", vacants.Changes{By: vacants.Operator(), Agent: agent("two")}, outbound.Operator},
+		{"the operator sets the same", vacants.Changes{Asker: vacants.OperatorAsker(), Substrate: &r.Substrate}, outbound.Operator},
+		{"the tenant sets the same", vacants.Changes{Asker: vacants.TenantAsker("acme"), Substrate: &r.Substrate}, outbound.Operator},
+		{"the tenant renames it", vacants.Changes{Asker: vacants.TenantAsker("acme"), Name: new("scribe")}, outbound.Operator},
+		{"the tenant sets another", vacants.Changes{Asker: vacants.TenantAsker("acme"), Substrate: new("http:http://127.0.0.1:9001/")}, outbound.Tenant},
+		{"the operator renames it", vacants.Changes{Asker: vacants.OperatorAsker(), Name: new("clerk")}, outbound.Tenant},
+		{"the operator sets an agent", vacants.Changes{Asker: vacants.OperatorAsker(), Agent: agent("one")}, outbound.Operator},
+		{"the tenant sets the same agent", vacants.Changes{Asker: vacants.TenantAsker("acme"), Agent: agent("one")}, outbound.Operator},
+		{"the tenant sets another agent", vacants.Changes{Asker: vacants.TenantAsker("acme"), Agent: agent("two")}, outbound.Tenant},
+		{"the operator sets that agent", vacants.Changes{Asker: vacants.OperatorAsker(), Agent: agent("two")}, outbound.Operator},
 		{"nobody says who sets one", vacants.Changes{Agent: agent("three")}, outbound.Stranger},
 	} {
 		if _, err := c.Update(t.Context(), r.ID, tt.Changes); err != nil {
@@ -113,23 +113,23 @@ func TestAnEarlierVersionIsTheTenants(t *testing.T) {
 	agent := func(system string) *definition.Agent {
 		return &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:9001/", System: system}
 	}
-	by := map[outbound.URLChooser]vacants.Asker{outbound.Operator: vacants.Operator(), outbound.Tenant: vacants.Tenant("acme")}
+	by := map[outbound.URLChooser]vacants.Asker{outbound.Operator: vacants.OperatorAsker(), outbound.Tenant: vacants.TenantAsker("acme")}
 	for _, tt := range []struct {
 		name        string
 		first, next outbound.URLChooser
 	}{{"to-operator", outbound.Tenant, outbound.Operator}, {"to-tenant", outbound.Operator, outbound.Tenant}} {
-		r, err := c.Create(t.Context(), vacants.CreateSpec{Name: tt.name, Capability: "writes", Agent: agent("one"), Tenant: "acme", By: by[tt.first]})
+		r, err := c.Create(t.Context(), vacants.CreateSpec{Name: tt.name, Capability: "writes", Agent: agent("one"), Tenant: "acme", Asker: by[tt.first]})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Update(t.Context(), r.ID, vacants.Changes{By: by[tt.next], Agent: agent("two")}); err != nil {
+		if _, err := c.Update(t.Context(), r.ID, vacants.Changes{Asker: by[tt.next], Agent: agent("two")}); err != nil {
 			t.Fatal(err)
 		}
 		for version, want := range map[int]outbound.URLChooser{1: outbound.Tenant, 2: tt.next} {
 			c.by = nil
-			of := think.Agent{Vacant: r.ID, Version: version}
-			thinks := c.Thinking()
-			if _, err := substrate.ReadAnswer(thinks.Turn(t.Context(), think.Turn{Agent: of, Request: substrate.Ask(r.ID, r.ID, "hi")})); err != nil {
+			of := think.AgentVersion{Vacant: r.ID, Version: version}
+			thinks := c.ThinkService()
+			if _, err := substrate.ReadAnswer(thinks.Turn(t.Context(), think.Turn{Agent: of, Request: substrate.NewTextRequest(r.ID, r.ID, "hi")})); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := thinks.MCPTools(t.Context(), of); err != nil {
@@ -145,9 +145,9 @@ func TestAnEarlierVersionIsTheTenants(t *testing.T) {
 func TestAChildIsOfWhoChoseItsSubstrate(t *testing.T) {
 	c := newChoosing(t)
 	url := "http:http://127.0.0.1:9000/"
-	for by, parent := range map[vacants.Asker]outbound.URLChooser{vacants.Operator(): outbound.Operator, vacants.Tenant("acme"): outbound.Tenant} {
+	for by, parent := range map[vacants.Asker]outbound.URLChooser{vacants.OperatorAsker(): outbound.Operator, vacants.TenantAsker("acme"): outbound.Tenant} {
 		name := map[outbound.URLChooser]string{outbound.Operator: "ours", outbound.Tenant: "theirs"}[parent]
-		r, err := c.Create(t.Context(), vacants.CreateSpec{Name: name, Capability: "leads", Substrate: url, Tenant: "acme", By: by})
+		r, err := c.Create(t.Context(), vacants.CreateSpec{Name: name, Capability: "leads", Substrate: url, Tenant: "acme", Asker: by})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,12 +155,12 @@ func TestAChildIsOfWhoChoseItsSubstrate(t *testing.T) {
 			vacants.SpawnSpec
 			want outbound.URLChooser
 		}{
-			"-heir":     {vacants.SpawnSpec{By: vacants.Tenant("acme")}, parent},
+			"-heir":     {vacants.SpawnSpec{Asker: vacants.TenantAsker("acme")}, parent},
 			"-signed":   {vacants.SpawnSpec{}, parent},
-			"-same":     {vacants.SpawnSpec{By: vacants.Tenant("acme"), Substrate: url}, parent},
-			"-other":    {vacants.SpawnSpec{By: vacants.Tenant("acme"), Substrate: "http:http://127.0.0.1:9001/"}, outbound.Tenant},
-			"-agent":    {vacants.SpawnSpec{By: vacants.Tenant("acme"), Agent: &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:9000/", System: "x"}}, outbound.Tenant},
-			"-operator": {vacants.SpawnSpec{By: vacants.Operator(), Substrate: "http:http://127.0.0.1:9001/"}, outbound.Operator},
+			"-same":     {vacants.SpawnSpec{Asker: vacants.TenantAsker("acme"), Substrate: url}, parent},
+			"-other":    {vacants.SpawnSpec{Asker: vacants.TenantAsker("acme"), Substrate: "http:http://127.0.0.1:9001/"}, outbound.Tenant},
+			"-agent":    {vacants.SpawnSpec{Asker: vacants.TenantAsker("acme"), Agent: &definition.Agent{Provider: substrate.KindHTTP, BaseURL: "http://127.0.0.1:9000/", System: "x"}}, outbound.Tenant},
+			"-operator": {vacants.SpawnSpec{Asker: vacants.OperatorAsker(), Substrate: "http:http://127.0.0.1:9001/"}, outbound.Operator},
 		} {
 			tt.Parent, tt.Path, tt.Name = r.ID, "D2", name+kid
 			made, _, err := c.Spawn(t.Context(), tt.SpawnSpec)
@@ -177,7 +177,7 @@ func TestACombinerIsTheTenantsWhoeverSetThePlan(t *testing.T) {
 	for tenant, want := range map[string]outbound.URLChooser{"": outbound.Operator, "acme": outbound.Tenant} {
 		c := newChoosing(t)
 		calls := call.New(call.Config{Store: c.Store, Directory: c.Answerer, Texts: textkeys.New(c.Store, c.Vault, now, rand.Reader, 0), Now: now, Rand: rand.Reader})
-		r, err := c.Create(t.Context(), vacants.CreateSpec{Name: "lead", Capability: "leads", Substrate: "echo", Tenant: tenant, By: vacants.Operator()})
+		r, err := c.Create(t.Context(), vacants.CreateSpec{Name: "lead", Capability: "leads", Substrate: "echo", Tenant: tenant, Asker: vacants.OperatorAsker()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,8 +185,8 @@ func TestACombinerIsTheTenantsWhoeverSetThePlan(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := asking("kid")
-		p.Aggregate = plan.Aggregate{How: plan.BySubstrate, Substrate: "http:http://127.0.0.1:9000/"}
-		if _, _, err = c.SetPlan(t.Context(), vacants.Operator(), r.ID, p); err != nil {
+		p.Aggregate = plan.Aggregate{Method: plan.BySubstrate, Substrate: "http:http://127.0.0.1:9000/"}
+		if _, _, err = c.SetPlan(t.Context(), vacants.OperatorAsker(), r.ID, p); err != nil {
 			t.Fatal(err)
 		}
 		lead, _, err := c.Vacant(t.Context(), r.ID, true)
@@ -194,7 +194,7 @@ func TestACombinerIsTheTenantsWhoeverSetThePlan(t *testing.T) {
 			_, err = lead.Behaviour(t.Context(), calls, envelope.Envelope{From: r.ID, To: r.ID, Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{"hi"}}})
 		}
 		if err == nil {
-			_, err = substrate.ReadAnswer(c.Thinking().Turn(t.Context(), think.Turn{Agent: think.Agent{Vacant: r.ID}, Request: substrate.Ask(r.ID, r.ID, "hi")}))
+			_, err = substrate.ReadAnswer(c.ThinkService().Turn(t.Context(), think.Turn{Agent: think.AgentVersion{Vacant: r.ID}, Request: substrate.NewTextRequest(r.ID, r.ID, "hi")}))
 		}
 		if err != nil || len(c.by) != 2 || c.by[0] != want || c.by[1] != want {
 			t.Errorf("of tenant %q: %v: the combiner is told %d, here and in another process, want %d", tenant, err, c.by, want)
@@ -206,7 +206,7 @@ func TestACombinerIsTheTenantsWhoeverSetThePlan(t *testing.T) {
 func TestARecordThatDoesNotSaySoIsTheTenants(t *testing.T) {
 	c := newChoosing(t)
 	for tenant, want := range map[string]outbound.URLChooser{"": outbound.Operator, "acme": outbound.Tenant} {
-		r, err := c.Create(t.Context(), vacants.CreateSpec{Name: "of-" + tenant, Capability: "c", Substrate: "echo", Tenant: tenant, By: vacants.Operator()})
+		r, err := c.Create(t.Context(), vacants.CreateSpec{Name: "of-" + tenant, Capability: "c", Substrate: "echo", Tenant: tenant, Asker: vacants.OperatorAsker()})
 		if err != nil || r.Chooser != outbound.Operator {
 			t.Fatalf("Create() = %d, %v", r.Chooser, err)
 		}

@@ -8,6 +8,6 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func (a *Answerer) Delegate(ctx context.Context, calls *call.Host, by call.Credential, parent, child identity.ID, task string) (delegation.DelegatedAnswer, error) {
-	return a.composites.Delegate(ctx, a.vacants, calls, by, parent, child, task)
+func (a *Answerer) Delegate(ctx context.Context, calls *call.Host, credential call.Credential, parent, child identity.ID, task string) (delegation.DelegatedAnswer, error) {
+	return a.delegationRunner.Delegate(ctx, a.vacants, calls, credential, parent, child, task)
 }

@@ -1,4 +1,4 @@
 package answer
 
 // ApplySettings is limit, for tests of the settings of tasks.
-var ApplySettings = limit
+var ApplySettings = applyTaskLimits

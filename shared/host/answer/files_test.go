@@ -20,13 +20,13 @@ import (
 
 // main returns acme's default workspace.
 func (h *teamHost) main() workspace.Ref {
-	return workspace.Ref{Owner: h.acme.ID, Name: workspace.Main}
+	return workspace.Ref{Owner: h.acme.ID, Name: workspace.MainName}
 }
 
 // put writes a file of acme.
 func (h *teamHost) put(path, text string) {
 	h.Helper()
-	_, err := h.Files.Write(h.Context(), h.main(), workspace.Write{Path: path, Data: []byte(text)})
+	_, err := h.Files.Write(h.Context(), h.main(), workspace.Change{Path: path, Data: []byte(text)})
 	h.Must(err)
 }
 
@@ -34,10 +34,10 @@ func (h *teamHost) put(path, text string) {
 func (h *teamHost) files() map[string]string {
 	h.Helper()
 	all := map[string]string{}
-	list, _, err := h.Files.List(h.Context(), h.main(), "", 1000, "")
+	list, _, err := h.Files.ListFiles(h.Context(), h.main(), "", 1000, "")
 	h.Must(err)
 	for _, f := range list {
-		b, err := h.Files.Content(h.Context(), f)
+		b, err := h.Files.ReadContent(h.Context(), f)
 		h.Must(err)
 		all[f.Path] = string(b)
 	}
@@ -57,7 +57,7 @@ func (h *teamHost) with(name string, change func(*definition.Agent), turns []str
 	h.Helper()
 	a := script(turns, others)
 	change(&a)
-	return h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: name, Capability: "helps", Tenant: "acme", Agent: &a})
+	return h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: name, Capability: "helps", Tenant: "acme", Agent: &a})
 }
 
 // sessionLog returns the log of a task as its owner reads it.
@@ -184,8 +184,8 @@ call: Bash {"command":"ls"}`,
 			t.Errorf("the answer lacks %q: %s", says, text)
 		}
 	}
-	if want := []string{"n.ipynb", "src/a.go"}; !slices.Equal(d.Files.Written, want) {
-		t.Errorf("written = %q, want %q", d.Files.Written, want)
+	if want := []string{"n.ipynb", "src/a.go"}; !slices.Equal(d.Files.WrittenPaths, want) {
+		t.Errorf("written = %q, want %q", d.Files.WrittenPaths, want)
 	}
 }
 
@@ -240,8 +240,8 @@ func TestALogGoesOnInTheNextTurn(t *testing.T) {
 	}
 	d, err := h.Agents.Tasks.FindDispatched(t.Context(), (&call.Payer{Account: h.acme.ID}).Owner(), id)
 	h.Must(err)
-	if !slices.Equal(d.Files.Written, []string{"a", "b"}) {
-		t.Errorf("written = %q", d.Files.Written)
+	if !slices.Equal(d.Files.WrittenPaths, []string{"a", "b"}) {
+		t.Errorf("written = %q", d.Files.WrittenPaths)
 	}
 }
 
@@ -249,7 +249,7 @@ func TestALogGoesOnInTheNextTurn(t *testing.T) {
 func TestNoPathLeavesTheWorkspace(t *testing.T) {
 	h := openTeam(t, false)
 	h.put("src/é.md", "x")
-	_, err := h.Files.Write(t.Context(), workspace.Ref{Owner: h.acme.ID, Name: "second"}, workspace.Write{Path: "secret.md", Data: []byte("SECRET")})
+	_, err := h.Files.Write(t.Context(), workspace.Ref{Owner: h.acme.ID, Name: "second"}, workspace.Change{Path: "secret.md", Data: []byte("SECRET")})
 	h.Must(err)
 	bad := []string{"../x", "/../x", "a/../../x", "../second/secret.md", `src\\x`, `..\\x`, "", ".", "src/\\u0000", "SRC/é.md", "src/É.md", "src/E\\u0301.md", strings.Repeat("a", 401)}
 	var calls []string
@@ -273,7 +273,7 @@ func TestAStrangerReachesNoFile(t *testing.T) {
 	_, _, err := h.Vacants.Publish(t.Context(), reader.ID, vacants.PublishOptions{})
 	h.Must(err)
 	broker := script([]string{`call: vacant__reader {"message":"secret.md"}`, "text: {result}"}, []vacants.Record{reader})
-	between := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "broker", Capability: "asks", Tenant: "other", Agent: &broker})
+	between := h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "broker", Capability: "asks", Tenant: "other", Agent: &broker})
 	_, _, err = h.Vacants.Publish(t.Context(), between.ID, vacants.PublishOptions{})
 	h.Must(err)
 	h.agent("lead", []string{`call: vacant__broker {"message":"go"}`, "text: {result}"}, between)
@@ -317,7 +317,7 @@ call: vacant__less {"message":"{input}2"}`, "text: {result}"}, both, less)
 	}
 	h.want(map[string]string{"src/a1": "x", ".vault/a1": "x", ".vault/a2": "x"})
 	a := script([]string{`call: vacant__both {"message":"b1"}`, "text: {result}"}, []vacants.Record{both})
-	h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "careful", Capability: "leads", Tenant: "acme", Agent: &a})
+	h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "careful", Capability: "leads", Tenant: "acme", Agent: &a})
 	d, _ := h.run(`{"agent":"careful","task":"b","mode":"read-only"}`)
 	h.want(map[string]string{"src/a1": "x", ".vault/a1": "x", ".vault/a2": "x", ".vault/b1": "x"})
 	if log := h.sessionLog(d.Ref.ID); !strings.Contains(log, `"write_text_file","data":{"path":".vault/b1"`) {
@@ -328,14 +328,14 @@ call: vacant__less {"message":"{input}2"}`, "text: {result}"}, both, less)
 // A plan has no tools, and the children that it asks have the mode of its task.
 func TestChildrenOfAPlanHaveTheModeOfItsTask(t *testing.T) {
 	h := openTeam(t, false)
-	parent := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "planner", Capability: "plans", Tenant: "acme", Substrate: "echo"})
+	parent := h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "planner", Capability: "plans", Tenant: "acme", Substrate: "echo"})
 	child := script([]string{`call: Write {"file_path":"src/{input}","content":"x"}
 call: Write {"file_path":".vault/{input}","content":"x"}`, "text: {result}"}, nil)
 	child.Mode = definition.ReadWrite
 	_, _, err := h.Vacants.Spawn(h.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "writer", Capability: "writes", Agent: &child})
 	h.Must(err)
-	_, _, err = h.Vacants.SetPlan(h.Context(), vacants.Operator(), parent.ID, plan.Plan{
-		OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.First}, Delegate: []plan.Delegation{{Child: "writer", Task: "{input}"}},
+	_, _, err = h.Vacants.SetPlan(h.Context(), vacants.OperatorAsker(), parent.ID, plan.Plan{
+		OnFailure: plan.Abort, Aggregate: plan.Aggregate{Method: plan.First}, Delegations: []plan.Delegation{{Child: "writer", Task: "{input}"}},
 	})
 	h.Must(err)
 	h.Work()
@@ -394,7 +394,7 @@ func TestATaskNamesAFileOfItsWorkspace(t *testing.T) {
 func TestTheTaskOfASuspendedAccountWritesNothing(t *testing.T) {
 	for says, change := range map[string]func(h *teamHost) error{
 		"suspended": func(h *teamHost) error {
-			_, err := h.Billing.Suspend(h.Context(), h.acme.ID, true, "")
+			_, err := h.Billing.SetSuspended(h.Context(), h.acme.ID, true, "")
 			return err
 		},
 		"was revoked": func(h *teamHost) error {
@@ -406,7 +406,7 @@ func TestTheTaskOfASuspendedAccountWritesNothing(t *testing.T) {
 	} {
 		h := openTeam(t, false)
 		h.gate = func() { h.Must(change(h)) }
-		gate := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
+		gate := h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
 		h.agent("lead", []string{`call: Write {"file_path":"a","content":"x"}`, asks("gate"), `call: Write {"file_path":"b","content":"x"}`, "text: {result}"}, gate)
 		h.Work()
 		if d, text := h.run(`{"agent":"lead","task":"go"}`); d.Task.Status.State != task.Completed || !strings.Contains(text, says) {
@@ -487,7 +487,7 @@ func TestALockLastsAsLongAsItsTask(t *testing.T) {
 	if got := h.held(); !slices.Equal(got, []string{third}) {
 		t.Errorf("locks of %q, want the third", got)
 	}
-	h.Clock.Advance(task.RunTime) // the deadlines of both
+	h.Clock.Advance(task.DefaultRunTime) // the deadlines of both
 	if got := h.held(); len(got) != 0 {
 		t.Errorf("tasks past their deadlines hold locks: %q", got)
 	}
@@ -592,10 +592,10 @@ func TestOthersChangesAreNotOverwritten(t *testing.T) {
 	h.gate = func() {
 		f, err := h.Files.Stat(h.Context(), h.main(), "a.md")
 		h.Must(err)
-		_, err = h.Files.Write(h.Context(), h.main(), workspace.Write{Path: "a.md", Data: []byte("theirs"), If: workspace.If{Hash: f.Hash}})
+		_, err = h.Files.Write(h.Context(), h.main(), workspace.Change{Path: "a.md", Data: []byte("theirs"), Condition: workspace.Condition{Hash: f.Hash}})
 		h.Must(err)
 	}
-	gate := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
+	gate := h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
 	h.agent("lead", []string{
 		`call: Write {"file_path":"a.md","content":"x"}`, `call: Read {"file_path":"a.md"}`, asks("gate"),
 		`call: Write {"file_path":"a.md","content":"x"}`, "text: {result}",
@@ -641,7 +641,7 @@ func TestATaskThatWasCanceledWritesNothing(t *testing.T) {
 	h := openTeam(t, false)
 	opened := make(chan struct{})
 	h.gate = func() { <-opened }
-	gate := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
+	gate := h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
 	h.agent("lead", []string{`call: Write {"file_path":"a","content":"x"}`, asks("gate"), `call: Write {"file_path":"b","content":"x"}`, "text: {result}"}, gate)
 	stop := h.Work()
 	id := h.dispatch(h.key, `{"agent":"lead","task":"go"}`)
@@ -663,7 +663,7 @@ func TestATaskThatWasCanceledWritesNothing(t *testing.T) {
 func TestATaskGoesOnWhileItsFilesAreAway(t *testing.T) {
 	h := openTeam(t, false)
 	h.gate = func() { h.away.Store(!h.away.Load()) }
-	gate := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
+	gate := h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
 	h.agent("writer", []string{
 		`call: Write {"file_path":"a","content":"1"}`, asks("gate"),
 		`call: Read {"file_path":"a"}

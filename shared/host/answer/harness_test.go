@@ -45,9 +45,9 @@ func answering(v *vacants.Directory) *answer.Answerer { return answer.New(answer
 
 // asking is a plan that asks children, each once.
 func asking(children ...string) plan.Plan {
-	p := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.List}}
+	p := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{Method: plan.List}}
 	for _, child := range children {
-		p.Delegate = append(p.Delegate, plan.Delegation{Child: child, Task: "{input}"})
+		p.Delegations = append(p.Delegations, plan.Delegation{Child: child, Task: "{input}"})
 	}
 	return p
 }

@@ -28,7 +28,7 @@ func paid(t *testing.T) (v *vacants.Directory, told *[]string) {
 	s, va := memory.New(), vault(t)
 	v, told = host(t, s, va), new([]string)
 	v.Resources.Secrets = secrets.New(definition.Secrets, s, va, now, rand.Reader)
-	v.Resources.Spend, v.Resources.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, spend.DefaultHost), models.NewTables(s, now, rand.Reader)
+	v.Resources.Budgets, v.Resources.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, spend.DefaultHostBudget), models.NewTables(s, now, rand.Reader)
 	for _, kind := range []string{substrate.KindAnthropic, substrate.KindBedrock, substrate.KindOpenAI, substrate.KindHTTP} {
 		v.Resources.Substrates[kind] = func(string) (substrate.Substrate, error) { return &noting{told}, nil }
 	}
@@ -41,7 +41,7 @@ type noting struct{ told *[]string }
 func (n *noting) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		*n.told = append(*n.told, r.Secret.Reveal())
-		if !yield(substrate.Usage{In: 1000, Out: 100}, nil) {
+		if !yield(substrate.Usage{InputTokens: 1000, OutputTokens: 100}, nil) {
 			return
 		}
 		if yield(substrate.Text("yes"), nil) {

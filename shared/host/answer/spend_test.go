@@ -48,7 +48,7 @@ func TestACallIsPaidByTheHostsTable(t *testing.T) {
 	if !problem.Is(err, problem.BudgetSpent) || n != 29 || len(*told) != n {
 		t.Errorf("after %d calls, of which %d were sent: %v; want budget_spent after 29", n, len(*told), err)
 	}
-	b, err := v.Resources.Spend.Budget(t.Context(), "")
+	b, err := v.Resources.Budgets.Budget(t.Context(), "")
 	if err != nil || b.Spent != money.Amount(n)*7500 {
 		t.Errorf("%s is spent, %v; want %s", b.Spent, err, money.Amount(n)*7500)
 	}
@@ -74,7 +74,7 @@ func TestACheckIsPaidAndShort(t *testing.T) {
 		t.Fatalf("CheckAgent() = %v, %d requests", err, len(*told))
 	}
 	// What the model says it used is more than was reserved, and not believed.
-	if b, err := v.Resources.Spend.Budget(t.Context(), ""); err != nil || b.Spent < 5*1024+25*64 || b.Spent >= 7500 {
+	if b, err := v.Resources.Budgets.Budget(t.Context(), ""); err != nil || b.Spent < 5*1024+25*64 || b.Spent >= 7500 {
 		t.Errorf("%s is spent, %v; want what a question and 64 tokens cost", b.Spent, err)
 	}
 }
@@ -105,14 +105,14 @@ func TestWhatCostsAnUnknownPriceIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantKind(t, "a call whose price is gone", asked(t, v, &r), problem.SubstrateMisconfigured)
-	agent.Price = &models.Price{In: money.Dollar, Out: money.Dollar}
+	agent.Price = &models.Price{InputPrice: money.Dollar, OutputPrice: money.Dollar}
 	if _, err := v.Update(t.Context(), r.ID, vacants.Changes{Agent: agent}); err != nil {
 		t.Fatal(err)
 	}
 	if err := asked(t, v, &r); err != nil || len(*told) != 2 {
 		t.Errorf("a call by its agent's price = %v; %d were sent", err, len(*told))
 	}
-	v.Resources.Spend = nil
+	v.Resources.Budgets = nil
 	if _, err := v.Update(t.Context(), r.ID, vacants.Changes{Agent: claude()}); !problem.Is(err, problem.Malformed) {
 		t.Errorf("Update() of a host without budgets = %v, want malformed", err)
 	}
@@ -147,7 +147,7 @@ func free() map[string]*definition.Agent {
 		"a secret": {Provider: substrate.KindAnthropic, Model: "claude-opus-4-6", Price: &models.Price{}},
 		"a secret at a server": {
 			Provider: substrate.KindOpenAI, BaseURL: "https://models.example/v1", Model: "gpt-4.1", Secret: "ours",
-			Price: &models.Price{In: 1, Out: 1}, FallbackModel: "gpt-4.1-mini",
+			Price: &models.Price{InputPrice: 1, OutputPrice: 1}, FallbackModel: "gpt-4.1-mini",
 		},
 	}
 }
@@ -186,7 +186,7 @@ func TestATenantsPriceDoesNotFreeWhatTheOperatorPays(t *testing.T) {
 			spent := money.Amount(0)
 			counts := func(what string) {
 				t.Helper()
-				b, err := v.Resources.Spend.Budget(t.Context(), tenant)
+				b, err := v.Resources.Budgets.Budget(t.Context(), tenant)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -204,8 +204,8 @@ func TestATenantsPriceDoesNotFreeWhatTheOperatorPays(t *testing.T) {
 					t.Fatal(err)
 				}
 				counts("a check of " + r.Name)
-				turn := think.Turn{Agent: think.Agent{Vacant: r.ID, Version: r.Agent}, Request: substrate.Ask(r.ID, r.ID, "hi")}
-				if _, err := substrate.ReadAnswer(answering(v).Thinking().Turn(t.Context(), turn)); err != nil {
+				turn := think.Turn{Agent: think.AgentVersion{Vacant: r.ID, Version: r.AgentVersion}, Request: substrate.NewTextRequest(r.ID, r.ID, "hi")}
+				if _, err := substrate.ReadAnswer(answering(v).ThinkService().Turn(t.Context(), turn)); err != nil {
 					t.Fatal(err)
 				}
 				counts("a turn elsewhere of " + r.Name)
@@ -216,7 +216,7 @@ func TestATenantsPriceDoesNotFreeWhatTheOperatorPays(t *testing.T) {
 			if tenant == "" {
 				continue
 			}
-			if _, err := v.Resources.Spend.SetBudget(t.Context(), tenant, 0); err != nil {
+			if _, err := v.Resources.Budgets.SetBudget(t.Context(), tenant, 0); err != nil {
 				t.Fatal(err)
 			}
 			for _, r := range all {
@@ -235,7 +235,7 @@ func TestATenantsModelWithoutARowIsRefused(t *testing.T) {
 	v, told := paid(t)
 	keep(t, v, "acme", "openai", "key")
 	keep(t, v, "", "openai", "key")
-	agent := &definition.Agent{Provider: substrate.KindOpenAI, Model: "gpt-99", Price: &models.Price{In: money.Dollar, Out: money.Dollar}}
+	agent := &definition.Agent{Provider: substrate.KindOpenAI, Model: "gpt-99", Price: &models.Price{InputPrice: money.Dollar, OutputPrice: money.Dollar}}
 	refused := func(what, field, model string, err error) {
 		t.Helper()
 		if p := problem.AsError(err); !problem.Is(err, problem.Malformed) || p.Field != field || p.Text() != field+": "+want+model {

@@ -59,11 +59,11 @@ func openTeam(t testing.TB, isParted bool) *teamHost {
 		back := h.Host
 		h.Host = memhost.Open(t, models, func(c *serve.Config) {
 			c.Store, c.Now, c.Models, c.ThinkerKinds = back.Store, back.Clock.NowFunc(0), nil, []string{substrate.KindMock}
-			c.Thinker = think.NewClient(func(caller context.Context, request []byte) ([]byte, error) {
+			c.ThinkService = think.NewClient(func(caller context.Context, request []byte) ([]byte, error) {
 				ctx, cancel := context.WithCancel(context.Background()) // another process has none of the caller's values
 				defer cancel()
 				defer context.AfterFunc(caller, cancel)()
-				return io.ReadAll(think.Serve(ctx, back.Answers.Thinking(), request, func(context.Context, think.Report) {}))
+				return io.ReadAll(think.Serve(ctx, back.Answers.ThinkService(), request, func(context.Context, think.Report) {}))
 			})
 		})
 		h.Store, h.Clock = back.Store, back.Clock
@@ -78,13 +78,13 @@ func openTeam(t testing.TB, isParted bool) *teamHost {
 func (h *teamHost) agent(name string, turns []string, others ...vacants.Record) vacants.Record {
 	h.Helper()
 	a := script(turns, others)
-	return h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: name, Capability: "helps", Tenant: "acme", Agent: &a})
+	return h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: name, Capability: "helps", Tenant: "acme", Agent: &a})
 }
 
 func script(turns []string, others []vacants.Record) definition.Agent {
 	a := definition.Agent{
 		Provider: substrate.KindMock, System: "```mock\n" + strings.Join(turns, "\n---\n") + "\n```", MaxTokens: 100,
-		Price: &models.Price{In: money.Dollar, Out: money.Dollar},
+		Price: &models.Price{InputPrice: money.Dollar, OutputPrice: money.Dollar},
 	}
 	for _, one := range others {
 		a.Vacants = append(a.Vacants, one.ID.String())
@@ -104,7 +104,7 @@ func asks(names ...string) string {
 // shop creates a published vacant of another tenant with a price.
 func (h *teamHost) shop(flat money.Amount) vacants.Record {
 	h.Helper()
-	r := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "shop", Capability: "sells", Tenant: "other", Substrate: "echo"})
+	r := h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "shop", Capability: "sells", Tenant: "other", Substrate: "echo"})
 	_, err := h.Vacants.SetPrice(h.Context(), r.ID, price.Price{Flat: flat})
 	h.Must(err)
 	_, _, err = h.Vacants.Publish(h.Context(), r.ID, vacants.PublishOptions{})
@@ -123,10 +123,10 @@ func (h *teamHost) dispatch(key, body string) string {
 }
 
 // run gives an agent a task, and returns the task at its end with its last text.
-func (h *teamHost) run(body string) (d task.Dispatched, text string) {
+func (h *teamHost) run(body string) (d task.DispatchedTask, text string) {
 	h.Helper()
 	id, owner := h.dispatch(h.key, body), (&call.Payer{Account: h.acme.ID}).Owner()
-	for !d.Task.Status.State.Terminal() {
+	for !d.Task.Status.State.IsTerminal() {
 		time.Sleep(10 * time.Millisecond)
 		var err error
 		d, err = h.Agents.Tasks.FindDispatched(h.Context(), owner, id)
@@ -159,14 +159,14 @@ func TestATaskSpendsAtMostItsBudget(t *testing.T) {
 				h.agent("lead", []string{asks("helper", "shop") + "\nusage: 100 50", "usage: 30 20\ntext: {result}"}, helper, shop)
 				h.Work()
 				d, text := h.run(fmt.Sprintf(`{"agent":"lead","task":"go","budget":%d}`, int64(budget)))
-				asked, err := h.Vacants.Resources.Spend.Budget(t.Context(), "acme")
+				asked, err := h.Vacants.Resources.Budgets.Budget(t.Context(), "acme")
 				h.Must(err)
 				paid := money.Dollar - h.Balance(h.acme)
-				if d.Spent > budget || d.Spent != asked.Spent+paid {
-					t.Errorf("%s of %s is spent, %s for models and %s for calls; %s", d.Spent, budget, asked.Spent, paid, text)
+				if d.Cost > budget || d.Cost != asked.Spent+paid {
+					t.Errorf("%s of %s is spent, %s for models and %s for calls; %s", d.Cost, budget, asked.Spent, paid, text)
 				}
-				if budget == 10_000 && (d.Spent != costs || !strings.HasPrefix(text, "helpedecho")) {
-					t.Errorf("%s is spent, want %s; the answer is %q", d.Spent, money.Amount(costs), text)
+				if budget == 10_000 && (d.Cost != costs || !strings.HasPrefix(text, "helpedecho")) {
+					t.Errorf("%s is spent, want %s; the answer is %q", d.Cost, money.Amount(costs), text)
 				}
 				h.WantWhole(h.Store)
 			})
@@ -180,7 +180,7 @@ func TestAgentsDoNotAskInACircle(t *testing.T) {
 	editor := h.agent("editor", []string{"text: later"})
 	writer := h.agent("writer", []string{asks("editor"), "text: {result}"}, editor)
 	a := script([]string{asks("writer"), "text: {result}"}, []vacants.Record{writer})
-	_, err := h.Vacants.Update(t.Context(), editor.ID, vacants.Changes{By: vacants.Operator(), Agent: &a})
+	_, err := h.Vacants.Update(t.Context(), editor.ID, vacants.Changes{Asker: vacants.OperatorAsker(), Agent: &a})
 	h.Must(err)
 	_, err = h.Vacants.SetPrice(t.Context(), writer.ID, price.Price{Flat: 2000})
 	h.Must(err)
@@ -228,18 +228,18 @@ func TestATaskPaysOnlyWhileItsKeyMay(t *testing.T) {
 			return err
 		}, "was revoked", 0},
 		"the account is suspended": {func(h *teamHost) error {
-			_, err := h.Billing.Suspend(h.Context(), h.acme.ID, true, "")
+			_, err := h.Billing.SetSuspended(h.Context(), h.acme.ID, true, "")
 			return err
 		}, "suspended", 0},
 		"the account has a cap": {func(h *teamHost) error {
-			_, err := h.Billing.SetCap(h.Context(), h.acme.ID, 1999)
+			_, err := h.Billing.SetDailyCap(h.Context(), h.acme.ID, 1999)
 			return err
 		}, "the cap of", 0},
 	} {
 		t.Run(what, func(t *testing.T) {
 			h := openTeam(t, false)
 			h.gate = func() { h.Must(tt.change(h)) }
-			gate := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
+			gate := h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "gate", Capability: "opens", Tenant: "acme", Substrate: "gate"})
 			h.agent("lead", []string{asks("gate"), asks("shop"), "text: {result}"}, gate, h.shop(2000))
 			h.Work()
 			if d, text := h.run(`{"agent":"lead","task":"go"}`); d.Task.Status.State != task.Completed || !strings.Contains(text, tt.says) {
@@ -262,14 +262,14 @@ func TestTheSettingsOfATaskAreApplied(t *testing.T) {
 		if !isOwn {
 			key = other
 			var err error
-			account, err = h.Billing.Find(t.Context(), "other")
+			account, err = h.Billing.FindAccount(t.Context(), "other")
 			h.Must(err)
 		}
 		arguments["agent"], arguments["task"] = r.ID.String(), "x"
 		body, err := json.Marshal(arguments)
 		h.Must(err)
 		id := h.dispatch(key, string(body))
-		ctx, stop := task.Watch(t.Context(), h.Store, r.ID.String()+"#"+(&call.Payer{Account: account.ID}).Owner().String()+"#"+id)
+		ctx, stop := task.WatchTurn(t.Context(), h.Store, r.ID.String()+"#"+(&call.Payer{Account: account.ID}).Owner().String()+"#"+id)
 		defer stop()
 		answer.ApplySettings(ctx, r, &of)
 		if a := h.Do("POST", "/v1/tasks/"+id+"/cancel", key, ""); a.Status != 200 {
@@ -281,7 +281,7 @@ func TestTheSettingsOfATaskAreApplied(t *testing.T) {
 		a := script([]string{"text: x"}, nil)
 		a.Mode, a.MaxTurns, a.Effort, a.OutputFormat = file, 5, substrate.Effort("low"), definition.Text
 		a.Budget = new(money.Amount(500))
-		r := h.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "agent" + strings.TrimPrefix(string(file), "read"), Capability: "works", Tenant: "acme", Agent: &a})
+		r := h.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "agent" + strings.TrimPrefix(string(file), "read"), Capability: "works", Tenant: "acme", Agent: &a})
 		_, _, err := h.Vacants.Publish(t.Context(), r.ID, vacants.PublishOptions{})
 		h.Must(err)
 		for _, isOwn := range []bool{true, false} {

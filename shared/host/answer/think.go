@@ -28,35 +28,35 @@ type remoteModel struct {
 	turn    think.Turn
 	spent   *int   // micro-dollars spent on the call's turns
 	tenant  string // tenant of the vacant
-	costs   bool   // the turns cost money
+	hasCost bool   // the turns cost money
 }
 
 func (m *remoteModel) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		turn := m.turn
 		turn.Request, turn.CostBefore = r, *m.spent
-		var bounded *call.ModelTurn
-		if m.costs {
+		var modelTurn *call.ModelTurn
+		if m.hasCost {
 			// The other process knows the price. It reports the highest cost of the turn before it
 			// asks the model.
 			var err error
-			if bounded, err = call.BeginModelTurn(ctx, m.tenant, 1, math.MaxInt64); err != nil {
+			if modelTurn, err = call.BeginModelTurn(ctx, m.tenant, 1, math.MaxInt64); err != nil {
 				yield(nil, err)
 				return
 			}
-			if bounded != nil {
-				turn.TaskBudget = new(int(bounded.Reserved))
+			if modelTurn != nil {
+				turn.TaskBudget = new(int(modelTurn.Reserved))
 			}
 		}
 		cost := 0
 		defer func() {
-			bounded.Settle(money.Amount(cost))
+			modelTurn.Settle(money.Amount(cost))
 			*m.spent += cost
 		}()
 		for e, err := range m.service.Turn(ctx, turn) {
 			if u, ok := e.(substrate.Usage); ok {
 				cost = max(u.Cost, 0)
-				bounded.Settle(money.Amount(cost))
+				modelTurn.Settle(money.Amount(cost))
 			}
 			if !yield(e, err) || err != nil {
 				return
@@ -65,17 +65,17 @@ func (m *remoteModel) Infer(ctx context.Context, r substrate.Request) iter.Seq2[
 	}
 }
 
-// Thinking returns the service with which other processes use the models and MCP servers of this
+// ThinkService returns the service with which other processes use the models and MCP servers of this
 // host's agents. The service is a separate type, so that the other processes do not contain it.
-func (a *Answerer) Thinking() think.Service { return thinking{a} }
+func (a *Answerer) ThinkService() think.Service { return thinkService{a} }
 
-type thinking struct{ *Answerer }
+type thinkService struct{ *Answerer }
 
-func (v thinking) Watch(ctx context.Context, name string) (context.Context, context.CancelFunc) {
-	return task.Watch(ctx, v.vacants.Store, name)
+func (v thinkService) Watch(ctx context.Context, name string) (context.Context, context.CancelFunc) {
+	return task.WatchTurn(ctx, v.vacants.Store, name)
 }
 
-func (v thinking) Turn(ctx context.Context, t think.Turn) iter.Seq2[substrate.Event, error] {
+func (v thinkService) Turn(ctx context.Context, t think.Turn) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		events, err := v.thinkTurn(ctx, &t)
 		if err != nil {
@@ -86,8 +86,8 @@ func (v thinking) Turn(ctx context.Context, t think.Turn) iter.Seq2[substrate.Ev
 	}
 }
 
-func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[substrate.Event, error], error) {
-	r, err := v.thinker(ctx, t.Agent.Vacant)
+func (v thinkService) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[substrate.Event, error], error) {
+	r, err := v.loadVacant(ctx, t.Agent.Vacant)
 	if err != nil {
 		return nil, err
 	}
@@ -104,15 +104,15 @@ func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[subst
 			s, err = v.resources.Combiner(&p)
 		}
 		if err != nil {
-			return nil, asSubstrate("the plan", err)
+			return nil, asSubstrateError("the plan", err)
 		}
 		return s.Infer(ctx, t.Request), nil
 	}
-	modelAgent, err := v.version(ctx, &r, t.Agent.Version)
+	modelAgent, err := v.openRequestedAgent(ctx, &r, t.Agent.Version)
 	if err != nil {
 		return nil, err
 	}
-	t.Request.Chooser = modelAgent.by
+	t.Request.Chooser = modelAgent.chooser
 	c := modelAgent.config
 	if t.Fallback && c.Fallback == nil {
 		return nil, problem.New(problem.SubstrateMisconfigured, "the agent has no fallback model")
@@ -124,7 +124,7 @@ func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[subst
 		}
 		c.Agent.Budget = &budget
 	}
-	if err := modelAgent.prepare(ctx, &c, r.ID, t.IsCheck, money.Amount(t.CostBefore)); err != nil {
+	if err := modelAgent.prepareModel(ctx, &c, r.ID, t.IsCheck, money.Amount(t.CostBefore)); err != nil {
 		return nil, err
 	}
 	if limit := c.Agent.TimeLimit(); limit > 0 {
@@ -139,58 +139,58 @@ func (v thinking) thinkTurn(ctx context.Context, t *think.Turn) (iter.Seq2[subst
 	return loop.RunTurn(ctx, c, t.Request, t.Fallback), nil
 }
 
-func (v thinking) thinker(ctx context.Context, id identity.ID) (vacants.Record, error) {
+func (v thinkService) loadVacant(ctx context.Context, id identity.ID) (vacants.Record, error) {
 	r, err := v.vacants.GetExisting(ctx, id)
-	return r, asSubstrate("the vacant", err)
+	return r, asSubstrateError("the vacant", err)
 }
 
-func (v thinking) version(ctx context.Context, r *vacants.Record, version int) (*agent, error) {
-	if version > r.Agent || version == 0 && r.Agent > 0 {
+func (v thinkService) openRequestedAgent(ctx context.Context, r *vacants.Record, version int) (*agent, error) {
+	if version > r.AgentVersion || version == 0 && r.AgentVersion > 0 {
 		return nil, problem.New(problem.SubstrateMisconfigured, "version %d of the agent is not available, because the agent has changed", version)
 	}
 	def, err := v.vacants.Agent(ctx, r, version)
 	if err != nil {
-		return nil, asSubstrate("the agent", err)
+		return nil, asSubstrateError("the agent", err)
 	}
-	limit(ctx, r, &def)
-	modelAgent, err := v.openVersion(r, version, &def)
-	return modelAgent, asSubstrate("the agent", err)
+	applyTaskLimits(ctx, r, &def)
+	modelAgent, err := v.openAgentVersion(r, version, &def)
+	return modelAgent, asSubstrateError("the agent", err)
 }
 
-func asSubstrate(what string, err error) error {
+func asSubstrateError(place string, err error) error {
 	switch {
 	case err == nil || problem.AsError(err).Kind.IsFailure():
 		return err
 	case problem.Is(err, problem.Unavailable):
-		return problem.WithPlace(problem.SubstrateUnavailable, what, err)
+		return problem.WithPlace(problem.SubstrateUnavailable, place, err)
 	}
-	return problem.WithPlace(problem.SubstrateMisconfigured, what, err)
+	return problem.WithPlace(problem.SubstrateMisconfigured, place, err)
 }
 
-func (v thinking) MCPTools(ctx context.Context, agentVersion think.Agent) (thinkOffer think.Offer, err error) {
-	offer, done, err := v.mcpTools(ctx, agentVersion, "")
+func (v thinkService) MCPTools(ctx context.Context, agentVersion think.AgentVersion) (thinkOffer think.Offer, err error) {
+	offer, closeServers, err := v.openMCPTools(ctx, agentVersion, "")
 	if err != nil {
 		return thinkOffer, err
 	}
-	defer done()
-	thinkOffer.LeftOut = offer.LeftOut
+	defer closeServers()
+	thinkOffer.OmittedTools = offer.OmittedTools
 	for _, t := range offer.Tools {
 		thinkOffer.Tools = append(thinkOffer.Tools, think.Tool{Tool: t.Tool, Writes: t.Writes})
 	}
 	return thinkOffer, nil
 }
 
-func (v thinking) UseMCPTool(ctx context.Context, agentVersion think.Agent, name string, arguments json.RawMessage) (string, error) {
-	offer, done, err := v.mcpTools(ctx, agentVersion, name)
+func (v thinkService) UseMCPTool(ctx context.Context, agentVersion think.AgentVersion, name string, arguments json.RawMessage) (string, error) {
+	offer, closeServers, err := v.openMCPTools(ctx, agentVersion, name)
 	if err != nil {
 		return "", err
 	}
-	defer done()
+	defer closeServers()
 	i := slices.IndexFunc(offer.Tools, func(t loop.Tool) bool { return t.Name == name })
 	if i < 0 {
-		for _, left := range offer.LeftOut.Tools {
-			if prefix, isAll := strings.CutSuffix(left.Name, "*"); left.Name == name || isAll && strings.HasPrefix(name, prefix) {
-				return "", problem.New(problem.SubstrateUnavailable, "%s", left.Reason)
+		for _, omitted := range offer.OmittedTools.Tools {
+			if prefix, isPrefix := strings.CutSuffix(omitted.Name, "*"); omitted.Name == name || isPrefix && strings.HasPrefix(name, prefix) {
+				return "", problem.New(problem.SubstrateUnavailable, "%s", omitted.Reason)
 			}
 		}
 		return "", problem.New(problem.NotFound, "the tool %.80q no longer exists", name)
@@ -198,12 +198,12 @@ func (v thinking) UseMCPTool(ctx context.Context, agentVersion think.Agent, name
 	return offer.Tools[i].Run(ctx, nil, arguments)
 }
 
-func (v thinking) mcpTools(ctx context.Context, agentVersion think.Agent, name string) (offer loop.Offer, done func(), err error) {
-	r, err := v.thinker(ctx, agentVersion.Vacant)
+func (v thinkService) openMCPTools(ctx context.Context, agentVersion think.AgentVersion, name string) (offer loop.Offer, closeServers func(), err error) {
+	r, err := v.loadVacant(ctx, agentVersion.Vacant)
 	if err != nil {
 		return offer, nil, err
 	}
-	modelAgent, err := v.version(ctx, &r, agentVersion.Version)
+	modelAgent, err := v.openRequestedAgent(ctx, &r, agentVersion.Version)
 	if err != nil {
 		return offer, nil, err
 	}
@@ -213,5 +213,5 @@ func (v thinking) mcpTools(ctx context.Context, agentVersion think.Agent, name s
 	if v.resources.Servers == nil {
 		return offer, nil, problem.New(problem.SubstrateMisconfigured, "this process cannot reach MCP servers")
 	}
-	return v.resources.Servers(ctx, r.ID, modelAgent.by, servers)
+	return v.resources.Servers(ctx, r.ID, modelAgent.chooser, servers)
 }

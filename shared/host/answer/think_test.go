@@ -59,7 +59,7 @@ func newParted(t *testing.T) *parted {
 	p := &parted{front: host(t, s, sealOnly{va}), back: host(t, s, va), told: new([]string)}
 	for v, va := range map[*vacants.Directory]custody.Vault{p.front: sealOnly{va}, p.back: va} {
 		v.Resources.Secrets = secrets.New(definition.Secrets, s, va, now, rand.Reader)
-		v.Resources.Spend, v.Resources.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, spend.DefaultHost), models.NewTables(s, now, rand.Reader)
+		v.Resources.Budgets, v.Resources.Models = spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, spend.DefaultHostBudget), models.NewTables(s, now, rand.Reader)
 		v.Resources.Functions = resources.Functions{"acme": {answers}, "": {own}}
 	}
 	kinds := []string{substrate.KindAnthropic, substrate.KindBedrock, substrate.KindLambda, substrate.KindHTTP}
@@ -67,11 +67,11 @@ func newParted(t *testing.T) *parted {
 		p.back.Resources.Substrates[kind] = func(string) (substrate.Substrate, error) { return &noting{p.told}, nil }
 	}
 	p.back.Resources.Substrates[substrate.KindMock] = mock.Kinds()[substrate.KindMock]
-	p.front.Resources.Thinker = think.NewClient(func(ctx context.Context, request []byte) ([]byte, error) {
+	p.front.Resources.ThinkService = think.NewClient(func(ctx context.Context, request []byte) ([]byte, error) {
 		p.requests = append(p.requests, request)
-		return io.ReadAll(think.Serve(ctx, answering(p.back).Thinking(), request, func(context.Context, think.Report) {}))
+		return io.ReadAll(think.Serve(ctx, answering(p.back).ThinkService(), request, func(context.Context, think.Report) {}))
 	})
-	for kind, make := range think.Kinds(p.front.Resources.Thinker, append(kinds[:3], substrate.KindMock)...) {
+	for kind, make := range think.Kinds(p.front.Resources.ThinkService, append(kinds[:3], substrate.KindMock)...) {
 		p.front.Resources.Substrates[kind] = make
 	}
 	p.front.Resources.Substrates[substrate.KindHTTP] = func(string) (substrate.Substrate, error) { return &noting{new([]string)}, nil }
@@ -123,7 +123,7 @@ func TestFrontAsksModelsThroughBack(t *testing.T) {
 		}
 	}
 	// One turn is counted, and settled by what it used.
-	if b, err := p.back.Resources.Spend.Budget(t.Context(), ""); err != nil || b.Spent != 7500 {
+	if b, err := p.back.Resources.Budgets.Budget(t.Context(), ""); err != nil || b.Spent != 7500 {
 		t.Errorf("%s is spent, %v; want $0.0075", b.Spent, err)
 	}
 }
@@ -141,7 +141,7 @@ func (o overloaded) Infer(context.Context, substrate.Request) iter.Seq2[substrat
 			yield(nil, &call.AgentError{Status: 529, Err: problem.New(problem.SubstrateBusy, "overloaded")})
 			return
 		}
-		_ = yield(substrate.Usage{In: 1000, Out: 100}, nil) && yield(substrate.Text(o.model), nil) && yield(substrate.Stop, nil)
+		_ = yield(substrate.Usage{InputTokens: 1000, OutputTokens: 100}, nil) && yield(substrate.Text(o.model), nil) && yield(substrate.Stop, nil)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestAFallbackModelAnswersForABusyModel(t *testing.T) {
 			if text != tt.want || tt.want == "" && !problem.Is(err, problem.SubstrateBusy) || tt.want != "" && err != nil {
 				t.Errorf("%s: the answer = %q, %v, want %q", name, text, err, tt.want)
 			}
-			if b, err := p.back.Resources.Spend.Budget(t.Context(), ""); err != nil || b.Spent != tt.spent {
+			if b, err := p.back.Resources.Budgets.Budget(t.Context(), ""); err != nil || b.Spent != tt.spent {
 				t.Errorf("%s: %s is spent, %v, want %s", name, b.Spent, err, tt.spent)
 			}
 		}
@@ -199,7 +199,7 @@ func TestTheLogbookNamesTheModelThatAnswered(t *testing.T) {
 		var last logbook.Entry
 		c.Must(last.UnmarshalBinary(row.Data))
 		i, err := logbook.ParseInference(last.Payload)
-		if err != nil || i.Model != want || i.Response != identity.Sum([]byte(want)) {
+		if err != nil || i.Model != want || i.ResponseHash != identity.Sum([]byte(want)) {
 			t.Errorf("while %s is busy, the entry is %s, %v, want the model %s", busy, last.Payload, err, want)
 		}
 	}
@@ -208,7 +208,7 @@ func TestTheLogbookNamesTheModelThatAnswered(t *testing.T) {
 // A script of tools, thoughts and usage is answered alike by one process and by two.
 func TestTwoProcessesAnswerLikeOne(t *testing.T) {
 	script := "```mock\nthought: hm\ncall: vacant {\"message\":\"x\"}\ncall: mcp__notes__look {\"for\":\"a\"}\nusage: 10 5\n---\ntext: it gave {result}\nusage: 20 7\n```"
-	agent := &definition.Agent{Provider: "mock", System: script, Price: &models.Price{In: money.Dollar, Out: money.Dollar}, MCPServers: []definition.Server{{Name: "notes", URL: "https://notes.example/mcp"}, {Name: "not", URL: "https://not.example/mcp"}}}
+	agent := &definition.Agent{Provider: "mock", System: script, Price: &models.Price{InputPrice: money.Dollar, OutputPrice: money.Dollar}, MCPServers: []definition.Server{{Name: "notes", URL: "https://notes.example/mcp"}, {Name: "not", URL: "https://not.example/mcp"}}}
 	servers := func(_ context.Context, _ identity.ID, _ outbound.URLChooser, servers []definition.Server) (offer loop.Offer, done func(), err error) {
 		for _, s := range servers {
 			offer.Tools = append(offer.Tools, loop.Tool{Tool: substrate.Tool{Name: "mcp__" + s.Name + "__look", Schema: json.RawMessage(`{"type":"object"}`)},
@@ -224,7 +224,7 @@ func TestTwoProcessesAnswerLikeOne(t *testing.T) {
 		p := newParted(t)
 		p.back.Resources.Servers = servers
 		if one {
-			p.front.Resources.Thinker, p.front.Resources.Servers = nil, servers
+			p.front.Resources.ThinkService, p.front.Resources.Servers = nil, servers
 			p.front.Resources.Substrates[substrate.KindMock] = mock.Kinds()[substrate.KindMock]
 		}
 		r := p.create(t, vacants.CreateSpec{Agent: agent})
@@ -232,7 +232,7 @@ func TestTwoProcessesAnswerLikeOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := p.back.Resources.Spend.Budget(t.Context(), "")
+		b, err := p.back.Resources.Budgets.Budget(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,7 +257,7 @@ func TestAServerThatEndsFailsItsToolOnly(t *testing.T) {
 		if lists++; lists == 1 {
 			offer.Tools = append(offer.Tools, loop.Tool{Tool: substrate.Tool{Name: "mcp__notes__look", Schema: json.RawMessage(`{"type":"object"}`)}})
 		} else {
-			offer.LeftOut.Add(call.OmittedTool{Name: "mcp__notes__*", Reason: "mcp server notes: the agent gave no answer"})
+			offer.OmittedTools.Add(call.OmittedTool{Name: "mcp__notes__*", Reason: "mcp server notes: the agent gave no answer"})
 		}
 		return offer, func() {}, nil
 	}
@@ -271,21 +271,21 @@ func TestAServerThatEndsFailsItsToolOnly(t *testing.T) {
 func TestABudgetOfACallHoldsOverTurns(t *testing.T) {
 	p := newParted(t)
 	agent := &definition.Agent{Provider: "mock", System: "```mock\ncall: none {}\nusage: 900 100\n```", MaxTokens: 200,
-		Price: &models.Price{In: money.Dollar, Out: money.Dollar}, Budget: new(money.Amount(3500))}
+		Price: &models.Price{InputPrice: money.Dollar, OutputPrice: money.Dollar}, Budget: new(money.Amount(3500))}
 	r := p.create(t, vacants.CreateSpec{Agent: agent})
 	_, err := p.ask(t, &r, "hi")
 	// A turn reserves 1,024 tokens and the conversation, and costs 1,000 micro-dollars.
 	if !problem.Is(err, problem.BudgetExceeded) || len(p.requests) != 4 {
 		t.Errorf("the answer = %v after %d requests, want budget_exceeded at the fourth", err, len(p.requests))
 	}
-	if b, err := p.back.Resources.Spend.Budget(t.Context(), ""); err != nil || b.Spent != 3000 {
+	if b, err := p.back.Resources.Budgets.Budget(t.Context(), ""); err != nil || b.Spent != 3000 {
 		t.Errorf("%s is spent, %v; want $0.003", b.Spent, err)
 	}
 }
 
-func turn(t *testing.T, s think.Service, of think.Agent) (substrate.Answer, error) {
+func turn(t *testing.T, s think.Service, of think.AgentVersion) (substrate.Answer, error) {
 	t.Helper()
-	return substrate.ReadAnswer(s.Turn(t.Context(), think.Turn{Agent: of, Request: substrate.Ask(identity.ID{1}, of.Vacant, "hi")}))
+	return substrate.ReadAnswer(s.Turn(t.Context(), think.Turn{Agent: of, Request: substrate.NewTextRequest(identity.ID{1}, of.Vacant, "hi")}))
 }
 
 func TestACallEndsByTheVersionWithWhichItBegan(t *testing.T) {
@@ -298,14 +298,14 @@ func TestACallEndsByTheVersionWithWhichItBegan(t *testing.T) {
 		t.Fatal(err)
 	}
 	for version, want := range map[int]string{1: "one", 2: "two"} {
-		if a, err := turn(t, p.front.Resources.Thinker, think.Agent{Vacant: r.ID, Version: version}); a.Text != want || err != nil {
+		if a, err := turn(t, p.front.Resources.ThinkService, think.AgentVersion{Vacant: r.ID, Version: version}); a.Text != want || err != nil {
 			t.Errorf("version %d = %q, %v; want %q", version, a.Text, err, want)
 		}
 	}
-	for what, of := range map[string]think.Agent{
+	for what, of := range map[string]think.AgentVersion{
 		"version 0": {Vacant: r.ID}, "version 3": {Vacant: r.ID, Version: 3}, "nobody": {Vacant: identity.ID{9}, Version: 1},
 	} {
-		_, err := turn(t, p.front.Resources.Thinker, of)
+		_, err := turn(t, p.front.Resources.ThinkService, of)
 		wantKind(t, what, err, problem.SubstrateMisconfigured)
 	}
 	if _, err := p.front.Sink(t.Context(), r.ID); err != nil {
@@ -317,7 +317,7 @@ func TestACallEndsByTheVersionWithWhichItBegan(t *testing.T) {
 	if _, err := p.front.Delete(t.Context(), r.ID); err != nil {
 		t.Fatal(err)
 	}
-	_, err := turn(t, p.front.Resources.Thinker, think.Agent{Vacant: r.ID, Version: 2})
+	_, err := turn(t, p.front.Resources.ThinkService, think.AgentVersion{Vacant: r.ID, Version: 2})
 	wantKind(t, "a deleted vacant", err, problem.SubstrateMisconfigured)
 }
 
@@ -379,7 +379,7 @@ func TestBedrockCountsForTenantAndHost(t *testing.T) {
 		t.Fatalf("the answer = %q, %v", text, err)
 	}
 	for _, owner := range []string{"", "acme"} {
-		if b, err := p.back.Resources.Spend.Budget(t.Context(), owner); err != nil || b.Spent != 7500 {
+		if b, err := p.back.Resources.Budgets.Budget(t.Context(), owner); err != nil || b.Spent != 7500 {
 			t.Errorf("%q has spent %s, %v; want $0.0075", owner, b.Spent, err)
 		}
 	}
@@ -396,7 +396,7 @@ func TestTheCombinerOfAPlanIsAskedThroughBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = p.front.SetPlan(t.Context(), vacants.Operator(), r.ID, pl)
+		_, _, err = p.front.SetPlan(t.Context(), vacants.OperatorAsker(), r.ID, pl)
 		return err
 	}
 	for _, combiner := range []string{"bedrock:amazon.nova-lite-v1:0", "anthropic:claude-opus-4-6", "lambda:" + own} {
@@ -405,7 +405,7 @@ func TestTheCombinerOfAPlanIsAskedThroughBack(t *testing.T) {
 	if err := set("mock"); err != nil {
 		t.Fatal(err)
 	}
-	if a, err := turn(t, p.front.Resources.Thinker, think.Agent{Vacant: r.ID}); a.Text != "hi" || err != nil {
+	if a, err := turn(t, p.front.Resources.ThinkService, think.AgentVersion{Vacant: r.ID}); a.Text != "hi" || err != nil {
 		t.Errorf("the combiner = %q, %v; want the mock's echo", a.Text, err)
 	}
 }

@@ -14,7 +14,7 @@ func TestCallsOfToolsAreReported(t *testing.T) {
 	c := using(t, "call: look {\"for\":\"api_key: abcdefgh\"}\ncall: write "+long+"\n---\ntext: done", "")
 	steps := map[string][]call.ToolStep{}
 	sink := func(p call.Progress) {
-		if piece, ok := p.(call.Provisional); ok {
+		if piece, ok := p.(call.ProvisionalEvent); ok {
 			if step, ok := piece.Detail.(call.ToolStep); ok {
 				steps[step.Name] = append(steps[step.Name], step)
 			}

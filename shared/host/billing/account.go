@@ -33,12 +33,12 @@ type Account struct {
 	ID     string `json:"account"` // 32 random bytes in hex
 	Tenant string `json:"tenant"`
 	Shards int    `json:"shards"`
-	// Line is the credit line of a contract. It can be spent like money, and is owed in the
+	// CreditLine is the credit line of a contract. It can be spent like money, and is owed in the
 	// statement.
-	Line money.Amount `json:"line"`
-	// Cap limits the amount that the account's calls may hold (reserve) in a UTC day. Zero means no
+	CreditLine money.Amount `json:"line"`
+	// DailyCap limits the amount that the account's calls may hold (reserve) in a UTC day. Zero means no
 	// limit.
-	Cap       money.Amount `json:"cap"`
+	DailyCap  money.Amount `json:"cap"`
 	Suspended bool         `json:"suspended"`
 	// TaskLifetime is the number of seconds for which finished tasks of the account can be read.
 	// Zero means the default of package team.
@@ -46,32 +46,32 @@ type Account struct {
 	// Owed is the part of withdrawn payments that the balance could not cover. The next credits pay
 	// it.
 	Owed money.Amount `json:"owed,omitempty"`
-	// Ending lists the roots of the key trees that are being ended (tree.go), which are revoked
+	// EndingTrees lists the roots of the key trees that are being ended (tree.go), which are revoked
 	// keys. The host refuses the keys and the links of these trees.
-	Ending  []string  `json:"ending,omitempty"`
-	Changes uint64    `json:"changes"` // position of the last row
-	Created time.Time `json:"created"`
+	EndingTrees  []string  `json:"ending,omitempty"`
+	LastPosition uint64    `json:"changes"` // position of the last row
+	CreatedAt    time.Time `json:"created"`
 }
 
 type Change struct {
-	Kind   ChangeKind   `json:"kind"`
-	Amount money.Amount `json:"amount,omitempty"` // amount added to the balance
-	Owed   money.Amount `json:"owed,omitempty"`   // amount added to the account's debt
-	Value  money.Amount `json:"value,omitempty"`  // new line or cap
-	Tenant string       `json:"tenant,omitempty"` // tenant of a new account
-	Shards int          `json:"shards,omitempty"`
-	Key    string       `json:"key,omitempty"`     // id of a key
-	Name   string       `json:"name,omitempty"`    // name of the key
-	Caller string       `json:"caller,omitempty"`  // id of a linked or unlinked caller
-	Maker  string       `json:"made_by,omitempty"` // maker of a new key or link (Maker.MadeBy)
-	// Keys contains the ids of the keys, and Callers the callers of the links, that ended with Key.
-	Keys    []string  `json:"keys,omitempty"`
-	Callers []string  `json:"callers,omitempty"`
-	Claim   string    `json:"claim,omitempty"` // claim that the caller signed
-	Note    string    `json:"note,omitempty"`
-	Payment string    `json:"payment,omitempty"`     // payment provider's id of a payment
-	Idem    string    `json:"idempotency,omitempty"` // hash of the Idempotency-Key
-	At      time.Time `json:"at"`
+	Kind     ChangeKind   `json:"kind"`
+	Amount   money.Amount `json:"amount,omitempty"` // amount added to the balance
+	Owed     money.Amount `json:"owed,omitempty"`   // amount added to the account's debt
+	NewLimit money.Amount `json:"value,omitempty"`  // new line or cap
+	Tenant   string       `json:"tenant,omitempty"` // tenant of a new account
+	Shards   int          `json:"shards,omitempty"`
+	Key      string       `json:"key,omitempty"`     // id of a key
+	Name     string       `json:"name,omitempty"`    // name of the key
+	Caller   string       `json:"caller,omitempty"`  // id of a linked or unlinked caller
+	Maker    string       `json:"made_by,omitempty"` // maker of a new key or link (Maker.MadeBy)
+	// EndedKeys contains the ids of the keys, and Callers the callers of the links, that ended with Key.
+	EndedKeys       []string  `json:"keys,omitempty"`
+	EndedCallers    []string  `json:"callers,omitempty"`
+	Claim           string    `json:"claim,omitempty"` // claim that the caller signed
+	Note            string    `json:"note,omitempty"`
+	Payment         string    `json:"payment,omitempty"`     // payment provider's id of a payment
+	IdempotencyHash string    `json:"idempotency,omitempty"` // hash of the Idempotency-Key
+	Time            time.Time `json:"at"`
 }
 
 // ChangeKind is the kind of an account's row.
@@ -81,18 +81,18 @@ const (
 	Opened   ChangeKind = "opened"
 	Credited ChangeKind = "credit"
 	// Clawback withdraws a payment. If the balance is too small, the account is suspended.
-	Clawback   ChangeKind = "clawback"
-	Reversed   ChangeKind = "reversal" // reversal of a clawback
-	Adjusted   ChangeKind = "adjustment"
-	LineSet    ChangeKind = "line"
-	CapSet     ChangeKind = "cap"
-	Suspended  ChangeKind = "suspended"
-	Resumed    ChangeKind = "resumed"
-	KeyMade    ChangeKind = "key"
-	KeyRevoked ChangeKind = "key_revoked"
-	Linked     ChangeKind = "link"
-	Unlinked   ChangeKind = "unlink"
-	TreeEnded  ChangeKind = "tree_ended" // a part of the tree of a revoked key ended
+	Clawback      ChangeKind = "clawback"
+	Reversed      ChangeKind = "reversal" // reversal of a clawback
+	Adjusted      ChangeKind = "adjustment"
+	CreditLineSet ChangeKind = "line"
+	DailyCapSet   ChangeKind = "cap"
+	Suspended     ChangeKind = "suspended"
+	Resumed       ChangeKind = "resumed"
+	KeyMade       ChangeKind = "key"
+	KeyRevoked    ChangeKind = "key_revoked"
+	Linked        ChangeKind = "link"
+	Unlinked      ChangeKind = "unlink"
+	TreeEnded     ChangeKind = "tree_ended" // a part of the tree of a revoked key ended
 	// The note of TaskLifetimeSet is the new lifetime.
 	TaskLifetimeSet ChangeKind = "task_lifetime"
 	// The note of IssuerAdded and IssuerRemoved is the issuer's URL.
@@ -101,7 +101,7 @@ const (
 )
 
 func DecodeChange(row store.Row) (Change, error) {
-	c, err := changes.Decode(store.Doc{Data: row.Data})
+	c, err := changeCodec.Decode(store.Doc{Data: row.Data})
 	if err != nil {
 		return c, problem.Wrap(problem.Damaged, err, "row %d of an account is not readable", row.Position)
 	}
@@ -120,62 +120,62 @@ func AccountStream(id string) (store.Stream, error) {
 	return store.StreamOf(KindAccount, identity.ID(raw)), nil
 }
 
-func validShards(n int) bool { return n == 1 || n == 4 || n == 16 }
+func isValidShardCount(n int) bool { return n == 1 || n == 4 || n == 16 }
 
 // OpenAccount opens the account of a tenant. shards is 1, 4 or 16, or 0 for the default. If the
 // tenant already has an account, the error is Conflict.
-func (b *Billing) OpenAccount(ctx context.Context, name string, shards int) (a Account, err error) {
+func (b *Billing) OpenAccount(ctx context.Context, tenantName string, shards int) (a Account, err error) {
 	shards = cmp.Or(shards, DefaultShards)
-	if !validShards(shards) {
+	if !isValidShardCount(shards) {
 		return a, problem.Invalid("shards", "1, 4 or 16", strconv.Itoa(shards))
 	}
-	if err := tenant.CheckNew(name); err != nil {
+	if err := tenant.CheckNew(tenantName); err != nil {
 		return a, err
 	}
-	if name == "" {
+	if tenantName == "" {
 		return a, problem.Invalid("tenant", "a name", "none")
 	}
 	var raw [32]byte
 	if _, err := io.ReadFull(b.Rand, raw[:]); err != nil {
 		return a, problem.Wrap(problem.Unavailable, err, "no randomness for an account")
 	}
-	a = Account{ID: hex.EncodeToString(raw[:]), Tenant: name, Shards: shards, Changes: 1, Created: b.now()}
+	a = Account{ID: hex.EncodeToString(raw[:]), Tenant: tenantName, Shards: shards, LastPosition: 1, CreatedAt: b.currentSecond()}
 	err = b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		before, d, err := TenantDocs.Get(ctx, tx, TenantDocs.Key(name))
+		existingID, d, err := TenantDocs.Get(ctx, tx, TenantDocs.Key(tenantName))
 		if err != nil {
 			return err
 		}
-		if d.Version > 0 && before != a.ID {
-			return problem.New(problem.Conflict, "tenant %s has an account", name)
+		if d.Version > 0 && existingID != a.ID {
+			return problem.New(problem.Conflict, "tenant %s has an account", tenantName)
 		}
 		TenantDocs.Put(tx, store.Doc{Key: d.Key}, a.ID)
 		AccountDocs.Put(tx, store.Doc{Key: AccountKey(a.ID)}, a)
-		return appendChange(tx, store.StreamOf(KindAccount, identity.ID(raw)), 1, &Change{Kind: Opened, Tenant: name, Shards: shards, At: a.Created})
+		return appendChange(tx, store.StreamOf(KindAccount, identity.ID(raw)), 1, &Change{Kind: Opened, Tenant: tenantName, Shards: shards, Time: a.CreatedAt})
 	})
 	return a, store.AsProblem(err)
 }
 
 func appendChange(tx *store.Tx, s store.Stream, position uint64, c *Change) error {
-	data, err := changes.Encode(*c)
+	data, err := changeCodec.Encode(*c)
 	tx.Append(s, position, data)
 	return err
 }
 
-func (b *Billing) Find(ctx context.Context, word string) (Account, error) {
-	if len(word) == 2*identity.Size {
-		if _, err := identity.ParseHex(word); err == nil {
-			return b.Account(ctx, word)
+func (b *Billing) FindAccount(ctx context.Context, tenantOrID string) (Account, error) {
+	if len(tenantOrID) == 2*identity.Size {
+		if _, err := identity.ParseHex(tenantOrID); err == nil {
+			return b.Account(ctx, tenantOrID)
 		}
 	}
-	if word == "" || tenant.Check(word) != nil {
-		return Account{}, problem.Invalid("account", "a tenant or 64 hex digits", fmt.Sprintf("%.80q", word))
+	if tenantOrID == "" || tenant.Check(tenantOrID) != nil {
+		return Account{}, problem.Invalid("account", "a tenant or 64 hex digits", fmt.Sprintf("%.80q", tenantOrID))
 	}
-	id, d, err := TenantDocs.Get(ctx, b.Store, TenantDocs.Key(word))
+	id, d, err := TenantDocs.Get(ctx, b.Store, TenantDocs.Key(tenantOrID))
 	if err != nil {
 		return Account{}, store.AsProblem(err)
 	}
 	if d.Version == 0 {
-		return Account{}, problem.New(problem.NotFound, "tenant %s has no account", word)
+		return Account{}, problem.New(problem.NotFound, "tenant %s has no account", tenantOrID)
 	}
 	return b.Account(ctx, id)
 }
@@ -183,11 +183,11 @@ func (b *Billing) Find(ctx context.Context, word string) (Account, error) {
 // Account returns an account with a strongly consistent read. If the id is unknown, the error is
 // NotFound.
 func (b *Billing) Account(ctx context.Context, id string) (Account, error) {
-	return account(ctx, b.Store, id)
+	return loadAccount(ctx, b.Store, id)
 }
 
-func account(ctx context.Context, from store.Reader, id string) (Account, error) {
-	a, d, err := AccountDocs.Get(ctx, from, AccountKey(id))
+func loadAccount(ctx context.Context, reader store.Reader, accountID string) (Account, error) {
+	a, d, err := AccountDocs.Get(ctx, reader, AccountKey(accountID))
 	if err == nil && d.Version == 0 {
 		err = problem.New(problem.NotFound, "no such account")
 	}
@@ -215,8 +215,8 @@ func (b *Billing) AllAccounts(ctx context.Context) iter.Seq2[Account, error] {
 
 // Sum returns the sum of amount over all changes of an account.
 func (b *Billing) Sum(ctx context.Context, a *Account, amount func(Change) money.Amount) (total money.Amount, err error) {
-	for position := uint64(1); position <= a.Changes; {
-		changes, err := b.Changes(ctx, a.ID, position, int(min(a.Changes-position+1, store.MaxPage)))
+	for position := uint64(1); position <= a.LastPosition; {
+		changes, err := b.Changes(ctx, a.ID, position, int(min(a.LastPosition-position+1, store.MaxPage)))
 		if err != nil {
 			return 0, err
 		}
@@ -233,14 +233,14 @@ func (b *Billing) Sum(ctx context.Context, a *Account, amount func(Change) money
 
 // Balance returns the amount that an account can spend, including its credit line.
 func (b *Billing) Balance(ctx context.Context, a *Account) (money.Amount, error) {
-	shards, err := b.shards(ctx, a)
+	shards, err := b.readShards(ctx, a)
 	if err != nil {
 		return 0, store.AsProblem(err)
 	}
-	return sum(shards), nil
+	return sumShards(shards), nil
 }
 
-func (b *Billing) shards(ctx context.Context, a *Account) ([]store.Doc, error) {
+func (b *Billing) readShards(ctx context.Context, a *Account) ([]store.Doc, error) {
 	docs := make([]store.Doc, a.Shards)
 	g, ctx := errgroup.WithContext(ctx)
 	for i := range docs {
@@ -252,38 +252,38 @@ func (b *Billing) shards(ctx context.Context, a *Account) ([]store.Doc, error) {
 	return docs, g.Wait()
 }
 
-func sum(shards []store.Doc) (total money.Amount) {
+func sumShards(shards []store.Doc) (total money.Amount) {
 	for _, d := range shards {
 		total += money.Amount(d.Number)
 	}
 	return total
 }
 
-// change applies decide to an account. It commits the returned Change as a row of the account
+// changeAccount applies decide to an account. It commits the returned Change as a row of the account
 // together with the account's document and the writes that decide added to the transaction. If
 // decide returns a zero Change, only the writes that decide added are committed.
-func (b *Billing) change(ctx context.Context, id string, decide func(context.Context, *store.Tx, *Account) (Change, error)) (a Account, err error) {
+func (b *Billing) changeAccount(ctx context.Context, id string, decide func(context.Context, *store.Tx, *Account) (Change, error)) (a Account, err error) {
 	stream, err := AccountStream(id)
 	if err != nil {
 		return a, err
 	}
-	ctx, cancel := store.WithPatience(ctx)
+	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()
 	for try := 1; ; try++ {
 		err = b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-			if a, err = account(ctx, tx, id); err != nil {
+			if a, err = loadAccount(ctx, tx, id); err != nil {
 				return err
 			}
 			c, err := decide(ctx, tx, &a)
 			if err != nil || c.Kind == "" {
 				return err
 			}
-			c.At = b.now()
-			a.Changes++
+			c.Time = b.currentSecond()
+			a.LastPosition++
 			AccountDocs.Put(tx, store.Doc{Key: AccountKey(id)}, a)
-			return appendChange(tx, stream, a.Changes, &c)
+			return appendChange(tx, stream, a.LastPosition, &c)
 		})
-		b.accounts.forget(id)
+		b.accountCache.invalidate(id)
 		// If calls have changed the balance concurrently, the change is planned again with the
 		// current shards.
 		if !errors.As(err, new(*store.BoundsError)) || b.updater().Backoff(ctx, try) != nil {
@@ -309,7 +309,7 @@ func (b *Billing) Credit(ctx context.Context, id string, amount money.Amount, ke
 	if amount <= 0 || amount > money.Max {
 		return a, false, problem.Invalid("amount", fmt.Sprintf("1 to %d micro-dollars", money.Max), strconv.FormatInt(int64(amount), 10))
 	}
-	a, replayed, err = b.move(ctx, id, Change{Kind: Credited, Amount: amount, Note: note}, key)
+	a, replayed, err = b.changeBalanceOnce(ctx, id, Change{Kind: Credited, Amount: amount, Note: note}, key)
 	return a, replayed, err
 }
 
@@ -322,41 +322,41 @@ func (b *Billing) Adjust(ctx context.Context, id string, amount money.Amount, ke
 	if note == "" {
 		return a, false, problem.Invalid("note", "the reason for the adjustment", "none")
 	}
-	return b.move(ctx, id, Change{Kind: Adjusted, Amount: amount, Note: note}, key)
+	return b.changeBalanceOnce(ctx, id, Change{Kind: Adjusted, Amount: amount, Note: note}, key)
 }
 
-func (b *Billing) move(ctx context.Context, id string, c Change, key string) (a Account, replayed bool, err error) {
+func (b *Billing) changeBalanceOnce(ctx context.Context, id string, c Change, key string) (a Account, replayed bool, err error) {
 	if err := checkNote(c.Note); err != nil {
 		return a, false, err
 	}
 	if key == "" || len(key) > 255 {
 		return a, false, problem.Invalid("Idempotency-Key", "1 to 255 bytes", strconv.Itoa(len(key)))
 	}
-	c.Idem = identity.Sum([]byte(key)).String()
-	a, err = b.change(ctx, id, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
+	c.IdempotencyHash = identity.Sum([]byte(key)).String()
+	a, err = b.changeAccount(ctx, id, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
 		replayed = false
-		before, d, err := MoveDocs.Get(ctx, tx, MoveDocs.Key(id, c.Idem))
+		earlier, d, err := MoveDocs.Get(ctx, tx, MoveDocs.Key(id, c.IdempotencyHash))
 		if err != nil {
 			return Change{}, err
 		}
 		if d.Version > 0 {
-			if before.Kind != c.Kind || before.Amount != c.Amount {
-				return Change{}, problem.New(problem.Idempotency, "the idempotency key was used for a %s of %s", before.Kind, before.Amount)
+			if earlier.Kind != c.Kind || earlier.Amount != c.Amount {
+				return Change{}, problem.New(problem.IdempotencyConflict, "the idempotency key was used for a %s of %s", earlier.Kind, earlier.Amount)
 			}
 			replayed = true
 			return Change{}, nil
 		}
 		MoveDocs.Put(tx, store.Doc{Key: d.Key}, Change{Kind: c.Kind, Amount: c.Amount})
 		if c.Kind == Credited {
-			return b.receive(ctx, tx, a, c)
+			return b.creditAfterDebt(ctx, tx, a, c)
 		}
-		return c, b.addMoney(ctx, tx, a, c.Amount)
+		return c, b.addToBalance(ctx, tx, a, c.Amount)
 	})
 	return a, replayed, err
 }
 
-func (b *Billing) addMoney(ctx context.Context, tx *store.Tx, a *Account, amount money.Amount) error {
-	shards, err := b.shards(ctx, a)
+func (b *Billing) addToBalance(ctx context.Context, tx *store.Tx, a *Account, amount money.Amount) error {
+	shards, err := b.readShards(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -368,50 +368,50 @@ func (b *Billing) addMoney(ctx context.Context, tx *store.Tx, a *Account, amount
 				delta += rest
 			}
 			if delta > 0 {
-				tx.Add(store.Add{Key: BalanceKey(a.ID, i), Delta: int64(delta), Max: math.MaxInt64 / 16})
+				tx.AddWrites(store.Add{Key: BalanceKey(a.ID, i), Delta: int64(delta), Max: math.MaxInt64 / 16})
 			}
 		}
 		return nil
 	}
-	adds, short := planDebits(a.ID, shards, -amount)
-	if short > 0 {
-		return problem.New(problem.Conflict, "the balance is %s, which does not cover %s", sum(shards), -amount)
+	adds, missing := planDebits(a.ID, shards, -amount)
+	if missing > 0 {
+		return problem.New(problem.Conflict, "the balance is %s, which does not cover %s", sumShards(shards), -amount)
 	}
 	for _, add := range adds {
-		tx.Add(add)
+		tx.AddWrites(add)
 	}
 	return nil
 }
 
-// SetLine sets the credit line of an account. It fails if the account has spent more of the old
+// SetCreditLine sets the credit line of an account. It fails if the account has spent more of the old
 // line than the new line allows.
-func (b *Billing) SetLine(ctx context.Context, id string, line money.Amount, note string) (Account, error) {
+func (b *Billing) SetCreditLine(ctx context.Context, id string, line money.Amount, note string) (Account, error) {
 	if line < 0 || line > money.Max {
 		return Account{}, problem.Invalid("line", fmt.Sprintf("0 to %d micro-dollars", money.Max), strconv.FormatInt(int64(line), 10))
 	}
 	if err := checkNote(note); err != nil {
 		return Account{}, err
 	}
-	return b.change(ctx, id, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
-		delta := line - a.Line
+	return b.changeAccount(ctx, id, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
+		delta := line - a.CreditLine
 		if delta == 0 {
 			return Change{}, nil
 		}
-		a.Line = line
-		return Change{Kind: LineSet, Amount: delta, Value: line, Note: note}, b.addMoney(ctx, tx, a, delta)
+		a.CreditLine = line
+		return Change{Kind: CreditLineSet, Amount: delta, NewLimit: line, Note: note}, b.addToBalance(ctx, tx, a, delta)
 	})
 }
 
-func (b *Billing) SetCap(ctx context.Context, id string, limit money.Amount) (Account, error) {
-	if err := checkBound("cap", limit); err != nil {
+func (b *Billing) SetDailyCap(ctx context.Context, id string, limit money.Amount) (Account, error) {
+	if err := checkAmount("cap", limit); err != nil {
 		return Account{}, err
 	}
-	return b.change(ctx, id, func(_ context.Context, _ *store.Tx, a *Account) (Change, error) {
-		if a.Cap == limit {
+	return b.changeAccount(ctx, id, func(_ context.Context, _ *store.Tx, a *Account) (Change, error) {
+		if a.DailyCap == limit {
 			return Change{}, nil
 		}
-		a.Cap = limit
-		return Change{Kind: CapSet, Value: limit}, nil
+		a.DailyCap = limit
+		return Change{Kind: DailyCapSet, NewLimit: limit}, nil
 	})
 }
 
@@ -419,7 +419,7 @@ func (b *Billing) SetTaskLifetime(ctx context.Context, id string, seconds int64)
 	if seconds < 60 || seconds > 24*60*60 {
 		return Account{}, problem.Invalid("seconds", "60 to 86400", strconv.FormatInt(seconds, 10))
 	}
-	return b.change(ctx, id, func(_ context.Context, _ *store.Tx, a *Account) (Change, error) {
+	return b.changeAccount(ctx, id, func(_ context.Context, _ *store.Tx, a *Account) (Change, error) {
 		if a.TaskLifetime == seconds {
 			return Change{}, nil
 		}
@@ -433,7 +433,7 @@ func (b *Billing) TaskLifetime(ctx context.Context, id string) (time.Duration, e
 	return time.Duration(a.TaskLifetime) * time.Second, err
 }
 
-func checkBound(field string, amount money.Amount) error {
+func checkAmount(field string, amount money.Amount) error {
 	if amount < 0 || amount > money.Max {
 		return problem.Invalid(field, fmt.Sprintf("0 to %d micro-dollars", money.Max), strconv.FormatInt(int64(amount), 10))
 	}
@@ -458,10 +458,10 @@ func (b *Billing) CheckActive(ctx context.Context, id string) error {
 
 // recentAccount returns an account that may be a second old.
 func (b *Billing) recentAccount(ctx context.Context, id string) (Account, error) {
-	return b.accounts.get(id, b.Now(), func() (Account, error) { return b.Account(ctx, id) })
+	return b.accountCache.getOrRead(id, b.Now(), func() (Account, error) { return b.Account(ctx, id) })
 }
 
-func (b *Billing) checkActive(ctx context.Context, id string) error {
+func (b *Billing) checkActiveCached(ctx context.Context, id string) error {
 	a, err := b.recentAccount(ctx, id)
 	if err != nil {
 		return err
@@ -469,15 +469,15 @@ func (b *Billing) checkActive(ctx context.Context, id string) error {
 	return a.checkActive()
 }
 
-// Suspend suspends an account or resumes it. While an account is suspended, its keys and the tokens
+// SetSuspended suspends an account or resumes it. While an account is suspended, its keys and the tokens
 // of its issuers cannot identify callers of vacants or clients of AGP, and calls that its links
 // would pay for are refused. Keys can still read the account and its receipts, pay in, revoke keys,
 // end links and cancel bookings. Accepted calls continue.
-func (b *Billing) Suspend(ctx context.Context, id string, suspended bool, note string) (Account, error) {
+func (b *Billing) SetSuspended(ctx context.Context, id string, suspended bool, note string) (Account, error) {
 	if err := checkNote(note); err != nil {
 		return Account{}, err
 	}
-	return b.change(ctx, id, func(_ context.Context, _ *store.Tx, a *Account) (Change, error) {
+	return b.changeAccount(ctx, id, func(_ context.Context, _ *store.Tx, a *Account) (Change, error) {
 		if a.Suspended == suspended {
 			return Change{}, nil
 		}
@@ -490,12 +490,12 @@ func (b *Billing) Suspend(ctx context.Context, id string, suspended bool, note s
 	})
 }
 
-func (b *Billing) Changes(ctx context.Context, id string, from uint64, n int) ([]Change, error) {
+func (b *Billing) Changes(ctx context.Context, id string, firstPosition uint64, n int) ([]Change, error) {
 	stream, err := AccountStream(id)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := b.Store.Rows(ctx, stream, from, n, store.Ascending)
+	rows, err := b.Store.Rows(ctx, stream, firstPosition, n, store.Ascending)
 	if err != nil {
 		return nil, store.AsProblem(err)
 	}

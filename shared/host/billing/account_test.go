@@ -28,12 +28,12 @@ func TestATenantHasOneAccount(t *testing.T) {
 	w.wantRefusal("OpenAccount() again", err, problem.Conflict)
 	_, err = w.billing.OpenAccount(t.Context(), "--help", 1)
 	w.wantRefusal("OpenAccount() of a flag", err, problem.Malformed)
-	a, err := w.billing.Find(t.Context(), "acme")
+	a, err := w.billing.FindAccount(t.Context(), "acme")
 	w.must(err)
 	if a.Shards != billing.DefaultShards || len(a.ID) != 64 {
 		t.Errorf("Find() = %+v", a)
 	}
-	if byID, err := w.billing.Find(t.Context(), a.ID); err != nil || !reflect.DeepEqual(byID, a) {
+	if byID, err := w.billing.FindAccount(t.Context(), a.ID); err != nil || !reflect.DeepEqual(byID, a) {
 		t.Errorf("Find(id) = %+v, %v", byID, err)
 	}
 	for field, err := range map[string]error{
@@ -44,7 +44,7 @@ func TestATenantHasOneAccount(t *testing.T) {
 			t.Errorf("OpenAccount() with a wrong %s = %v", field, err)
 		}
 	}
-	_, err = w.billing.Find(t.Context(), "nobody")
+	_, err = w.billing.FindAccount(t.Context(), "nobody")
 	w.wantRefusal("Find() of nobody", err, problem.NotFound)
 }
 
@@ -62,9 +62,9 @@ func TestACreditIsMadeOnce(t *testing.T) {
 	all.Wait()
 	w.wantBalance(a, 1001)
 	_, _, err := w.billing.Credit(t.Context(), a.ID, 1002, "invoice 7", "")
-	w.wantRefusal("Credit() of another amount", err, problem.Idempotency)
+	w.wantRefusal("Credit() of another amount", err, problem.IdempotencyConflict)
 	_, _, err = w.billing.Adjust(t.Context(), a.ID, 1001, "invoice 7", "again")
-	w.wantRefusal("Adjust() with a credit's key", err, problem.Idempotency)
+	w.wantRefusal("Adjust() with a credit's key", err, problem.IdempotencyConflict)
 	for _, amount := range []money.Amount{0, -1, money.Max + 1} {
 		_, _, err := w.billing.Credit(t.Context(), a.ID, amount, "x", "")
 		w.wantRefusal("Credit()", err, problem.Malformed)
@@ -86,18 +86,18 @@ func TestABalanceNeverFallsBelowZero(t *testing.T) {
 	_, _, err = w.billing.Adjust(t.Context(), a.ID, -400, "k2", "a mistake")
 	w.must(err)
 	w.wantBalance(a, 600)
-	_, err = w.billing.SetLine(t.Context(), a.ID, 5000, "contract")
+	_, err = w.billing.SetCreditLine(t.Context(), a.ID, 5000, "contract")
 	w.must(err)
 	w.wantBalance(a, 5600)
 	_, _, err = w.billing.Adjust(t.Context(), a.ID, -5000, "k3", "spent")
 	w.must(err)
-	_, err = w.billing.SetLine(t.Context(), a.ID, 4000, "")
+	_, err = w.billing.SetCreditLine(t.Context(), a.ID, 4000, "")
 	w.wantRefusal("SetLine() below what is owed", err, problem.Conflict)
-	a, err = w.billing.SetLine(t.Context(), a.ID, 4500, "")
+	a, err = w.billing.SetCreditLine(t.Context(), a.ID, 4500, "")
 	w.must(err)
 	w.wantBalance(a, 100)
-	if a.Line != 4500 {
-		t.Errorf("Line = %v", a.Line)
+	if a.CreditLine != 4500 {
+		t.Errorf("Line = %v", a.CreditLine)
 	}
 }
 
@@ -135,13 +135,13 @@ func TestAKeyIsShownOnceAndFailsOnceRevoked(t *testing.T) {
 	s := &recording{Store: newWorld(t).store}
 	w := newWorldOver(t, s)
 	a, b := w.account("acme", 1, 0), w.account("other", 1, 0)
-	k, secret, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Cap: 7, Scopes: []billing.Scope{billing.ScopeManage}})
+	k, secret, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{DailyCap: 7, Scopes: []billing.Scope{billing.ScopeManage}})
 	w.must(err)
 	if len(secret) != len("vac_live_")+32 || !strings.HasPrefix(secret, "vac_live_") || !strings.HasPrefix(secret, k.Prefix) || len(k.Prefix) > 16 {
 		t.Errorf("MakeKey() = %q, shown as %q", secret, k.Prefix)
 	}
 	got, err := w.billing.Authenticate(t.Context(), secret)
-	if err != nil || got.ID != k.ID || got.Account != a.ID || got.Tenant != "acme" || got.Cap != 7 || !got.Has(billing.ScopeManage) {
+	if err != nil || got.ID != k.ID || got.Account != a.ID || got.Tenant != "acme" || got.DailyCap != 7 || !got.HasScope(billing.ScopeManage) {
 		t.Errorf("Authenticate() = %+v, %v", got, err)
 	}
 	if bytes.Contains(s.written.Bytes(), []byte(secret)) {
@@ -158,7 +158,7 @@ func TestAKeyIsShownOnceAndFailsOnceRevoked(t *testing.T) {
 	if strings.Contains(err.Error(), secret) {
 		t.Error("the error shows the secret")
 	}
-	if all, err := w.billing.Keys(t.Context(), a.ID); err != nil || len(all) != 1 || all[0].Revoked.IsZero() {
+	if all, err := w.billing.Keys(t.Context(), a.ID); err != nil || len(all) != 1 || all[0].RevokedAt.IsZero() {
 		t.Errorf("Keys() = %+v, %v", all, err)
 	}
 	_, _, err = w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Scopes: []billing.Scope{"all"}})
@@ -192,7 +192,7 @@ func TestIdentifyWantsTheScopeToCall(t *testing.T) {
 		header string
 		want   problem.Kind
 	}{
-		{"Bearer " + caller, 0}, {"bearer  " + caller, 0}, {"Bearer " + reader, problem.Scope},
+		{"Bearer " + caller, 0}, {"bearer  " + caller, 0}, {"Bearer " + reader, problem.ScopeRequired},
 		{"Basic " + caller, problem.Unauthorized}, {caller, problem.Unauthorized}, {"Bearer", problem.Unauthorized},
 	} {
 		r := httptest.NewRequest("POST", "/", nil)
@@ -218,7 +218,7 @@ func TestASuspendedAccountCallsNothing(t *testing.T) {
 	w := newWorldOver(t, s)
 	a := w.account("acme", 1, 0)
 	here, there := w.taking(), w.taking()
-	_, err := here.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, DailyLimit: 1, AllowAll: true})
+	_, err := here.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{SubjectDailyCap: 1, TotalDailyCap: 1, AllowAll: true})
 	w.must(err)
 	requests := map[string]*http.Request{"a token": withToken("ann")}
 	for what, o := range map[string]billing.KeyOptions{"a key": {Scopes: []billing.Scope{billing.ScopeCall, billing.ScopeRead, billing.ScopeManage}}, "a test key": {Test: true}} {
@@ -243,17 +243,17 @@ func TestASuspendedAccountCallsNothing(t *testing.T) {
 	if n := s.reads - before; n != 1 {
 		t.Errorf("identifying a key again reads %d documents, want 1", n)
 	}
-	_, err = here.Suspend(t.Context(), a.ID, true, "")
+	_, err = here.SetSuspended(t.Context(), a.ID, true, "")
 	w.must(err)
 	want(here, problem.AccountSuspended)
 	w.clock.Advance(time.Second)
 	want(there, problem.AccountSuspended)
 	for _, scope := range []billing.Scope{billing.ScopeRead, billing.ScopeManage} { // it reads, and pays in
-		if _, err := here.AuthenticateRequest(t.Context(), requests["a key"], billing.Demand{Scope: scope}); err != nil {
+		if _, err := here.AuthenticateRequest(t.Context(), requests["a key"], billing.KeyRequirement{Scope: scope}); err != nil {
 			t.Errorf("the scope %s of a suspended account = %v", scope, err)
 		}
 	}
-	_, err = here.Suspend(t.Context(), a.ID, false, "")
+	_, err = here.SetSuspended(t.Context(), a.ID, false, "")
 	w.must(err)
 	want(here, 0)
 	w.clock.Advance(time.Second)

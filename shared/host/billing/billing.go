@@ -81,35 +81,35 @@ type Config struct {
 	KeyPrefix, AGPKeyPrefix string
 	// Quotas limits the keys and the links of an account.
 	Quotas quota.Quotas
-	// Tokens returns the checker of issuers' tokens (tokens.ForBilling). If it is nil, the host
+	// NewTokenChecker returns the checker of issuers' tokens (tokens.NewForBilling). If it is nil, the host
 	// rejects all tokens.
-	Tokens func(TokensConfig) Tokens
-	// TokensConfig configures the checker. New sets Now and Issuers.
-	TokensConfig TokensConfig
+	NewTokenChecker func(TokenCheckerConfig) TokenChecker
+	// TokenCheckerConfig configures the checker. New sets Now and Issuers.
+	TokensConfig TokenCheckerConfig
 }
 
 // Billing manages accounts and is the call.Ledger of calls that accounts pay for. It is safe for
 // concurrent use, and several hosts may share a store.
 type Billing struct {
 	Config
-	tokens Tokens // nil if the host rejects all tokens
-	// links contains links by caller, and the zero Link for callers without a link.
-	links    cache[identity.ID, Link]
-	accounts cache[string, Account]
-	spent    spentCache
-	issuers  cache[struct{}, []Issuer]
-	reading  chan struct{}              // semaphore: one request at a time reads the issuers
-	subjects cache[store.Key, struct{}] // documents of subjects that exist
+	tokenChecker TokenChecker // nil if the host rejects all tokens
+	// linkCache contains links by caller, and the zero Link for callers without a link.
+	linkCache      cache[identity.ID, Link]
+	accountCache   cache[string, Account]
+	fullCounters   fullCounterCache
+	issuerCache    cache[struct{}, []Issuer]
+	issuerReadLock chan struct{}              // semaphore: one request at a time reads the issuers
+	storedSubjects cache[store.Key, struct{}] // documents of subjects that exist
 }
 
 var _ call.Ledger = (*Billing)(nil)
 
 func New(c Config) *Billing {
-	b := &Billing{Config: c, reading: make(chan struct{}, 1), subjects: cache[store.Key, struct{}]{keep: time.Minute}}
-	if c.Tokens != nil {
+	b := &Billing{Config: c, issuerReadLock: make(chan struct{}, 1), storedSubjects: cache[store.Key, struct{}]{lifetime: time.Minute}}
+	if c.NewTokenChecker != nil {
 		t := c.TokensConfig
 		t.Now, t.Issuers = c.Now, b.RecentIssuers
-		b.tokens = c.Tokens(t)
+		b.tokenChecker = c.NewTokenChecker(t)
 	}
 	return b
 }
@@ -118,34 +118,34 @@ func (b *Billing) updater() store.Updater {
 	return store.Updater{Store: b.Store, Rand: b.Rand, Wait: b.Wait}
 }
 
-func (b *Billing) now() time.Time { return b.Now().UTC().Truncate(time.Second) }
+func (b *Billing) currentSecond() time.Time { return b.Now().UTC().Truncate(time.Second) }
 
-// cacheTime is the default time for which a cache stores a value.
-const cacheTime = time.Second
+// defaultCacheTime is the default time for which a cache stores a value.
+const defaultCacheTime = time.Second
 
 // cache stores values that were read recently.
 type cache[K comparable, V any] struct {
-	keep    time.Duration // time for which a value is stored; zero means cacheTime
-	mu      sync.Mutex
-	m       map[K]cachedValue[V]
-	changes int // number of changes by this process
+	lifetime time.Duration // time for which a value is stored; zero means defaultCacheTime
+	mu       sync.Mutex
+	m        map[K]cachedValue[V]
+	changes  int // number of changes by this process
 }
 
 type cachedValue[V any] struct {
-	value V
-	until time.Time
+	value   V
+	expires time.Time
 }
 
 // maxCached limits the entries of a cache.
 const maxCached = 4096
 
-// get returns the cached value or reads it. It does not cache a value if this process has changed
+// getOrRead returns the cached value or reads it. It does not cache a value if this process has changed
 // any value since the read started.
-func (c *cache[K, V]) get(k K, now time.Time, read func() (V, error)) (V, error) {
+func (c *cache[K, V]) getOrRead(k K, now time.Time, read func() (V, error)) (V, error) {
 	c.mu.Lock()
 	e, changes := c.m[k], c.changes
 	c.mu.Unlock()
-	if now.Before(e.until) {
+	if now.Before(e.expires) {
 		return e.value, nil
 	}
 	v, err := read()
@@ -157,33 +157,33 @@ func (c *cache[K, V]) get(k K, now time.Time, read func() (V, error)) (V, error)
 	if len(c.m) >= maxCached || c.m == nil {
 		c.m = map[K]cachedValue[V]{}
 	}
-	c.m[k] = cachedValue[V]{v, now.Add(cmp.Or(c.keep, cacheTime))}
+	c.m[k] = cachedValue[V]{v, now.Add(cmp.Or(c.lifetime, defaultCacheTime))}
 	return v, nil
 }
 
-func (c *cache[K, V]) forget(k K) {
+func (c *cache[K, V]) invalidate(k K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.changes++
 	delete(c.m, k)
 }
 
-// spentCache records which daily counters are full, so that a call over a limit does not need a
+// fullCounterCache records which daily counters are full, so that a call over a limit does not need a
 // failed commit.
-type spentCache struct {
+type fullCounterCache struct {
 	mu  sync.Mutex
 	day string
 	m   map[store.Key]int64 // limits of the full counters
 }
 
-func (c *spentCache) full(day string, add store.Add) bool {
+func (c *fullCounterCache) isFull(day string, add store.Add) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	bound, ok := c.m[add.Key]
-	return ok && c.day == day && bound == add.Max
+	limit, ok := c.m[add.Key]
+	return ok && c.day == day && limit == add.Max
 }
 
-func (c *spentCache) note(day string, add store.Add) {
+func (c *fullCounterCache) recordFull(day string, add store.Add) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.day != day || len(c.m) >= maxCached {

@@ -37,7 +37,7 @@ func (s *dying) dies() (before, now bool) {
 
 func (s *dying) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	if dead, _ := s.dies(); dead {
-		return store.Doc{}, store.NotApplied(errDead)
+		return store.Doc{}, store.NotAppliedError(errDead)
 	}
 	return s.Store.Doc(ctx, k)
 }
@@ -48,7 +48,7 @@ func (s *dying) Docs(ctx context.Context, r store.Range, n int, cursor string) (
 
 func (s *dying) Rows(ctx context.Context, name store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	if dead, _ := s.dies(); dead {
-		return nil, store.NotApplied(errDead)
+		return nil, store.NotAppliedError(errDead)
 	}
 	return s.Store.Rows(ctx, name, from, n, d)
 }
@@ -56,7 +56,7 @@ func (s *dying) Rows(ctx context.Context, name store.Stream, from uint64, n int,
 func (s *dying) Commit(ctx context.Context, writes ...store.Write) error {
 	dead, now := s.dies()
 	if dead {
-		return store.NotApplied(errDead)
+		return store.NotAppliedError(errDead)
 	}
 	if err := s.Store.Commit(ctx, writes...); err != nil || !now {
 		return err
@@ -130,7 +130,7 @@ func TestASweepThatDiesIsCompleted(t *testing.T) {
 			e := c.next("hi")
 			if i == 0 {
 				w.wantOutcome("Send()", h.Send(t.Context(), identity.ID{}, e), 0)
-			} else if _, out := h.Begin(t.Context(), identity.ID{}, e, call.Options{}); out.Problem != nil {
+			} else if _, out := h.AcceptForRun(t.Context(), identity.ID{}, e, call.Options{}); out.Problem != nil {
 				t.Fatal(out.Problem)
 			}
 		}

@@ -132,7 +132,7 @@ func (w *world) linked(a billing.Account, most money.Amount) *caller {
 // claim is the caller's claim for an account, now.
 func (c *caller) claim(account string, most money.Amount) string {
 	c.Helper()
-	one := claim.PaymentClaim{Host: c.self, Account: account, Cap: int64(most)}
+	one := claim.PaymentClaim{Host: c.self, Account: account, DailyCap: int64(most)}
 	c.must(one.Sign(context.Background(), c.key, c.clock.NowFunc(0)()))
 	return one.String()
 }

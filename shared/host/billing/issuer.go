@@ -23,11 +23,11 @@ import (
 // token is accepted if exactly one Issuer of the host matches the token.
 type Issuer struct {
 	ID      string `json:"id"`     // identifies an account's issuer in paths and counters
-	Issuer  string `json:"issuer"` // URL of the issuer, spelled like iss in its tokens
+	URL     string `json:"issuer"` // URL of the issuer, spelled like iss in its tokens
 	Account string `json:"account"`
 	Tenant  string `json:"tenant"`
 	IssuerOptions
-	Added time.Time `json:"added"`
+	AddedAt time.Time `json:"added"`
 }
 
 // IssuerOptions specifies which tokens of an issuer are accepted, and their rights.
@@ -35,14 +35,14 @@ type IssuerOptions struct {
 	// Audiences lists the values that are accepted in aud, in addition to the URL of the called
 	// vacant or host.
 	Audiences []string `json:"audiences,omitempty"`
-	// Cap limits the amount that a subject spends in a UTC day, and DailyLimit limits the amount
+	// SubjectDailyCap limits the amount that a subject spends in a UTC day, and TotalDailyCap limits the amount
 	// for all subjects together.
-	Cap        money.Amount `json:"cap"`
-	DailyLimit money.Amount `json:"most"`
-	// Require contains the claims that a token must have, with their values. AllowAll states that
+	SubjectDailyCap money.Amount `json:"cap"`
+	TotalDailyCap   money.Amount `json:"most"`
+	// RequiredClaims contains the claims that a token must have, with their values. AllowAll states that
 	// no claims are required, so everyone with a token of the issuer can spend the account's money.
-	Require  map[string]string `json:"require,omitempty"`
-	AllowAll bool              `json:"anybody,omitempty"`
+	RequiredClaims map[string]string `json:"require,omitempty"`
+	AllowAll       bool              `json:"anybody,omitempty"`
 	// Scopes contains the rights of a token. The default is call.
 	Scopes []Scope `json:"scopes,omitempty"`
 	// SubjectClaim is the claim that distinguishes subjects. The default is sub.
@@ -50,8 +50,8 @@ type IssuerOptions struct {
 	// Publish lists the issuer in the metadata of the host and of all its vacants (package
 	// resource).
 	Publish bool `json:"listed,omitempty"`
-	// Private allows the issuer to be at a private address in the host's network.
-	Private bool `json:"private,omitempty"`
+	// AllowPrivateAddress allows the issuer to be at a private address in the host's network.
+	AllowPrivateAddress bool `json:"private,omitempty"`
 }
 
 const (
@@ -59,7 +59,7 @@ const (
 	maxIssuerURL  = 512 // bytes
 	maxAudiences  = 16
 	maxRequired   = 16
-	maxClaim      = 128 // bytes of a claim's name
+	maxClaimName  = 128 // bytes of a claim's name
 	maxClaimValue = 512 // bytes
 )
 
@@ -69,8 +69,8 @@ func TokenScopes() []Scope { return []Scope{ScopeCall, ScopeRead, ScopeAgents} }
 
 const DefaultSubjectClaim = "sub"
 
-// movable lists parts of the names of claims whose values may pass from one person to another.
-var movable = []string{"mail", "name", "phone", "upn", "nick"}
+// transferableNames lists parts of the names of claims whose values may pass from one person to another.
+var transferableNames = []string{"mail", "name", "phone", "upn", "nick"}
 
 func (o *IssuerOptions) check() error {
 	if len(o.Audiences) > maxAudiences {
@@ -84,24 +84,24 @@ func (o *IssuerOptions) check() error {
 	for _, bound := range []struct {
 		field string
 		of    money.Amount
-	}{{"cap", o.Cap}, {"most", o.DailyLimit}} {
+	}{{"cap", o.SubjectDailyCap}, {"most", o.TotalDailyCap}} {
 		if bound.of < 1 || bound.of > money.Max {
 			return problem.Invalid(bound.field, fmt.Sprintf("1 to %d micro-dollars a day", money.Max), fmt.Sprint(int64(bound.of)))
 		}
 	}
 	switch {
-	case len(o.Require) == 0 && !o.AllowAll:
+	case len(o.RequiredClaims) == 0 && !o.AllowAll:
 		return problem.Invalid("require", "a claim with its value, or anybody", "neither, so everyone with a token of the issuer could spend the account's money")
-	case len(o.Require) > 0 && o.AllowAll:
-		return problem.Invalid("anybody", "no claims in require together with anybody", fmt.Sprintf("%d", len(o.Require)))
-	case len(o.Require) > maxRequired:
-		return problem.Invalid("require", fmt.Sprintf("at most %d claims", maxRequired), fmt.Sprint(len(o.Require)))
+	case len(o.RequiredClaims) > 0 && o.AllowAll:
+		return problem.Invalid("anybody", "no claims in require together with anybody", fmt.Sprintf("%d", len(o.RequiredClaims)))
+	case len(o.RequiredClaims) > maxRequired:
+		return problem.Invalid("require", fmt.Sprintf("at most %d claims", maxRequired), fmt.Sprint(len(o.RequiredClaims)))
 	}
-	for _, claim := range slices.Sorted(maps.Keys(o.Require)) {
-		if err := checkClaim("require", claim); err != nil {
+	for _, claim := range slices.Sorted(maps.Keys(o.RequiredClaims)) {
+		if err := checkClaimName("require", claim); err != nil {
 			return err
 		}
-		if v := o.Require[claim]; v == "" || len(v) > maxClaimValue {
+		if v := o.RequiredClaims[claim]; v == "" || len(v) > maxClaimValue {
 			return problem.Invalid("require."+claim, fmt.Sprintf("a value of 1 to %d bytes", maxClaimValue), fmt.Sprintf("%d", len(v)))
 		}
 	}
@@ -114,19 +114,19 @@ func (o *IssuerOptions) check() error {
 		}
 	}
 	o.SubjectClaim = cmp.Or(o.SubjectClaim, DefaultSubjectClaim)
-	if err := checkClaim("subject_claim", o.SubjectClaim); err != nil {
+	if err := checkClaimName("subject_claim", o.SubjectClaim); err != nil {
 		return err
 	}
 	lower := strings.ToLower(o.SubjectClaim)
-	if i := slices.IndexFunc(movable, func(part string) bool { return strings.Contains(lower, part) }); i >= 0 {
+	if i := slices.IndexFunc(transferableNames, func(part string) bool { return strings.Contains(lower, part) }); i >= 0 {
 		return problem.Invalid("subject_claim", "a claim that stays with one person, such as sub or oid", fmt.Sprintf("%q: addresses and names move from one person to another, and the tasks would move with them", o.SubjectClaim))
 	}
 	return nil
 }
 
-func checkClaim(field, name string) error {
-	if name == "" || len(name) > maxClaim || canon.CheckSignedText("claim", name) != nil {
-		return problem.Invalid(field, fmt.Sprintf("the name of a claim, 1 to %d bytes without control characters", maxClaim), fmt.Sprintf("%.80q", name))
+func checkClaimName(field, name string) error {
+	if name == "" || len(name) > maxClaimName || canon.CheckSignedText("claim", name) != nil {
+		return problem.Invalid(field, fmt.Sprintf("the name of a claim, 1 to %d bytes without control characters", maxClaimName), fmt.Sprintf("%.80q", name))
 	}
 	return nil
 }
@@ -143,9 +143,9 @@ func CheckIssuerURL(s string) error {
 	return nil
 }
 
-// IssuerMetadata returns the two URLs at which an issuer may publish its metadata, according to
+// IssuerMetadataURLs returns the two URLs at which an issuer may publish its metadata, according to
 // OpenID Connect and OAuth.
-func IssuerMetadata(issuer string) []string {
+func IssuerMetadataURLs(issuer string) []string {
 	urls := []string{strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration"}
 	if u, err := url.Parse(issuer); err == nil {
 		path := strings.TrimSuffix(u.EscapedPath(), "/")
@@ -155,7 +155,7 @@ func IssuerMetadata(issuer string) []string {
 }
 
 // AddIssuer accepts tokens of an issuer for an account, or changes the options of the issuer.
-func (b *Billing) AddIssuer(ctx context.Context, account, issuerURL string, o IssuerOptions) (i Issuer, err error) {
+func (b *Billing) AddIssuer(ctx context.Context, accountID, issuerURL string, o IssuerOptions) (i Issuer, err error) {
 	if err := CheckIssuerURL(issuerURL); err != nil {
 		return i, err
 	}
@@ -166,12 +166,12 @@ func (b *Billing) AddIssuer(ctx context.Context, account, issuerURL string, o Is
 	if err != nil {
 		return i, err
 	}
-	sum := sha256.Sum256([]byte("vacancy issuer of account v1\x1f" + account + "\x1f" + issuerURL))
-	i = Issuer{ID: hex.EncodeToString(sum[:8]), Issuer: issuerURL, Account: account, IssuerOptions: o, Added: b.now()}
+	sum := sha256.Sum256([]byte("vacancy issuer of account v1\x1f" + accountID + "\x1f" + issuerURL))
+	i = Issuer{ID: hex.EncodeToString(sum[:8]), URL: issuerURL, Account: accountID, IssuerOptions: o, AddedAt: b.currentSecond()}
 	if isKnown := slices.ContainsFunc(issuers, func(other Issuer) bool { return other.ID == i.ID }); !isKnown && len(issuers) >= maxIssuers {
 		return i, problem.New(problem.Conflict, "the host has reached the limit of %d issuers; remove one first", len(issuers))
 	}
-	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
+	_, err = b.changeAccount(ctx, accountID, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
 		i.Tenant = a.Tenant
 		d, err := tx.Doc(ctx, IssuerDocs.Key(i.ID))
 		if err != nil {
@@ -180,7 +180,7 @@ func (b *Billing) AddIssuer(ctx context.Context, account, issuerURL string, o Is
 		IssuerDocs.Put(tx, store.Doc{Key: d.Key}, i)
 		return Change{Kind: IssuerAdded, Note: issuerURL}, nil
 	})
-	b.issuers.forget(struct{}{})
+	b.issuerCache.invalidate(struct{}{})
 	return i, err
 }
 
@@ -189,37 +189,37 @@ func (b *Billing) RemoveIssuer(ctx context.Context, id string) (i Issuer, err er
 	if i, err = b.Issuer(ctx, id); err != nil {
 		return i, err
 	}
-	_, err = b.change(ctx, i.Account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
-		now, d, err := IssuerDocs.Get(ctx, tx, IssuerDocs.Key(id))
+	_, err = b.changeAccount(ctx, i.Account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
+		current, d, err := IssuerDocs.Get(ctx, tx, IssuerDocs.Key(id))
 		switch {
 		case err != nil:
 			return Change{}, err
 		case d.Version == 0:
-			return Change{}, noIssuer(id)
+			return Change{}, issuerNotFoundError(id)
 		}
-		i = now
+		i = current
 		tx.Delete(d.Key)
-		return Change{Kind: IssuerRemoved, Note: i.Issuer}, nil
+		return Change{Kind: IssuerRemoved, Note: i.URL}, nil
 	})
-	b.issuers.forget(struct{}{})
+	b.issuerCache.invalidate(struct{}{})
 	return i, err
 }
 
 func (b *Billing) Issuer(ctx context.Context, id string) (Issuer, error) {
 	if raw, err := hex.DecodeString(id); err != nil || len(raw) != 8 || hex.EncodeToString(raw) != id {
-		return Issuer{}, noIssuer(id)
+		return Issuer{}, issuerNotFoundError(id)
 	}
 	i, d, err := IssuerDocs.Get(ctx, b.Store, IssuerDocs.Key(id))
 	if err != nil {
 		return i, store.AsProblem(err)
 	}
 	if d.Version == 0 {
-		return i, noIssuer(id)
+		return i, issuerNotFoundError(id)
 	}
 	return i, nil
 }
 
-func noIssuer(id string) error {
+func issuerNotFoundError(id string) error {
 	return problem.New(problem.NotFound, "no issuer has the id %.40q; GET /v1/admin/issuers lists them", id)
 }
 
@@ -237,10 +237,10 @@ func (b *Billing) Issuers(ctx context.Context) (issuers []Issuer, err error) {
 // may be a second old, and one request reads the issuers for all concurrent requests.
 func (b *Billing) RecentIssuers(ctx context.Context) ([]Issuer, error) {
 	select {
-	case b.reading <- struct{}{}:
-		defer func() { <-b.reading }()
+	case b.issuerReadLock <- struct{}{}:
+		defer func() { <-b.issuerReadLock }()
 	case <-ctx.Done():
 		return nil, store.AsProblem(ctx.Err())
 	}
-	return b.issuers.get(struct{}{}, b.Now(), func() ([]Issuer, error) { return b.Issuers(ctx) })
+	return b.issuerCache.getOrRead(struct{}{}, b.Now(), func() ([]Issuer, error) { return b.Issuers(ctx) })
 }

@@ -21,16 +21,16 @@ import (
 
 // subjects takes secrets such as "t.ann.x" for tokens of an issuer, and "t.ann.ACCOUNT.x" for tokens of an account.
 type subjects struct {
-	billing.TokensConfig
+	billing.TokenCheckerConfig
 	url string
 }
 
-func (subjects) Looks(secret string) bool { return strings.HasPrefix(secret, "t.") }
+func (subjects) LooksLikeToken(secret string) bool { return strings.HasPrefix(secret, "t.") }
 
 func (s subjects) Check(ctx context.Context, token string, _ *http.Request) (billing.Subject, error) {
 	all, err := s.Issuers(ctx)
 	words := strings.Split(token, ".")
-	i := slices.IndexFunc(all, func(i billing.Issuer) bool { return i.Issuer == s.url && (len(words) < 4 || i.Account == words[2]) })
+	i := slices.IndexFunc(all, func(i billing.Issuer) bool { return i.URL == s.url && (len(words) < 4 || i.Account == words[2]) })
 	if err == nil && i < 0 {
 		err = problem.New(problem.Unauthorized, "no such issuer")
 	}
@@ -46,7 +46,7 @@ const issuerURL = "https://login.example.com"
 // taking is the billing of a process that takes tokens.
 func (w *world) taking() *billing.Billing {
 	c := w.billing.Config
-	c.Tokens = func(t billing.TokensConfig) billing.Tokens { return subjects{t, issuerURL} }
+	c.NewTokenChecker = func(t billing.TokenCheckerConfig) billing.TokenChecker { return subjects{t, issuerURL} }
 	return billing.New(c)
 }
 
@@ -59,18 +59,18 @@ func withToken(subject string) *http.Request {
 func TestIssuersThatCannotBe(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, 0)
-	good := billing.IssuerOptions{Cap: 1, DailyLimit: 1, AllowAll: true}
+	good := billing.IssuerOptions{SubjectDailyCap: 1, TotalDailyCap: 1, AllowAll: true}
 	for name, c := range map[string]struct {
 		url    string
 		change func(*billing.IssuerOptions)
 		field  string
 	}{
 		"no claim, and not anybody": {issuerURL, func(o *billing.IssuerOptions) { o.AllowAll = false }, "require"},
-		"both":                      {issuerURL, func(o *billing.IssuerOptions) { o.Require = map[string]string{"a": "b"} }, "anybody"},
-		"an empty value":            {issuerURL, func(o *billing.IssuerOptions) { o.AllowAll, o.Require = false, map[string]string{"a": ""} }, "require.a"},
-		"no cap":                    {issuerURL, func(o *billing.IssuerOptions) { o.Cap = 0 }, "cap"},
-		"a negative cap":            {issuerURL, func(o *billing.IssuerOptions) { o.Cap = -1 }, "cap"},
-		"no most":                   {issuerURL, func(o *billing.IssuerOptions) { o.DailyLimit = 0 }, "most"},
+		"both":                      {issuerURL, func(o *billing.IssuerOptions) { o.RequiredClaims = map[string]string{"a": "b"} }, "anybody"},
+		"an empty value":            {issuerURL, func(o *billing.IssuerOptions) { o.AllowAll, o.RequiredClaims = false, map[string]string{"a": ""} }, "require.a"},
+		"no cap":                    {issuerURL, func(o *billing.IssuerOptions) { o.SubjectDailyCap = 0 }, "cap"},
+		"a negative cap":            {issuerURL, func(o *billing.IssuerOptions) { o.SubjectDailyCap = -1 }, "cap"},
+		"no most":                   {issuerURL, func(o *billing.IssuerOptions) { o.TotalDailyCap = 0 }, "most"},
 		"manage":                    {issuerURL, func(o *billing.IssuerOptions) { o.Scopes = []billing.Scope{billing.ScopeManage} }, "scopes"},
 		"vacants":                   {issuerURL, func(o *billing.IssuerOptions) { o.Scopes = []billing.Scope{billing.ScopeVacants} }, "scopes"},
 		"AGP":                       {issuerURL, func(o *billing.IssuerOptions) { o.Scopes = []billing.Scope{billing.ScopeAGP} }, "scopes"},
@@ -110,31 +110,31 @@ func TestAnIssuerIsChangedAndRemoved(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, 0)
 	here, there := w.taking(), w.taking()
-	first, err := here.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, DailyLimit: 2, AllowAll: true})
+	first, err := here.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{SubjectDailyCap: 1, TotalDailyCap: 2, AllowAll: true})
 	w.must(err)
-	if k, err := here.AuthenticateRequest(t.Context(), withToken("ann"), billing.Demand{Scope: billing.ScopeCall}); err != nil || k.Account != a.ID || k.Cap != 1 {
+	if k, err := here.AuthenticateRequest(t.Context(), withToken("ann"), billing.KeyRequirement{Scope: billing.ScopeCall}); err != nil || k.Account != a.ID || k.DailyCap != 1 {
 		t.Errorf("a token: %+v, %v", k, err)
 	}
-	if _, err := here.AuthenticateRequest(t.Context(), withToken("ann"), billing.Demand{Scope: billing.ScopeRead}); !problem.Is(err, problem.Scope) {
+	if _, err := here.AuthenticateRequest(t.Context(), withToken("ann"), billing.KeyRequirement{Scope: billing.ScopeRead}); !problem.Is(err, problem.ScopeRequired) {
 		t.Errorf("a token with the scope call reads: %v", err)
 	}
-	changed, err := here.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 5, DailyLimit: 6, AllowAll: true, Scopes: []billing.Scope{billing.ScopeRead}})
+	changed, err := here.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{SubjectDailyCap: 5, TotalDailyCap: 6, AllowAll: true, Scopes: []billing.Scope{billing.ScopeRead}})
 	if err != nil || changed.ID != first.ID {
 		t.Errorf("a change: %+v, %v, want the issuer %s", changed, err, first.ID)
 	}
-	if _, err := here.AuthenticateRequest(t.Context(), withToken("ann"), billing.Demand{Scope: billing.ScopeCall}); !problem.Is(err, problem.Scope) {
+	if _, err := here.AuthenticateRequest(t.Context(), withToken("ann"), billing.KeyRequirement{Scope: billing.ScopeCall}); !problem.Is(err, problem.ScopeRequired) {
 		t.Errorf("after the change, a token calls: %v", err)
 	}
-	if _, err := there.AuthenticateRequest(t.Context(), withToken("ann"), billing.Demand{Scope: billing.ScopeRead}); err != nil {
+	if _, err := there.AuthenticateRequest(t.Context(), withToken("ann"), billing.KeyRequirement{Scope: billing.ScopeRead}); err != nil {
 		t.Errorf("in another process: %v", err)
 	}
 	_, err = here.RemoveIssuer(t.Context(), first.ID)
 	w.must(err)
-	if _, err := here.AuthenticateRequest(t.Context(), withToken("ann"), billing.Demand{}); !problem.Is(err, problem.Unauthorized) {
+	if _, err := here.AuthenticateRequest(t.Context(), withToken("ann"), billing.KeyRequirement{}); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("after the removal: %v", err)
 	}
 	w.clock.Advance(time.Second)
-	if _, err := there.AuthenticateRequest(t.Context(), withToken("ann"), billing.Demand{}); !problem.Is(err, problem.Unauthorized) {
+	if _, err := there.AuthenticateRequest(t.Context(), withToken("ann"), billing.KeyRequirement{}); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("in another process, a second after the removal: %v", err)
 	}
 	if _, err := here.RemoveIssuer(t.Context(), first.ID); !problem.Is(err, problem.NotFound) {
@@ -165,7 +165,7 @@ func TestTwoPeopleOfAnAccountAreTwoOwners(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, 0)
 	b := w.taking()
-	_, err := b.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, DailyLimit: 2, AllowAll: true})
+	_, err := b.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{SubjectDailyCap: 1, TotalDailyCap: 2, AllowAll: true})
 	w.must(err)
 	owners := map[call.Owner]string{}
 	for _, who := range []string{"ann", "bo"} {
@@ -201,7 +201,7 @@ func TestCapsOfSubjectsAndOfTheirIssuerHoldAtOnce(t *testing.T) {
 	a := w.account("acme", 4, money.Dollar)
 	b := w.taking()
 	// Each call costs 2,000: a subject may make 5, and all together 8.
-	_, err := b.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 11_000, DailyLimit: 17_000, AllowAll: true})
+	_, err := b.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{SubjectDailyCap: 11_000, TotalDailyCap: 17_000, AllowAll: true})
 	w.must(err)
 	host := w.hostOf(w.store, b)
 	var mu sync.Mutex
@@ -225,7 +225,7 @@ func TestCapsOfSubjectsAndOfTheirIssuerHoldAtOnce(t *testing.T) {
 					t.Errorf("the row of %s has the subject %q, want %q", who, r.Subject, p.Subject)
 				}
 				paid[who]++
-			case out.Problem.Kind != problem.SpendCap:
+			case out.Problem.Kind != problem.SpendCapReached:
 				t.Errorf("%s: %v", who, out.Problem)
 			}
 		})
@@ -251,7 +251,7 @@ func TestAPersonOfTwoAccountsIsTwoSubjects(t *testing.T) {
 	owners := map[call.Owner]bool{}
 	for _, tenant := range []string{"acme", "other"} {
 		a := w.account(tenant, 1, 10_000)
-		_, err := b.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 2000, DailyLimit: 2000, AllowAll: true})
+		_, err := b.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{SubjectDailyCap: 2000, TotalDailyCap: 2000, AllowAll: true})
 		w.must(err)
 		p, err := b.Identify(t.Context(), withToken("ann."+a.ID))
 		w.must(err)
@@ -261,7 +261,7 @@ func TestAPersonOfTwoAccountsIsTwoSubjects(t *testing.T) {
 		owners[p.Owner()] = true
 		by := call.Credential{Payer: p}
 		w.wantOutcome("a call of ann of "+tenant, w.caller().say(host, "hi", by), 0)
-		w.wantOutcome("over the cap of ann of "+tenant, w.caller().say(host, "hi", by), problem.SpendCap)
+		w.wantOutcome("over the cap of ann of "+tenant, w.caller().say(host, "hi", by), problem.SpendCapReached)
 		if names, err := b.Subjects(t.Context(), a.ID); err != nil || len(names) != 1 || names[0].Account != a.ID {
 			t.Errorf("subjects of %s: %+v, %v, want ann", tenant, names, err)
 		}
@@ -274,7 +274,7 @@ func TestAPersonOfTwoAccountsIsTwoSubjects(t *testing.T) {
 func TestAFaultOfTheStoreIsNoWrongToken(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, 0)
-	_, err := w.billing.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, DailyLimit: 2, AllowAll: true})
+	_, err := w.billing.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{SubjectDailyCap: 1, TotalDailyCap: 2, AllowAll: true})
 	w.must(err)
 	c := w.taking().Config
 	c.Store = failing{w.store}
@@ -309,7 +309,7 @@ func (s *slowLists) Docs(ctx context.Context, r store.Range, n int, cursor strin
 func TestARequestThatHangsUpDoesNotWaitForTheIssuers(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, 0)
-	_, err := w.billing.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, DailyLimit: 2, AllowAll: true})
+	_, err := w.billing.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{SubjectDailyCap: 1, TotalDailyCap: 2, AllowAll: true})
 	w.must(err)
 	slow := &slowLists{Store: w.store, began: make(chan struct{}), goOn: make(chan struct{})}
 	b := w.instance(slow)
@@ -322,7 +322,7 @@ func TestARequestThatHangsUpDoesNotWaitForTheIssuers(t *testing.T) {
 		t.Errorf("while another reads: %v, want unavailable", err)
 	}
 	// The list that is read lacks a change of this process.
-	_, err = b.AddIssuer(t.Context(), a.ID, issuerURL+"/other", billing.IssuerOptions{Cap: 1, DailyLimit: 2, AllowAll: true})
+	_, err = b.AddIssuer(t.Context(), a.ID, issuerURL+"/other", billing.IssuerOptions{SubjectDailyCap: 1, TotalDailyCap: 2, AllowAll: true})
 	w.must(err)
 	close(slow.goOn)
 	w.must(<-first)

@@ -31,8 +31,8 @@ const (
 	DefaultKeyPrefix    = "vac"
 	DefaultAGPKeyPrefix = "agnt"
 
-	live = "_live_"
-	test = "_test_"
+	liveInfix = "_live_"
+	testInfix = "_test_"
 )
 
 // maxPrefix limits the word at the start of keys.
@@ -48,12 +48,12 @@ func CheckKeyPrefix(word string) error {
 // secretSize is the number of letters and digits after the prefix. They contain 190 random bits.
 const secretSize = 32
 
-const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
 // Scope is a permission of a key.
 type Scope string
 
-// Scope.Allows describes the operations that each scope allows.
+// Scope.Description describes the operations that each scope allows.
 const (
 	ScopeCall   Scope = "call"
 	ScopeRead   Scope = "read"
@@ -69,7 +69,7 @@ func Scopes() []Scope {
 	return []Scope{ScopeCall, ScopeRead, ScopeManage, ScopeAGP, ScopeVacants, ScopeAgents, ScopeWork}
 }
 
-func (s Scope) Allows() string {
+func (s Scope) Description() string {
 	return map[Scope]string{
 		ScopeCall:    "call vacants, link callers and end the links that the key made",
 		ScopeRead:    "read the account, its usage and its receipts",
@@ -92,8 +92,8 @@ const (
 	Enterprise Tier = "enterprise"
 )
 
-// quotas contains the daily request quota per tier. Zero means no limit.
-var quotas = map[Tier]int64{NoTier: 0, Free: 100, Pro: 10_000, Enterprise: 0}
+// tierQuotas contains the daily request quota per tier. Zero means no limit.
+var tierQuotas = map[Tier]int64{NoTier: 0, Free: 100, Pro: 10_000, Enterprise: 0}
 
 // KeyOptions contains the rights and limits of a new key.
 type KeyOptions struct {
@@ -102,38 +102,38 @@ type KeyOptions struct {
 	Test bool   `json:"test"`
 	// Scopes defaults to call and read, or to agp and read if Tier is set.
 	Scopes []Scope `json:"scopes,omitempty"`
-	// Cap limits the spending of a UTC day. Zero means no limit.
-	Cap money.Amount `json:"cap"`
-	// Most limits the price of a call or a booking. Zero means no limit.
-	Most money.Amount `json:"most,omitempty"`
-	Tier Tier         `json:"tier"`
+	// DailyCap limits the spending of a UTC day. Zero means no limit.
+	DailyCap money.Amount `json:"cap"`
+	// MaxPrice limits the price of a call or a booking. Zero means no limit.
+	MaxPrice money.Amount `json:"most,omitempty"`
+	Tier     Tier         `json:"tier"`
 	// Quota is the number of AGP requests per UTC day. Zero means the tier's quota.
 	Quota int64 `json:"quota"`
-	// Agents lists the agents that may send requests. If it is empty, all agents may.
-	Agents []string `json:"agent_ids,omitempty"`
+	// AgentIDs lists the agents that may send requests. If it is empty, all agents may.
+	AgentIDs []string `json:"agent_ids,omitempty"`
 	// Expires is the time at which the key expires. The zero time means never.
 	Expires time.Time `json:"expires,omitzero"`
 }
 
 const (
-	maxAgents = 32
-	maxAgent  = 256 // bytes
-	maxName   = 64  // characters
+	maxAgents    = 32
+	maxAgentName = 256 // bytes
+	maxName      = 64  // characters
 )
 
 func (o *KeyOptions) check(now time.Time) error {
 	// A list of keys must show exactly where a name ends.
-	odd := func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
-	if utf8.RuneCountInString(o.Name) > maxName || strings.ContainsFunc(o.Name, odd) || strings.TrimSpace(o.Name) != o.Name {
+	isUnprintable := func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
+	if utf8.RuneCountInString(o.Name) > maxName || strings.ContainsFunc(o.Name, isUnprintable) || strings.TrimSpace(o.Name) != o.Name {
 		return problem.Invalid("name", fmt.Sprintf("at most %d printable characters, without a space at either end", maxName), fmt.Sprintf("%.80q", o.Name))
 	}
-	if err := checkBound("cap", o.Cap); err != nil {
+	if err := checkAmount("cap", o.DailyCap); err != nil {
 		return err
 	}
-	if err := checkBound("most", o.Most); err != nil {
+	if err := checkAmount("most", o.MaxPrice); err != nil {
 		return err
 	}
-	if _, ok := quotas[o.Tier]; !ok {
+	if _, ok := tierQuotas[o.Tier]; !ok {
 		return problem.Invalid("tier", "free, pro or enterprise", fmt.Sprintf("%.40q", string(o.Tier)))
 	}
 	switch {
@@ -152,32 +152,32 @@ func (o *KeyOptions) check(now time.Time) error {
 		}
 	}
 	switch {
-	case o.Tier == NoTier && (o.Quota != 0 || len(o.Agents) > 0):
+	case o.Tier == NoTier && (o.Quota != 0 || len(o.AgentIDs) > 0):
 		return problem.Invalid("tier", "a tier for a quota or agents", "none")
 	case o.Quota < 0 || o.Quota > int64(money.Max):
 		return problem.Invalid("quota", "0 or more requests a day", fmt.Sprint(o.Quota))
-	case len(o.Agents) > maxAgents:
-		return problem.Invalid("agent_ids", fmt.Sprintf("at most %d", maxAgents), fmt.Sprint(len(o.Agents)))
+	case len(o.AgentIDs) > maxAgents:
+		return problem.Invalid("agent_ids", fmt.Sprintf("at most %d", maxAgents), fmt.Sprint(len(o.AgentIDs)))
 	case !o.Expires.IsZero() && !o.Expires.After(now):
 		return problem.Invalid("expires", "a time in the future", o.Expires.Format(time.RFC3339))
 	}
-	for i, a := range o.Agents {
-		if a == "" || len(a) > maxAgent || canon.CheckSignedText("agent", a) != nil {
-			return problem.Invalid(fmt.Sprintf("agent_ids[%d]", i), fmt.Sprintf("1 to %d bytes without control characters", maxAgent), fmt.Sprintf("%.80q", a))
+	for i, a := range o.AgentIDs {
+		if a == "" || len(a) > maxAgentName || canon.CheckSignedText("agent", a) != nil {
+			return problem.Invalid(fmt.Sprintf("agent_ids[%d]", i), fmt.Sprintf("1 to %d bytes without control characters", maxAgentName), fmt.Sprintf("%.80q", a))
 		}
 	}
 	return nil
 }
 
-func (b *Billing) prefix(o *KeyOptions) string {
+func (b *Billing) newKeyPrefix(o *KeyOptions) string {
 	word := cmp.Or(b.KeyPrefix, DefaultKeyPrefix)
 	if o.Tier != NoTier {
 		word = cmp.Or(b.AGPKeyPrefix, DefaultAGPKeyPrefix)
 	}
 	if o.Test {
-		return word + test
+		return word + testInfix
 	}
-	return word + live
+	return word + liveInfix
 }
 
 // Key is an API key of an account, without its secret.
@@ -189,17 +189,17 @@ type Key struct {
 	Prefix  string  `json:"prefix"` // start of the secret, for display
 	Test    bool    `json:"test,omitempty"`
 	Scopes  []Scope `json:"scopes"`
-	// Cap is the limit for the spending of a UTC day, or zero for no limit.
-	Cap money.Amount `json:"cap,omitempty"`
+	// DailyCap is the limit for the spending of a UTC day, or zero for no limit.
+	DailyCap money.Amount `json:"cap,omitempty"`
 	// MaxPrice limits the price of a call or a booking. Zero means no limit.
 	MaxPrice money.Amount `json:"most,omitempty"`
 	// Tier, Quota and Agents are for AGP (KeyOptions).
-	Tier    Tier      `json:"tier,omitempty"`
-	Quota   int64     `json:"quota,omitempty"`
-	Agents  []string  `json:"agent_ids,omitempty"`
-	Created time.Time `json:"created"`
-	Expires time.Time `json:"expires,omitzero"`
-	Revoked time.Time `json:"revoked,omitzero"`
+	Tier      Tier      `json:"tier,omitempty"`
+	Quota     int64     `json:"quota,omitempty"`
+	AgentIDs  []string  `json:"agent_ids,omitempty"`
+	CreatedAt time.Time `json:"created"`
+	Expires   time.Time `json:"expires,omitzero"`
+	RevokedAt time.Time `json:"revoked,omitzero"`
 	Maker
 	// LastUsed is the time of the key's last AGP request. Only Billing.Keys sets it.
 	LastUsed time.Time `json:"last_used,omitzero"`
@@ -209,17 +209,17 @@ type Key struct {
 }
 
 // DayQuota returns the number of AGP requests that k may send in a UTC day. Zero means no limit.
-func (k *Key) DayQuota() int64 { return cmp.Or(k.Quota, quotas[k.Tier]) }
+func (k *Key) DayQuota() int64 { return cmp.Or(k.Quota, tierQuotas[k.Tier]) }
 
-func (k *Key) Has(s Scope) bool { return slices.Contains(k.Scopes, s) }
+func (k *Key) HasScope(s Scope) bool { return slices.Contains(k.Scopes, s) }
 
 // listedKey is a key in the list of its account.
 type listedKey struct {
-	Hash string `json:"hash,omitempty"`
+	SecretHash string `json:"hash,omitempty"`
 	Key
 }
 
-func hashOf(secret string) string {
+func hashSecret(secret string) string {
 	h := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(h[:])
 }
@@ -236,50 +236,50 @@ func (b *Billing) MakeKeyBy(ctx context.Context, maker *Key, account string, o K
 	if err := o.check(b.Now()); err != nil {
 		return k, "", err
 	}
-	if err := maker.checkMayMake(&o); err != nil {
+	if err := maker.checkCanMake(&o); err != nil {
 		return k, "", err
 	}
-	by := makerOf(maker)
-	if len(by.Ancestors) >= maxGenerations {
-		return k, "", problem.New(problem.Forbidden, "the key %s… cannot create keys: expected a key with at most %d makers above it, got one with %d", maker.Prefix, maxGenerations-1, len(by.Ancestors))
+	keyMaker := makerOf(maker)
+	if len(keyMaker.Ancestors) >= maxGenerations {
+		return k, "", problem.New(problem.Forbidden, "the key %s… cannot create keys: expected a key with at most %d makers above it, got one with %d", maker.Prefix, maxGenerations-1, len(keyMaker.Ancestors))
 	}
-	prefix := b.prefix(&o)
-	if secret, err = b.letters(secretSize); err != nil {
+	prefix := b.newKeyPrefix(&o)
+	if secret, err = b.randomLetters(secretSize); err != nil {
 		return k, "", err
 	}
-	id, err := b.letters(12)
+	id, err := b.randomLetters(12)
 	if err != nil {
 		return k, "", err
 	}
 	secret = prefix + secret
-	k = Key{ID: id, Name: o.Name, Account: account, Prefix: secret[:len(prefix)+4], Test: o.Test, Scopes: o.Scopes, Cap: o.Cap, MaxPrice: o.Most,
-		Tier: o.Tier, Quota: o.Quota, Agents: o.Agents, Expires: o.Expires.UTC(), Created: b.now(), Maker: by}
-	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
+	k = Key{ID: id, Name: o.Name, Account: account, Prefix: secret[:len(prefix)+4], Test: o.Test, Scopes: o.Scopes, DailyCap: o.DailyCap, MaxPrice: o.MaxPrice,
+		Tier: o.Tier, Quota: o.Quota, AgentIDs: o.AgentIDs, Expires: o.Expires.UTC(), CreatedAt: b.currentSecond(), Maker: keyMaker}
+	_, err = b.changeAccount(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
 		if err := b.checkStillValid(ctx, tx, a, maker); err != nil {
 			return Change{}, err
 		}
 		// The commit writes the account, so it conflicts with a concurrent new key.
-		if err := b.makeRoom(ctx, tx, a, maker); err != nil {
+		if err := b.makeRoomForKey(ctx, tx, a, maker); err != nil {
 			return Change{}, err
 		}
 		k.Tenant = a.Tenant
-		SecretDocs.Put(tx, store.Doc{Key: SecretDocs.Key(hashOf(secret))}, k)
-		KeyDocs.Put(tx, store.Doc{Key: KeyDocs.Key(account, id)}, listedKey{hashOf(secret), k})
+		SecretDocs.Put(tx, store.Doc{Key: SecretDocs.Key(hashSecret(secret))}, k)
+		KeyDocs.Put(tx, store.Doc{Key: KeyDocs.Key(account, id)}, listedKey{hashSecret(secret), k})
 		return Change{Kind: KeyMade, Key: id, Name: k.Name, Maker: k.MadeBy}, nil
 	})
 	return k, secret, err
 }
 
-func (b *Billing) letters(n int) (string, error) {
+func (b *Billing) randomLetters(n int) (string, error) {
 	// Bytes of this value or more are skipped, because they would make some letters more likely.
-	const fair = byte(256 / len(letters) * len(letters))
+	const firstSkipped = byte(256 / len(alphabet) * len(alphabet))
 	out, buf := make([]byte, 0, n), make([]byte, 1)
 	for len(out) < n {
 		if _, err := io.ReadFull(b.Rand, buf); err != nil {
 			return "", problem.Wrap(problem.Unavailable, err, "no randomness for a key")
 		}
-		if buf[0] < fair {
-			out = append(out, letters[int(buf[0])%len(letters)])
+		if buf[0] < firstSkipped {
+			out = append(out, alphabet[int(buf[0])%len(alphabet)])
 		}
 	}
 	return string(out), nil
@@ -298,8 +298,8 @@ func (b *Billing) Keys(ctx context.Context, account string) (keys []Key, err err
 	for i := range keys {
 		if keys[i].Tier != NoTier {
 			g.Go(func() error {
-				use, err := b.use(ctx, b.Store, keys[i].ID)
-				keys[i].LastUsed = use.Last
+				use, err := b.loadUse(ctx, b.Store, keys[i].ID)
+				keys[i].LastUsed = use.LastUsed
 				return err
 			})
 		}
@@ -321,21 +321,21 @@ func (b *Billing) listKeys(ctx context.Context, account string) (keys []listedKe
 // secret is malformed. If the secret is unknown, the error is Unauthorized.
 func (b *Billing) Authenticate(ctx context.Context, secret string) (k Key, err error) {
 	if !IsSecret(secret) {
-		return k, problem.New(problem.Unauthorized, "Authorization: expected Bearer and a key of this host, such as %s…", cmp.Or(b.KeyPrefix, DefaultKeyPrefix)+live)
+		return k, problem.New(problem.Unauthorized, "Authorization: expected Bearer and a key of this host, such as %s…", cmp.Or(b.KeyPrefix, DefaultKeyPrefix)+liveInfix)
 	}
-	k, d, err := SecretDocs.Get(ctx, b.Store, SecretDocs.Key(hashOf(secret)))
+	k, d, err := SecretDocs.Get(ctx, b.Store, SecretDocs.Key(hashSecret(secret)))
 	if err != nil {
 		return k, store.AsProblem(err)
 	}
 	if d.Version == 0 {
 		return k, problem.New(problem.Unauthorized, "Authorization: this host has no such key")
 	}
-	return k, b.checkAlive(&k)
+	return k, b.checkUsable(&k)
 }
 
-func (b *Billing) checkAlive(k *Key) error {
+func (b *Billing) checkUsable(k *Key) error {
 	switch {
-	case !k.Revoked.IsZero():
+	case !k.RevokedAt.IsZero():
 		return problem.Wrap(problem.Unauthorized, ErrRevokedKey, "Authorization: the key %s… was revoked", k.Prefix)
 	case !k.Expires.IsZero() && !b.Now().Before(k.Expires):
 		return problem.Wrap(problem.Unauthorized, ErrExpiredKey, "Authorization: the key %s… expired at %s", k.Prefix, k.Expires.Format(time.RFC3339))
@@ -352,94 +352,96 @@ var (
 // IsSecret reports whether a text has the form of a key's secret, without a read from the store.
 // Secrets with an earlier prefix of the host are also accepted.
 func IsSecret(secret string) bool {
-	prefix := strings.TrimRight(secret, letters)
-	word, ok := strings.CutSuffix(prefix, live)
+	prefix := strings.TrimRight(secret, alphabet)
+	word, ok := strings.CutSuffix(prefix, liveInfix)
 	if !ok {
-		word, ok = strings.CutSuffix(prefix, test)
+		word, ok = strings.CutSuffix(prefix, testInfix)
 	}
 	return ok && CheckKeyPrefix(word) == nil && len(secret) == len(prefix)+secretSize
 }
 
-// Bearer returns the secret in a request's Authorization header, or "" if there is no such header.
+// BearerSecret returns the secret in a request's Authorization header, or "" if there is no such header.
 // Its errors do not contain the secret.
-func Bearer(r *http.Request) (string, error) {
-	given := r.Header.Values("Authorization")
-	if len(given) == 0 {
+func BearerSecret(r *http.Request) (string, error) {
+	headers := r.Header.Values("Authorization")
+	if len(headers) == 0 {
 		return "", nil
 	}
-	scheme, secret, _ := strings.Cut(given[0], " ")
+	scheme, secret, _ := strings.Cut(headers[0], " ")
 	secret = strings.TrimLeft(secret, " ")
-	if len(given) > 1 || !strings.EqualFold(scheme, "Bearer") || secret == "" {
+	if len(headers) > 1 || !strings.EqualFold(scheme, "Bearer") || secret == "" {
 		return "", problem.New(problem.Unauthorized, "Authorization: expected one Bearer KEY")
 	}
 	return secret, nil
 }
 
-// Demand is a condition for the key of a request.
-type Demand struct {
+// KeyRequirement is a condition for the key of a request.
+type KeyRequirement struct {
 	Scope Scope // "" accepts every scope
-	// Test also admits test keys. They read and change only the test data of their account, so an
+	// AllowsTest also admits test keys. They read and change only the test data of their account, so an
 	// operation without test data must admit only live keys.
-	Test bool
-	// Active refuses keys of suspended accounts. The state of the account may be a second old.
-	Active bool
+	AllowsTest bool
+	// RequiresActive refuses keys of suspended accounts. The state of the account may be a second old.
+	RequiresActive bool
 	// AltScope is a scope that is accepted instead of Scope. It may be "".
 	AltScope Scope
 	// ExtraScope is a scope that is required in addition to Scope. It may be "".
 	ExtraScope Scope
 }
 
-func CallDemand() Demand { return Demand{Scope: ScopeCall, Test: true, Active: true} }
+func CallRequirement() KeyRequirement {
+	return KeyRequirement{Scope: ScopeCall, AllowsTest: true, RequiresActive: true}
+}
 
 // ErrNoKey is the cause of the error that AuthenticateRequest returns for a request without a key.
 var ErrNoKey = errors.New("no key")
 
 // AuthenticateRequest returns the key of a request if it meets the demand. Every handler that
 // accepts account keys must call AuthenticateRequest.
-func (b *Billing) AuthenticateRequest(ctx context.Context, r *http.Request, d Demand) (*Key, error) {
-	secret, err := Bearer(r)
+func (b *Billing) AuthenticateRequest(ctx context.Context, r *http.Request, d KeyRequirement) (*Key, error) {
+	secret, err := BearerSecret(r)
 	if err == nil && secret == "" {
 		err = problem.Wrap(problem.Unauthorized, ErrNoKey, "a key of an account is required: Authorization: Bearer KEY")
 	}
 	if err != nil {
 		return nil, err
 	}
-	k, err := b.holder(ctx, r, secret)
-	if err == nil && k.hasMaker() {
+	k, err := b.authenticateKeyOrToken(ctx, r, secret)
+	if err == nil && k.isMadeByKey() {
 		var a Account
 		if a, err = b.Account(ctx, k.Account); err == nil {
-			err = a.checkMakers(&k)
+			err = a.checkNotEnding(&k)
 		}
 	}
 	switch {
 	case err != nil:
 		return nil, err
-	case k.Test && !d.Test:
-		return nil, problem.New(problem.TestKey, "this needs a live key, but %s… is a test key", k.Prefix)
-	case d.Scope != "" && !k.Has(d.Scope) && !k.Has(d.AltScope):
+	case k.Test && !d.AllowsTest:
+		return nil, problem.New(problem.TestKeyNotAllowed, "this needs a live key, but %s… is a test key", k.Prefix)
+	case d.Scope != "" && !k.HasScope(d.Scope) && !k.HasScope(d.AltScope):
 		return nil, k.CheckScope(d.Scope)
-	case d.ExtraScope != "" && !k.Has(d.ExtraScope):
+	case d.ExtraScope != "" && !k.HasScope(d.ExtraScope):
 		return nil, k.CheckScope(d.ExtraScope)
-	case !d.Active:
+	case !d.RequiresActive:
 		return &k, nil
 	}
-	return &k, b.checkActive(ctx, k.Account)
+	return &k, b.checkActiveCached(ctx, k.Account)
 }
 
-func (b *Billing) holder(ctx context.Context, r *http.Request, secret string) (Key, error) {
-	if b.tokens == nil || !b.tokens.Looks(secret) {
+func (b *Billing) authenticateKeyOrToken(ctx context.Context, r *http.Request, secret string) (Key, error) {
+	if b.tokenChecker == nil || !b.tokenChecker.LooksLikeToken(secret) {
 		return b.Authenticate(ctx, secret)
 	}
-	s, err := b.tokens.Check(ctx, secret, r)
+	s, err := b.tokenChecker.Check(ctx, secret, r)
 	if err != nil {
 		return Key{}, err
 	}
-	return s.key(), b.noteSubject(ctx, &s)
+	return s.key(), b.recordSubject(ctx, &s)
 }
 
 // Identify returns the account that pays for a request, or nil if the request has no key.
 func (b *Billing) Identify(ctx context.Context, r *http.Request) (*call.Payer, error) {
-	k, err := b.AuthenticateRequest(ctx, r, CallDemand())
+	k, err := b.AuthenticateRequest(ctx, r, CallRequirement())
 	switch {
 	case errors.Is(err, ErrNoKey):
 		return nil, nil
@@ -450,34 +452,34 @@ func (b *Billing) Identify(ctx context.Context, r *http.Request) (*call.Payer, e
 }
 
 func (k *Key) Payer() *call.Payer {
-	p := &call.Payer{Account: k.Account, Tenant: k.Tenant, Key: k.ID, DailyCap: k.Cap, MaxWalk: k.MaxPrice, Test: k.Test}
+	p := &call.Payer{Account: k.Account, Tenant: k.Tenant, Key: k.ID, DailyCap: k.DailyCap, MaxWalkCost: k.MaxPrice, Test: k.Test}
 	if s := k.subject; s != nil {
-		p.Subject, p.Issuer, p.IssuerDailyCap = s.ID, s.Issuer.ID, s.Issuer.DailyLimit
-		p.Agents = k.Has(ScopeAgents)
+		p.Subject, p.Issuer, p.IssuerDailyCap = s.ID, s.Issuer.ID, s.Issuer.TotalDailyCap
+		p.HasAgentsScope = k.HasScope(ScopeAgents)
 	}
 	return p
 }
 
-// Recheck returns an error if the key or the token of a payer would be refused now. Otherwise, it
+// RefreshPayer returns an error if the key or the token of a payer would be refused now. Otherwise, it
 // updates the caps of the payer's issuer, which the operator can change. The limits of a key never
 // change. Recheck is called when a task that the payer dispatched continues.
-func (b *Billing) Recheck(ctx context.Context, p *call.Payer) error {
+func (b *Billing) RefreshPayer(ctx context.Context, p *call.Payer) error {
 	if p.Issuer != "" {
 		i, err := b.Issuer(ctx, p.Issuer)
-		needs := ScopeCall
-		if p.Agents {
-			needs = ScopeAgents
+		required := ScopeCall
+		if p.HasAgentsScope {
+			required = ScopeAgents
 		}
 		switch {
 		case problem.Is(err, problem.NotFound):
 			return problem.Wrap(problem.Unauthorized, err, "the host no longer accepts tokens from the issuer")
 		case err != nil:
 			return err
-		case !slices.Contains(i.Scopes, needs):
-			return problem.New(problem.Scope, "tokens of the issuer no longer have the scope %s", needs)
+		case !slices.Contains(i.Scopes, required):
+			return problem.New(problem.ScopeRequired, "tokens of the issuer no longer have the scope %s", required)
 		}
-		p.DailyCap, p.IssuerDailyCap = i.Cap, i.DailyLimit
-		return b.checkActive(ctx, p.Account)
+		p.DailyCap, p.IssuerDailyCap = i.SubjectDailyCap, i.TotalDailyCap
+		return b.checkActiveCached(ctx, p.Account)
 	}
 	a, err := b.activeAccount(ctx, p.Account)
 	if err != nil {
@@ -490,25 +492,25 @@ func (b *Billing) Recheck(ctx context.Context, p *call.Payer) error {
 	case d.Version == 0:
 		return problem.Wrap(problem.Unauthorized, ErrRevokedKey, "the key that dispatched the task was removed")
 	}
-	if err := b.checkAlive(&k.Key); err != nil {
+	if err := b.checkUsable(&k.Key); err != nil {
 		return err
 	}
-	return a.checkMakers(&k.Key)
+	return a.checkNotEnding(&k.Key)
 }
 
 func (k *Key) CheckScope(s Scope) error {
 	switch {
-	case k.Has(s):
+	case k.HasScope(s):
 		return nil
 	case k.subject != nil:
-		return problem.New(problem.Scope, "the token lacks the scope %s: expected it in scope or scp of the token, and among the scopes of its issuer at this host", s)
+		return problem.New(problem.ScopeRequired, "the token lacks the scope %s: expected it in scope or scp of the token, and among the scopes of its issuer at this host", s)
 	}
 	return MissingScopeError(s)
 }
 
 func MissingScopeError(s Scope) error {
 	if s == ScopeManage {
-		return problem.New(problem.Scope, "the key lacks the scope manage; create a key with it, for example: vacancy keys create TENANT --scope call,read,manage")
+		return problem.New(problem.ScopeRequired, "the key lacks the scope manage; create a key with it, for example: vacancy keys create TENANT --scope call,read,manage")
 	}
-	return problem.New(problem.Scope, "the key lacks the scope %s", s)
+	return problem.New(problem.ScopeRequired, "the key lacks the scope %s", s)
 }

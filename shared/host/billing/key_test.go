@@ -35,7 +35,7 @@ func TestNamesOfKeysArePrintableAndShort(t *testing.T) {
 		}
 	}
 	for _, most := range []money.Amount{-1, money.Max + 1} {
-		_, _, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Most: most})
+		_, _, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{MaxPrice: most})
 		w.wantRefusal("a bound out of bounds", err, problem.Malformed)
 	}
 }
@@ -47,7 +47,7 @@ func TestAKeysBoundRefusesACallThatMayCostMore(t *testing.T) {
 	a := w.account("acme", 1, 10_000)
 	h := w.host()
 	for most, want := range map[money.Amount]problem.Kind{0: 0, 1999: problem.PriceAboveMax, 2000: 0} {
-		_, secret, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Most: most})
+		_, secret, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{MaxPrice: most})
 		w.must(err)
 		r := httptest.NewRequest("POST", "/", nil)
 		r.Header.Set("Authorization", "Bearer "+secret)
@@ -56,12 +56,12 @@ func TestAKeysBoundRefusesACallThatMayCostMore(t *testing.T) {
 		allowed := 5 * money.Dollar
 		out := w.caller().say(h, "hi", call.Credential{Payer: payer, MaxPrice: &allowed})
 		w.wantOutcome("a call by a key with the bound "+most.String(), out, want)
-		if want != 0 && (out.Position != 0 || len(out.Pay) == 0) {
-			t.Errorf("the refused call is at position %d, ways to pay %s", out.Position, out.Pay)
+		if want != 0 && (out.Position != 0 || len(out.PaymentOptions) == 0) {
+			t.Errorf("the refused call is at position %d, ways to pay %s", out.Position, out.PaymentOptions)
 		}
 		key, err := w.billing.Authenticate(t.Context(), secret)
 		w.must(err)
-		_, err = w.billing.Purchase(t.Context(), &key, 2000)
+		_, err = w.billing.PlanPurchase(t.Context(), &key, 2000)
 		if problem.Is(err, problem.PriceAboveMax) != (want != 0) {
 			t.Errorf("a purchase by a key with the bound %s: %v", most, err)
 		}
@@ -77,7 +77,7 @@ func TestAKeyStoredBeforeNamesAndBoundsReadsAsBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	again, err := billing.SecretDocs.Encode(k)
-	if k.Name != "" || k.MaxPrice != 0 || k.Cap != 5 || err != nil || string(again) != old {
+	if k.Name != "" || k.MaxPrice != 0 || k.DailyCap != 5 || err != nil || string(again) != old {
 		t.Errorf("it reads as %+v, and is written as %s, %v", k, again, err)
 	}
 }

@@ -38,15 +38,15 @@ type paymentPlan struct {
 // parts into which the counter is divided, or 0. A call uses one part.
 type counter struct {
 	store.Add
-	full  error
-	parts int
+	fullError error
+	partCount int
 }
 
-// freeParts is the number of parts into which the counter of all callers' free calls is divided. An
+// freeCallParts is the number of parts into which the counter of all callers' free calls is divided. An
 // item of a DynamoDB table accepts only a thousand writes per second.
-const freeParts = 16
+const freeCallParts = 16
 
-func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err error) {
+func (b *Billing) Quote(ctx context.Context, q call.QuoteRequest) (c call.PaymentPlan, err error) {
 	p := q.Payer
 	if q.Root != nil {
 		p = q.Root.Payer
@@ -56,20 +56,20 @@ func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err e
 		case q.Tenant != "" && q.Tenant == p.Tenant:
 			_, err = b.activeAccount(ctx, p.Account)
 		case q.Root != nil: // the caller may be another tenant's vacant
-			err = problem.New(problem.TestKey, "the first request has a test key, which cannot pay for calls to vacants of other tenants")
+			err = problem.New(problem.TestKeyNotAllowed, "the first request has a test key, which cannot pay for calls to vacants of other tenants")
 		default:
-			err = problem.New(problem.TestKey, "a test key can call only the vacants of its own tenant, %s", p.Tenant)
+			err = problem.New(problem.TestKeyNotAllowed, "a test key can call only the vacants of its own tenant, %s", p.Tenant)
 		}
 		return c, err
 	}
 	if q.Price.IsFree() {
 		return c, nil
 	}
-	by := &q
+	payingQuery := &q
 	if q.RootPays {
-		by = q.Root
+		payingQuery = q.Root
 	}
-	account, maker, caps, err := b.payer(ctx, by)
+	account, maker, limits, err := b.findPayer(ctx, payingQuery)
 	if err != nil {
 		return c, err
 	}
@@ -80,27 +80,27 @@ func (b *Billing) Quote(ctx context.Context, q call.Query) (c call.Charge, err e
 	if err != nil {
 		return c, err
 	}
-	if a.isEnding(&maker) {
+	if a.isInEndingTree(&maker) {
 		return b.quoteFree(ctx, &q)
 	}
-	if q.Reset {
+	if q.IsReset {
 		return c, nil // a reset runs no behaviour, and callers without an account may reset
 	}
-	ofRoot := false
+	isRootPaying := false
 	if q.Root != nil {
-		root, _, rootCaps, err := b.payer(ctx, q.Root)
+		rootAccount, _, rootLimits, err := b.findPayer(ctx, q.Root)
 		if err != nil {
 			return c, err
 		}
-		ofRoot = root == account
-		for _, rootCap := range rootCaps {
-			if ofRoot && !slices.ContainsFunc(caps, func(c spendingLimit) bool { return c.whose == rootCap.whose }) {
-				caps = append(caps, rootCap)
+		isRootPaying = rootAccount == account
+		for _, rootLimit := range rootLimits {
+			if isRootPaying && !slices.ContainsFunc(limits, func(c spendingLimit) bool { return c.counterName == rootLimit.counterName }) {
+				limits = append(limits, rootLimit)
 			}
 		}
 	}
-	c, err = b.quotePaid(&q, &a, caps)
-	c.IsRootPaying = ofRoot
+	c, err = b.quotePaid(&q, &a, limits)
+	c.IsRootPaying = isRootPaying
 	return c, err
 }
 
@@ -114,114 +114,114 @@ func (b *Billing) activeAccount(ctx context.Context, id string) (Account, error)
 
 // spendingLimit limits the spending of its owner. Zero means no limit.
 type spendingLimit struct {
-	whose string       // owner, as part of the counter's key
-	most  money.Amount // limit per UTC day
-	once  money.Amount // limit per call
+	counterName string       // owner, as part of the counter's key
+	perDay      money.Amount // limit per UTC day
+	perCall     money.Amount // limit per call
 }
 
-// payer returns the account that pays for a call, or "" if no account pays. It also returns the
+// findPayer returns the account that pays for a call, or "" if no account pays. It also returns the
 // maker of the caller's link, and the spending limits in addition to the account's own cap.
-func (b *Billing) payer(ctx context.Context, q *call.Query) (account string, maker Maker, caps []spendingLimit, err error) {
+func (b *Billing) findPayer(ctx context.Context, q *call.QuoteRequest) (account string, maker Maker, limits []spendingLimit, err error) {
 	if p := q.Payer; p != nil {
-		caps = []spendingLimit{{whose: "key#" + p.Key, most: p.DailyCap, once: p.MaxWalk}}
+		limits = []spendingLimit{{counterName: "key#" + p.Key, perDay: p.DailyCap, perCall: p.MaxWalkCost}}
 		if p.Issuer != "" {
-			caps = append(caps, spendingLimit{whose: "issuer#" + p.Issuer, most: p.IssuerDailyCap})
+			limits = append(limits, spendingLimit{counterName: "issuer#" + p.Issuer, perDay: p.IssuerDailyCap})
 		}
-		return p.Account, maker, caps, nil // AuthenticateRequest has checked the makers of the key
+		return p.Account, maker, limits, nil // AuthenticateRequest has checked the makers of the key
 	}
 	if q.Guest {
 		return "", maker, nil, nil
 	}
-	l, err := b.linkOf(ctx, q.Pair.Caller)
+	l, err := b.recentLink(ctx, q.Pair.Caller)
 	if err != nil || l.Account == "" {
 		return "", maker, nil, err
 	}
-	return l.Account, l.Maker, []spendingLimit{{whose: "link#" + q.Pair.Caller.String(), most: l.Cap}}, nil
+	return l.Account, l.Maker, []spendingLimit{{counterName: "link#" + q.Pair.Caller.String(), perDay: l.DailyCap}}, nil
 }
 
-func (b *Billing) quotePaid(q *call.Query, a *Account, caps []spendingLimit) (c call.Charge, err error) {
+func (b *Billing) quotePaid(q *call.QuoteRequest, a *Account, limits []spendingLimit) (c call.PaymentPlan, err error) {
 	raw, err := hex.DecodeString(a.ID)
 	if err != nil || len(raw) != len(c.Payer) {
 		return c, problem.New(problem.Damaged, "account %.80q has no id", a.ID)
 	}
-	shard, err := b.pick(a.Shards)
+	shard, err := b.randomIndex(a.Shards)
 	if err != nil {
 		return c, err
 	}
-	p := &paymentPlan{account: a, day: b.day()}
-	if held := q.Held; held != nil {
-		if held.Amount != q.Price.Hold() {
-			return c, problem.New(problem.Internal, "a hold of %s was debited for a call that needs a hold of %s", held.Amount, q.Price.Hold())
+	p := &paymentPlan{account: a, day: b.today()}
+	if existingHold := q.Hold; existingHold != nil {
+		if existingHold.Amount != q.Price.Hold() {
+			return c, problem.New(problem.Internal, "a hold of %s was debited for a call that needs a hold of %s", existingHold.Amount, q.Price.Hold())
 		}
-		return call.Charge{Kind: call.PaidByAccount, Payer: [32]byte(raw), Hold: held.Amount, Shard: held.Shard, Version: q.Price.Version, Plan: p}, nil
+		return call.PaymentPlan{Kind: call.PaidByAccount, Payer: [32]byte(raw), Hold: existingHold.Amount, Shard: existingHold.Shard, Version: q.Price.Version, LedgerState: p}, nil
 	}
 	hold := int64(q.Price.Hold())
 	p.holds = []store.Add{{Key: BalanceKey(a.ID, shard), Delta: -hold, Max: math.MaxInt64}}
-	for _, spendCap := range append(caps, spendingLimit{whose: "account#" + a.ID, most: a.Cap}) {
-		if spendCap.once > 0 && q.Price.Hold() > spendCap.once {
-			return c, problem.New(problem.PriceAboveMax, "the price is up to %s, more than the %s a call that the key allows", q.Price.Hold(), spendCap.once)
+	for _, limit := range append(limits, spendingLimit{counterName: "account#" + a.ID, perDay: a.DailyCap}) {
+		if limit.perCall > 0 && q.Price.Hold() > limit.perCall {
+			return c, problem.New(problem.PriceAboveMax, "the price is up to %s, more than the %s a call that the key allows", q.Price.Hold(), limit.perCall)
 		}
-		if spendCap.most > 0 {
+		if limit.perDay > 0 {
 			p.counters = append(p.counters, counter{
-				Add:  store.Add{Key: quotaKey(p.day, spendCap.whose), Delta: hold, Max: int64(spendCap.most), Expires: b.dayEnds()},
-				full: problem.New(problem.SpendCap, "the cap of %s a day is reached; try again after 00:00 UTC", spendCap.most),
+				Add:       store.Add{Key: quotaKey(p.day, limit.counterName), Delta: hold, Max: int64(limit.perDay), Expires: b.counterExpiry()},
+				fullError: problem.New(problem.SpendCapReached, "the cap of %s a day is reached; try again after 00:00 UTC", limit.perDay),
 			})
 		}
 	}
-	return call.Charge{Kind: call.PaidByAccount, Payer: [32]byte(raw), Hold: q.Price.Hold(), Shard: uint8(shard), Version: q.Price.Version, Plan: p}, nil
+	return call.PaymentPlan{Kind: call.PaidByAccount, Payer: [32]byte(raw), Hold: q.Price.Hold(), Shard: uint8(shard), Version: q.Price.Version, LedgerState: p}, nil
 }
 
 // quoteFree plans one of the free calls of the day. A signing caller's calls are counted by caller
 // and by address, and a guest's calls only by address.
-func (b *Billing) quoteFree(ctx context.Context, q *call.Query) (c call.Charge, err error) {
+func (b *Billing) quoteFree(ctx context.Context, q *call.QuoteRequest) (c call.PaymentPlan, err error) {
 	price, owner := q.Price, q.Owner()
 	isGuest := owner == call.GuestOwner
 	if isGuest && !price.AdmitsGuests() || !isGuest && !price.AdmitsSigners() {
 		return c, unpaidError(q, "the price is "+price.String())
 	}
-	p := &paymentPlan{day: b.day()}
+	p := &paymentPlan{day: b.today()}
 	vacant := q.Pair.Vacant.String()
-	count := func(whose string, limit int64, holder string) {
+	addCounter := func(counterName string, limit int64, holder string) {
 		p.counters = append(p.counters, counter{
-			Add:  store.Add{Key: quotaKey(p.day, vacant+"#"+whose), Delta: 1, Max: limit, Expires: b.dayEnds()},
-			full: unpaidError(q, fmt.Sprintf("the free calls of this %s for today are used up; the price is %s", holder, price)),
+			Add:       store.Add{Key: quotaKey(p.day, vacant+"#"+counterName), Delta: 1, Max: limit, Expires: b.counterExpiry()},
+			fullError: unpaidError(q, fmt.Sprintf("the free calls of this %s for today are used up; the price is %s", holder, price)),
 		})
 	}
 	if !isGuest {
-		count("caller#"+owner.String(), price.Free, "caller")
+		addCounter("caller#"+owner.String(), price.FreePerSigner, "caller")
 	}
-	if price.FreeAddress > 0 {
+	if price.FreePerAddress > 0 {
 		mac, err := b.MAC(ctx, []byte(q.Address))
 		if err != nil {
 			return c, err
 		}
-		count("address#"+hex.EncodeToString(mac[:16]), price.FreeAddress, "address")
+		addCounter("address#"+hex.EncodeToString(mac[:16]), price.FreePerAddress, "address")
 	}
-	if price.FreeAll > 0 {
-		n, err := b.pick(freeParts)
+	if price.FreeTotal > 0 {
+		n, err := b.randomIndex(freeCallParts)
 		if err != nil {
 			return c, err
 		}
-		count(partOf(n), partMax(price.FreeAll, n), "vacant")
-		p.counters[len(p.counters)-1].parts = freeParts
+		addCounter(partName(n), partLimit(price.FreeTotal, n), "vacant")
+		p.counters[len(p.counters)-1].partCount = freeCallParts
 	}
-	for _, quota := range p.counters {
-		if quota.parts > 0 {
-			quota.Add = cacheKeyOfAll(p.day, vacant, price.FreeAll)
+	for _, dailyCounter := range p.counters {
+		if dailyCounter.partCount > 0 {
+			dailyCounter.Add = allPartsCounter(p.day, vacant, price.FreeTotal)
 		}
-		if b.spent.full(p.day, quota.Add) {
-			return c, quota.full
+		if b.fullCounters.isFull(p.day, dailyCounter.Add) {
+			return c, dailyCounter.fullError
 		}
 	}
-	return call.Charge{Kind: call.PaidByFreeCall, Version: price.Version, Plan: p}, nil
+	return call.PaymentPlan{Kind: call.PaidByFreeCall, Version: price.Version, LedgerState: p}, nil
 }
 
-func unpaidError(q *call.Query, why string) error {
-	way := "link the caller's id to an account (POST " + linksPath + "), or call by A2A with an account's key (" + keyHeader + ")"
+func unpaidError(q *call.QuoteRequest, reason string) error {
+	howToPay := "link the caller's id to an account (POST " + linksPath + "), or call by A2A with an account's key (" + keyHeader + ")"
 	if q.Guest { // the host created the guest's id
-		way = "send the key of an account (" + keyHeader + "), which the operator of this host makes"
+		howToPay = "send the key of an account (" + keyHeader + "), which the operator of this host makes"
 	}
-	return problem.New(problem.PaymentRequired, "%s: %s", why, way)
+	return problem.New(problem.PaymentRequired, "%s: %s", reason, howToPay)
 }
 
 // Parts of the errors that explain to a caller without money how to pay.
@@ -230,37 +230,37 @@ const (
 	linksPath = "/v1/account/links"
 )
 
-// errShort means that the balance of an account does not cover a call.
-var errShort = errors.New("the balance is short")
+// errBalanceTooLow means that the balance of an account does not cover a call.
+var errBalanceTooLow = errors.New("the balance is short")
 
-func cacheKeyOfAll(day, vacant string, total int64) store.Add {
+func allPartsCounter(day, vacant string, total int64) store.Add {
 	// The cache of full counters has one entry for all parts of a counter, with this key.
 	return store.Add{Key: quotaKey(day, vacant+"#all"), Max: total}
 }
 
-func partOf(n int) string { return "all#" + strconv.Itoa(n) }
+func partName(n int) string { return "all#" + strconv.Itoa(n) }
 
-func partMax(total int64, part int) int64 {
-	limit := total / freeParts
-	if int64(part) < total%freeParts {
+func partLimit(total int64, part int) int64 {
+	limit := total / freeCallParts
+	if int64(part) < total%freeCallParts {
 		limit++
 	}
 	return limit
 }
 
-func quotaKey(day, whose string) store.Key {
-	return QuotaDocs.Key(whose, day)
+func quotaKey(day, counterName string) store.Key {
+	return QuotaDocs.Key(counterName, day)
 }
 
-func (b *Billing) day() string { return b.Now().UTC().Format(time.DateOnly) }
+func (b *Billing) today() string { return b.Now().UTC().Format(time.DateOnly) }
 
-func (b *Billing) dayEnds() time.Time {
+func (b *Billing) counterExpiry() time.Time {
 	// The counters may be deleted one day after the end of the day, because other clocks may be
 	// behind.
 	return b.Now().UTC().Truncate(24 * time.Hour).Add(48 * time.Hour)
 }
 
-func (b *Billing) pick(n int) (int, error) {
+func (b *Billing) randomIndex(n int) (int, error) {
 	if n == 1 {
 		return 0, nil
 	}
@@ -271,56 +271,56 @@ func (b *Billing) pick(n int) (int, error) {
 	return int(binary.BigEndian.Uint32(r[:]) % uint32(n)), nil
 }
 
-func (b *Billing) Debit(pair call.Pair, c *call.Charge, r *call.RequestRow) []store.Write {
-	p := c.Plan.(*paymentPlan)
+func (b *Billing) Debit(pair call.Pair, c *call.PaymentPlan, r *call.RequestRow) []store.Write {
+	p := c.LedgerState.(*paymentPlan)
 	writes := make([]store.Write, 0, len(p.holds)+len(p.counters)+1)
 	for _, add := range p.holds {
 		writes = append(writes, add)
 	}
-	for _, quota := range p.counters {
-		writes = append(writes, quota.Add)
+	for _, dailyCounter := range p.counters {
+		writes = append(writes, dailyCounter.Add)
 	}
 	if c.Hold > 0 {
 		// The reminder leads Sweep to the call.
 		name := fmt.Sprintf("%s#%s#%d", pair.Caller, pair.Vacant, r.Position)
 		data, _ := DueDocs.Encode(pair) // never fails for a pair
-		writes = append(writes, store.Put{Key: b.due().Key(r.Due, name), WriteID: r.WriteID, Number: int64(r.Position), Data: data})
+		writes = append(writes, store.Put{Key: b.reminders().Key(r.Due, name), WriteID: r.WriteID, Number: int64(r.Position), Data: data})
 	}
 	return writes
 }
 
-func (b *Billing) Explain(ctx context.Context, q call.Query, c *call.Charge, refused error) (call.Charge, error) {
+func (b *Billing) Replan(ctx context.Context, q call.QuoteRequest, c *call.PaymentPlan, storeErr error) (call.PaymentPlan, error) {
 	var bounds *store.BoundsError
-	if !errors.As(refused, &bounds) {
-		return *c, refused // a reminder of this position already exists, so the data is damaged
+	if !errors.As(storeErr, &bounds) {
+		return *c, storeErr // a reminder of this position already exists, so the data is damaged
 	}
-	p := c.Plan.(*paymentPlan)
-	for i, quota := range p.counters {
-		if quota.Key != bounds.Key {
+	p := c.LedgerState.(*paymentPlan)
+	for i, dailyCounter := range p.counters {
+		if dailyCounter.Key != bounds.Key {
 			continue
 		}
-		if quota.parts > 0 {
+		if dailyCounter.partCount > 0 {
 			return b.planOtherPart(ctx, &q, c, i)
 		}
 		if p.account == nil {
-			b.spent.note(p.day, quota.Add)
+			b.fullCounters.recordFull(p.day, dailyCounter.Add)
 		}
-		return *c, quota.full
+		return *c, dailyCounter.fullError
 	}
 	return b.holdAcrossShards(ctx, c, p)
 }
 
 // planOtherPart plans a free call with another part of the counter for all callers, or returns the
 // error of the counter if all parts are full.
-func (b *Billing) planOtherPart(ctx context.Context, q *call.Query, c *call.Charge, index int) (call.Charge, error) {
-	old := c.Plan.(*paymentPlan)
+func (b *Billing) planOtherPart(ctx context.Context, q *call.QuoteRequest, c *call.PaymentPlan, index int) (call.PaymentPlan, error) {
+	oldPlan := c.LedgerState.(*paymentPlan)
 	vacant := q.Pair.Vacant.String()
-	room := make([]bool, freeParts)
+	hasRoom := make([]bool, freeCallParts)
 	g, gctx := errgroup.WithContext(ctx)
-	for n := range room {
+	for n := range hasRoom {
 		g.Go(func() error {
-			d, err := b.Store.Doc(gctx, quotaKey(old.day, vacant+"#"+partOf(n)))
-			room[n] = d.Number < partMax(q.Price.FreeAll, n)
+			d, err := b.Store.Doc(gctx, quotaKey(oldPlan.day, vacant+"#"+partName(n)))
+			hasRoom[n] = d.Number < partLimit(q.Price.FreeTotal, n)
 			return err
 		})
 	}
@@ -328,59 +328,59 @@ func (b *Billing) planOtherPart(ctx context.Context, q *call.Query, c *call.Char
 		return *c, err
 	}
 	var parts []int
-	for n, has := range room {
-		if has {
+	for n, isFree := range hasRoom {
+		if isFree {
 			parts = append(parts, n)
 		}
 	}
 	if len(parts) == 0 {
-		b.spent.note(old.day, cacheKeyOfAll(old.day, vacant, q.Price.FreeAll))
-		return *c, old.counters[index].full
+		b.fullCounters.recordFull(oldPlan.day, allPartsCounter(oldPlan.day, vacant, q.Price.FreeTotal))
+		return *c, oldPlan.counters[index].fullError
 	}
-	n, err := b.pick(len(parts))
+	n, err := b.randomIndex(len(parts))
 	if err != nil {
 		return *c, err
 	}
-	next := *old
-	next.counters = slices.Clone(old.counters)
-	next.counters[index].Key, next.counters[index].Max = quotaKey(old.day, vacant+"#"+partOf(parts[n])), partMax(q.Price.FreeAll, parts[n])
-	moved := *c
-	moved.Plan = &next
-	return moved, nil
+	newPlan := *oldPlan
+	newPlan.counters = slices.Clone(oldPlan.counters)
+	newPlan.counters[index].Key, newPlan.counters[index].Max = quotaKey(oldPlan.day, vacant+"#"+partName(parts[n])), partLimit(q.Price.FreeTotal, parts[n])
+	newCharge := *c
+	newCharge.LedgerState = &newPlan
+	return newCharge, nil
 }
 
 // holdAcrossShards plans the hold over several shards. It refuses the call only if all shards
 // together do not cover the hold in two consecutive reads without a change between them.
-func (b *Billing) holdAcrossShards(ctx context.Context, c *call.Charge, old *paymentPlan) (call.Charge, error) {
-	var before []store.Doc
+func (b *Billing) holdAcrossShards(ctx context.Context, c *call.PaymentPlan, oldPlan *paymentPlan) (call.PaymentPlan, error) {
+	var previous []store.Doc
 	for {
-		shards, err := b.shards(ctx, old.account)
+		shards, err := b.readShards(ctx, oldPlan.account)
 		if err != nil {
 			return *c, err
 		}
-		holds, short := planDebits(old.account.ID, shards, c.Hold)
-		if short == 0 {
-			next := *old
-			next.holds = holds
-			spanned := *c
-			spanned.Plan, spanned.Shard = &next, 0
+		holds, missing := planDebits(oldPlan.account.ID, shards, c.Hold)
+		if missing == 0 {
+			newPlan := *oldPlan
+			newPlan.holds = holds
+			newCharge := *c
+			newCharge.LedgerState, newCharge.Shard = &newPlan, 0
 			for n := range 16 {
-				if BalanceKey(old.account.ID, n) == holds[0].Key {
-					spanned.Shard = uint8(n)
+				if BalanceKey(oldPlan.account.ID, n) == holds[0].Key {
+					newCharge.Shard = uint8(n)
 				}
 			}
-			return spanned, nil
+			return newCharge, nil
 		}
-		if slices.EqualFunc(before, shards, func(x, y store.Doc) bool { return x.Version == y.Version }) {
-			return *c, problem.Wrap(problem.PaymentRequired, errShort, "the account's balance of %s does not cover a call, which may cost %s: "+
-				"its tenant can pay in (vacancy account pay, POST %s), or the operator can credit it", sum(shards), c.Hold, CheckoutPath)
+		if slices.EqualFunc(previous, shards, func(x, y store.Doc) bool { return x.Version == y.Version }) {
+			return *c, problem.Wrap(problem.PaymentRequired, errBalanceTooLow, "the account's balance of %s does not cover a call, which may cost %s: "+
+				"its tenant can pay in (vacancy account pay, POST %s), or the operator can credit it", sumShards(shards), c.Hold, CheckoutPath)
 		}
-		before = shards
+		previous = shards
 	}
 }
 
 // planDebits plans how shards provide an amount, fullest shard first. short is the missing amount.
-func planDebits(account string, shards []store.Doc, amount money.Amount) (adds []store.Add, short money.Amount) {
+func planDebits(account string, shards []store.Doc, amount money.Amount) (adds []store.Add, missing money.Amount) {
 	order := make([]int, len(shards))
 	for i := range order {
 		order[i] = i
@@ -396,7 +396,7 @@ func planDebits(account string, shards []store.Doc, amount money.Amount) (adds [
 	return adds, amount
 }
 
-func (b *Billing) Settle(ctx context.Context, s call.Settlement) (call.FinalCharge, error) {
+func (b *Billing) Settle(ctx context.Context, s call.SettlementRequest) (call.FinalCharge, error) {
 	row := s.Row
 	if row.PaidBy != call.PaidByAccount {
 		return call.FinalCharge{}, nil
@@ -413,14 +413,14 @@ func (b *Billing) Settle(ctx context.Context, s call.Settlement) (call.FinalChar
 	if s.Usage != nil {
 		used = *s.Usage
 	}
-	settled := call.FinalCharge{Charge: min(p.Charge(used.In, used.Out), money.Amount(row.Price))}
-	if back := int64(row.Price) - int64(settled.Charge); back > 0 {
-		settled.Writes = []store.Write{refundWrite(row, back)}
+	settled := call.FinalCharge{Charge: min(p.Charge(used.InputTokens, used.OutputTokens), money.Amount(row.Price))}
+	if unused := int64(row.Price) - int64(settled.Charge); unused > 0 {
+		settled.Writes = []store.Write{rowRefundWrite(row, unused)}
 	}
 	return settled, nil
 }
 
-func refundWrite(row *call.RequestRow, amount int64) store.Write {
+func rowRefundWrite(row *call.RequestRow, amount int64) store.Write {
 	return store.Add{Key: BalanceKey(hex.EncodeToString(row.Payer[:]), int(row.Shard)), Delta: amount, Max: math.MaxInt64}
 }
 
@@ -428,23 +428,23 @@ func (b *Billing) Refund(_ call.Pair, row *call.RequestRow, _ bool) []store.Writ
 	if row.PaidBy != call.PaidByAccount || row.Price == 0 {
 		return nil
 	}
-	return []store.Write{refundWrite(row, int64(row.Price))}
+	return []store.Write{rowRefundWrite(row, int64(row.Price))}
 }
 
-func (*Billing) Late(*call.RequestRow) bool { return false } // an account settles immediately
+func (*Billing) CanSettleLate(*call.RequestRow) bool { return false } // an account settles immediately
 
-func (*Billing) Pay(p *price.Price, refused error) (ways []json.RawMessage) {
-	if errors.Is(refused, errShort) {
+func (*Billing) ListPaymentOptions(p *price.Price, refusal error) (ways []json.RawMessage) {
+	if errors.Is(refusal, errBalanceTooLow) {
 		ways = append(ways, json.RawMessage(`{"way":"credit","path":"`+CheckoutPath+`","of":"the account, by its tenant, or by the operator"}`))
 	}
 	ways = append(ways,
 		json.RawMessage(`{"way":"key","header":"`+keyHeader+`","of":"an account of this host; for A2A"}`),
 		json.RawMessage(`{"way":"link","path":"`+linksPath+`","of":"the caller's id to an account, by a signed claim"}`))
-	if p.Free > 0 {
-		ways = append(ways, json.RawMessage(fmt.Sprintf(`{"way":"free","calls":%d,"of":"a UTC day, for a caller that signs"}`, p.Free)))
+	if p.FreePerSigner > 0 {
+		ways = append(ways, json.RawMessage(fmt.Sprintf(`{"way":"free","calls":%d,"of":"a UTC day, for a caller that signs"}`, p.FreePerSigner)))
 	}
-	if p.FreeAddress > 0 {
-		ways = append(ways, json.RawMessage(fmt.Sprintf(`{"way":"free","calls":%d,"of":"a UTC day, for an address"}`, p.FreeAddress)))
+	if p.FreePerAddress > 0 {
+		ways = append(ways, json.RawMessage(fmt.Sprintf(`{"way":"free","calls":%d,"of":"a UTC day, for an address"}`, p.FreePerAddress)))
 	}
 	return ways
 }

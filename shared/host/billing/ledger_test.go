@@ -58,14 +58,14 @@ func TestNobodyPaysTwiceForWhatIsMissing(t *testing.T) {
 	stranger := w.caller()
 	out := stranger.say(h, "hi")
 	w.wantOutcome("a call that nobody pays for", out, problem.PaymentRequired)
-	if len(out.Pay) < 2 || !out.HasChain {
-		t.Errorf("Pay = %s, chain told %t", out.Pay, out.HasChain)
+	if len(out.PaymentOptions) < 2 || !out.HasChain {
+		t.Errorf("Pay = %s, chain told %t", out.PaymentOptions, out.HasChain)
 	}
 	w.wantOutcome("the first call", c.say(h, "one"), 0)
 	refused := c.say(h, "two")
 	w.wantOutcome("the second call", refused, problem.PaymentRequired)
-	if len(refused.Pay) != len(out.Pay)+1 || !strings.Contains(string(refused.Pay[0]), `{"way":"credit",`) {
-		t.Errorf("a short balance names %s, nobody who pays %s", refused.Pay, out.Pay)
+	if len(refused.PaymentOptions) != len(out.PaymentOptions)+1 || !strings.Contains(string(refused.PaymentOptions[0]), `{"way":"credit",`) {
+		t.Errorf("a short balance names %s, nobody who pays %s", refused.PaymentOptions, out.PaymentOptions)
 	}
 	w.wantBalance(a, 1000)
 	_, _, err := w.billing.Credit(t.Context(), a.ID, 1000, "second", "")
@@ -129,7 +129,7 @@ func TestTheLastCentIsSpentOnce(t *testing.T) {
 
 func TestTokensCostWhatIsReported(t *testing.T) {
 	w := newWorld(t)
-	w.price = &price.Price{Version: 1, Flat: 10, In: 3 * money.Dollar, Out: 15 * money.Dollar, MaxCharge: 5000}
+	w.price = &price.Price{Version: 1, Flat: 10, InputPrice: 3 * money.Dollar, OutputPrice: 15 * money.Dollar, MaxCharge: 5000}
 	var used *call.Usage
 	w.behave = func(ctx context.Context, _ *call.Host, _ envelope.Envelope) (envelope.Message, error) {
 		if used != nil {
@@ -145,8 +145,8 @@ func TestTokensCostWhatIsReported(t *testing.T) {
 		want money.Amount
 	}{
 		{nil, 10},
-		{&call.Usage{In: 100, Out: 20}, 10 + 300 + 300},
-		{&call.Usage{In: 1 << 40}, 5000},
+		{&call.Usage{InputTokens: 100, OutputTokens: 20}, 10 + 300 + 300},
+		{&call.Usage{InputTokens: 1 << 40}, 5000},
 	} {
 		used = tt.used
 		out := c.say(h, "hi")
@@ -162,20 +162,20 @@ func TestTokensCostWhatIsReported(t *testing.T) {
 // A price that changes while a call runs is the next call's.
 func TestAChangedPriceIsTheNextCalls(t *testing.T) {
 	w := newWorld(t)
-	w.price = &price.Price{Version: 1, In: money.Dollar, MaxCharge: 5000}
+	w.price = &price.Price{Version: 1, InputPrice: money.Dollar, MaxCharge: 5000}
 	old := *w.price
 	data, err := price.VersionDocs.Encode(old)
 	w.must(err)
-	w.must(w.store.Commit(t.Context(), store.Put{Key: price.Key(w.vacant.ID(), 1), WriteID: store.WriteID{1}, Data: data}))
+	w.must(w.store.Commit(t.Context(), store.Put{Key: price.VersionKey(w.vacant.ID(), 1), WriteID: store.WriteID{1}, Data: data}))
 	a := w.account("acme", 1, 10_000)
 	c := w.linked(a, 0)
 	w.behave = func(ctx context.Context, _ *call.Host, _ envelope.Envelope) (envelope.Message, error) {
-		call.RecordUsage(ctx, call.Usage{In: 1000})
+		call.RecordUsage(ctx, call.Usage{InputTokens: 1000})
 		return envelope.Message{Role: envelope.RoleAgent, Parts: []string{"done"}}, nil
 	}
 	h := w.host()
 	e := c.next("hi")
-	accepted, out := h.Begin(t.Context(), identity.ID{}, e, call.Options{})
+	accepted, out := h.AcceptForRun(t.Context(), identity.ID{}, e, call.Options{})
 	w.wantOutcome("Begin()", out, 0)
 	w.wantBalance(a, 5000)
 	next := w.host()
@@ -192,7 +192,7 @@ func TestAChangedPriceIsTheNextCalls(t *testing.T) {
 
 func TestFreeCallsOfADayAreCounted(t *testing.T) {
 	w := newWorld(t)
-	w.price = &price.Price{Version: 1, Flat: 2000, Free: 2, FreeAddress: 3, FreeAll: 20}
+	w.price = &price.Price{Version: 1, Flat: 2000, FreePerSigner: 2, FreePerAddress: 3, FreeTotal: 20}
 	h := w.host()
 	from := func(n byte) call.Credential { return call.Credential{Address: "192.0.2." + string('0'+n) + "/32"} }
 	c := w.caller()
@@ -220,7 +220,7 @@ func TestFreeCallsOfADayAreCounted(t *testing.T) {
 // address share theirs. Whoever of an account sends a request, the account pays.
 func TestFreeCallsAreCountedByOwner(t *testing.T) {
 	w := newWorld(t)
-	w.price = &price.Price{Version: 1, Flat: 2000, Free: 1, FreeAddress: 3}
+	w.price = &price.Price{Version: 1, Flat: 2000, FreePerSigner: 1, FreePerAddress: 3}
 	acme, other := w.account("acme", 1, 100_000), w.account("other", 1, 100_000)
 	nobody := call.Credential{Address: "192.0.2.1/32"}
 	of := func(a billing.Account, subject, key string) call.Credential {
@@ -272,13 +272,13 @@ func TestAQuotaOfOneFreeCallAdmitsOne(t *testing.T) {
 		another string // address of another caller's call
 		passes  bool   // the other caller's call is free
 	}{
-		{"a caller", price.Price{Free: 1}, false, there, here, true},
-		{"an address of callers", price.Price{Free: 9, FreeAddress: 1}, false, here, there, true},
-		{"an address of two callers", price.Price{Free: 9, FreeAddress: 1}, false, here, here, false},
-		{"an address of guests", price.Price{FreeAddress: 1}, true, here, there, true},
-		{"an address of two guests", price.Price{FreeAddress: 1}, true, here, here, false},
-		{"all callers", price.Price{Free: 9, FreeAll: 1}, false, here, there, false},
-		{"all guests", price.Price{FreeAddress: 9, FreeAll: 1}, true, here, there, false},
+		{"a caller", price.Price{FreePerSigner: 1}, false, there, here, true},
+		{"an address of callers", price.Price{FreePerSigner: 9, FreePerAddress: 1}, false, here, there, true},
+		{"an address of two callers", price.Price{FreePerSigner: 9, FreePerAddress: 1}, false, here, here, false},
+		{"an address of guests", price.Price{FreePerAddress: 1}, true, here, there, true},
+		{"an address of two guests", price.Price{FreePerAddress: 1}, true, here, here, false},
+		{"all callers", price.Price{FreePerSigner: 9, FreeTotal: 1}, false, here, there, false},
+		{"all guests", price.Price{FreePerAddress: 9, FreeTotal: 1}, true, here, there, false},
 	} {
 		w := newWorld(t)
 		w.price = &tt.price
@@ -309,7 +309,7 @@ func TestARaisedQuotaOfFreeCallsCountsAtOnce(t *testing.T) {
 	w := newWorld(t)
 	c := w.caller()
 	for free := int64(1); free <= 3; free++ {
-		w.price = &price.Price{Version: uint64(free), Flat: 2000, Free: free, FreeAll: free}
+		w.price = &price.Price{Version: uint64(free), Flat: 2000, FreePerSigner: free, FreeTotal: free}
 		w.wantOutcome("a free call", c.say(w.host(), "hi"), 0)
 		for range 2 { // the second is refused from memory
 			w.wantOutcome("a call too many", c.say(w.host(), "hi"), problem.PaymentRequired)
@@ -319,7 +319,7 @@ func TestARaisedQuotaOfFreeCallsCountsAtOnce(t *testing.T) {
 
 func TestFreeCallsOfAllAreCountedInParts(t *testing.T) {
 	w := newWorld(t)
-	w.price = &price.Price{Version: 1, Flat: 2000, Free: 1, FreeAll: 37}
+	w.price = &price.Price{Version: 1, Flat: 2000, FreePerSigner: 1, FreeTotal: 37}
 	var free, refused atomic.Int64
 	var all sync.WaitGroup
 	for range 2 {
@@ -355,7 +355,7 @@ func TestFreeCallsOfAllAreCountedInParts(t *testing.T) {
 
 func TestResetsDrawOnFreeCallsButNotAPayers(t *testing.T) {
 	w := newWorld(t)
-	w.price = &price.Price{Version: 1, Flat: 2000, Free: 2}
+	w.price = &price.Price{Version: 1, Flat: 2000, FreePerSigner: 2}
 	h := w.host()
 	reset := func(c *caller) call.Outcome {
 		w.clock.Advance(time.Second)
@@ -369,7 +369,7 @@ func TestResetsDrawOnFreeCallsButNotAPayers(t *testing.T) {
 	w.wantOutcome("a reset", reset(c), 0)
 	out := reset(c)
 	w.wantOutcome("a reset too many", out, problem.PaymentRequired)
-	if len(out.Pay) == 0 {
+	if len(out.PaymentOptions) == 0 {
 		t.Error("a reset that is refused names no way to pay")
 	}
 	a := w.account("acme", 1, 0)
@@ -386,19 +386,19 @@ func TestCapsOfADay(t *testing.T) {
 	c := w.linked(a, 4000)
 	w.wantOutcome("one", c.say(h, "a"), 0)
 	w.wantOutcome("two", c.say(h, "b"), 0)
-	w.wantOutcome("over the link's cap", c.say(h, "c"), problem.SpendCap)
-	k, _, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Cap: 2000})
+	w.wantOutcome("over the link's cap", c.say(h, "c"), problem.SpendCapReached)
+	k, _, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{DailyCap: 2000})
 	w.must(err)
-	by := call.Credential{Payer: &call.Payer{Account: a.ID, Tenant: "acme", Key: k.ID, DailyCap: k.Cap}}
+	by := call.Credential{Payer: &call.Payer{Account: a.ID, Tenant: "acme", Key: k.ID, DailyCap: k.DailyCap}}
 	plain := w.caller()
 	w.wantOutcome("by a key", plain.say(h, "a", by), 0)
-	w.wantOutcome("over the key's cap", plain.say(h, "b", by), problem.SpendCap)
-	if _, err := w.billing.SetCap(t.Context(), a.ID, 2000); err != nil {
+	w.wantOutcome("over the key's cap", plain.say(h, "b", by), problem.SpendCapReached)
+	if _, err := w.billing.SetDailyCap(t.Context(), a.ID, 2000); err != nil {
 		t.Fatal(err)
 	}
 	other := w.linked(a, 0)
 	w.wantOutcome("within the account's cap", other.say(h, "a"), 0)
-	w.wantOutcome("over the account's cap", other.say(h, "b"), problem.SpendCap)
+	w.wantOutcome("over the account's cap", other.say(h, "b"), problem.SpendCapReached)
 	w.clock.Advance(12 * time.Hour)
 	w.wantOutcome("the next day", other.say(h, "b"), 0)
 	w.wantBalance(a, 100_000-5*2000)
@@ -412,25 +412,25 @@ func TestCapsOfADayAreOfOneParty(t *testing.T) {
 	spend := func(what string, say func() call.Outcome) {
 		t.Helper()
 		w.wantOutcome(what, say(), 0)
-		w.wantOutcome(what+" again", say(), problem.SpendCap)
+		w.wantOutcome(what+" again", say(), problem.SpendCapReached)
 	}
 	for i := range 2 {
 		link := w.linked(acme, 2000)
 		spend(fmt.Sprint("link ", i), func() call.Outcome { return link.say(h, "hi") })
-		k, _, err := w.billing.MakeKey(t.Context(), acme.ID, billing.KeyOptions{Cap: 2000})
+		k, _, err := w.billing.MakeKey(t.Context(), acme.ID, billing.KeyOptions{DailyCap: 2000})
 		w.must(err)
-		by := call.Credential{Payer: &call.Payer{Account: acme.ID, Tenant: "acme", Key: k.ID, DailyCap: k.Cap}}
+		by := call.Credential{Payer: &call.Payer{Account: acme.ID, Tenant: "acme", Key: k.ID, DailyCap: k.DailyCap}}
 		spend(fmt.Sprint("key ", i), func() call.Outcome { return w.caller().say(h, "hi", by) })
 	}
 	for _, a := range []billing.Account{acme, other} {
-		_, err := w.billing.SetCap(t.Context(), a.ID, 10_000)
+		_, err := w.billing.SetDailyCap(t.Context(), a.ID, 10_000)
 		w.must(err)
 	}
 	last := w.linked(acme, 0)
 	for range 5 { // what the account has spent before is not counted in a cap that was set later
 		w.wantOutcome("acme within its cap", last.say(h, "hi"), 0)
 	}
-	w.wantOutcome("acme over its cap", last.say(h, "hi"), problem.SpendCap)
+	w.wantOutcome("acme over its cap", last.say(h, "hi"), problem.SpendCapReached)
 	w.wantOutcome("the other account", w.linked(other, 0).say(h, "hi"), 0)
 }
 
@@ -439,10 +439,10 @@ func TestSuspensionUnlinkAndRevocationCountFromTheNextCall(t *testing.T) {
 	a := w.account("acme", 1, 100_000)
 	h, c := w.host(), w.linked(a, 0)
 	w.wantOutcome("before", c.say(h, "a"), 0)
-	_, err := w.billing.Suspend(t.Context(), a.ID, true, "unpaid")
+	_, err := w.billing.SetSuspended(t.Context(), a.ID, true, "unpaid")
 	w.must(err)
 	w.wantOutcome("suspended", c.say(h, "b"), problem.AccountSuspended)
-	_, err = w.billing.Suspend(t.Context(), a.ID, false, "")
+	_, err = w.billing.SetSuspended(t.Context(), a.ID, false, "")
 	w.must(err)
 	w.wantOutcome("resumed", c.say(h, "b"), 0)
 	w.must(w.billing.Unlink(t.Context(), nil, a.ID, c.key.ID()))
@@ -463,12 +463,12 @@ func TestATestKeyCallsItsOwnTenantsVacantsUnbilled(t *testing.T) {
 	w.wantBalance(a, 5000)
 	for _, tenant := range []string{"other", ""} {
 		w.tenant = tenant
-		w.wantOutcome("another's", c.say(w.host(), "hi", by), problem.TestKey)
+		w.wantOutcome("another's", c.say(w.host(), "hi", by), problem.TestKeyNotAllowed)
 	}
 	nobodys := call.Credential{Payer: &call.Payer{Account: a.ID, Key: "k", Test: true}}
-	w.wantOutcome("the operator's, by a key without a tenant", c.say(w.host(), "hi", nobodys), problem.TestKey)
+	w.wantOutcome("the operator's, by a key without a tenant", c.say(w.host(), "hi", nobodys), problem.TestKeyNotAllowed)
 	w.price = nil
-	w.wantOutcome("another's that is free", c.say(w.host(), "hi", by), problem.TestKey)
+	w.wantOutcome("another's that is free", c.say(w.host(), "hi", by), problem.TestKeyNotAllowed)
 }
 
 // A claim counts once, in the order of the times, and an id has one payer.
@@ -497,8 +497,8 @@ func TestAnIdHasOnePayer(t *testing.T) {
 	w.wantRefusal("Unlink() by another account", w.billing.Unlink(t.Context(), nil, a.ID, c.key.ID()), problem.NotFound)
 	w.clock.Advance(time.Second)
 	ends := c.claim("", 0)
-	w.must(w.billing.UnlinkBy(t.Context(), ends))
-	w.must(w.billing.UnlinkBy(t.Context(), ends))
+	w.must(w.billing.UnlinkByClaim(t.Context(), ends))
+	w.must(w.billing.UnlinkByClaim(t.Context(), ends))
 	for account, want := range map[string]int{a.ID: 0, b.ID: 0} {
 		if links, err := w.billing.Links(t.Context(), account); err != nil || len(links) != want {
 			t.Errorf("Links() = %v, %v, want %d", links, err, want)
@@ -507,7 +507,7 @@ func TestAnIdHasOnePayer(t *testing.T) {
 	old := c.claim(a.ID, 0)
 	w.clock.Advance(10 * time.Minute)
 	_, err = w.billing.Link(t.Context(), a.ID, old)
-	w.wantRefusal("Link() by an old claim", err, problem.Clock)
+	w.wantRefusal("Link() by an old claim", err, problem.ClockSkew)
 	w.self = identity.ID{0xbb}
 	foreign := c.claim(a.ID, 0)
 	w.self = identity.ID{0xaa}
@@ -529,7 +529,7 @@ func TestTheSweeperVoidsWhatIsOverdueAndForgetsTheRest(t *testing.T) {
 	answered, crashed := w.linked(a, 0), w.linked(a, 0)
 	w.wantOutcome("answered", answered.say(h, "hi"), 0)
 	e := crashed.next("hi")
-	if _, out := h.Begin(t.Context(), identity.ID{}, e, call.Options{}); out.Problem != nil { // and no Run
+	if _, out := h.AcceptForRun(t.Context(), identity.ID{}, e, call.Options{}); out.Problem != nil { // and no Run
 		t.Fatal(out.Problem)
 	}
 	w.wantBalance(a, 96_000)
@@ -559,7 +559,7 @@ func TestTheSweeperLeavesACallAMinuteAfterItIsDue(t *testing.T) {
 	w.must(err)
 	c := w.linked(a, 0)
 	e := c.next("hi")
-	if _, out := h.Begin(t.Context(), identity.ID{}, e, call.Options{}); out.Problem != nil {
+	if _, out := h.AcceptForRun(t.Context(), identity.ID{}, e, call.Options{}); out.Problem != nil {
 		t.Fatal(out.Problem)
 	}
 	row, err := w.store.Tip(t.Context(), call.Pair{Caller: e.From, Vacant: e.To}.Requests())
@@ -591,7 +591,7 @@ func TestTheSweeperLooksBehindItsOffset(t *testing.T) {
 	_, err := ahead.Sweep(t.Context(), h)
 	w.must(err)
 	c := w.linked(a, 0)
-	if _, out := h.Begin(t.Context(), identity.ID{}, c.next("hi"), call.Options{}); out.Problem != nil {
+	if _, out := h.AcceptForRun(t.Context(), identity.ID{}, c.next("hi"), call.Options{}); out.Problem != nil {
 		t.Fatal(out.Problem)
 	}
 	w.clock.Advance(3 * time.Minute)
@@ -609,7 +609,7 @@ func TestARefundAndALateAnswerAreNotBoth(t *testing.T) {
 		a := w.account("acme", 1, 2000)
 		h := w.host()
 		c := w.linked(a, 0)
-		accepted, out := h.Begin(t.Context(), identity.ID{}, c.next("hi"), call.Options{})
+		accepted, out := h.AcceptForRun(t.Context(), identity.ID{}, c.next("hi"), call.Options{})
 		w.wantOutcome("Begin()", out, 0)
 		w.clock.Advance(3 * time.Minute)
 		var all sync.WaitGroup

@@ -35,15 +35,15 @@ func TestTheSameSettingAgainIsNoChange(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, 0)
 	for name, set := range map[string]func() (billing.Account, error){
-		"line":    func() (billing.Account, error) { return w.billing.SetLine(t.Context(), a.ID, 500, "") },
-		"cap":     func() (billing.Account, error) { return w.billing.SetCap(t.Context(), a.ID, 500) },
-		"suspend": func() (billing.Account, error) { return w.billing.Suspend(t.Context(), a.ID, true, "") },
+		"line":    func() (billing.Account, error) { return w.billing.SetCreditLine(t.Context(), a.ID, 500, "") },
+		"cap":     func() (billing.Account, error) { return w.billing.SetDailyCap(t.Context(), a.ID, 500) },
+		"suspend": func() (billing.Account, error) { return w.billing.SetSuspended(t.Context(), a.ID, true, "") },
 		"tasks":   func() (billing.Account, error) { return w.billing.SetTaskLifetime(t.Context(), a.ID, 60) },
 	} {
 		first, err := set()
 		w.must(err)
-		if again, err := set(); err != nil || again.Changes != first.Changes {
-			t.Errorf("%s: the account has %d changes, %v, want %d", name, again.Changes, err, first.Changes)
+		if again, err := set(); err != nil || again.LastPosition != first.LastPosition {
+			t.Errorf("%s: the account has %d changes, %v, want %d", name, again.LastPosition, err, first.LastPosition)
 		}
 	}
 }
@@ -73,9 +73,9 @@ func TestAKeyNamesAtMost32Agents(t *testing.T) {
 	for i := range agents {
 		agents[i] = fmt.Sprint("agent", i)
 	}
-	_, _, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Tier: billing.Free, Agents: agents[:32]})
+	_, _, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Tier: billing.Free, AgentIDs: agents[:32]})
 	w.must(err)
-	_, _, err = w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Tier: billing.Free, Agents: agents})
+	_, _, err = w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Tier: billing.Free, AgentIDs: agents})
 	w.wantRefusal("33 agents", err, problem.Malformed)
 }
 
@@ -115,7 +115,7 @@ func TestPurchasesCountInTheCapOfTheirKey(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, 100_000)
 	buy := func(k *billing.Key) error {
-		p, err := w.billing.Purchase(t.Context(), k, 2000)
+		p, err := w.billing.PlanPurchase(t.Context(), k, 2000)
 		w.must(err)
 		why := store.Put{Key: store.Key{Partition: "bought", Sort: rand.Text()}, WriteID: store.WriteID{1}}
 		if err = w.store.Commit(t.Context(), append(p.Writes(), why)...); err != nil {
@@ -123,17 +123,17 @@ func TestPurchasesCountInTheCapOfTheirKey(t *testing.T) {
 		}
 		return err
 	}
-	first, _, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Cap: 4000})
+	first, _, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{DailyCap: 4000})
 	w.must(err)
-	second, _, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{Cap: 4000})
+	second, _, err := w.billing.MakeKey(t.Context(), a.ID, billing.KeyOptions{DailyCap: 4000})
 	w.must(err)
 	w.must(buy(&first))
-	by := call.Credential{Payer: &call.Payer{Account: a.ID, Tenant: "acme", Key: first.ID, DailyCap: first.Cap}}
+	by := call.Credential{Payer: &call.Payer{Account: a.ID, Tenant: "acme", Key: first.ID, DailyCap: first.DailyCap}}
 	w.wantOutcome("a call by the first key", w.caller().say(w.host(), "a", by), 0)
-	w.wantRefusal("over the cap of the first key", buy(&first), problem.SpendCap)
+	w.wantRefusal("over the cap of the first key", buy(&first), problem.SpendCapReached)
 	w.must(buy(&second))
 	w.must(buy(&second))
-	w.wantRefusal("over the cap of the second key", buy(&second), problem.SpendCap)
+	w.wantRefusal("over the cap of the second key", buy(&second), problem.SpendCapReached)
 	w.wantBalance(a, 100_000-4*2000)
 }
 

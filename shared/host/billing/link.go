@@ -18,14 +18,14 @@ import (
 type Link struct {
 	Caller  identity.ID `json:"caller"`
 	Account string      `json:"account"`
-	// Cap is the limit for the spending of a UTC day, or zero for no limit.
-	Cap  money.Amount `json:"cap,omitempty"`
-	Made time.Time    `json:"made"`
+	// DailyCap is the limit for the spending of a UTC day, or zero for no limit.
+	DailyCap  money.Amount `json:"cap,omitempty"`
+	CreatedAt time.Time    `json:"made"`
 	Maker
 }
 
-// link is the stored form of a Link.
-type link struct {
+// storedLink is the stored form of a Link.
+type storedLink struct {
 	Claim string `json:"claim"` // last claim that the caller signed
 	Link
 	Ended bool `json:"ended,omitempty"`
@@ -38,45 +38,45 @@ func linkKey(caller identity.ID) store.Key {
 // Link links a caller to the account in the caller's claim, on behalf of the operator. The account
 // then pays for the caller's calls. A claim is accepted only if it is later than the caller's last
 // claim. If another account pays for the caller, the error is Conflict.
-func (b *Billing) Link(ctx context.Context, account, text string) (l Link, err error) {
-	return b.LinkBy(ctx, nil, account, text)
+func (b *Billing) Link(ctx context.Context, account, claimText string) (l Link, err error) {
+	return b.LinkBy(ctx, nil, account, claimText)
 }
 
-func (b *Billing) LinkBy(ctx context.Context, by *Key, account, text string) (l Link, err error) {
-	if err := by.checkMayLink(); err != nil {
+func (b *Billing) LinkBy(ctx context.Context, actor *Key, account, claimText string) (l Link, err error) {
+	if err := actor.checkCanLink(); err != nil {
 		return l, err
 	}
-	c, err := b.verify(ctx, text)
+	c, err := b.verifyClaim(ctx, claimText)
 	if err != nil {
 		return l, err
 	}
 	if c.Account != account {
 		return l, problem.Invalid("claim", "one for the account of the key", "one for another account")
 	}
-	if err := checkBound("cap", money.Amount(c.Cap)); err != nil {
+	if err := checkAmount("cap", money.Amount(c.DailyCap)); err != nil {
 		return l, err
 	}
-	l = Link{Caller: c.Vacant, Account: account, Cap: money.Amount(c.Cap), Made: b.now(), Maker: makerOf(by)}
-	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
-		if err := b.checkStillValid(ctx, tx, a, by); err != nil {
+	l = Link{Caller: c.Vacant, Account: account, DailyCap: money.Amount(c.DailyCap), CreatedAt: b.currentSecond(), Maker: makerOf(actor)}
+	_, err = b.changeAccount(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
+		if err := b.checkStillValid(ctx, tx, a, actor); err != nil {
 			return Change{}, err
 		}
-		s, err := b.newer(ctx, tx, &c, text)
+		s, err := b.loadLinkForClaim(ctx, tx, &c, claimText)
 		if err != nil {
 			return Change{}, err
 		}
 		if s.Account != "" && !s.Ended && s.Account != account {
 			return Change{}, problem.New(problem.Conflict, "another account pays for %s; end that link first", c.Vacant.Short())
 		}
-		if s.Claim == text {
+		if s.Claim == claimText {
 			l = s.Link
 			return Change{}, nil
 		}
-		listed, err := tx.Doc(ctx, LinkedDocs.Key(account, c.Vacant.String()))
+		listedDoc, err := tx.Doc(ctx, LinkedDocs.Key(account, c.Vacant.String()))
 		if err != nil {
 			return Change{}, err
 		}
-		if listed.Version == 0 {
+		if listedDoc.Version == 0 {
 			// The commit writes the account, so it conflicts with a concurrent new link.
 			links, err := b.Links(ctx, account)
 			if err == nil {
@@ -86,24 +86,24 @@ func (b *Billing) LinkBy(ctx context.Context, by *Key, account, text string) (l 
 				return Change{}, err
 			}
 		}
-		LinkDocs.Put(tx, store.Doc{Key: linkKey(c.Vacant)}, link{Claim: text, Link: l})
-		LinkedDocs.Put(tx, store.Doc{Key: listed.Key}, link{Claim: text, Link: l})
-		return Change{Kind: Linked, Caller: c.Vacant.String(), Claim: text, Value: l.Cap, Maker: l.MadeBy}, nil
+		LinkDocs.Put(tx, store.Doc{Key: linkKey(c.Vacant)}, storedLink{Claim: claimText, Link: l})
+		LinkedDocs.Put(tx, store.Doc{Key: listedDoc.Key}, storedLink{Claim: claimText, Link: l})
+		return Change{Kind: Linked, Caller: c.Vacant.String(), Claim: claimText, NewLimit: l.DailyCap, Maker: l.MadeBy}, nil
 	})
-	b.links.forget(c.Vacant)
+	b.linkCache.invalidate(c.Vacant)
 	return l, err
 }
 
 // Unlink ends the link of a caller to an account, on behalf of the holder of the key by, or of the
 // operator if by is nil.
-func (b *Billing) Unlink(ctx context.Context, by *Key, account string, caller identity.ID) error {
-	return b.unlink(ctx, by, account, caller, "")
+func (b *Billing) Unlink(ctx context.Context, actor *Key, account string, caller identity.ID) error {
+	return b.unlinkCaller(ctx, actor, account, caller, "")
 }
 
-// UnlinkBy ends the link of the caller who signed the claim, whichever account pays for the caller.
+// UnlinkByClaim ends the link of the caller who signed the claim, whichever account pays for the caller.
 // The claim must not name an account.
-func (b *Billing) UnlinkBy(ctx context.Context, text string) error {
-	c, err := b.verify(ctx, text)
+func (b *Billing) UnlinkByClaim(ctx context.Context, claimText string) error {
+	c, err := b.verifyClaim(ctx, claimText)
 	if err != nil {
 		return err
 	}
@@ -117,60 +117,60 @@ func (b *Billing) UnlinkBy(ctx context.Context, text string) error {
 	if d.Version == 0 {
 		return problem.New(problem.NotFound, "%s has no link", c.Vacant.Short())
 	}
-	return b.unlink(ctx, nil, s.Account, c.Vacant, text)
+	return b.unlinkCaller(ctx, nil, s.Account, c.Vacant, claimText)
 }
 
 // IsUnlinkClaim reports whether a text is a claim that ends its signer's link.
-func IsUnlinkClaim(text string) bool {
-	c, err := claim.Parse(text)
+func IsUnlinkClaim(claimText string) bool {
+	c, err := claim.Parse(claimText)
 	return err == nil && c.Account == ""
 }
 
-func (b *Billing) unlink(ctx context.Context, by *Key, account string, caller identity.ID, text string) error {
-	_, err := b.change(ctx, account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
+func (b *Billing) unlinkCaller(ctx context.Context, actor *Key, account string, caller identity.ID, claimText string) error {
+	_, err := b.changeAccount(ctx, account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
 		s, _, err := LinkDocs.Get(ctx, tx, linkKey(caller))
-		if err == nil && text != "" {
+		if err == nil && claimText != "" {
 			var c claim.PaymentClaim
-			if c, err = claim.Parse(text); err == nil {
-				s, err = b.newer(ctx, tx, &c, text)
+			if c, err = claim.Parse(claimText); err == nil {
+				s, err = b.loadLinkForClaim(ctx, tx, &c, claimText)
 			}
 		}
 		switch {
 		case err != nil:
 			return Change{}, err
-		case s.Account != account || s.Ended && s.Claim != text:
+		case s.Account != account || s.Ended && s.Claim != claimText:
 			return Change{}, problem.New(problem.NotFound, "no such link")
 		case s.Ended:
 			return Change{}, nil
 		}
-		if err := by.checkMayEnd(&s.Maker); err != nil {
+		if err := actor.checkCanEnd(&s.Maker); err != nil {
 			return Change{}, err
 		}
-		if text != "" {
-			s.Claim = text
+		if claimText != "" {
+			s.Claim = claimText
 		}
 		if err := endLink(ctx, tx, s); err != nil {
 			return Change{}, err
 		}
-		return Change{Kind: Unlinked, Caller: caller.String(), Claim: text}, nil
+		return Change{Kind: Unlinked, Caller: caller.String(), Claim: claimText}, nil
 	})
-	b.links.forget(caller)
+	b.linkCache.invalidate(caller)
 	return err
 }
 
-func endLink(ctx context.Context, tx *store.Tx, s link) error {
-	listed, err := tx.Doc(ctx, LinkedDocs.Key(s.Account, s.Caller.String()))
+func endLink(ctx context.Context, tx *store.Tx, s storedLink) error {
+	listedDoc, err := tx.Doc(ctx, LinkedDocs.Key(s.Account, s.Caller.String()))
 	if err != nil {
 		return err
 	}
-	tx.Delete(listed.Key)
+	tx.Delete(listedDoc.Key)
 	s.Ended = true
 	LinkDocs.Put(tx, store.Doc{Key: linkKey(s.Caller)}, s)
 	return nil
 }
 
-func (b *Billing) verify(ctx context.Context, text string) (claim.PaymentClaim, error) {
-	c, err := claim.Parse(text)
+func (b *Billing) verifyClaim(ctx context.Context, claimText string) (claim.PaymentClaim, error) {
+	c, err := claim.Parse(claimText)
 	if err != nil {
 		return c, err
 	}
@@ -181,10 +181,10 @@ func (b *Billing) verify(ctx context.Context, text string) (claim.PaymentClaim, 
 	return c, c.Verify(self, b.Now())
 }
 
-// newer reads the link of the claim's caller. It returns an error if the claim is not later than
+// loadLinkForClaim reads the link of the claim's caller. It returns an error if the claim is not later than
 // the caller's last claim, because it may then be replayed.
-func (b *Billing) newer(ctx context.Context, tx *store.Tx, c *claim.PaymentClaim, text string) (s link, err error) {
-	if s, _, err = LinkDocs.Get(ctx, tx, linkKey(c.Vacant)); err != nil || s.Claim == "" || s.Claim == text && !(s.Ended && c.Account != "") {
+func (b *Billing) loadLinkForClaim(ctx context.Context, tx *store.Tx, c *claim.PaymentClaim, claimText string) (s storedLink, err error) {
+	if s, _, err = LinkDocs.Get(ctx, tx, linkKey(c.Vacant)); err != nil || s.Claim == "" || s.Claim == claimText && !(s.Ended && c.Account != "") {
 		return s, err
 	}
 	last, err := claim.Parse(s.Claim)
@@ -207,9 +207,9 @@ func (b *Billing) Links(ctx context.Context, account string) (links []Link, err 
 	return links, nil
 }
 
-// linkOf returns the link of a caller, which may be a second old, or the zero Link.
-func (b *Billing) linkOf(ctx context.Context, caller identity.ID) (Link, error) {
-	return b.links.get(caller, b.Now(), func() (Link, error) {
+// recentLink returns the link of a caller, which may be a second old, or the zero Link.
+func (b *Billing) recentLink(ctx context.Context, caller identity.ID) (Link, error) {
+	return b.linkCache.getOrRead(caller, b.Now(), func() (Link, error) {
 		s, _, err := LinkDocs.Get(ctx, b.Store, linkKey(caller))
 		if s.Ended {
 			return Link{}, err

@@ -36,13 +36,13 @@ func TestSyntheticCallsAddUp(t *testing.T) {
 	}
 	defer file.Close()
 	w := newWorldOver(t, file)
-	w.price = &price.Price{Version: 1, Flat: 7, In: money.Dollar, MaxCharge: 500, FeeBasisPoints: 333}
+	w.price = &price.Price{Version: 1, Flat: 7, InputPrice: money.Dollar, MaxCharge: 500, FeeBasisPoints: 333}
 	data, err := price.VersionDocs.Encode(*w.price)
 	w.must(err)
-	w.must(file.Commit(t.Context(), store.Put{Key: price.Key(w.vacant.ID(), 1), WriteID: store.WriteID{1}, Data: data}))
+	w.must(file.Commit(t.Context(), store.Put{Key: price.VersionKey(w.vacant.ID(), 1), WriteID: store.WriteID{1}, Data: data}))
 	w.behave = func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		h := e.Hash()
-		call.RecordUsage(ctx, call.Usage{In: uint64(h[1]) * 3})
+		call.RecordUsage(ctx, call.Usage{InputTokens: uint64(h[1]) * 3})
 		if h[0]%16 == 0 {
 			return envelope.Message{}, context.Canceled
 		}
@@ -68,7 +68,7 @@ func TestSyntheticCallsAddUp(t *testing.T) {
 			e := c.next("hi")
 			c.last = e
 			if mathrand.IntN(50) == 0 {
-				if _, out := h.Begin(context.Background(), identity.ID{}, e, call.Options{}); out.Problem != nil { // and no Run
+				if _, out := h.AcceptForRun(context.Background(), identity.ID{}, e, call.Options{}); out.Problem != nil { // and no Run
 					t.Error(out.Problem)
 				}
 				continue
@@ -86,7 +86,7 @@ func TestSyntheticCallsAddUp(t *testing.T) {
 			}
 		}
 	}
-	m := usage.Meter{Store: file, Feed: file, Now: w.clock.NowFunc(0), Rand: rand.Reader, Owner: func(context.Context, identity.ID) (string, error) { return "", nil }}
+	m := usage.Meter{Store: file, Feed: file, Now: w.clock.NowFunc(0), Rand: rand.Reader, TenantOf: func(context.Context, identity.ID) (string, error) { return "", nil }}
 	var folded int
 	var folding time.Duration
 	for made := 0; made < *calls; made += sweptCalls {

@@ -22,13 +22,13 @@ const (
 // Payments is a payment provider, such as Stripe. It must be safe for concurrent use. If the
 // operator has not set its keys, the errors of both methods are NotFound.
 type Payments interface {
-	// Checkout creates a page for a payment to an account. A repeated key returns the same page. If
+	// CreateCheckout creates a page for a payment to an account. A repeated key returns the same page. If
 	// key is "", each call creates a page.
-	Checkout(ctx context.Context, account string, amount money.Amount, key string) (Checkout, error)
-	// Event verifies the signature of a provider's webhook and parses the event of a payment. If
+	CreateCheckout(ctx context.Context, account string, amount money.Amount, key string) (Checkout, error)
+	// ParseEvent verifies the signature of a provider's webhook and parses the event of a payment. If
 	// the webhook is about something else, Event returns the zero Event. If the provider did not
 	// sign the webhook in the last five minutes, the error is Malformed.
-	Event(ctx context.Context, signature string, body []byte) (Event, error)
+	ParseEvent(ctx context.Context, signature string, body []byte) (Event, error)
 }
 
 // Checkout is a page for a payment.
@@ -52,14 +52,14 @@ func CheckPayment(amount money.Amount) error {
 // Event is a provider's report about a payment. Events may arrive repeatedly, late and in any
 // order.
 type Event struct {
-	Payment       string       // provider's id of the payment
+	PaymentID     string       // provider's id of the payment
 	Account       string       // account that gets the payment, if it was paid
 	Paid          money.Amount // amount of the payment, if it was paid
 	RefundedTotal money.Amount // sum of all refunds of the payment, without those that had failed by then
-	Refund        string       // id of the refund that is reported, or ""
-	Refunded      Refund
-	Dispute       string // id of the dispute that is reported, or ""
-	Disputed      Dispute
+	RefundID      string       // id of the refund that is reported, or ""
+	RefundReport  Refund
+	DisputeID     string // id of the dispute that is reported, or ""
+	DisputeReport Dispute
 }
 
 // Refund is one refund of a payment. The provider withdraws the amount when the refund is created,
@@ -90,20 +90,20 @@ type Payment struct {
 	// Account is "" until the event of the payment itself arrives.
 	Account string       `json:"account,omitempty"`
 	Paid    money.Amount `json:"paid,omitempty"`
-	// Refunded is the highest RefundedTotal of all events.
-	Refunded money.Amount       `json:"refunded,omitempty"`
-	Refunds  map[string]Refund  `json:"refunds,omitempty"`
-	Disputes map[string]Dispute `json:"disputes,omitempty"`
-	// Taken is the amount taken from the account, including the amount that it owes.
-	Taken money.Amount `json:"taken,omitempty"`
+	// RefundedTotal is the highest RefundedTotal of all events.
+	RefundedTotal money.Amount       `json:"refunded,omitempty"`
+	Refunds       map[string]Refund  `json:"refunds,omitempty"`
+	Disputes      map[string]Dispute `json:"disputes,omitempty"`
+	// Withdrawn is the amount taken from the account, including the amount that it owes.
+	Withdrawn money.Amount `json:"taken,omitempty"`
 }
 
-// refunds returns the sum of the refunds that have not failed and of the open or lost disputes, at
+// refundedAmount returns the sum of the refunds that have not failed and of the open or lost disputes, at
 // most Paid. The operator chooses which events the provider sends, so the highest total may include
 // refunds without their own event. Their sum is the part of this total that exceeds the sum of all
 // known refunds, including failed refunds. A refund is never counted twice, because a total never
 // exceeds the sum of all refunds.
-func (p *Payment) refunds() money.Amount {
+func (p *Payment) refundedAmount() money.Amount {
 	var total, knownTotal money.Amount
 	for _, r := range p.Refunds {
 		knownTotal += r.Amount
@@ -111,7 +111,7 @@ func (p *Payment) refunds() money.Amount {
 			total += r.Amount
 		}
 	}
-	total += max(p.Refunded-knownTotal, 0)
+	total += max(p.RefundedTotal-knownTotal, 0)
 	for _, d := range p.Disputes {
 		if d.State != DisputeWon {
 			total += d.Amount
@@ -123,30 +123,30 @@ func (p *Payment) refunds() money.Amount {
 // merge adds an event and reports whether p has changed. An event does not show whether it is newer
 // than another one. Therefore the states decide: a failed refund and a decided dispute are final.
 func (p *Payment) merge(e *Event) (changed bool) {
-	if e.RefundedTotal > p.Refunded {
-		p.Refunded, changed = e.RefundedTotal, true
+	if e.RefundedTotal > p.RefundedTotal {
+		p.RefundedTotal, changed = e.RefundedTotal, true
 	}
-	if r := p.Refunds[e.Refund]; e.Refund != "" && r != e.Refunded && !r.Failed {
+	if r := p.Refunds[e.RefundID]; e.RefundID != "" && r != e.RefundReport && !r.Failed {
 		if p.Refunds == nil {
 			p.Refunds = map[string]Refund{}
 		}
-		p.Refunds[e.Refund], changed = e.Refunded, true
+		p.Refunds[e.RefundID], changed = e.RefundReport, true
 	}
-	before, isKnown := p.Disputes[e.Dispute]
-	if e.Dispute == "" || before == e.Disputed || isKnown && before.State != DisputeOpen {
+	previous, isKnown := p.Disputes[e.DisputeID]
+	if e.DisputeID == "" || previous == e.DisputeReport || isKnown && previous.State != DisputeOpen {
 		return changed
 	}
 	if p.Disputes == nil {
 		p.Disputes = map[string]Dispute{}
 	}
-	p.Disputes[e.Dispute] = e.Disputed
+	p.Disputes[e.DisputeID] = e.DisputeReport
 	return true
 }
 
-// unpaidFor is the time for which refunds and disputes of an unknown payment are stored. They may
+// unknownPaymentRetention is the time for which refunds and disputes of an unknown payment are stored. They may
 // arrive before the payment's own event, which the provider retries for three days, or may belong
 // to another business.
-const unpaidFor = 30 * 24 * time.Hour
+const unknownPaymentRetention = 30 * 24 * time.Hour
 
 // SettlePayment applies an event of a provider to the account. It credits a payment once, and takes
 // refunds and disputes from the balance. If the balance is too small, the account owes the rest and
@@ -155,7 +155,7 @@ const unpaidFor = 30 * 24 * time.Hour
 func (b *Billing) SettlePayment(ctx context.Context, e Event) (err error) {
 	account := e.Account
 	switch {
-	case e.Payment == "": // the webhook was about something else
+	case e.PaymentID == "": // the webhook was about something else
 		return nil
 	case account == "":
 		account, err = b.recordRefund(ctx, &e)
@@ -165,17 +165,17 @@ func (b *Billing) SettlePayment(ctx context.Context, e Event) (err error) {
 	if err != nil || account == "" {
 		return err
 	}
-	return b.applyRefunds(ctx, account, e.Payment)
+	return b.applyRefunds(ctx, account, e.PaymentID)
 }
 
-// payment reads a payment in a transaction. put writes the current value of p.
-func (b *Billing) payment(ctx context.Context, tx *store.Tx, id string) (p *Payment, put func(), err error) {
+// loadPayment reads a payment in a transaction. put writes the current value of p.
+func (b *Billing) loadPayment(ctx context.Context, tx *store.Tx, id string) (p *Payment, save func(), err error) {
 	stored, d, err := PaymentDocs.Get(ctx, tx, PaymentDocs.Key(id))
 	p = &stored
 	return p, func() {
 		next := store.Doc{Key: d.Key}
 		if p.Account == "" {
-			next.Expires = b.now().Add(unpaidFor)
+			next.Expires = b.currentSecond().Add(unknownPaymentRetention)
 		}
 		PaymentDocs.Put(tx, next, *p)
 	}, err
@@ -185,19 +185,19 @@ func (b *Billing) creditPayment(ctx context.Context, e *Event) error {
 	if e.Paid <= 0 || e.Paid > money.Max {
 		return problem.Invalid("amount", fmt.Sprintf("1 to %d micro-dollars", money.Max), strconv.FormatInt(int64(e.Paid), 10))
 	}
-	_, err := b.change(ctx, e.Account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
-		p, put, err := b.payment(ctx, tx, e.Payment)
+	_, err := b.changeAccount(ctx, e.Account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
+		p, save, err := b.loadPayment(ctx, tx, e.PaymentID)
 		switch {
 		case err != nil:
 			return Change{}, err
 		case p.Account != "" && (p.Account != e.Account || p.Paid != e.Paid):
-			return Change{}, problem.New(problem.Conflict, "payment %.80q of %s was made to account %s", e.Payment, p.Paid, p.Account)
+			return Change{}, problem.New(problem.Conflict, "payment %.80q of %s was made to account %s", e.PaymentID, p.Paid, p.Account)
 		case p.Account != "":
 			return Change{}, nil
 		}
 		p.Account, p.Paid = e.Account, e.Paid
-		put()
-		return b.receive(ctx, tx, a, Change{Kind: Credited, Amount: e.Paid, Payment: e.Payment})
+		save()
+		return b.creditAfterDebt(ctx, tx, a, Change{Kind: Credited, Amount: e.Paid, Payment: e.PaymentID})
 	})
 	return err
 }
@@ -206,13 +206,13 @@ func (b *Billing) creditPayment(ctx context.Context, e *Event) error {
 // payment is unknown.
 func (b *Billing) recordRefund(ctx context.Context, e *Event) (account string, err error) {
 	err = b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		p, put, err := b.payment(ctx, tx, e.Payment)
+		p, save, err := b.loadPayment(ctx, tx, e.PaymentID)
 		if err != nil {
 			return err
 		}
 		account = p.Account
 		if p.merge(e) {
-			put()
+			save()
 		}
 		return nil
 	})
@@ -222,39 +222,39 @@ func (b *Billing) recordRefund(ctx context.Context, e *Event) (account string, e
 // applyRefunds takes the refunds of a payment from its account, or returns the amount of a failed
 // refund or a won dispute.
 func (b *Billing) applyRefunds(ctx context.Context, account, id string) error {
-	_, err := b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
-		p, put, err := b.payment(ctx, tx, id)
+	_, err := b.changeAccount(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (Change, error) {
+		p, save, err := b.loadPayment(ctx, tx, id)
 		if err != nil {
 			return Change{}, err
 		}
-		more := p.refunds() - p.Taken
-		if more == 0 {
+		delta := p.refundedAmount() - p.Withdrawn
+		if delta == 0 {
 			return Change{}, nil
 		}
-		p.Taken += more
-		put()
-		if more < 0 {
-			return b.receive(ctx, tx, a, Change{Kind: Reversed, Amount: -more, Payment: id})
+		p.Withdrawn += delta
+		save()
+		if delta < 0 {
+			return b.creditAfterDebt(ctx, tx, a, Change{Kind: Reversed, Amount: -delta, Payment: id})
 		}
-		shards, err := b.shards(ctx, a)
+		shards, err := b.readShards(ctx, a)
 		if err != nil {
 			return Change{}, err
 		}
-		adds, short := planDebits(a.ID, shards, more)
+		adds, missing := planDebits(a.ID, shards, delta)
 		for _, add := range adds {
-			tx.Add(add)
+			tx.AddWrites(add)
 		}
-		a.Owed += short
-		a.Suspended = a.Suspended || short > 0
-		return Change{Kind: Clawback, Amount: short - more, Owed: short, Payment: id}, nil
+		a.Owed += missing
+		a.Suspended = a.Suspended || missing > 0
+		return Change{Kind: Clawback, Amount: missing - delta, Owed: missing, Payment: id}, nil
 	})
 	return err
 }
 
-func (b *Billing) receive(ctx context.Context, tx *store.Tx, a *Account, c Change) (Change, error) {
+func (b *Billing) creditAfterDebt(ctx context.Context, tx *store.Tx, a *Account, c Change) (Change, error) {
 	// The amount first pays the account's debt.
 	paid := min(a.Owed, c.Amount)
 	a.Owed -= paid
 	c.Amount, c.Owed = c.Amount-paid, -paid
-	return c, b.addMoney(ctx, tx, a, c.Amount)
+	return c, b.addToBalance(ctx, tx, a, c.Amount)
 }

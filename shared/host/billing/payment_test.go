@@ -18,19 +18,19 @@ import (
 const ten = 10 * money.Dollar
 
 func paid(a billing.Account, amount money.Amount) billing.Event {
-	return billing.Event{Payment: "pi_1", Account: a.ID, Paid: amount}
+	return billing.Event{PaymentID: "pi_1", Account: a.ID, Paid: amount}
 }
 
 func refunded(total money.Amount) billing.Event {
-	return billing.Event{Payment: "pi_1", RefundedTotal: total}
+	return billing.Event{PaymentID: "pi_1", RefundedTotal: total}
 }
 
 func refund(id string, amount money.Amount, failed bool) billing.Event {
-	return billing.Event{Payment: "pi_1", Refund: id, Refunded: billing.Refund{Amount: amount, Failed: failed}}
+	return billing.Event{PaymentID: "pi_1", RefundID: id, RefundReport: billing.Refund{Amount: amount, Failed: failed}}
 }
 
 func disputed(id string, amount money.Amount, s billing.DisputeState) billing.Event {
-	return billing.Event{Payment: "pi_1", Dispute: id, Disputed: billing.Dispute{Amount: amount, State: s}}
+	return billing.Event{PaymentID: "pi_1", DisputeID: id, DisputeReport: billing.Dispute{Amount: amount, State: s}}
 }
 
 // wantAccount requires the balance, what is owed and whether the account is suspended, and
@@ -149,9 +149,9 @@ func TestCreditsPayWhatIsOwed(t *testing.T) {
 	if _, _, err = w.billing.Credit(t.Context(), a.ID, 0, "bank", ""); !problem.Is(err, problem.Malformed) {
 		t.Errorf("Credit(0) = %v", err)
 	}
-	w.must(w.billing.SettlePayment(t.Context(), billing.Event{Payment: "pi_2", Account: a.ID, Paid: ten}))
+	w.must(w.billing.SettlePayment(t.Context(), billing.Event{PaymentID: "pi_2", Account: a.ID, Paid: ten}))
 	w.wantAccount(a.ID, 3*money.Dollar, 0, true)
-	_, err = w.billing.Suspend(t.Context(), a.ID, false, "paid")
+	_, err = w.billing.SetSuspended(t.Context(), a.ID, false, "paid")
 	w.must(err)
 	w.wantAccount(a.ID, 3*money.Dollar, 0, false)
 }
@@ -161,11 +161,11 @@ func TestPaymentsLiftNoSuspension(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 4, 0)
 	w.must(w.billing.SettlePayment(t.Context(), paid(a, ten)))
-	_, err := w.billing.Suspend(t.Context(), a.ID, true, "abuse")
+	_, err := w.billing.SetSuspended(t.Context(), a.ID, true, "abuse")
 	w.must(err)
 	for _, e := range []billing.Event{
 		refunded(ten / 5), refund("re_1", ten/5, false), refund("re_2", ten/5, false), refund("re_2", ten/5, true),
-		disputed("dp_1", ten/5, billing.DisputeOpen), disputed("dp_1", ten/5, billing.DisputeWon), {Payment: "pi_2", Account: a.ID, Paid: ten},
+		disputed("dp_1", ten/5, billing.DisputeOpen), disputed("dp_1", ten/5, billing.DisputeWon), {PaymentID: "pi_2", Account: a.ID, Paid: ten},
 	} {
 		w.must(w.billing.SettlePayment(t.Context(), e))
 		if now, err := w.billing.Account(t.Context(), a.ID); err != nil || !now.Suspended {
@@ -185,10 +185,10 @@ func TestPaymentsThatContradictAreRefused(t *testing.T) {
 	}{
 		"another account": {paid(b, ten), problem.Conflict},
 		"another amount":  {paid(a, 2*ten), problem.Conflict},
-		"no money":        {billing.Event{Payment: "pi_2", Account: a.ID}, problem.Malformed},
-		"negative":        {billing.Event{Payment: "pi_2", Account: a.ID, Paid: -ten}, problem.Malformed},
-		"no account":      {billing.Event{Payment: "pi_2", Account: "acme", Paid: ten}, problem.Malformed},
-		"unknown account": {billing.Event{Payment: "pi_2", Account: strings.Repeat("ab", 32), Paid: ten}, problem.NotFound},
+		"no money":        {billing.Event{PaymentID: "pi_2", Account: a.ID}, problem.Malformed},
+		"negative":        {billing.Event{PaymentID: "pi_2", Account: a.ID, Paid: -ten}, problem.Malformed},
+		"no account":      {billing.Event{PaymentID: "pi_2", Account: "acme", Paid: ten}, problem.Malformed},
+		"unknown account": {billing.Event{PaymentID: "pi_2", Account: strings.Repeat("ab", 32), Paid: ten}, problem.NotFound},
 	} {
 		if err := w.billing.SettlePayment(t.Context(), one.event); !problem.Is(err, one.want) {
 			t.Errorf("%s: %v, want %v", name, err, one.want)

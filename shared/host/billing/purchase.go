@@ -17,17 +17,17 @@ import (
 // to the commit of the purchased item.
 type Purchase struct {
 	billing *Billing
-	charge  call.Charge
+	charge  call.PaymentPlan
 }
 
-// Purchase plans a payment by the account of a key. The kind of an error is AccountSuspended,
+// PlanPurchase plans a payment by the account of a key. The kind of an error is AccountSuspended,
 // PriceAboveMax, PaymentRequired or SpendCap. Only Replan returns the last two.
-func (b *Billing) Purchase(ctx context.Context, k *Key, amount money.Amount) (*Purchase, error) {
+func (b *Billing) PlanPurchase(ctx context.Context, k *Key, amount money.Amount) (*Purchase, error) {
 	a, err := b.activeAccount(ctx, k.Account)
 	if err != nil {
 		return nil, err
 	}
-	c, err := b.quotePaid(&call.Query{Price: &price.Price{Flat: amount}}, &a, []spendingLimit{{whose: "key#" + k.ID, most: k.Cap, once: k.MaxPrice}})
+	c, err := b.quotePaid(&call.QuoteRequest{Price: &price.Price{Flat: amount}}, &a, []spendingLimit{{counterName: "key#" + k.ID, perDay: k.DailyCap, perCall: k.MaxPrice}})
 	if err != nil {
 		return nil, err
 	}
@@ -35,12 +35,12 @@ func (b *Billing) Purchase(ctx context.Context, k *Key, amount money.Amount) (*P
 }
 
 func (p *Purchase) Writes() (writes []store.Write) {
-	plan := p.charge.Plan.(*paymentPlan)
+	plan := p.charge.LedgerState.(*paymentPlan)
 	for _, add := range plan.holds {
 		writes = append(writes, add)
 	}
-	for _, quota := range plan.counters {
-		writes = append(writes, quota.Add)
+	for _, dailyCounter := range plan.counters {
+		writes = append(writes, dailyCounter.Add)
 	}
 	return writes
 }
@@ -50,14 +50,14 @@ func (p *Purchase) Writes() (writes []store.Write) {
 // returns err.
 func (p *Purchase) Replan(ctx context.Context, err error) error {
 	var bounds *store.BoundsError
-	refused := errors.As(err, &bounds) && slices.ContainsFunc(p.Writes(), func(w store.Write) bool {
+	isOwnWrite := errors.As(err, &bounds) && slices.ContainsFunc(p.Writes(), func(w store.Write) bool {
 		add, ok := w.(store.Add)
 		return ok && add.Key == bounds.Key
 	})
-	if !refused {
+	if !isOwnWrite {
 		return err
 	}
-	c, err := p.billing.Explain(ctx, call.Query{}, &p.charge, err)
+	c, err := p.billing.Replan(ctx, call.QuoteRequest{}, &p.charge, err)
 	p.charge = c
 	return err
 }

@@ -19,51 +19,51 @@ import (
 // that may call vacants, is not for tests, does not expire and has neither a cap nor a limit per
 // call can link callers. A link ends with its key (tree.go).
 //
-// A test key cannot read or change data that live keys use. Demand.Test admits it to an operation,
+// A test key cannot read or change data that live keys use. Demand.AllowsTest admits it to an operation,
 // and CanSee hides live keys from it. Every other key with the scope manage can revoke any key and
 // end any link. This only removes rights, and a leaked key must be revoked quickly. A key without
 // the scope manage can end only the links that it created.
 
-// checkMayMake returns an error if the new key would have rights that k lacks. The scopes of o must
+// checkCanMake returns an error if the new key would have rights that k lacks. The scopes of o must
 // be set.
-func (k *Key) checkMayMake(o *KeyOptions) error {
+func (k *Key) checkCanMake(o *KeyOptions) error {
 	if k == nil {
 		return nil
 	}
-	above := func(field, want, got string) error {
+	excessError := func(field, want, got string) error {
 		return &problem.Error{Kind: problem.Forbidden, Field: field, Want: want + ", because a key cannot create a key with more rights than its own", Got: got}
 	}
 	for _, s := range o.Scopes {
 		switch {
 		case s == ScopeVacants:
 			return problem.New(problem.Forbidden, "scopes: only the operator creates keys with the scope %s", ScopeVacants)
-		case s == ScopeAGP && !k.Has(s) && o.Tier == Free: // this tier can search but not book
-		case !k.Has(s):
-			return above("scopes", fmt.Sprintf("some of %v", k.Scopes), string(s))
-		case k.Cap > 0 && (s == ScopeCall || s == ScopeAGP || s == ScopeAgents):
-			return above("scopes", "none that spends, because this key has a cap", string(s))
+		case s == ScopeAGP && !k.HasScope(s) && o.Tier == Free: // this tier can search but not book
+		case !k.HasScope(s):
+			return excessError("scopes", fmt.Sprintf("some of %v", k.Scopes), string(s))
+		case k.DailyCap > 0 && (s == ScopeCall || s == ScopeAGP || s == ScopeAgents):
+			return excessError("scopes", "none that spends, because this key has a cap", string(s))
 		}
 	}
 	switch {
 	case o.Tier == Pro || o.Tier == Enterprise || o.Quota != 0:
 		return problem.New(problem.Forbidden, "tier: only the operator creates keys of tier %s or with a quota; a tenant can create keys of tier free", o.Tier)
 	case k.Test && !o.Test:
-		return above("test", "true", "false")
-	case k.Cap > 0 && (o.Cap == 0 || o.Cap > k.Cap):
-		return above("cap", fmt.Sprintf("1 to %d micro-dollars", int64(k.Cap)), fmt.Sprint(int64(o.Cap)))
-	case k.MaxPrice > 0 && (o.Most == 0 || o.Most > k.MaxPrice):
-		return above("most", fmt.Sprintf("1 to %d micro-dollars", int64(k.MaxPrice)), fmt.Sprint(int64(o.Most)))
+		return excessError("test", "true", "false")
+	case k.DailyCap > 0 && (o.DailyCap == 0 || o.DailyCap > k.DailyCap):
+		return excessError("cap", fmt.Sprintf("1 to %d micro-dollars", int64(k.DailyCap)), fmt.Sprint(int64(o.DailyCap)))
+	case k.MaxPrice > 0 && (o.MaxPrice == 0 || o.MaxPrice > k.MaxPrice):
+		return excessError("most", fmt.Sprintf("1 to %d micro-dollars", int64(k.MaxPrice)), fmt.Sprint(int64(o.MaxPrice)))
 	case !k.Expires.IsZero() && (o.Expires.IsZero() || o.Expires.After(k.Expires)):
 		got := "none"
 		if !o.Expires.IsZero() {
 			got = o.Expires.Format(time.RFC3339)
 		}
-		return above("expires", "a time until "+k.Expires.Format(time.RFC3339), got)
+		return excessError("expires", "a time until "+k.Expires.Format(time.RFC3339), got)
 	}
-	if len(k.Agents) > 0 && slices.Contains(o.Scopes, ScopeAGP) {
-		outside := slices.ContainsFunc(o.Agents, func(a string) bool { return !slices.Contains(k.Agents, a) })
-		if len(o.Agents) == 0 || outside {
-			return above("agent_ids", fmt.Sprintf("some of %q", k.Agents), fmt.Sprintf("%q", o.Agents))
+	if len(k.AgentIDs) > 0 && slices.Contains(o.Scopes, ScopeAGP) {
+		outside := slices.ContainsFunc(o.AgentIDs, func(a string) bool { return !slices.Contains(k.AgentIDs, a) })
+		if len(o.AgentIDs) == 0 || outside {
+			return excessError("agent_ids", fmt.Sprintf("some of %q", k.AgentIDs), fmt.Sprintf("%q", o.AgentIDs))
 		}
 	}
 	return nil
@@ -73,32 +73,32 @@ func (k *Key) checkMayMake(o *KeyOptions) error {
 // test keys. A nil k represents the operator, who sees all keys.
 func (k *Key) CanSee(other *Key) bool { return k == nil || !k.Test || other.Test }
 
-func (k *Key) checkMayEnd(m *Maker) error {
-	if k == nil || k.Has(ScopeManage) || m.descendsFrom(k.ID) {
+func (k *Key) checkCanEnd(m *Maker) error {
+	if k == nil || k.HasScope(ScopeManage) || m.descendsFrom(k.ID) {
 		return nil
 	}
 	return problem.New(problem.Forbidden, "the key %s… can end only keys and links that it created: expected a key with the scope %s", k.Prefix, ScopeManage)
 }
 
-func (k *Key) MayLink() bool { return k.checkMayLink() == nil }
+func (k *Key) CanLink() bool { return k.checkCanLink() == nil }
 
-func (k *Key) checkMayLink() error {
-	const spends = "a link spends the account's balance without a key: expected a key %s, got one %s"
+func (k *Key) checkCanLink() error {
+	const textFormat = "a link spends the account's balance without a key: expected a key %s, got one %s"
 	switch {
 	case k == nil:
 		return nil
 	case k.subject != nil:
 		return problem.New(problem.Forbidden, "a token cannot create links: expected a key of the account, got %s", k.Prefix)
 	case k.Test:
-		return problem.New(problem.TestKey, "a test key cannot create links: expected a live key, got %s…", k.Prefix)
-	case !k.Has(ScopeCall):
-		return problem.New(problem.Scope, spends, "with the scope call", fmt.Sprintf("with %v", k.Scopes))
-	case k.Cap > 0:
-		return problem.New(problem.Forbidden, spends, "without a cap", "with a cap of "+k.Cap.String()+" a day")
+		return problem.New(problem.TestKeyNotAllowed, "a test key cannot create links: expected a live key, got %s…", k.Prefix)
+	case !k.HasScope(ScopeCall):
+		return problem.New(problem.ScopeRequired, textFormat, "with the scope call", fmt.Sprintf("with %v", k.Scopes))
+	case k.DailyCap > 0:
+		return problem.New(problem.Forbidden, textFormat, "without a cap", "with a cap of "+k.DailyCap.String()+" a day")
 	case k.MaxPrice > 0:
-		return problem.New(problem.Forbidden, spends, "without a limit per call", "with a limit of "+k.MaxPrice.String()+" a call")
+		return problem.New(problem.Forbidden, textFormat, "without a limit per call", "with a limit of "+k.MaxPrice.String()+" a call")
 	case !k.Expires.IsZero():
-		return problem.New(problem.Forbidden, spends, "without an end", "that ends at "+k.Expires.Format(time.RFC3339))
+		return problem.New(problem.Forbidden, textFormat, "without an end", "that ends at "+k.Expires.Format(time.RFC3339))
 	}
 	return nil
 }
@@ -110,12 +110,12 @@ func (b *Billing) checkStillValid(ctx context.Context, tx *store.Tx, a *Account,
 	if k == nil {
 		return nil
 	}
-	if err := a.checkMakers(k); err != nil {
+	if err := a.checkNotEnding(k); err != nil {
 		return err
 	}
-	now, _, err := KeyDocs.Require(ctx, tx, KeyDocs.Key(k.Account, k.ID))
+	current, _, err := KeyDocs.Require(ctx, tx, KeyDocs.Key(k.Account, k.ID))
 	if err != nil {
 		return err
 	}
-	return b.checkAlive(&now.Key)
+	return b.checkUsable(&current.Key)
 }

@@ -28,11 +28,11 @@ func TestAKeyMakesNoGreaterKey(t *testing.T) {
 	makers := map[string]billing.KeyOptions{
 		"whole":    {Scopes: all},
 		"test":     {Test: true, Scopes: all},
-		"capped":   {Cap: money.Dollar, Scopes: all},
-		"bounded":  {Most: money.Dollar, Scopes: all},
+		"capped":   {DailyCap: money.Dollar, Scopes: all},
+		"bounded":  {MaxPrice: money.Dollar, Scopes: all},
 		"expiring": {Expires: end, Scopes: all},
 		"manage":   {Scopes: all[2:]},
-		"agp":      {Tier: billing.Pro, Agents: []string{"a", "b"}, Scopes: append([]billing.Scope{billing.ScopeAGP}, all...)},
+		"agp":      {Tier: billing.Pro, AgentIDs: []string{"a", "b"}, Scopes: append([]billing.Scope{billing.ScopeAGP}, all...)},
 		"vacants":  {Scopes: append([]billing.Scope{billing.ScopeVacants}, all...)},
 	}
 	call, manage, agp := all[:1], all[2:], []billing.Scope{billing.ScopeAGP}
@@ -42,7 +42,7 @@ func TestAKeyMakesNoGreaterKey(t *testing.T) {
 		field string // field of the refusal; "" if the key is made
 	}{
 		{"whole", billing.KeyOptions{}, ""},
-		{"whole", billing.KeyOptions{Cap: 5 * money.Dollar, Expires: end}, ""},
+		{"whole", billing.KeyOptions{DailyCap: 5 * money.Dollar, Expires: end}, ""},
 		{"whole", billing.KeyOptions{Test: true}, ""},
 		{"whole", billing.KeyOptions{Tier: billing.Free}, ""},
 		{"whole", billing.KeyOptions{Tier: billing.Pro}, "scopes"},
@@ -56,21 +56,21 @@ func TestAKeyMakesNoGreaterKey(t *testing.T) {
 		{"test", billing.KeyOptions{Test: true}, ""},
 		{"test", billing.KeyOptions{Test: true, Scopes: all}, ""},
 		{"capped", billing.KeyOptions{}, "scopes"},
-		{"capped", billing.KeyOptions{Scopes: call, Cap: 1}, "scopes"},
+		{"capped", billing.KeyOptions{Scopes: call, DailyCap: 1}, "scopes"},
 		{"capped", billing.KeyOptions{Scopes: manage}, "cap"},
-		{"capped", billing.KeyOptions{Scopes: manage, Cap: money.Dollar + 1}, "cap"},
-		{"capped", billing.KeyOptions{Scopes: manage, Cap: money.Dollar}, ""},
-		{"whole", billing.KeyOptions{Most: money.Dollar}, ""},
+		{"capped", billing.KeyOptions{Scopes: manage, DailyCap: money.Dollar + 1}, "cap"},
+		{"capped", billing.KeyOptions{Scopes: manage, DailyCap: money.Dollar}, ""},
+		{"whole", billing.KeyOptions{MaxPrice: money.Dollar}, ""},
 		{"bounded", billing.KeyOptions{}, "most"},
-		{"bounded", billing.KeyOptions{Most: money.Dollar + 1}, "most"},
-		{"bounded", billing.KeyOptions{Most: money.Dollar, Scopes: all}, ""},
+		{"bounded", billing.KeyOptions{MaxPrice: money.Dollar + 1}, "most"},
+		{"bounded", billing.KeyOptions{MaxPrice: money.Dollar, Scopes: all}, ""},
 		{"expiring", billing.KeyOptions{}, "expires"},
 		{"expiring", billing.KeyOptions{Expires: end.Add(time.Second)}, "expires"},
 		{"expiring", billing.KeyOptions{Expires: end}, ""},
-		{"agp", billing.KeyOptions{Tier: billing.Pro, Agents: []string{"a"}}, "tier"},
+		{"agp", billing.KeyOptions{Tier: billing.Pro, AgentIDs: []string{"a"}}, "tier"},
 		{"agp", billing.KeyOptions{Tier: billing.Free, Scopes: agp}, "agent_ids"},
-		{"agp", billing.KeyOptions{Tier: billing.Free, Scopes: agp, Agents: []string{"a", "c"}}, "agent_ids"},
-		{"agp", billing.KeyOptions{Tier: billing.Free, Scopes: agp, Agents: []string{"b"}}, ""},
+		{"agp", billing.KeyOptions{Tier: billing.Free, Scopes: agp, AgentIDs: []string{"a", "c"}}, "agent_ids"},
+		{"agp", billing.KeyOptions{Tier: billing.Free, Scopes: agp, AgentIDs: []string{"b"}}, ""},
 	} {
 		maker, _, err := w.billing.MakeKey(t.Context(), a.ID, makers[c.maker])
 		w.must(err)
@@ -84,7 +84,7 @@ func TestAKeyMakesNoGreaterKey(t *testing.T) {
 			if err != nil || len(after) != len(before)+1 {
 				t.Errorf("%s: %v", what, err)
 			}
-			if k.Cap > maker.Cap && maker.Cap > 0 || k.MaxPrice > maker.MaxPrice && maker.MaxPrice > 0 || maker.Test && !k.Test || k.Has(billing.ScopeManage) && !maker.Has(billing.ScopeManage) {
+			if k.DailyCap > maker.DailyCap && maker.DailyCap > 0 || k.MaxPrice > maker.MaxPrice && maker.MaxPrice > 0 || maker.Test && !k.Test || k.HasScope(billing.ScopeManage) && !maker.HasScope(billing.ScopeManage) {
 				t.Errorf("%s: %+v", what, k)
 			}
 			continue
@@ -105,21 +105,21 @@ func TestKeysDoNotManageByDefault(t *testing.T) {
 	}{
 		"a key":                  {billing.KeyOptions{}, false},
 		"a test key":             {billing.KeyOptions{Test: true}, false},
-		"a capped key":           {billing.KeyOptions{Cap: 1}, false},
-		"a key with a bound":     {billing.KeyOptions{Most: 1}, false},
+		"a capped key":           {billing.KeyOptions{DailyCap: 1}, false},
+		"a key with a bound":     {billing.KeyOptions{MaxPrice: 1}, false},
 		"an expiring key":        {billing.KeyOptions{Expires: w.clock.NowFunc(0)().Add(time.Hour)}, false},
-		"one that is asked to":   {billing.KeyOptions{Cap: 1, Scopes: []billing.Scope{billing.ScopeManage}}, true},
+		"one that is asked to":   {billing.KeyOptions{DailyCap: 1, Scopes: []billing.Scope{billing.ScopeManage}}, true},
 		"one of AGP":             {billing.KeyOptions{Tier: billing.Free}, false},
 		"a test key for all":     {billing.KeyOptions{Test: true, Scopes: []billing.Scope{billing.ScopeManage}}, true},
 		"a key that manages":     {billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeManage}}, true},
 		"a key that only calls":  {billing.KeyOptions{Scopes: []billing.Scope{billing.ScopeCall}}, false},
-		"a capped key of AGP":    {billing.KeyOptions{Tier: billing.Pro, Cap: 1}, false},
+		"a capped key of AGP":    {billing.KeyOptions{Tier: billing.Pro, DailyCap: 1}, false},
 		"an expiring test key":   {billing.KeyOptions{Test: true, Expires: w.clock.NowFunc(0)().Add(time.Hour)}, false},
-		"a capped, expiring key": {billing.KeyOptions{Cap: 1, Expires: w.clock.NowFunc(0)().Add(time.Hour)}, false},
+		"a capped, expiring key": {billing.KeyOptions{DailyCap: 1, Expires: w.clock.NowFunc(0)().Add(time.Hour)}, false},
 	} {
 		k, _, err := w.billing.MakeKey(t.Context(), a.ID, c.o)
 		w.must(err)
-		if k.Has(billing.ScopeManage) != c.manage {
+		if k.HasScope(billing.ScopeManage) != c.manage {
 			t.Errorf("%s: scopes %v", what, k.Scopes)
 		}
 	}
@@ -255,7 +255,7 @@ func TestAKeyThatIsRevokedGainsNothing(t *testing.T) {
 		w.must(err)
 		revoke(w.instance(&interrupted{Store: w.store, commit: func() { w.must(change(w, w.billing, a, &maker)) }}))
 		keys, n := all()
-		if slices.ContainsFunc(keys, func(k billing.Key) bool { return k.Revoked.IsZero() }) || n != len(keys) {
+		if slices.ContainsFunc(keys, func(k billing.Key) bool { return k.RevokedAt.IsZero() }) || n != len(keys) {
 			t.Errorf("a key that is revoked while it makes %s leaves %d links and the keys %+v", what, n-len(keys), keys)
 		}
 		w.wantRefusal(what+" afterwards", change(w, w.billing, a, &maker), problem.Unauthorized)
@@ -272,17 +272,17 @@ func TestALinkSpendsNoMoreThanItsMaker(t *testing.T) {
 		want problem.Kind
 	}{
 		"a key":            {billing.KeyOptions{}, 0},
-		"a test key":       {billing.KeyOptions{Test: true, Scopes: []billing.Scope{call, manage}}, problem.TestKey},
-		"one that manages": {billing.KeyOptions{Scopes: []billing.Scope{manage}}, problem.Scope},
-		"one of AGP":       {billing.KeyOptions{Tier: billing.Pro, Scopes: []billing.Scope{billing.ScopeAGP, manage}}, problem.Scope},
-		"a capped one":     {billing.KeyOptions{Scopes: []billing.Scope{call, manage}, Cap: 10}, problem.Forbidden},
-		"one with a bound": {billing.KeyOptions{Scopes: []billing.Scope{call, manage}, Most: 10}, problem.Forbidden},
+		"a test key":       {billing.KeyOptions{Test: true, Scopes: []billing.Scope{call, manage}}, problem.TestKeyNotAllowed},
+		"one that manages": {billing.KeyOptions{Scopes: []billing.Scope{manage}}, problem.ScopeRequired},
+		"one of AGP":       {billing.KeyOptions{Tier: billing.Pro, Scopes: []billing.Scope{billing.ScopeAGP, manage}}, problem.ScopeRequired},
+		"a capped one":     {billing.KeyOptions{Scopes: []billing.Scope{call, manage}, DailyCap: 10}, problem.Forbidden},
+		"one with a bound": {billing.KeyOptions{Scopes: []billing.Scope{call, manage}, MaxPrice: 10}, problem.Forbidden},
 		"an expiring one":  {billing.KeyOptions{Scopes: []billing.Scope{call, manage}, Expires: w.clock.NowFunc(0)().Add(time.Hour)}, problem.Forbidden},
 	} {
 		k, _, err := w.billing.MakeKey(t.Context(), a.ID, c.o)
 		w.must(err)
-		if k.MayLink() != (c.want == 0) {
-			t.Errorf("MayLink() of %s = %t", what, k.MayLink())
+		if k.CanLink() != (c.want == 0) {
+			t.Errorf("MayLink() of %s = %t", what, k.CanLink())
 		}
 		// A cap in the claim helps nobody: a key makes any number of links.
 		_, err = w.billing.LinkBy(t.Context(), &k, a.ID, w.caller().claim(a.ID, 5))
@@ -307,10 +307,10 @@ func TestKeysOfKeysAreWithinTheFirst(test *testing.T) {
 		a := w.account("acme", 1, 0)
 		draw := func(by *billing.Key) (billing.Key, error) {
 			o := billing.KeyOptions{
-				Test: rapid.Bool().Draw(t, "test"), Cap: rapid.SampledFrom([]money.Amount{0, 0, 5, 10}).Draw(t, "cap"),
-				Most:   rapid.SampledFrom([]money.Amount{0, 0, 5, 10}).Draw(t, "most"),
-				Tier:   rapid.SampledFrom([]billing.Tier{billing.NoTier, billing.Free, billing.Pro}).Draw(t, "tier"),
-				Agents: rapid.SampledFrom([][]string{nil, nil, {"a"}, {"b"}}).Draw(t, "agents"),
+				Test: rapid.Bool().Draw(t, "test"), DailyCap: rapid.SampledFrom([]money.Amount{0, 0, 5, 10}).Draw(t, "cap"),
+				MaxPrice: rapid.SampledFrom([]money.Amount{0, 0, 5, 10}).Draw(t, "most"),
+				Tier:     rapid.SampledFrom([]billing.Tier{billing.NoTier, billing.Free, billing.Pro}).Draw(t, "tier"),
+				AgentIDs: rapid.SampledFrom([][]string{nil, nil, {"a"}, {"b"}}).Draw(t, "agents"),
 			}
 			if hours := rapid.IntRange(0, 3).Draw(t, "hours"); hours > 0 {
 				o.Expires = w.clock.NowFunc(0)().Add(time.Duration(hours) * time.Hour)
@@ -333,10 +333,10 @@ func TestKeysOfKeysAreWithinTheFirst(test *testing.T) {
 			if err != nil {
 				continue
 			}
-			books := k.Has(billing.ScopeAGP) && k.Tier != billing.Free
+			books := k.HasScope(billing.ScopeAGP) && k.Tier != billing.Free
 			switch f := first; {
-			case slices.ContainsFunc(k.Scopes, func(s billing.Scope) bool { return !f.Has(s) && s != billing.ScopeAGP }), books && !f.Has(billing.ScopeAGP),
-				f.Test && !k.Test, f.MaxPrice > 0 && (k.MaxPrice == 0 || k.MaxPrice > f.MaxPrice), f.Cap > 0 && (k.Has(billing.ScopeCall) || books),
+			case slices.ContainsFunc(k.Scopes, func(s billing.Scope) bool { return !f.HasScope(s) && s != billing.ScopeAGP }), books && !f.HasScope(billing.ScopeAGP),
+				f.Test && !k.Test, f.MaxPrice > 0 && (k.MaxPrice == 0 || k.MaxPrice > f.MaxPrice), f.DailyCap > 0 && (k.HasScope(billing.ScopeCall) || books),
 				!f.Expires.IsZero() && (k.Expires.IsZero() || k.Expires.After(f.Expires)):
 				t.Fatalf("%+v led to %+v, which may do more", f, k)
 			}
@@ -385,7 +385,7 @@ func TestFreeKeysShareTheQuotaOfTheirAccount(t *testing.T) {
 			t.Fatalf("request %d of the day: %v", n+1, err)
 		}
 	}
-	w.wantRefusal("the 101st request of an account, with a new key", use(a, free), problem.TooMany)
+	w.wantRefusal("the 101st request of an account, with a new key", use(a, free), problem.TooManyRequests)
 	for what, c := range map[string]struct {
 		account billing.Account
 		o       billing.KeyOptions

@@ -10,17 +10,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Tokens checks tokens of issuers (package tokens).
-type Tokens interface {
-	// Looks reports whether a secret has the form of a token, without a read from the store.
-	Looks(secret string) bool
+// TokenChecker checks tokens of issuers (package tokens).
+type TokenChecker interface {
+	// LooksLikeToken reports whether a secret has the form of a token, without a read from the store.
+	LooksLikeToken(secret string) bool
 	// Check returns the subject that sends a request with a token. If the token is not accepted,
 	// the error is Unauthorized.
 	Check(ctx context.Context, token string, r *http.Request) (Subject, error)
 }
 
-// TokensConfig configures the checker of tokens.
-type TokensConfig struct {
+// TokenCheckerConfig configures the checker of tokens.
+type TokenCheckerConfig struct {
 	Now    func() time.Time
 	Client *outbound.Client
 	// Issuers returns the issuers whose tokens are accepted.
@@ -41,7 +41,7 @@ type Subject struct {
 
 func (s *Subject) key() Key {
 	i := &s.Issuer
-	return Key{ID: "sub-" + i.ID + "-" + s.ID, Account: i.Account, Tenant: i.Tenant, Prefix: "a token of " + i.Issuer, Scopes: s.Scopes, Cap: i.Cap, subject: s}
+	return Key{ID: "sub-" + i.ID + "-" + s.ID, Account: i.Account, Tenant: i.Tenant, Prefix: "a token of " + i.URL, Scopes: s.Scopes, DailyCap: i.SubjectDailyCap, subject: s}
 }
 
 // NamedSubject contains the name of a subject, which rows do not contain.
@@ -56,20 +56,20 @@ type NamedSubject struct {
 // SubjectDocs contains the names of an account's subjects by their ids. If a subject's document is
 // missing, its name is unknown. These documents have a separate partition, because the functions
 // that check tokens may not write accounts.
-var SubjectDocs = store.Kind[NamedSubject]{
-	Shape:    store.Shape{Name: "name of a subject", Partition: "subject#*", Sort: "*", Owner: store.OfAccount, Verify: store.VerifyNot},
+var SubjectDocs = store.DocKind[NamedSubject]{
+	Shape:    store.Shape{Name: "name of a subject", Partition: "subject#*", Sort: "*", Owner: store.OwnedByAccount, Verify: store.VerifySkip},
 	Codec:    store.JSONCodec[NamedSubject](1),
 	KeyParts: func(s NamedSubject) []string { return []string{s.Account, s.ID} },
 }
 
-func (b *Billing) noteSubject(ctx context.Context, s *Subject) error {
+func (b *Billing) recordSubject(ctx context.Context, s *Subject) error {
 	key := SubjectDocs.Key(s.Issuer.Account, s.ID)
-	_, err := b.subjects.get(key, b.Now(), func() (stored struct{}, err error) {
+	_, err := b.storedSubjects.getOrRead(key, b.Now(), func() (stored struct{}, err error) {
 		return stored, b.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 			if d, err := tx.Doc(ctx, key); err != nil || d.Version > 0 {
 				return err
 			}
-			SubjectDocs.Put(tx, store.Doc{Key: key}, NamedSubject{ID: s.ID, Account: s.Issuer.Account, Issuer: s.Issuer.Issuer, Name: s.Name, Since: b.now()})
+			SubjectDocs.Put(tx, store.Doc{Key: key}, NamedSubject{ID: s.ID, Account: s.Issuer.Account, Issuer: s.Issuer.URL, Name: s.Name, Since: b.currentSecond()})
 			return nil
 		})
 	})
@@ -101,6 +101,6 @@ func (b *Billing) ForgetSubject(ctx context.Context, account, id string) (s Name
 		tx.Delete(d.Key)
 		return nil
 	})
-	b.subjects.forget(key)
+	b.storedSubjects.invalidate(key)
 	return s, store.AsProblem(err)
 }

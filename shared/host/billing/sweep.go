@@ -11,7 +11,7 @@ import (
 
 func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 
-func (b *Billing) due() due.Reminders {
+func (b *Billing) reminders() due.Reminders {
 	return due.Reminders{Kind: DueDocs.Shape, Updater: b.updater(), Now: b.Now, Delay: time.Minute}
 }
 
@@ -23,7 +23,7 @@ type Resolver interface {
 // Sweep handles the reminders of calls a minute after they are due. It voids a call that is still
 // undecided, and retries the settlement of an answered call that waits for it.
 func (b *Billing) Sweep(ctx context.Context, calls Resolver) (due.SweepResult, error) {
-	return b.due().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
+	return b.reminders().Sweep(ctx, func(ctx context.Context, d store.Doc) (bool, error) {
 		pair, err := DueDocs.Parse(d)
 		if err != nil {
 			return false, err

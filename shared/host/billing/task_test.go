@@ -52,8 +52,8 @@ func TestTheAccountOfATaskPaysForItsAgents(t *testing.T) {
 		{"an agent of a stranger's agent within a budget", strangerBudget, nil, []string{"other", "other"}, 0},
 		{"an own agent of a stranger's agent within a budget", strangerBudget, nil, []string{"other", "acme"}, 0},
 		{"a key with a cap", own, func(p *call.Payer) { p.DailyCap = 15 }, []string{"acme"}, 10},
-		{"a key with a limit", own, func(p *call.Payer) { p.MaxWalk = 15 }, []string{"acme"}, 10},
-		{"a key with a limit below the price", own, func(p *call.Payer) { p.MaxWalk = 9 }, []string{"acme"}, 0},
+		{"a key with a limit", own, func(p *call.Payer) { p.MaxWalkCost = 15 }, []string{"acme"}, 10},
+		{"a key with a limit below the price", own, func(p *call.Payer) { p.MaxWalkCost = 9 }, []string{"acme"}, 0},
 		{"an issuer with a cap", own, func(p *call.Payer) { p.Issuer, p.IssuerDailyCap = "I", 15 }, []string{"acme"}, 10},
 		{"a test key", own, func(p *call.Payer) { p.Test = true }, []string{"acme"}, 0},
 	} {
@@ -67,7 +67,7 @@ func TestTheAccountOfATaskPaysForItsAgents(t *testing.T) {
 				first = s.agent(tt.agents[i], behave)
 				behave = s.asks(first)
 			}
-			by := call.Credential{Payer: keyOf(a, 0, 0), IsTask: tt.task.isTask, IsOwn: tt.task.isOwn}
+			by := call.Credential{Payer: keyOf(a, 0, 0), IsTaskTurn: tt.task.isTask, IsOwnVacant: tt.task.isOwn}
 			if tt.limits != nil {
 				tt.limits(by.Payer)
 			}
@@ -85,7 +85,7 @@ func TestAnAgentPaysForItselfInATaskWithoutABudget(t *testing.T) {
 	s := newWalkWorld(t)
 	a, other := s.account("acme", 1, 1000), s.account("other", 1, 1000)
 	seller := s.addVacant(&other, nil, s.asks(s.addVacant(nil, flat(10), says)))
-	if got := s.first(seller, call.Credential{Payer: keyOf(a, 0, 0), IsTask: true}); got != "ok" {
+	if got := s.first(seller, call.Credential{Payer: keyOf(a, 0, 0), IsTaskTurn: true}); got != "ok" {
 		t.Errorf("the call of the agent ends with %q", got)
 	}
 	s.wantBalance(a, 1000)
@@ -94,7 +94,7 @@ func TestAnAgentPaysForItselfInATaskWithoutABudget(t *testing.T) {
 
 // The rights and limits of the credential of a task are checked before each call in its walk.
 func TestTheCredentialOfATaskIsCheckedAtEachCall(t *testing.T) {
-	issuer := billing.IssuerOptions{Cap: 100, DailyLimit: 100, AllowAll: true, Scopes: []billing.Scope{billing.ScopeAgents}}
+	issuer := billing.IssuerOptions{SubjectDailyCap: 100, TotalDailyCap: 100, AllowAll: true, Scopes: []billing.Scope{billing.ScopeAgents}}
 	change := func(change func(*billing.IssuerOptions)) func(*walkWorld, string, string) error {
 		return func(s *walkWorld, account, _ string) error {
 			o := issuer
@@ -116,11 +116,11 @@ func TestTheCredentialOfATaskIsCheckedAtEachCall(t *testing.T) {
 		}, "unauthorized"},
 		{"the key has expired", false, func(s *walkWorld, _, _ string) error { s.clock.Advance(2 * time.Hour); return nil }, "unauthorized"},
 		{"the account is suspended", false, func(s *walkWorld, account, _ string) error {
-			_, err := s.billing.Suspend(s.Context(), account, true, "")
+			_, err := s.billing.SetSuspended(s.Context(), account, true, "")
 			return err
 		}, "account_suspended"},
 		{"the account has a cap", false, func(s *walkWorld, account, _ string) error {
-			_, err := s.billing.SetCap(s.Context(), account, 5)
+			_, err := s.billing.SetDailyCap(s.Context(), account, 5)
 			return err
 		}, "spend_cap_reached"},
 		{"nothing of the issuer", true, func(*walkWorld, string, string) error { return nil }, "ok"},
@@ -129,8 +129,8 @@ func TestTheCredentialOfATaskIsCheckedAtEachCall(t *testing.T) {
 			return err
 		}, "unauthorized"},
 		{"the issuer has other scopes", true, change(func(o *billing.IssuerOptions) { o.Scopes = []billing.Scope{billing.ScopeCall} }), "scope_required"},
-		{"the subjects have a lower cap", true, change(func(o *billing.IssuerOptions) { o.Cap = 15 }), "spend_cap_reached"},
-		{"the issuer has a lower cap", true, change(func(o *billing.IssuerOptions) { o.DailyLimit = 15 }), "spend_cap_reached"},
+		{"the subjects have a lower cap", true, change(func(o *billing.IssuerOptions) { o.SubjectDailyCap = 15 }), "spend_cap_reached"},
+		{"the issuer has a lower cap", true, change(func(o *billing.IssuerOptions) { o.TotalDailyCap = 15 }), "spend_cap_reached"},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
 			s := newWalkWorld(t)
@@ -142,7 +142,7 @@ func TestTheCredentialOfATaskIsCheckedAtEachCall(t *testing.T) {
 				i, err := s.billing.AddIssuer(t.Context(), a.ID, issuerURL, issuer)
 				s.must(err)
 				id = i.ID
-				payer = &call.Payer{Account: a.ID, Tenant: "acme", Key: "sub-" + id, Subject: strings.Repeat("ab", call.SubjectSize), DailyCap: i.Cap, Issuer: id, IssuerDailyCap: i.DailyLimit, Agents: true}
+				payer = &call.Payer{Account: a.ID, Tenant: "acme", Key: "sub-" + id, Subject: strings.Repeat("ab", call.SubjectSize), DailyCap: i.SubjectDailyCap, Issuer: id, IssuerDailyCap: i.TotalDailyCap, HasAgentsScope: true}
 			}
 			ten := s.addVacant(nil, flat(10), says)
 			agent := s.agent("acme", func(ctx context.Context, from identity.ID, text string) (string, error) {
@@ -152,7 +152,7 @@ func TestTheCredentialOfATaskIsCheckedAtEachCall(t *testing.T) {
 			})
 			key := newKey(t)
 			s.keys[key.ID()] = key
-			out := s.ask(t.Context(), key.ID(), agent, "hi", call.Options{Credential: call.Credential{Payer: payer, IsTask: true, IsOwn: true}, Recheck: s.billing.Recheck})
+			out := s.ask(t.Context(), key.ID(), agent, "hi", call.Options{Credential: call.Credential{Payer: payer, IsTaskTurn: true, IsOwnVacant: true}, RefreshPayer: s.billing.RefreshPayer})
 			if out.Problem != nil || out.Reply.Payload.Text() != "ok "+tt.want+"." {
 				t.Errorf("the calls end with %+v, %v; want ok %s", out.Reply, out.Problem, tt.want)
 			}
@@ -255,9 +255,9 @@ func TestATaskHasOneBudget(t *testing.T) {
 			s.keys[key.ID()] = key
 			var spent money.Amount
 			out := s.ask(t.Context(), key.ID(), lead, "hi", call.Options{
-				Credential: call.Credential{Payer: keyOf(a, 0, 0), MaxPrice: new(money.Amount(100)), IsTask: true, IsOwn: true},
+				Credential: call.Credential{Payer: keyOf(a, 0, 0), MaxPrice: new(money.Amount(100)), IsTaskTurn: true, IsOwnVacant: true},
 				DecideWrites: func(_ context.Context, d call.Decision) ([]store.Write, error) {
-					spent = d.Spent
+					spent = d.Cost
 					return nil, nil
 				},
 			})
@@ -305,9 +305,9 @@ func TestNoTaskExceedsItsBudget(t *testing.T) {
 		s.must(err)
 		var spent money.Amount
 		out := s.ask(t.Context(), key.ID(), lead, "hi", call.Options{
-			Credential: call.Credential{Payer: keyOf(a, 0, 0), MaxPrice: &budget, IsTask: true, IsOwn: true},
+			Credential: call.Credential{Payer: keyOf(a, 0, 0), MaxPrice: &budget, IsTaskTurn: true, IsOwnVacant: true},
 			DecideWrites: func(_ context.Context, d call.Decision) ([]store.Write, error) {
-				spent = d.Spent
+				spent = d.Cost
 				return nil, nil
 			},
 		})

@@ -16,19 +16,19 @@ import (
 // A tree consists of a key, all keys that it or its descendants created, and the links that these
 // keys created. RevokeKey ends a tree:
 //
-//  1. One commit revokes the key and adds it to Account.Ending. From then on, AuthenticateRequest
+//  1. One commit revokes the key and adds it to Account.EndingTrees. From then on, AuthenticateRequest
 //     refuses the other keys of the tree, Quote treats its links as ended, and checkStillValid
 //     refuses new keys and links of its keys, so that the tree cannot grow.
 //  2. Each further commit ends as many keys and links of the tree as a commit can contain, because
 //     a tree may have more keys than a commit may have writes.
-//  3. The last commit removes the key from Account.Ending when no process can still have a link of
+//  3. The last commit removes the key from Account.EndingTrees when no process can still have a link of
 //     the tree in its cache.
 //
 // After a crash, the next RevokeKey of the account or the sweeper (EndTrees) continues.
 //
 // Each key and link stores the ids of all its makers, so AuthenticateRequest and Quote need not
 // read the makers. The ids never change. A tree therefore also includes descendants of keys that
-// RevokeOnly has revoked.
+// RevokeSingleKey has revoked.
 
 // MadeByOperator is the value of MadeBy in keys and links that the operator created.
 const MadeByOperator = "operator"
@@ -42,26 +42,28 @@ type Maker struct {
 	Ancestors []string `json:"ancestors,omitempty"`
 }
 
-func makerOf(by *Key) Maker {
+func makerOf(actor *Key) Maker {
 	switch {
-	case by == nil:
+	case actor == nil:
 		return Maker{MadeBy: MadeByOperator}
-	case !by.hasMaker():
-		return Maker{MadeBy: by.ID}
+	case !actor.isMadeByKey():
+		return Maker{MadeBy: actor.ID}
 	}
-	return Maker{MadeBy: by.ID, Ancestors: append([]string{by.MadeBy}, by.Ancestors...)}
+	return Maker{MadeBy: actor.ID, Ancestors: append([]string{actor.MadeBy}, actor.Ancestors...)}
 }
 
-func (m *Maker) hasMaker() bool { return m.MadeBy != "" && m.MadeBy != MadeByOperator }
+func (m *Maker) isMadeByKey() bool { return m.MadeBy != "" && m.MadeBy != MadeByOperator }
 
 func (m *Maker) descendsFrom(key string) bool {
 	return m.MadeBy == key || slices.Contains(m.Ancestors, key)
 }
 
-func (a *Account) isEnding(m *Maker) bool { return slices.ContainsFunc(a.Ending, m.descendsFrom) }
+func (a *Account) isInEndingTree(m *Maker) bool {
+	return slices.ContainsFunc(a.EndingTrees, m.descendsFrom)
+}
 
-func (a *Account) checkMakers(k *Key) error {
-	if a.isEnding(&k.Maker) {
+func (a *Account) checkNotEnding(k *Key) error {
+	if a.isInEndingTree(&k.Maker) {
 		return problem.Wrap(problem.Unauthorized, ErrRevokedKey, "Authorization: the key %s… was revoked together with a key that created it", k.Prefix)
 	}
 	return nil
@@ -74,17 +76,17 @@ const (
 	maxGenerations = 8    // makers above a key
 )
 
-func (k *Key) end(now time.Time) time.Time {
-	if k.Revoked.IsZero() && !k.Expires.IsZero() && !now.Before(k.Expires) {
+func (k *Key) endTime(now time.Time) time.Time {
+	if k.RevokedAt.IsZero() && !k.Expires.IsZero() && !now.Before(k.Expires) {
 		return k.Expires
 	}
-	return k.Revoked
+	return k.RevokedAt
 }
 
-// makeRoom returns an error if the account or the maker may not have another key. If the account
-// lists too many ended keys, makeRoom deletes the key that ended first. It does not delete a key
+// makeRoomForKey returns an error if the account or the maker may not have another key. If the account
+// lists too many ended keys, makeRoomForKey deletes the key that ended first. It does not delete a key
 // whose tree has a link or a usable key, so that the tree can be ended with the id of the key.
-func (b *Billing) makeRoom(ctx context.Context, tx *store.Tx, a *Account, maker *Key) error {
+func (b *Billing) makeRoomForKey(ctx context.Context, tx *store.Tx, a *Account, maker *Key) error {
 	keys, err := b.listKeys(ctx, a.ID)
 	if err != nil {
 		return err
@@ -92,23 +94,23 @@ func (b *Billing) makeRoom(ctx context.Context, tx *store.Tx, a *Account, maker 
 	now := b.Now()
 	var ended []listedKey
 	var makers []string // makers of usable keys and of links
-	usable, made := 0, 0
+	usableCount, madeByMaker := 0, 0
 	for _, k := range keys {
-		if !k.end(now).IsZero() {
+		if !k.endTime(now).IsZero() {
 			ended = append(ended, k)
 			continue
 		}
-		usable++
+		usableCount++
 		makers = append(append(makers, k.MadeBy), k.Ancestors...)
 		if maker != nil && k.MadeBy == maker.ID {
-			made++
+			madeByMaker++
 		}
 	}
-	if err := b.Quotas.Check(a.Tenant, quota.Keys, int64(usable+1)); err != nil {
+	if err := b.Quotas.Check(a.Tenant, quota.Keys, int64(usableCount+1)); err != nil {
 		return err
 	}
 	switch {
-	case made >= maxKeysOfKey:
+	case madeByMaker >= maxKeysOfKey:
 		return problem.New(problem.QuotaReached, "the key %s… has reached the limit of %d usable keys that it created: revoke unused keys, or use another key", maker.Prefix, maxKeysOfKey)
 	case len(ended) < maxEndedKeys:
 		return nil
@@ -124,8 +126,8 @@ func (b *Billing) makeRoom(ctx context.Context, tx *store.Tx, a *Account, maker 
 	if len(ended) == 0 {
 		return nil
 	}
-	first := slices.MinFunc(ended, func(x, y listedKey) int { return x.end(now).Compare(y.end(now)) })
-	for _, key := range []store.Key{KeyDocs.Key(a.ID, first.ID), SecretDocs.Key(first.Hash)} {
+	firstEnded := slices.MinFunc(ended, func(x, y listedKey) int { return x.endTime(now).Compare(y.endTime(now)) })
+	for _, key := range []store.Key{KeyDocs.Key(a.ID, firstEnded.ID), SecretDocs.Key(firstEnded.SecretHash)} {
 		if _, err := tx.Doc(ctx, key); err != nil {
 			return err
 		}
@@ -152,13 +154,13 @@ type Revocation struct {
 
 // RevokeKey revokes a key of an account and ends its tree from the next request on. by is the
 // revoking key, or nil for the operator. A second call ends the rest of the tree that remained
-// after a crash or RevokeOnly.
-func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (r Revocation, err error) {
-	var begun bool
-	if r.Key, begun, err = b.revokeKey(ctx, by, account, id, true); err != nil {
+// after a crash or RevokeSingleKey.
+func (b *Billing) RevokeKey(ctx context.Context, actor *Key, account, id string) (r Revocation, err error) {
+	var startedEnding bool
+	if r.Key, startedEnding, err = b.markRevoked(ctx, actor, account, id, true); err != nil {
 		return r, err
 	}
-	if r.EndedKeysAndLinks, err = b.endTrees(ctx, account, id, begun); err != nil {
+	if r.EndedKeysAndLinks, err = b.endAccountTrees(ctx, account, id, startedEnding); err != nil {
 		const incomplete = "the key %s… is revoked, and the host refuses the keys and links that it created; recording their end is not complete, and continues within minutes or when you run the same command again: %s"
 		return r, problem.Wrap(problem.AsError(store.AsProblem(err)).Kind, err, incomplete, r.Prefix, problem.AsError(store.AsProblem(err)).Text())
 	}
@@ -172,68 +174,68 @@ func (b *Billing) RevokeKey(ctx context.Context, by *Key, account, id string) (r
 	}
 	links, err := b.Links(ctx, account)
 	for _, k := range keys {
-		if k.MadeBy == "" && k.end(b.Now()).IsZero() && by.CanSee(&k.Key) {
+		if k.MadeBy == "" && k.endTime(b.Now()).IsZero() && actor.CanSee(&k.Key) {
 			r.KeysWithoutMaker++
 		}
 	}
 	for _, l := range links {
-		if l.MadeBy == "" && (by == nil || !by.Test) {
+		if l.MadeBy == "" && (actor == nil || !actor.Test) {
 			r.LinksWithoutMaker++
 		}
 	}
 	return r, err
 }
 
-func (b *Billing) RevokeOnly(ctx context.Context, by *Key, account, id string) (Key, error) {
-	k, _, err := b.revokeKey(ctx, by, account, id, false)
+func (b *Billing) RevokeSingleKey(ctx context.Context, actor *Key, account, id string) (Key, error) {
+	k, _, err := b.markRevoked(ctx, actor, account, id, false)
 	return k, err
 }
 
-// revokeKey revokes a key. begun reports whether it added the key to Account.Ending.
-func (b *Billing) revokeKey(ctx context.Context, by *Key, account, id string, tree bool) (k Key, begun bool, err error) {
-	if id == "" || strings.Trim(id, letters) != "" || len(id) > 64 {
+// markRevoked revokes a key. begun reports whether it added the key to Account.EndingTrees.
+func (b *Billing) markRevoked(ctx context.Context, actor *Key, account, id string, endsTree bool) (k Key, startedEnding bool, err error) {
+	if id == "" || strings.Trim(id, alphabet) != "" || len(id) > 64 {
 		return k, false, problem.New(problem.NotFound, "no such key")
 	}
-	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (c Change, err error) {
-		s, listed, err := KeyDocs.Get(ctx, tx, KeyDocs.Key(account, id))
+	_, err = b.changeAccount(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (c Change, err error) {
+		s, listedDoc, err := KeyDocs.Get(ctx, tx, KeyDocs.Key(account, id))
 		if err != nil {
 			return c, err
 		}
-		if listed.Version == 0 || !by.CanSee(&s.Key) {
+		if listedDoc.Version == 0 || !actor.CanSee(&s.Key) {
 			return c, problem.New(problem.NotFound, "no such key")
 		}
-		if err := by.checkMayEnd(&s.Maker); err != nil {
+		if err := actor.checkCanEnd(&s.Maker); err != nil {
 			return c, err
 		}
-		if s.Revoked.IsZero() {
+		if s.RevokedAt.IsZero() {
 			if err := b.endKey(ctx, tx, &s); err != nil {
 				return c, err
 			}
 			c = Change{Kind: KeyRevoked, Key: id, Name: s.Name}
 		}
-		k, begun = s.Key, tree && !slices.Contains(a.Ending, id)
-		if !begun {
+		k, startedEnding = s.Key, endsTree && !slices.Contains(a.EndingTrees, id)
+		if !startedEnding {
 			return c, nil
 		}
-		a.Ending = append(a.Ending, id)
-		ending, err := tx.Doc(ctx, EndingDocs.Key(account))
-		if err == nil && ending.Version == 0 {
-			EndingDocs.Put(tx, ending, account)
+		a.EndingTrees = append(a.EndingTrees, id)
+		endingDoc, err := tx.Doc(ctx, EndingDocs.Key(account))
+		if err == nil && endingDoc.Version == 0 {
+			EndingDocs.Put(tx, endingDoc, account)
 		}
 		if c.Kind == "" { // otherwise change writes the account
 			AccountDocs.Put(tx, store.Doc{Key: AccountKey(account)}, *a)
 		}
 		return c, err
 	})
-	return k, begun, err
+	return k, startedEnding, err
 }
 
 func (b *Billing) endKey(ctx context.Context, tx *store.Tx, s *listedKey) error {
-	secret, err := tx.Doc(ctx, SecretDocs.Key(s.Hash))
+	secret, err := tx.Doc(ctx, SecretDocs.Key(s.SecretHash))
 	if err != nil {
 		return err
 	}
-	s.Revoked = b.now()
+	s.RevokedAt = b.currentSecond()
 	SecretDocs.Put(tx, store.Doc{Key: secret.Key}, s.Key)
 	KeyDocs.Put(tx, store.Doc{Key: KeyDocs.Key(s.Account, s.ID)}, *s)
 	return nil
@@ -242,39 +244,39 @@ func (b *Billing) endKey(ctx context.Context, tx *store.Tx, s *listedKey) error 
 // EndTrees completes interrupted revocations in all accounts and returns how many keys and links it
 // ended. After an error, it continues with the next account. It returns all errors.
 func (b *Billing) EndTrees(ctx context.Context) (n int, err error) {
-	var failed []error
+	var errs []error
 	for account, err := range EndingDocs.Each(ctx, b.Store, EndingDocs.Range()) {
 		if err != nil {
-			failed = append(failed, store.AsProblem(err))
+			errs = append(errs, store.AsProblem(err))
 			break
 		}
-		e, err := b.endTrees(ctx, account, "", false)
+		e, err := b.endAccountTrees(ctx, account, "", false)
 		n += len(e.Keys) + len(e.Links)
-		failed = append(failed, err)
+		errs = append(errs, err)
 	}
-	return n, errors.Join(failed...)
+	return n, errors.Join(errs...)
 }
 
-// endTrees completes all revocations of an account. begun reports whether the caller started the
+// endAccountTrees completes all revocations of an account. begun reports whether the caller started the
 // revocation of the key id. For all other trees, endTree waits until the link caches of other
 // processes have expired, because another process may just have ended links.
-func (b *Billing) endTrees(ctx context.Context, account, id string, begun bool) (e EndedKeysAndLinks, err error) {
-	ctx, cancel := store.WithPatience(ctx)
+func (b *Billing) endAccountTrees(ctx context.Context, account, id string, startedEnding bool) (ended EndedKeysAndLinks, err error) {
+	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()
 	a, err := b.Account(ctx, account)
-	for _, root := range a.Ending {
+	for _, root := range a.EndingTrees {
 		if err == nil {
-			err = b.endTree(ctx, account, root, begun && root == id, &e)
+			err = b.endTree(ctx, account, root, startedEnding && root == id, &ended)
 		}
 	}
-	return e, err
+	return ended, err
 }
 
-// endedAtOnce limits the keys and links that a commit ends. Each of them takes two writes, and the
+// maxEndedPerCommit limits the keys and links that a commit ends. Each of them takes two writes, and the
 // account and its row take one write each.
-const endedAtOnce = (store.MaxWrites - 2) / 2
+const maxEndedPerCommit = (store.MaxWrites - 2) / 2
 
-func (b *Billing) endTree(ctx context.Context, account, root string, begun bool, e *EndedKeysAndLinks) error {
+func (b *Billing) endTree(ctx context.Context, account, root string, startedEnding bool, ended *EndedKeysAndLinks) error {
 	keys, err := b.listKeys(ctx, account)
 	if err != nil {
 		return err
@@ -283,34 +285,34 @@ func (b *Billing) endTree(ctx context.Context, account, root string, begun bool,
 	if err != nil {
 		return err
 	}
-	// The lists are complete, because a tree in Account.Ending does not grow.
-	keys = slices.DeleteFunc(keys, func(k listedKey) bool { return !k.Revoked.IsZero() || !k.descendsFrom(root) })
+	// The lists are complete, because a tree in Account.EndingTrees does not grow.
+	keys = slices.DeleteFunc(keys, func(k listedKey) bool { return !k.RevokedAt.IsZero() || !k.descendsFrom(root) })
 	links = slices.DeleteFunc(links, func(l Link) bool { return !l.descendsFrom(root) })
-	for part := range slices.Chunk(keys, endedAtOnce) {
-		if err := b.endPart(ctx, account, root, part, nil, e); err != nil {
+	for batch := range slices.Chunk(keys, maxEndedPerCommit) {
+		if err := b.endBatch(ctx, account, root, batch, nil, ended); err != nil {
 			return err
 		}
 	}
-	for part := range slices.Chunk(links, endedAtOnce) {
-		if err := b.endPart(ctx, account, root, nil, part, e); err != nil {
+	for batch := range slices.Chunk(links, maxEndedPerCommit) {
+		if err := b.endBatch(ctx, account, root, nil, batch, ended); err != nil {
 			return err
 		}
 	}
-	if len(links) > 0 || !begun { // other processes may have cached links that ended
+	if len(links) > 0 || !startedEnding { // other processes may have cached links that ended
 		wait := b.Wait
 		if wait == nil {
 			wait = retry.Sleep
 		}
-		if err := wait(ctx, cacheTime); err != nil {
+		if err := wait(ctx, defaultCacheTime); err != nil {
 			return err
 		}
 	}
-	_, err = b.change(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (c Change, err error) {
-		i := slices.Index(a.Ending, root)
+	_, err = b.changeAccount(ctx, account, func(ctx context.Context, tx *store.Tx, a *Account) (c Change, err error) {
+		i := slices.Index(a.EndingTrees, root)
 		if i < 0 { // another process has completed the revocation
 			return c, nil
 		}
-		if a.Ending = slices.Delete(a.Ending, i, i+1); len(a.Ending) == 0 {
+		if a.EndingTrees = slices.Delete(a.EndingTrees, i, i+1); len(a.EndingTrees) == 0 {
 			if _, err := tx.Doc(ctx, EndingDocs.Key(account)); err != nil {
 				return c, err
 			}
@@ -322,23 +324,23 @@ func (b *Billing) endTree(ctx context.Context, account, root string, begun bool,
 	return err
 }
 
-func (b *Billing) endPart(ctx context.Context, account, root string, keys []listedKey, links []Link, e *EndedKeysAndLinks) error {
-	var done EndedKeysAndLinks
-	_, err := b.change(ctx, account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
+func (b *Billing) endBatch(ctx context.Context, account, root string, keys []listedKey, links []Link, ended *EndedKeysAndLinks) error {
+	var batch EndedKeysAndLinks
+	_, err := b.changeAccount(ctx, account, func(ctx context.Context, tx *store.Tx, _ *Account) (Change, error) {
 		c := Change{Key: root}
-		done = EndedKeysAndLinks{}
+		batch = EndedKeysAndLinks{}
 		for _, k := range keys {
-			s, listed, err := KeyDocs.Get(ctx, tx, KeyDocs.Key(account, k.ID))
+			s, listedDoc, err := KeyDocs.Get(ctx, tx, KeyDocs.Key(account, k.ID))
 			if err != nil {
 				return c, err
 			}
-			if listed.Version == 0 || !s.Revoked.IsZero() {
+			if listedDoc.Version == 0 || !s.RevokedAt.IsZero() {
 				continue
 			}
 			if err := b.endKey(ctx, tx, &s); err != nil {
 				return c, err
 			}
-			c.Kind, c.Keys, done.Keys = TreeEnded, append(c.Keys, s.ID), append(done.Keys, s.Key)
+			c.Kind, c.EndedKeys, batch.Keys = TreeEnded, append(c.EndedKeys, s.ID), append(batch.Keys, s.Key)
 		}
 		for _, l := range links {
 			s, _, err := LinkDocs.Get(ctx, tx, linkKey(l.Caller))
@@ -352,15 +354,15 @@ func (b *Billing) endPart(ctx context.Context, account, root string, keys []list
 			if err := endLink(ctx, tx, s); err != nil {
 				return c, err
 			}
-			c.Kind, c.Callers, done.Links = TreeEnded, append(c.Callers, s.Caller.String()), append(done.Links, s.Link)
+			c.Kind, c.EndedCallers, batch.Links = TreeEnded, append(c.EndedCallers, s.Caller.String()), append(batch.Links, s.Link)
 		}
 		return c, nil
 	})
 	for _, l := range links {
-		b.links.forget(l.Caller)
+		b.linkCache.invalidate(l.Caller)
 	}
 	if err == nil {
-		e.Keys, e.Links = append(e.Keys, done.Keys...), append(e.Links, done.Links...)
+		ended.Keys, ended.Links = append(ended.Keys, batch.Keys...), append(ended.Links, batch.Links...)
 	}
 	return err
 }

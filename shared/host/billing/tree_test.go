@@ -84,8 +84,8 @@ func (w *world) wantComplete(account string) {
 	w.must(err)
 	docs, _, err := w.store.Docs(context.Background(), billing.EndingDocs.Range(), 10, "")
 	w.must(err)
-	if len(a.Ending)+len(docs) > 0 {
-		w.Errorf("the account still ends %v, the sweeper %d accounts", a.Ending, len(docs))
+	if len(a.EndingTrees)+len(docs) > 0 {
+		w.Errorf("the account still ends %v, the sweeper %d accounts", a.EndingTrees, len(docs))
 	}
 }
 
@@ -143,13 +143,13 @@ func TestARevokedKeyEndsWhatItMade(t *testing.T) {
 	}
 	r, err := w.billing.RevokeKey(t.Context(), nil, a.ID, root.ID)
 	w.must(err)
-	if r.ID != root.ID || r.Key.Revoked.IsZero() || !slices.Equal(ids(r.EndedKeysAndLinks.Keys), sorted(child.ID, grandchild.ID)) ||
+	if r.ID != root.ID || r.Key.RevokedAt.IsZero() || !slices.Equal(ids(r.EndedKeysAndLinks.Keys), sorted(child.ID, grandchild.ID)) ||
 		!slices.Equal(callers(r.Links), sorted(ofRoot.key.ID().String(), ofGrandchild.key.ID().String())) || r.KeysWithoutMaker+r.LinksWithoutMaker > 0 {
 		t.Errorf("RevokeKey() = %+v", r)
 	}
 	changes, err = w.billing.Changes(t.Context(), a.ID, uint64(len(changes))+1, 100)
 	w.must(err)
-	if len(changes) != 3 || changes[0].Kind != billing.KeyRevoked || changes[1].Kind != billing.TreeEnded || changes[1].Key != root.ID || len(changes[1].Keys) != 2 || len(changes[2].Callers) != 2 {
+	if len(changes) != 3 || changes[0].Kind != billing.KeyRevoked || changes[1].Kind != billing.TreeEnded || changes[1].Key != root.ID || len(changes[1].EndedKeys) != 2 || len(changes[2].EndedCallers) != 2 {
 		t.Errorf("the account changes by %+v", changes)
 	}
 	w.wantUsable("the key", root, false)
@@ -163,7 +163,7 @@ func TestARevokedKeyEndsWhatItMade(t *testing.T) {
 	w.wantComplete(a.ID)
 }
 
-// RevokeOnly leaves the tree of a key. It ends when the key, or a key above it, is revoked with its
+// RevokeSingleKey leaves the tree of a key. It ends when the key, or a key above it, is revoked with its
 // tree.
 func TestRevokeOnlyLeavesTheTree(t *testing.T) {
 	for _, by := range []int{0, 1} {
@@ -173,7 +173,7 @@ func TestRevokeOnlyLeavesTheTree(t *testing.T) {
 		keys := []*madeKey{root, w.makes(root, a.ID)}
 		last := w.makes(keys[1], a.ID)
 		c := w.links(keys[1])
-		_, err := w.billing.RevokeOnly(t.Context(), nil, a.ID, keys[1].ID)
+		_, err := w.billing.RevokeSingleKey(t.Context(), nil, a.ID, keys[1].ID)
 		w.must(err)
 		w.wantUsable("the key", keys[1], false)
 		w.wantUsable("the key that it made", last, true)
@@ -286,11 +286,11 @@ func TestATokenChangesNoLinks(t *testing.T) {
 	w := newWorld(t)
 	a := w.account("acme", 1, money.Dollar)
 	b := w.taking()
-	_, err := b.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{Cap: 1, DailyLimit: 2, AllowAll: true})
+	_, err := b.AddIssuer(t.Context(), a.ID, issuerURL, billing.IssuerOptions{SubjectDailyCap: 1, TotalDailyCap: 2, AllowAll: true})
 	w.must(err)
-	k, err := b.AuthenticateRequest(t.Context(), withToken("ann"), billing.Demand{Scope: billing.ScopeCall})
+	k, err := b.AuthenticateRequest(t.Context(), withToken("ann"), billing.KeyRequirement{Scope: billing.ScopeCall})
 	w.must(err)
-	k.Cap = 0
+	k.DailyCap = 0
 	_, err = b.LinkBy(t.Context(), k, a.ID, w.caller().claim(a.ID, 0))
 	w.wantRefusal("a token links a caller", err, problem.Forbidden)
 	w.wantRefusal("a token ends a link", b.Unlink(t.Context(), k, a.ID, w.linked(a, 0).key.ID()), problem.Forbidden)
@@ -401,7 +401,7 @@ func TestAKeyWithATreeStaysListed(t *testing.T) {
 	child := w.makes(alone, a.ID)
 	w.links(linked)
 	for _, k := range []*madeKey{alone, linked, revoked} {
-		_, err := w.billing.RevokeOnly(t.Context(), nil, a.ID, k.ID)
+		_, err := w.billing.RevokeSingleKey(t.Context(), nil, a.ID, k.ID)
 		w.must(err)
 		w.clock.Advance(time.Second)
 	}
@@ -490,7 +490,7 @@ func TestARevocationThatDiesIsCompleted(t *testing.T) {
 				var ended []string
 				for _, c := range changes {
 					if c.Kind == billing.TreeEnded {
-						ended = append(append(ended, c.Keys...), c.Callers...)
+						ended = append(append(ended, c.EndedKeys...), c.EndedCallers...)
 					}
 				}
 				slices.Sort(ended)
@@ -542,7 +542,7 @@ func TestRevocationsAtOnce(t *testing.T) {
 				case billing.KeyRevoked:
 					ended[change.Key]++
 				case billing.TreeEnded:
-					for _, one := range append(change.Keys, change.Callers...) {
+					for _, one := range append(change.EndedKeys, change.EndedCallers...) {
 						ended[one]++
 					}
 				}
@@ -686,7 +686,7 @@ func TestTreesEndWhole(test *testing.T) {
 				}
 			case "alone":
 				if i := pick("key", isKey); i >= 0 {
-					_, err := w.billing.RevokeOnly(context.Background(), nil, a.ID, all[i].key.ID)
+					_, err := w.billing.RevokeSingleKey(context.Background(), nil, a.ID, all[i].key.ID)
 					w.must(err)
 					all[i].alive = false
 				}

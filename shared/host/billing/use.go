@@ -12,25 +12,25 @@ import (
 )
 
 const (
-	// rate is the number of AGP requests that a key may send per second, and the size of its burst.
-	rate = 20
-	// maxSeen limits the agents that the document of a key's use lists per minute, so that the
+	// requestsPerSecond is the number of AGP requests that a key may send per second, and the size of its burst.
+	requestsPerSecond = 20
+	// maxAgentsPerMinute limits the agents that the document of a key's use lists per minute, so that the
 	// document stays below a kilobyte.
-	maxSeen = 32
+	maxAgentsPerMinute = 32
 )
 
-// use counts a key's AGP requests. All requests of the key change this document.
-type use struct {
-	Day    string    `json:"day"`
-	Count  int64     `json:"count"`  // number of requests on Day
-	Tokens float64   `json:"tokens"` // requests that the rate limit allowed at once at the time At
-	At     time.Time `json:"at"`
-	Last   time.Time `json:"last"`
-	Minute int64     `json:"minute"`           // minute of Agents
-	Agents []string  `json:"agents,omitempty"` // hashes of the names
+// keyUse counts a key's AGP requests. All requests of the key change this document.
+type keyUse struct {
+	Day         string    `json:"day"`
+	Count       int64     `json:"count"`  // number of requests on Day
+	RateTokens  float64   `json:"tokens"` // requests that the rate limit allowed at once at the time At
+	TokensAt    time.Time `json:"at"`
+	LastUsed    time.Time `json:"last"`
+	Minute      int64     `json:"minute"`           // minute of Agents
+	AgentHashes []string  `json:"agents,omitempty"` // hashes of the names
 }
 
-func mark(agent string) string {
+func hashAgent(agent string) string {
 	h := fnv.New64a()
 	h.Write([]byte(agent))
 	return strconv.FormatUint(h.Sum64(), 36)
@@ -38,22 +38,22 @@ func mark(agent string) string {
 
 func freeUseKey(k *Key) store.Key {
 	if k.Test {
-		return FreeUseDocs.Key(k.Account, test)
+		return FreeUseDocs.Key(k.Account, testInfix)
 	}
 	return FreeUseDocs.Key(k.Account, "")
 }
 
-func (k *Key) sharesQuota() bool { return k.Tier == Free && k.Quota == 0 }
+func (k *Key) hasSharedQuota() bool { return k.Tier == Free && k.Quota == 0 }
 
-func (b *Billing) use(ctx context.Context, from store.Reader, key string) (use, error) {
+func (b *Billing) loadUse(ctx context.Context, from store.Reader, key string) (keyUse, error) {
 	u, _, err := UseDocs.Get(ctx, from, UseDocs.Key(key))
 	return u, err
 }
 
-// ofKey returns the use of a key. If the key shares its quota, Count is the account's count.
-func (b *Billing) ofKey(ctx context.Context, from store.Reader, k *Key) (use, error) {
-	u, err := b.use(ctx, from, k.ID)
-	if err != nil || !k.sharesQuota() {
+// loadQuotaUse returns the use of a key. If the key shares its quota, Count is the account's count.
+func (b *Billing) loadQuotaUse(ctx context.Context, from store.Reader, k *Key) (keyUse, error) {
+	u, err := b.loadUse(ctx, from, k.ID)
+	if err != nil || !k.hasSharedQuota() {
 		return u, err
 	}
 	day, d, err := FreeUseDocs.Get(ctx, from, freeUseKey(k))
@@ -70,9 +70,9 @@ type Allowance struct {
 // QuotaError refuses a request because the quota or the rate of its key is exceeded.
 type QuotaError struct {
 	Allowance
-	After time.Duration // time until the next request is allowed
+	RetryAfter time.Duration // time until the next request is allowed
 
-	day bool // the quota of the day is exceeded, not the rate
+	isDailyQuota bool // the quota of the day is exceeded, not the rate
 }
 
 func (e *QuotaError) Error() string { return e.problem().Text() }
@@ -80,41 +80,41 @@ func (e *QuotaError) Error() string { return e.problem().Text() }
 func (e *QuotaError) Unwrap() error { return e.problem() }
 
 func (e *QuotaError) problem() *problem.Error {
-	if e.day {
-		return problem.New(problem.TooMany, "the limit of %d requests a day is reached (all keys of an account with tier free share one limit); try again after 00:00 UTC", e.Limit)
+	if e.isDailyQuota {
+		return problem.New(problem.TooManyRequests, "the limit of %d requests a day is reached (all keys of an account with tier free share one limit); try again after 00:00 UTC", e.Limit)
 	}
-	return problem.New(problem.TooMany, "the limit of %d requests a second for a key is reached", rate)
+	return problem.New(problem.TooManyRequests, "the limit of %d requests a second for a key is reached", requestsPerSecond)
 }
 
 func (b *Billing) CheckUse(ctx context.Context, k *Key) (Allowance, error) {
-	u, err := b.ofKey(ctx, b.Store, k)
+	u, err := b.loadQuotaUse(ctx, b.Store, k)
 	if err != nil {
 		return Allowance{}, store.AsProblem(err)
 	}
-	return b.count(&u, k, "")
+	return b.countRequest(&u, k, "")
 }
 
 // CountUse adds to tx the count of an answered request of a key for an agent. fresh reports whether
 // it is the agent's first request of the minute. If concurrent requests have used the quota, the
 // error is a *QuotaError.
-func (b *Billing) CountUse(ctx context.Context, tx *store.Tx, k *Key, agent string) (left Allowance, fresh bool, err error) {
-	u, err := b.ofKey(ctx, tx, k)
+func (b *Billing) CountUse(ctx context.Context, tx *store.Tx, k *Key, agent string) (allowance Allowance, isFirstOfMinute bool, err error) {
+	u, err := b.loadQuotaUse(ctx, tx, k)
 	if err != nil {
-		return left, false, err
+		return allowance, false, err
 	}
-	seen := u.Agents
+	previousAgents := u.AgentHashes
 	sameMinute := u.Minute == minuteOf(b.Now())
-	if left, err = b.count(&u, k, agent); err != nil {
-		return left, false, err
+	if allowance, err = b.countRequest(&u, k, agent); err != nil {
+		return allowance, false, err
 	}
 	UseDocs.Put(tx, store.Doc{Key: UseDocs.Key(k.ID)}, u)
-	if k.sharesQuota() {
+	if k.hasSharedQuota() {
 		FreeUseDocs.Put(tx, store.Doc{Key: freeUseKey(k), Number: u.Count}, u.Day)
 	}
-	return left, !sameMinute || !slices.Contains(seen, mark(agent)), nil
+	return allowance, !sameMinute || !slices.Contains(previousAgents, hashAgent(agent)), nil
 }
 
-func (b *Billing) count(u *use, k *Key, agent string) (a Allowance, err error) {
+func (b *Billing) countRequest(u *keyUse, k *Key, agent string) (a Allowance, err error) {
 	now := b.Now().UTC()
 	if day := now.Format(time.DateOnly); u.Day != day {
 		u.Day, u.Count = day, 0
@@ -123,45 +123,45 @@ func (b *Billing) count(u *use, k *Key, agent string) (a Allowance, err error) {
 	if a.Limit > 0 {
 		if a.Remaining = a.Limit - u.Count - 1; a.Remaining < 0 {
 			a.Remaining = 0
-			return a, &QuotaError{Allowance: a, After: a.Reset.Sub(now), day: true}
+			return a, &QuotaError{Allowance: a, RetryAfter: a.Reset.Sub(now), isDailyQuota: true}
 		}
 	}
-	tokens := float64(rate)
+	rateTokens := float64(requestsPerSecond)
 	// A clock that was set back must not add tokens.
-	if !u.At.IsZero() {
-		tokens = min(rate, u.Tokens+rate*max(now.Sub(u.At).Seconds(), 0))
+	if !u.TokensAt.IsZero() {
+		rateTokens = min(requestsPerSecond, u.RateTokens+requestsPerSecond*max(now.Sub(u.TokensAt).Seconds(), 0))
 	}
-	if tokens < 1 {
-		return a, &QuotaError{Allowance: a, After: time.Second}
+	if rateTokens < 1 {
+		return a, &QuotaError{Allowance: a, RetryAfter: time.Second}
 	}
-	u.Count, u.Tokens, u.At, u.Last = u.Count+1, tokens-1, now, now.Truncate(time.Second)
+	u.Count, u.RateTokens, u.TokensAt, u.LastUsed = u.Count+1, rateTokens-1, now, now.Truncate(time.Second)
 	if m := minuteOf(now); u.Minute != m {
-		u.Minute, u.Agents = m, nil
+		u.Minute, u.AgentHashes = m, nil
 	}
-	if m := mark(agent); !slices.Contains(u.Agents, m) && len(u.Agents) < maxSeen {
-		u.Agents = append(u.Agents, m)
+	if m := hashAgent(agent); !slices.Contains(u.AgentHashes, m) && len(u.AgentHashes) < maxAgentsPerMinute {
+		u.AgentHashes = append(u.AgentHashes, m)
 	}
 	return a, nil
 }
 
-// SeenWrite returns a write that records that an agent was seen in the current minute.
+// AgentSeenWrite returns a write that records that an agent was seen in the current minute.
 // CountActiveAgents counts the agent for five minutes.
-func (b *Billing) SeenWrite(agent string) store.Write {
+func (b *Billing) AgentSeenWrite(agent string) store.Write {
 	now := b.Now().UTC()
-	return store.Add{Key: ActiveDocs.Key(minuteText(minuteOf(now)), agent), Delta: 1, Max: 1 << 62, Expires: now.Truncate(time.Second).Add(10 * time.Minute)}
+	return store.Add{Key: ActiveDocs.Key(formatMinute(minuteOf(now)), agent), Delta: 1, Max: 1 << 62, Expires: now.Truncate(time.Second).Add(10 * time.Minute)}
 }
 
 // MaxActive limits the number that CountActiveAgents returns.
 const MaxActive = 10_000
 
-func minuteText(minute int64) string { return strconv.FormatInt(minute, 10) }
+func formatMinute(minute int64) string { return strconv.FormatInt(minute, 10) }
 
 // CountActiveAgents returns the number of agents that were seen in the last five minutes, at most
 // MaxActive.
 func (b *Billing) CountActiveAgents(ctx context.Context) (int, error) {
 	seen := map[string]bool{}
 	for minute, last := minuteOf(b.Now()), minuteOf(b.Now())-5; minute > last; minute-- {
-		for d, err := range store.Documents(ctx, b.Store, ActiveDocs.Range(minuteText(minute))) {
+		for d, err := range store.Documents(ctx, b.Store, ActiveDocs.Range(formatMinute(minute))) {
 			if err != nil {
 				return 0, store.AsProblem(err)
 			}

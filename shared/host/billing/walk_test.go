@@ -73,7 +73,7 @@ func (s *walkWorld) addVacant(a *billing.Account, p *price.Price, behave func(co
 
 func (s *walkWorld) link(a billing.Account, key *identity.Key, most money.Amount) {
 	s.Helper()
-	c := claim.PaymentClaim{Host: s.self, Account: a.ID, Cap: int64(most)}
+	c := claim.PaymentClaim{Host: s.self, Account: a.ID, DailyCap: int64(most)}
 	s.must(c.Sign(context.Background(), key, s.clock.NowFunc(0)()))
 	_, err := s.billing.Link(context.Background(), a.ID, c.String())
 	s.must(err)
@@ -107,7 +107,7 @@ func ended(out call.Outcome) string {
 // ask has a key of the world call a vacant, as delegations do.
 func (s *walkWorld) ask(ctx context.Context, from, to identity.ID, text string, o call.Options) call.Outcome {
 	key := s.keys[from]
-	next, err := s.calls.Next(ctx, call.Pair{Caller: from, Vacant: to})
+	next, err := s.calls.ExpectedEnvelope(ctx, call.Pair{Caller: from, Vacant: to})
 	if err != nil {
 		return call.Outcome{Problem: problem.AsError(err)}
 	}
@@ -121,7 +121,7 @@ func (s *walkWorld) ask(ctx context.Context, from, to identity.ID, text string, 
 		if out.Problem == nil || out.State != "" || !out.HasChain || out.Problem.Kind != problem.Fork && out.Problem.Kind != problem.Replay && out.Problem.Kind != problem.Gap {
 			return out
 		}
-		next = call.Next{Seq: out.ExpectedSeq, Prev: out.ChainTip}
+		next = call.ExpectedEnvelope{Seq: out.ExpectedSeq, Prev: out.ChainTip}
 	}
 }
 
@@ -145,7 +145,7 @@ func (s *walkWorld) firstOf(from, to identity.ID, by call.Credential) string {
 func flat(n money.Amount) *price.Price { return &price.Price{Version: 1, Flat: n} }
 
 func keyOf(a billing.Account, most, daily money.Amount) *call.Payer {
-	return &call.Payer{Account: a.ID, Tenant: a.Tenant, Key: "K", MaxWalk: most, DailyCap: daily}
+	return &call.Payer{Account: a.ID, Tenant: a.Tenant, Key: "K", MaxWalkCost: most, DailyCap: daily}
 }
 
 // A test key pays for nothing in its walk, however deep it is.
@@ -203,8 +203,8 @@ func TestALimitHoldsForTheWalk(t *testing.T) {
 				from = key.ID()
 			}
 			ten, void := s.addVacant(nil, flat(10), says), s.addVacant(nil, flat(20), fails)
-			tokens := s.addVacant(nil, &price.Price{Version: 1, Flat: 4, In: 1, MaxCharge: 20}, says) // no tokens are reported: it charges 4
-			rich := s.addVacant(&other, nil, s.asks(ten, ten, ten, ten))                              // its own account pays
+			tokens := s.addVacant(nil, &price.Price{Version: 1, Flat: 4, InputPrice: 1, MaxCharge: 20}, says) // no tokens are reported: it charges 4
+			rich := s.addVacant(&other, nil, s.asks(ten, ten, ten, ten))                                      // its own account pays
 			for _, tt := range []struct {
 				own   money.Amount // price of the first vacant
 				calls []identity.ID
@@ -302,7 +302,7 @@ func TestACycleCountsALinkOnce(t *testing.T) {
 // The free calls of an address are the first caller's, also in a walk.
 func TestAWalkHasTheAddressOfItsFirstCaller(t *testing.T) {
 	s := newWalkWorld(t)
-	penny := s.addVacant(nil, &price.Price{Version: 1, Flat: 10, Free: 9, FreeAddress: 2}, says)
+	penny := s.addVacant(nil, &price.Price{Version: 1, Flat: 10, FreePerSigner: 9, FreePerAddress: 2}, says)
 	var agents []identity.ID
 	for range 4 {
 		agents = append(agents, s.addVacant(nil, nil, s.asks(penny)))
@@ -383,7 +383,7 @@ func TestNoWalkExceedsItsLimit(t *testing.T) {
 				hash := fnv.New64a()
 				hash.Write(append(from[:], text...))
 				random := mathrand.New(mathrand.NewPCG(seed, hash.Sum64()))
-				call.RecordUsage(ctx, call.Usage{In: random.Uint64N(40_000_000)})
+				call.RecordUsage(ctx, call.Usage{InputTokens: random.Uint64N(40_000_000)})
 				var wait sync.WaitGroup
 				for i := range 1 + random.IntN(4) {
 					to := all[random.IntN(len(all))]
@@ -410,7 +410,7 @@ func TestNoWalkExceedsItsLimit(t *testing.T) {
 				return text, nil
 			}
 			for i := range 6 {
-				p := []*price.Price{nil, flat(money.Amount(1 + random.IntN(40))), {Version: 1, Flat: 1, In: 1, MaxCharge: money.Amount(5 + random.IntN(40))}}[random.IntN(3)]
+				p := []*price.Price{nil, flat(money.Amount(1 + random.IntN(40))), {Version: 1, Flat: 1, InputPrice: 1, MaxCharge: money.Amount(5 + random.IntN(40))}}[random.IntN(3)]
 				payer := &a
 				if i == 5 {
 					payer = &other

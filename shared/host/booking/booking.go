@@ -60,27 +60,27 @@ const DefaultPrice = 250_000 * money.Amount(1)
 const Cent = money.Dollar / 100
 
 const (
-	// MaxPending limits the time in which a booking must be dispatched.
-	MaxPending = 24 * time.Hour
+	// MaxPendingTime limits the time in which a booking must be dispatched.
+	MaxPendingTime = 24 * time.Hour
 	// completeAfter is the time after the start at which an accepted booking becomes completed.
 	completeAfter = 24 * time.Hour
-	// MaxAhead limits how far the start of a booking may be in the future.
-	MaxAhead = 366 * 24 * time.Hour
-	// detailsAfter is the retention of details after the start of the booking or, without a start,
+	// MaxLeadTime limits how far the start of a booking may be in the future.
+	MaxLeadTime = 366 * 24 * time.Hour
+	// detailsRetention is the retention of details after the start of the booking or, without a start,
 	// after the confirm.
-	detailsAfter = 30 * 24 * time.Hour
-	// answerTime is the time in which a venue must answer. A dispatch that takes longer has failed.
-	answerTime = 2 * time.Minute
-	// maxWork limits the turn of a venue on this host, and the call to a venue on another host. It is
-	// shorter than answerTime, so that the answer arrives before the dispatch counts as failed.
-	maxWork = 90 * time.Second
-	// onceRetention is the time for which a repeated confirm returns the booking of the first confirm.
-	onceRetention = 24 * time.Hour
+	detailsRetention = 30 * 24 * time.Hour
+	// answerTimeout is the time in which a venue must answer. A dispatch that takes longer has failed.
+	answerTimeout = 2 * time.Minute
+	// venueCallTimeout limits the turn of a venue on this host, and the call to a venue on another host. It is
+	// shorter than answerTimeout, so that the answer arrives before the dispatch counts as failed.
+	venueCallTimeout = 90 * time.Second
+	// confirmRetention is the time for which a repeated confirm returns the booking of the first confirm.
+	confirmRetention = 24 * time.Hour
 )
 
-// retries lists the pause after each failed dispatch. If the dispatch after the last pause also
+// retryPauses lists the pause after each failed dispatch. If the dispatch after the last pause also
 // fails, the booking is rejected.
-var retries = []time.Duration{time.Minute, 5 * time.Minute, 25 * time.Minute}
+var retryPauses = []time.Duration{time.Minute, 5 * time.Minute, 25 * time.Minute}
 
 // Config configures a Service. Wait, Outbound and Price are optional.
 type Config struct {
@@ -92,11 +92,11 @@ type Config struct {
 	// Signer returns the key that signs booking statements at a time, for example
 	// signingkey.Keys.Signer.
 	Signer func(ctx context.Context, at time.Time) (certificate.Signer, error)
-	// URL returns the base URL of the host's AGP endpoints.
-	URL func(context.Context) (string, error)
-	// ByShort returns the id of the listed vacant whose id starts with the 12 digits short, or the
+	// BaseURL returns the base URL of the host's AGP endpoints.
+	BaseURL func(context.Context) (string, error)
+	// FindByShortID returns the id of the listed vacant whose id starts with the 12 digits short, or the
 	// zero id.
-	ByShort func(ctx context.Context, short string) (identity.ID, error)
+	FindByShortID func(ctx context.Context, short string) (identity.ID, error)
 	// Outbound sends requests to venues on other hosts. If it is nil, these venues cannot be
 	// booked.
 	Outbound *outbound.Client
@@ -122,45 +122,45 @@ func (s *Service) updater() store.Updater {
 
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
 
-func (s *Service) due() due.Reminders {
+func (s *Service) reminders() due.Reminders {
 	return due.Reminders{Kind: DueDocs.Shape, Updater: s.updater(), Now: s.Now}
 }
 
 // Booking is the current state of a booking without its details.
 type Booking struct {
-	ID      string       `json:"booking_id"` // 32 random bytes in hex
-	Account string       `json:"account"`
-	Key     string       `json:"key"` // id of the account's key that made the booking
-	Tier    billing.Tier `json:"tier"`
-	Test    bool         `json:"test,omitempty"`
-	From    string       `json:"from"` // sender as stated by the key's holder
-	Venue   identity.ID  `json:"venue_id"`
-	Slug    string       `json:"venue_slug"`
-	Name    string       `json:"venue_name"`
-	Starts  time.Time    `json:"starts_at,omitzero"`
-	Party   int64        `json:"party_size"`
-	Price   money.Amount `json:"price"` // micro-dollars
-	Event   string       `json:"event_id,omitempty"`
+	ID           string       `json:"booking_id"` // 32 random bytes in hex
+	Account      string       `json:"account"`
+	KeyID        string       `json:"key"` // id of the account's key that made the booking
+	Tier         billing.Tier `json:"tier"`
+	Test         bool         `json:"test,omitempty"`
+	From         string       `json:"from"` // sender as stated by the key's holder
+	Venue        identity.ID  `json:"venue_id"`
+	Slug         string       `json:"venue_slug"`
+	Name         string       `json:"venue_name"`
+	Start        time.Time    `json:"starts_at,omitzero"`
+	PartySize    int64        `json:"party_size"`
+	Price        money.Amount `json:"price"` // micro-dollars
+	UsageEventID string       `json:"event_id,omitempty"`
 	// VenuePrice is the maximum charge for the venue's call under version VenueVersion of its
 	// price, which was current when the booking was created. Held is the part of VenuePrice that is
 	// held for a call that the venue has not accepted yet.
 	VenuePrice   money.Amount  `json:"venue_price,omitempty"`
 	VenueVersion uint64        `json:"venue_price_version,omitempty"`
 	Held         money.Amount  `json:"held,omitempty"`
-	Credited     money.Amount  `json:"credited,omitempty"`
+	Refunded     money.Amount  `json:"credited,omitempty"`
 	State        booking.State `json:"envelope_status"`
 	// Cancelled reports whether the guest has cancelled the booking. Reason is the reason for the
 	// cancellation, rejection or expiry.
 	Cancelled bool   `json:"cancelled,omitempty"`
 	Reason    string `json:"cancel_reason,omitempty"`
-	Rows      uint64 `json:"history"`            // number of rows in the booking's stream
-	Answered  bool   `json:"answered,omitempty"` // whether the venue has returned a result
-	// Truncation is the reason why the venue's answer may be incomplete, or "".
-	Truncation call.CutReason `json:"cut,omitempty"`
-	Attempts   int            `json:"attempts"`               // number of dispatches
-	Sent       time.Time      `json:"dispatched_at,omitzero"` // time of the last dispatch
-	Created    time.Time      `json:"created_at"`
-	Changed    time.Time      `json:"changed_at"` // time of the last row
+	RowCount  uint64 `json:"history"`            // number of rows in the booking's stream
+	HasResult bool   `json:"answered,omitempty"` // whether the venue has returned a result
+	// CutReason is the reason why the venue's answer may be incomplete, or "".
+	CutReason    call.CutReason `json:"cut,omitempty"`
+	Attempts     int            `json:"attempts"`               // number of dispatches
+	LastDispatch time.Time      `json:"dispatched_at,omitzero"` // time of the last dispatch
+	CreatedAt    time.Time      `json:"created_at"`
+	ChangedAt    time.Time      `json:"changed_at"` // time of the last row
 }
 
 func (b *Booking) Status() booking.Status {
@@ -170,29 +170,29 @@ func (b *Booking) Status() booking.Status {
 	return b.State.Status()
 }
 
-// isSettling reports whether the booking waits for its venue, or has no start and is about to be
+// isAboutToChange reports whether the booking waits for its venue, or has no start and is about to be
 // completed because the venue has returned a result.
-func (b *Booking) isSettling() bool {
-	return b.State == booking.Pending || b.State == booking.Dispatched || b.State == booking.Accepted && b.Answered && b.Starts.IsZero()
+func (b *Booking) isAboutToChange() bool {
+	return b.State == booking.Pending || b.State == booking.Dispatched || b.State == booking.Accepted && b.HasResult && b.Start.IsZero()
 }
 
 func (b *Booking) awaitsVenue() bool {
 	return b.State == booking.Pending || b.State == booking.Dispatched || b.State == booking.DispatchFailed
 }
 
-// stored is the stored form of a booking.
-type stored struct {
+// storedBooking is the stored form of a booking.
+type storedBooking struct {
 	Booking
 	Shard int `json:"shard"`
-	// Cap is the daily cap of the key that created the booking. It also applies to the venue's call.
-	Cap money.Amount `json:"cap,omitempty"`
-	// Most limits the cost of the booking together with the calls that the venue makes for it. It
+	// DailyCap is the daily cap of the key that created the booking. It also applies to the venue's call.
+	DailyCap money.Amount `json:"cap,omitempty"`
+	// MaxCost limits the cost of the booking together with the calls that the venue makes for it. It
 	// is the lower of the key's limit and the confirm's limit. Zero means no limit.
-	Most money.Amount `json:"most,omitempty"`
-	// Slot reports whether the guests are counted in the slot at the booking's start (SlotDocs).
-	Slot   bool      `json:"slot,omitempty"`
-	Due    time.Time `json:"due,omitzero"` // due time of its reminder
-	Events []string  `json:"events,omitempty"`
+	MaxCost money.Amount `json:"most,omitempty"`
+	// OccupiesSlot reports whether the guests are counted in the slot at the booking's start (SlotDocs).
+	OccupiesSlot bool      `json:"slot,omitempty"`
+	Due          time.Time `json:"due,omitzero"` // due time of its reminder
+	ChangeIDs    []string  `json:"events,omitempty"`
 }
 
 // RowKind is the kind of change that a row of a booking records.
@@ -210,17 +210,17 @@ const (
 // it is negative. Held is the amount that is held for the venue's call, or released if it is
 // negative.
 type Row struct {
-	Kind    RowKind       `json:"kind"`
-	From    booking.State `json:"from,omitempty"`
-	To      booking.State `json:"to,omitempty"`
-	Actor   string        `json:"actor"`
-	Reason  string        `json:"reason,omitempty"`
-	EventID string        `json:"event_id,omitempty"`
-	Account string        `json:"account,omitempty"` // account that Amount and Held change
-	Amount  money.Amount  `json:"amount,omitempty"`
-	Held    money.Amount  `json:"held,omitempty"`
-	Event   string        `json:"usage_event,omitempty"` // usage event in the same commit
-	At      time.Time     `json:"at"`
+	Kind         RowKind       `json:"kind"`
+	From         booking.State `json:"from,omitempty"`
+	To           booking.State `json:"to,omitempty"`
+	Actor        string        `json:"actor"`
+	Reason       string        `json:"reason,omitempty"`
+	ChangeID     string        `json:"event_id,omitempty"`
+	Account      string        `json:"account,omitempty"` // account that Amount and Held change
+	Amount       money.Amount  `json:"amount,omitempty"`
+	Held         money.Amount  `json:"held,omitempty"`
+	UsageEventID string        `json:"usage_event,omitempty"` // usage event in the same commit
+	Time         time.Time     `json:"at"`
 }
 
 // Details contains the guest's request and the venue's answer. It is deleted 30 days after the
@@ -232,17 +232,17 @@ type Details struct {
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
-// Event is the usage event of a booking or a refund.
-type Event struct {
-	ID      string       `json:"event_id"`
-	Account string       `json:"account"`
-	Key     string       `json:"key"`
-	Intent  string       `json:"intent"`
-	Amount  money.Amount `json:"amount"` // micro-dollars, negative for a refund
-	Booking string       `json:"booking_id"`
-	Tier    billing.Tier `json:"tier"`
-	Version int          `json:"price_version"`
-	At      time.Time    `json:"at"`
+// UsageEvent is the usage event of a booking or a refund.
+type UsageEvent struct {
+	ID           string       `json:"event_id"`
+	Account      string       `json:"account"`
+	KeyID        string       `json:"key"`
+	Intent       string       `json:"intent"`
+	Amount       money.Amount `json:"amount"` // micro-dollars, negative for a refund
+	BookingID    string       `json:"booking_id"`
+	Tier         billing.Tier `json:"tier"`
+	PriceVersion int          `json:"price_version"`
+	Time         time.Time    `json:"at"`
 }
 
 // IntentConfirm is the AGP operation (intent) that confirms a booking and costs money.
@@ -250,11 +250,11 @@ const IntentConfirm = "booking.confirm"
 
 func Key(id string) store.Key { return BookingDocs.Key(id) }
 
-// eventTime is the format of the time at the start of an event's sort key.
-const eventTime = "2006-01-02T15:04:05.000000"
+// eventTimeFormat is the format of the time at the start of an event's sort key.
+const eventTimeFormat = "2006-01-02T15:04:05.000000"
 
-func EventKey(e *Event) store.Key {
-	return EventDocs.Key(e.Account, e.At.UTC().Format(eventTime)+"#"+e.ID)
+func EventKey(e *UsageEvent) store.Key {
+	return EventDocs.Key(e.Account, e.Time.UTC().Format(eventTimeFormat)+"#"+e.ID)
 }
 
 func slotKey(venue identity.ID, starts time.Time) store.Key {
@@ -272,7 +272,7 @@ func Stream(id string) (store.Stream, error) {
 func notFound() error { return problem.New(problem.NotFound, "no such booking") }
 
 func DecodeRow(row store.Row) (Row, error) {
-	r, err := rows.Decode(store.Doc{Data: row.Data})
+	r, err := rowCodec.Decode(store.Doc{Data: row.Data})
 	if err != nil {
 		return r, problem.Wrap(problem.Damaged, err, "row %d of a booking is not readable", row.Position)
 	}
@@ -323,7 +323,7 @@ func (s *Service) History(ctx context.Context, id string) ([]Row, error) {
 func (s *Service) ListVenueBookings(ctx context.Context, venue identity.ID, cursor string, n int) (bookings []Booking, next string, err error) {
 	docs, next, err := s.Store.Docs(ctx, BookingDocs.IndexRange(venue.String()), n, cursor)
 	for i := 0; err == nil && i < len(docs); i++ {
-		var b stored
+		var b storedBooking
 		b, err = BookingDocs.Parse(docs[i])
 		bookings = append(bookings, b.Booking)
 	}
@@ -338,7 +338,7 @@ func (s *Service) ListAccountBookings(ctx context.Context, account, cursor strin
 		e, err := EventDocs.Parse(d)
 		if err == nil && e.Intent == IntentConfirm && e.Amount >= 0 {
 			var b Booking
-			b, err = s.Get(ctx, e.Booking)
+			b, err = s.Get(ctx, e.BookingID)
 			bookings = append(bookings, b)
 		}
 		if err != nil {
@@ -348,9 +348,9 @@ func (s *Service) ListAccountBookings(ctx context.Context, account, cursor strin
 	return bookings, next, store.AsProblem(err)
 }
 
-func Events(ctx context.Context, s store.Store, account string, from, until time.Time, fn func(Event) error) error {
+func EachUsageEvent(ctx context.Context, s store.Store, account string, from, until time.Time, fn func(UsageEvent) error) error {
 	r := EventDocs.Range(account)
-	r.First, r.Last = from.UTC().Format(eventTime), until.UTC().Format(eventTime)
+	r.Start, r.End = from.UTC().Format(eventTimeFormat), until.UTC().Format(eventTimeFormat)
 	for e, err := range EventDocs.Each(ctx, s, r) {
 		if err != nil {
 			return store.AsProblem(err)

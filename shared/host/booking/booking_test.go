@@ -42,7 +42,7 @@ const (
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{Host: memhost.Open(t, func(c *serve.Config) { c.Elsewhere = true })}
+	w := &world{Host: memhost.Open(t, func(c *serve.Config) { c.AllowRemote = true })}
 	w.Service = w.OpenBookings(quiet{}, nil)
 	venue := w.Create(vacants.CreateSpec{Name: "warung", Capability: "serves", Substrate: "echo"})
 	_, _, err := w.Vacants.Publish(t.Context(), venue.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{}, Venue: func(v *listing.Venue) error {
@@ -71,7 +71,7 @@ func (w *world) balance() money.Amount { return w.Balance(w.buyer) }
 var start = time.Date(2026, 12, 24, 19, 0, 0, 0, time.UTC)
 
 func (w *world) confirm(party int64) (booking.Booking, error) {
-	c, err := w.Confirm(w.Context(), &w.key, booking.Request{From: "guest", Agent: "guest", Venue: "warung", Party: party, Starts: start, Details: booking.Details{Notes: "n"}})
+	c, err := w.Confirm(w.Context(), &w.key, booking.Request{From: "guest", Agent: "guest", Venue: "warung", PartySize: party, Start: start, Details: booking.Details{Notes: "n"}})
 	return c.Booking, err
 }
 
@@ -159,8 +159,8 @@ func TestEachStepMovesStateMoneyAndSlot(t *testing.T) {
 				if taken := w.taken(); taken == (cancelled || freed[want]) {
 					t.Errorf("the slot is taken: %t", taken)
 				}
-				if rows, err := w.History(t.Context(), b.ID); err != nil || uint64(len(rows)) != after.Rows || legal == (len(rows) == len(paths[from])+1) {
-					t.Errorf("%d rows, the booking says %d, %v", len(rows), after.Rows, err)
+				if rows, err := w.History(t.Context(), b.ID); err != nil || uint64(len(rows)) != after.RowCount || legal == (len(rows) == len(paths[from])+1) {
+					t.Errorf("%d rows, the booking says %d, %v", len(rows), after.RowCount, err)
 				}
 				w.WantWhole(w.Host.Store)
 			})
@@ -217,7 +217,7 @@ func TestDetailsAreKeptForThirtyDays(t *testing.T) {
 	const days = 24 * time.Hour
 	w := newWorld(t)
 	at := w.confirmed(1)
-	c, err := w.Confirm(t.Context(), &w.key, booking.Request{From: "guest", Agent: "guest", Venue: "warung", Party: 1, Details: booking.Details{Notes: "n"}})
+	c, err := w.Confirm(t.Context(), &w.key, booking.Request{From: "guest", Agent: "guest", Venue: "warung", PartySize: 1, Details: booking.Details{Notes: "n"}})
 	w.Must(err)
 	for id, from := range map[string]time.Time{at.ID: start, c.ID: w.Clock.NowFunc(0)()} {
 		d, err := w.Host.Store.Doc(t.Context(), store.Key{Partition: "bkg#" + id, Sort: "details"})
@@ -242,8 +242,8 @@ func TestAChangeIsMadeOnce(t *testing.T) {
 	b := w.confirmed(1)
 	w.move(b.ID, states.Dispatched)
 	for range 3 {
-		if after, err := w.Transition(t.Context(), b.ID, booking.TransitionRequest{To: states.Accepted, Actor: "venue", EventID: "e"}); err != nil || after.Rows != 3 {
-			t.Errorf("%d rows, %v, want 3", after.Rows, err)
+		if after, err := w.Transition(t.Context(), b.ID, booking.TransitionRequest{To: states.Accepted, Actor: "venue", ChangeID: "e"}); err != nil || after.RowCount != 3 {
+			t.Errorf("%d rows, %v, want 3", after.RowCount, err)
 		}
 	}
 	if _, err := w.Transition(t.Context(), b.ID, booking.TransitionRequest{To: states.Expired, Actor: "venue"}); !problem.Is(err, problem.Conflict) {
@@ -302,7 +302,7 @@ func TestABookingRemembersFewEvents(t *testing.T) {
 	const changes = 100
 	for i := range changes {
 		to := []states.State{states.Dispatched, states.DispatchFailed}[i%2]
-		_, err := w.Transition(t.Context(), b.ID, booking.TransitionRequest{To: to, Actor: "operator", EventID: fmt.Sprintf("event-%064d", i), AllowHostStates: true})
+		_, err := w.Transition(t.Context(), b.ID, booking.TransitionRequest{To: to, Actor: "operator", ChangeID: fmt.Sprintf("event-%064d", i), AllowHostStates: true})
 		w.Must(err)
 	}
 	d, err := w.Host.Store.Doc(t.Context(), booking.Key(b.ID))

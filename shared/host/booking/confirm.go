@@ -22,12 +22,12 @@ import (
 
 // Request is a request to confirm a booking.
 type Request struct {
-	From    string // sender as stated by the key's holder
-	Agent   string // part of From that names the agent
-	Venue   string // reference to the venue in a form that Find accepts
-	Starts  time.Time
-	Party   int64
-	Details Details
+	From      string // sender as stated by the key's holder
+	Agent     string // part of From that names the agent
+	Venue     string // reference to the venue in a form that Find accepts
+	Start     time.Time
+	PartySize int64
+	Details   Details
 	// Hash is the hash of the request. If IdempotencyKey was used with a different Hash, Confirm
 	// returns an error. If IdempotencyKey is empty, each request creates another booking.
 	IdempotencyKey, Hash string
@@ -37,16 +37,16 @@ type Request struct {
 	// Wait is the maximum time for which Confirm waits for the venue's answer. If Wait is zero,
 	// Confirm does not wait.
 	Wait time.Duration
-	// Writes are added to the commit of the booking, unless it is a test booking.
-	Writes []store.Write
+	// ExtraWrites are added to the commit of the booking, unless it is a test booking.
+	ExtraWrites []store.Write
 }
 
 type ConfirmResult struct {
 	Booking
-	Venue    Venue
-	Result   json.RawMessage   // result that the venue returned, or nil
-	Replayed bool              // whether an earlier confirm created the booking
-	Left     billing.Allowance // remaining allowance of the key, zero if Replayed
+	Venue     Venue
+	Result    json.RawMessage   // result that the venue returned, or nil
+	Replayed  bool              // whether an earlier confirm created the booking
+	Allowance billing.Allowance // remaining allowance of the key, zero if Replayed
 }
 
 // Confirm wraps these errors in a *problem.Error of kind Conflict.
@@ -57,28 +57,28 @@ var (
 
 // confirmRecord records the booking that a confirm created.
 type confirmRecord struct {
-	Hash    string `json:"hash"`
-	Booking string `json:"booking"`
+	Hash      string `json:"hash"`
+	BookingID string `json:"booking"`
 }
 
-func onceKey(key, once string) store.Key {
-	return OnceDocs.Key(key, identity.Sum([]byte(once)).String())
+func confirmKey(keyID, idempotencyKey string) store.Key {
+	return ConfirmDocs.Key(keyID, identity.Sum([]byte(idempotencyKey)).String())
 }
 
-// earlierBooking returns the id of the booking that an earlier confirm with the same idempotency key
+// findEarlierBooking returns the id of the booking that an earlier confirm with the same idempotency key
 // created, or "". If the earlier confirm had a different hash, the error is Idempotency.
-func (s *Service) earlierBooking(ctx context.Context, from store.Reader, key string, r *Request) (id string, err error) {
+func (s *Service) findEarlierBooking(ctx context.Context, reader store.Reader, key string, r *Request) (id string, err error) {
 	if r.IdempotencyKey == "" {
 		return "", nil
 	}
-	o, d, err := OnceDocs.Get(ctx, from, onceKey(key, r.IdempotencyKey))
+	o, d, err := ConfirmDocs.Get(ctx, reader, confirmKey(key, r.IdempotencyKey))
 	if err != nil || d.Version == 0 || d.IsExpired(s.Now()) {
 		return "", err
 	}
 	if o.Hash != r.Hash {
-		return "", problem.New(problem.Idempotency, "the idempotency key was used for another booking")
+		return "", problem.New(problem.IdempotencyConflict, "the idempotency key was used for another booking")
 	}
-	return o.Booking, nil
+	return o.BookingID, nil
 }
 
 // Confirm books a venue for a key. It stores the booking before the venue is called. A repeated
@@ -88,12 +88,12 @@ func (s *Service) earlierBooking(ctx context.Context, from store.Reader, key str
 // ErrSlotTaken, Idempotency, Schema for a start out of bounds, PriceAboveMax, an error of
 // billing.Purchase, or a *billing.QuotaError.
 func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c ConfirmResult, err error) {
-	id, err := s.earlierBooking(ctx, s.Store, k.ID, &r)
+	id, err := s.findEarlierBooking(ctx, s.Store, k.ID, &r)
 	if err != nil {
 		return c, store.AsProblem(err)
 	}
 	if id == "" {
-		v, err := s.bookable(ctx, k, &r)
+		v, err := s.findBookableVenue(ctx, k, &r)
 		if err != nil {
 			return c, err
 		}
@@ -101,13 +101,13 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 		if _, err := io.ReadFull(s.Rand, random[:]); err != nil {
 			return c, problem.Wrap(problem.Unavailable, err, "no randomness")
 		}
-		fresh := hex.EncodeToString(random[:])
-		id, c.Left, err = s.create(ctx, fresh, k, &v, &r)
-		if id != fresh && !problem.Is(err, problem.Unavailable) {
+		newID := hex.EncodeToString(random[:])
+		id, c.Allowance, err = s.createBooking(ctx, newID, k, &v, &r)
+		if id != newID && !problem.Is(err, problem.Unavailable) {
 			// No booking has the id fresh, because only the error Unavailable leaves open whether it
 			// was created. If its details cannot be deleted, they expire.
 			_ = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-				d, err := tx.Doc(ctx, DetailsDocs.Key(fresh))
+				d, err := tx.Doc(ctx, DetailsDocs.Key(newID))
 				tx.Delete(d.Key)
 				return err
 			})
@@ -116,12 +116,12 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 			return c, err
 		}
 		// If the queue refuses the booking, the reminder dispatches it.
-		if settle, err := s.queue(ctx, id, k.Account); err != nil {
+		if confirmSend, err := s.enqueue(ctx, id, k.Account); err != nil {
 			s.Log.LogAttrs(ctx, slog.LevelWarn, "a booking is dispatched later", slog.String("booking", id), slog.String("cause", err.Error()))
 		} else {
-			settle(ctx, true)
+			confirmSend(ctx, true)
 		}
-		s.await(ctx, id, r.Wait)
+		s.awaitChange(ctx, id, r.Wait)
 	} else {
 		c.Replayed = true
 	}
@@ -142,10 +142,10 @@ func (s *Service) Confirm(ctx context.Context, k *billing.Key, r Request) (c Con
 	return c, err
 }
 
-func (s *Service) bookable(ctx context.Context, k *billing.Key, r *Request) (v Venue, err error) {
+func (s *Service) findBookableVenue(ctx context.Context, k *billing.Key, r *Request) (v Venue, err error) {
 	now := s.Now()
-	if !r.Starts.IsZero() && (r.Starts.Before(now) || r.Starts.After(now.Add(MaxAhead))) {
-		return v, &problem.Error{Kind: problem.Schema, Field: "starts_at", Want: "a time within 366 days from now", Got: r.Starts.Format(time.RFC3339)}
+	if !r.Start.IsZero() && (r.Start.Before(now) || r.Start.After(now.Add(MaxLeadTime))) {
+		return v, &problem.Error{Kind: problem.InvalidMember, Field: "starts_at", Want: "a time within 366 days from now", Got: r.Start.Format(time.RFC3339)}
 	}
 	if k.Test {
 		if v = TestVenue(); r.Venue != v.Slug && r.Venue != v.AgentID() {
@@ -162,67 +162,67 @@ func (s *Service) bookable(ctx context.Context, k *billing.Key, r *Request) (v V
 		return v, err
 	case !g.IsListed() || !v.Bookable:
 		return v, problem.Wrap(problem.Conflict, ErrNotBookable, "venue %s takes no bookings now", v.Slug)
-	case v.Capacity > 0 && r.Party > v.Capacity:
+	case v.Capacity > 0 && r.PartySize > v.Capacity:
 		return v, problem.Wrap(problem.Conflict, ErrSlotTaken, "venue %s has room for %d", v.Slug, v.Capacity)
 	}
 	return v, nil
 }
 
-// create commits a new booking with an id and returns this id. If the same confirm has created a
+// createBooking commits a new booking with an id and returns this id. If the same confirm has created a
 // booking concurrently, it returns that booking's id.
-func (s *Service) create(ctx context.Context, id string, k *billing.Key, v *Venue, r *Request) (made string, left billing.Allowance, err error) {
+func (s *Service) createBooking(ctx context.Context, id string, k *billing.Key, v *Venue, r *Request) (bookingID string, allowance billing.Allowance, err error) {
 	stream, err := Stream(id)
 	if err != nil {
-		return "", left, err
+		return "", allowance, err
 	}
 	now := s.now()
-	b := stored{Booking: Booking{
-		ID: id, Account: k.Account, Key: k.ID, Tier: k.Tier, Test: k.Test, From: r.From, Venue: v.ID, Slug: v.Slug, Name: v.Name,
-		Starts: r.Starts.UTC(), Party: r.Party, State: booking.Pending, Rows: 1, Created: now, Changed: now,
-	}, Due: now.Add(time.Minute), Cap: k.Cap, Most: k.MaxPrice}
-	if limit := r.MaxPrice; limit != nil && (b.Most == 0 || *limit < b.Most) {
-		b.Most = *limit
+	b := storedBooking{Booking: Booking{
+		ID: id, Account: k.Account, KeyID: k.ID, Tier: k.Tier, Test: k.Test, From: r.From, Venue: v.ID, Slug: v.Slug, Name: v.Name,
+		Start: r.Start.UTC(), PartySize: r.PartySize, State: booking.Pending, RowCount: 1, CreatedAt: now, ChangedAt: now,
+	}, Due: now.Add(time.Minute), DailyCap: k.DailyCap, MaxCost: k.MaxPrice}
+	if limit := r.MaxPrice; limit != nil && (b.MaxCost == 0 || *limit < b.MaxCost) {
+		b.MaxCost = *limit
 	}
-	var bought *billing.Purchase
+	var purchase *billing.Purchase
 	if !k.Test {
-		if bought, err = s.purchase(ctx, k, v, r, &b); err != nil {
-			return "", left, err
+		if purchase, err = s.startPurchase(ctx, k, v, r, &b); err != nil {
+			return "", allowance, err
 		}
 	}
-	if err := s.keepDetails(ctx, &b, r, k); err != nil {
-		return "", left, err
+	if err := s.storeDetails(ctx, &b, r, k); err != nil {
+		return "", allowance, err
 	}
-	ctx, cancel := store.WithPatience(ctx)
+	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()
 	for try := 1; ; try++ {
-		before := ""
+		earlierID := ""
 		err := s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-			if before, err = s.earlierBooking(ctx, tx, k.ID, r); err != nil || before != "" {
+			if earlierID, err = s.findEarlierBooking(ctx, tx, k.ID, r); err != nil || earlierID != "" {
 				return err
 			}
-			if left, _, err = s.Billing.CountUse(ctx, tx, k, r.Agent); err != nil {
+			if allowance, _, err = s.Billing.CountUse(ctx, tx, k, r.Agent); err != nil {
 				return err
 			}
-			return s.add(tx, stream, &b, v, r, bought)
+			return s.addBookingWrites(tx, stream, &b, v, r, purchase)
 		})
 		var bounds *store.BoundsError
 		switch {
-		case err == nil && before != "":
-			return before, left, nil
+		case err == nil && earlierID != "":
+			return earlierID, allowance, nil
 		case err == nil:
-			return id, left, nil
+			return id, allowance, nil
 		case !errors.As(err, &bounds):
-			return "", left, store.AsProblem(err)
-		case bounds.Key == slotKey(v.ID, b.Starts):
-			return "", left, problem.Wrap(problem.Conflict, ErrSlotTaken, "venue %s has no room for %d at %s", v.Slug, b.Party, b.Starts.Format(time.RFC3339))
+			return "", allowance, store.AsProblem(err)
+		case bounds.Key == slotKey(v.ID, b.Start):
+			return "", allowance, problem.Wrap(problem.Conflict, ErrSlotTaken, "venue %s has no room for %d at %s", v.Slug, b.PartySize, b.Start.Format(time.RFC3339))
 		}
-		if err = bought.Replan(ctx, err); err != nil || s.updater().Backoff(ctx, try) != nil {
-			return "", left, store.AsProblem(err)
+		if err = purchase.Replan(ctx, err); err != nil || s.updater().Backoff(ctx, try) != nil {
+			return "", allowance, store.AsProblem(err)
 		}
 	}
 }
 
-func (s *Service) purchase(ctx context.Context, k *billing.Key, v *Venue, r *Request, b *stored) (*billing.Purchase, error) {
+func (s *Service) startPurchase(ctx context.Context, k *billing.Key, v *Venue, r *Request, b *storedBooking) (*billing.Purchase, error) {
 	b.Price = s.Price
 	if v.hosted {
 		venue, ok, err := s.Calls.Directory.Vacant(ctx, v.ID, true)
@@ -242,91 +242,91 @@ func (s *Service) purchase(ctx context.Context, k *billing.Key, v *Venue, r *Req
 		}
 		return nil, problem.New(problem.PriceAboveMax, "a booking costs %s, more than the %s that the request allows", cost, *limit)
 	}
-	return s.Billing.Purchase(ctx, k, b.Price+b.Held)
+	return s.Billing.PlanPurchase(ctx, k, b.Price+b.Held)
 }
 
-func (s *Service) keepDetails(ctx context.Context, b *stored, r *Request, k *billing.Key) error {
+func (s *Service) storeDetails(ctx context.Context, b *storedBooking, r *Request, k *billing.Key) error {
 	// The details are stored before the booking is committed. If that commit fails, the details
 	// belong to no booking and expire.
 	id, err := s.updater().NewWriteID()
 	if err != nil {
 		return err
 	}
-	ends := b.Created
-	if b.Starts.After(ends) {
-		ends = b.Starts
+	end := b.CreatedAt
+	if b.Start.After(end) {
+		end = b.Start
 	}
 	data, err := DetailsDocs.Encode(r.Details)
 	if err != nil {
 		return err
 	}
-	writes := []store.Write{store.Put{Key: DetailsDocs.Key(b.ID), WriteID: id, Data: data, Expires: ends.Add(detailsAfter).Truncate(time.Second)}}
+	writes := []store.Write{store.Put{Key: DetailsDocs.Key(b.ID), WriteID: id, Data: data, Expires: end.Add(detailsRetention).Truncate(time.Second)}}
 	if !k.Test {
-		writes = append(writes, s.Billing.SeenWrite(r.Agent))
+		writes = append(writes, s.Billing.AgentSeenWrite(r.Agent))
 	}
 	return store.AsProblem(s.updater().Commit(ctx, writes...))
 }
 
-func (s *Service) add(tx *store.Tx, stream store.Stream, b *stored, v *Venue, r *Request, bought *billing.Purchase) error {
-	row := Row{Kind: RowCreated, To: booking.Pending, Actor: "key " + b.Key, At: b.Created}
-	if bought != nil {
-		e := Event{ID: b.ID[:32], Account: b.Account, Key: b.Key, Intent: IntentConfirm, Amount: b.Price, Booking: b.ID, Tier: b.Tier, Version: 1, At: b.Created}
-		b.Event, b.Shard = e.ID, bought.Shard()
-		row.Account, row.Amount, row.Held, row.Event = b.Account, b.Price, b.Held, e.ID
+func (s *Service) addBookingWrites(tx *store.Tx, stream store.Stream, b *storedBooking, v *Venue, r *Request, purchase *billing.Purchase) error {
+	row := Row{Kind: RowCreated, To: booking.Pending, Actor: "key " + b.KeyID, Time: b.CreatedAt}
+	if purchase != nil {
+		e := UsageEvent{ID: b.ID[:32], Account: b.Account, KeyID: b.KeyID, Intent: IntentConfirm, Amount: b.Price, BookingID: b.ID, Tier: b.Tier, PriceVersion: 1, Time: b.CreatedAt}
+		b.UsageEventID, b.Shard = e.ID, purchase.Shard()
+		row.Account, row.Amount, row.Held, row.UsageEventID = b.Account, b.Price, b.Held, e.ID
 		EventDocs.Put(tx, store.Doc{Key: EventKey(&e)}, e)
-		tx.Add(bought.Writes()...)
-		tx.Add(r.Writes...)
+		tx.AddWrites(purchase.Writes()...)
+		tx.AddWrites(r.ExtraWrites...)
 	}
-	if v.Capacity > 0 && !b.Starts.IsZero() {
-		b.Slot = true
-		tx.Add(store.Add{Key: slotKey(v.ID, b.Starts), Delta: b.Party, Max: v.Capacity, Expires: b.Starts.Add(detailsAfter).Truncate(time.Second)})
+	if v.Capacity > 0 && !b.Start.IsZero() {
+		b.OccupiesSlot = true
+		tx.AddWrites(store.Add{Key: slotKey(v.ID, b.Start), Delta: b.PartySize, Max: v.Capacity, Expires: b.Start.Add(detailsRetention).Truncate(time.Second)})
 	}
 	if r.IdempotencyKey != "" {
-		OnceDocs.Put(tx, store.Doc{Key: onceKey(b.Key, r.IdempotencyKey), Expires: b.Created.Add(onceRetention).Truncate(time.Second)}, confirmRecord{r.Hash, b.ID})
+		ConfirmDocs.Put(tx, store.Doc{Key: confirmKey(b.KeyID, r.IdempotencyKey), Expires: b.CreatedAt.Add(confirmRetention).Truncate(time.Second)}, confirmRecord{r.Hash, b.ID})
 	}
-	BookingDocs.Put(tx, b.document(), *b)
-	DueDocs.Put(tx, store.Doc{Key: s.due().Key(b.Due, b.ID)}, b.ID)
+	BookingDocs.Put(tx, b.newDoc(), *b)
+	DueDocs.Put(tx, store.Doc{Key: s.reminders().Key(b.Due, b.ID)}, b.ID)
 	return appendRow(tx, stream, 1, &row)
 }
 
 func appendRow(tx *store.Tx, s store.Stream, position uint64, r *Row) error {
-	data, err := rows.Encode(*r)
+	data, err := rowCodec.Encode(*r)
 	tx.Append(s, position, data)
 	return err
 }
 
-func (b *stored) document() store.Doc {
+func (b *storedBooking) newDoc() store.Doc {
 	d := store.Doc{Key: Key(b.ID)}
 	if !b.Test {
-		d.Index = BookingDocs.IndexKey(strconv.FormatInt(b.Created.UnixMicro(), 10)+"#"+b.ID, b.Venue.String())
+		d.Index = BookingDocs.IndexKey(strconv.FormatInt(b.CreatedAt.UnixMicro(), 10)+"#"+b.ID, b.Venue.String())
 	}
 	return d
 }
 
 // A message of this package in the shared queue consists of messagePrefix and the id of a booking. If
-// the booking's reminder is due, dueMark precedes the id.
+// the booking's reminder is due, dueMarker precedes the id.
 const (
 	messagePrefix = "booking#"
-	dueMark       = "due#"
+	dueMarker     = "due#"
 )
 
 func IsMessage(m string) bool {
 	return len(m) > len(messagePrefix) && m[:len(messagePrefix)] == messagePrefix
 }
 
-func (s *Service) queue(ctx context.Context, message, account string) (settle func(context.Context, bool), err error) {
+func (s *Service) enqueue(ctx context.Context, message, account string) (confirmSend func(context.Context, bool), err error) {
 	return s.Queue.Send(ctx, messagePrefix+message, task.SenderOf(call.AccountOwner(account, ""), ""))
 }
 
-func (s *Service) await(ctx context.Context, id string, timeout time.Duration) {
-	const first, longest = 10 * time.Millisecond, 500 * time.Millisecond
-	for pause, waited := first, time.Duration(0); waited < timeout; pause = min(pause*2, longest) {
+func (s *Service) awaitChange(ctx context.Context, id string, timeout time.Duration) {
+	const minPause, maxPause = 10 * time.Millisecond, 500 * time.Millisecond
+	for pause, waited := minPause, time.Duration(0); waited < timeout; pause = min(pause*2, maxPause) {
 		pause = min(pause, timeout-waited)
 		if s.pause(ctx, pause) != nil {
 			return
 		}
 		waited += pause
-		if b, err := s.Get(ctx, id); err != nil || !b.isSettling() {
+		if b, err := s.Get(ctx, id); err != nil || !b.isAboutToChange() {
 			return // the caller reads the booking again
 		}
 	}

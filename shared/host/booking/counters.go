@@ -11,9 +11,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// CounterAdd returns a write that adds n to a counter of the host. The labels are alternating names
+// CounterWrite returns a write that adds n to a counter of the host. The labels are alternating names
 // and values, and the caller must limit the number of different values.
-func CounterAdd(name string, n int64, labels ...string) store.Write {
+func CounterWrite(name string, delta int64, labels ...string) store.Write {
 	var b strings.Builder
 	for i := 0; i+1 < len(labels); i += 2 {
 		if i > 0 {
@@ -21,7 +21,7 @@ func CounterAdd(name string, n int64, labels ...string) store.Write {
 		}
 		fmt.Fprintf(&b, "%s=%q", labels[i], labels[i+1])
 	}
-	return store.Add{Key: CounterDocs.Key(name, "{"+b.String()+"}"), Delta: n, Max: math.MaxInt64}
+	return store.Add{Key: CounterDocs.Key(name, "{"+b.String()+"}"), Delta: delta, Max: math.MaxInt64}
 }
 
 // Metric is the name of a counter and its description.
@@ -58,6 +58,6 @@ func (s *Service) WriteMetrics(ctx context.Context) ([]byte, error) {
 	return out, nil
 }
 
-func (s *Service) CommitCounters(ctx context.Context, add func(context.Context, *store.Tx) error) error {
-	return store.AsProblem(s.updater().Update(ctx, add))
+func (s *Service) CommitCounters(ctx context.Context, addWrites func(context.Context, *store.Tx) error) error {
+	return store.AsProblem(s.updater().Update(ctx, addWrites))
 }

@@ -34,16 +34,16 @@ type Venue struct {
 func (v *Venue) AgentID() string { return "venue:" + v.Slug }
 
 // VenueOf converts a registration to a venue. It sets IsLive without reading the venue's breaker.
-func VenueOf(g *registry.Registration) Venue {
-	v := Venue{ID: g.ID, Venue: g.Venue(), IsLive: g.IsListed(), card: g.Card, hosted: g.Hosted, Reputation: g.Reputation.EarnedScore()}
-	if g.Listing != nil {
-		v.Summary, v.Price = g.Listing.Summary, money.Amount(g.Listing.Price)
+func VenueOf(registration *registry.Registration) Venue {
+	v := Venue{ID: registration.ID, Venue: registration.Venue(), IsLive: registration.IsListed(), card: registration.Card, hosted: registration.Hosted, Reputation: registration.Reputation.EarnedScore()}
+	if registration.Listing != nil {
+		v.Summary, v.Price = registration.Listing.Summary, money.Amount(registration.Listing.Price)
 	}
-	c, err := card.Parse(g.Card)
+	c, err := card.Parse(registration.Card)
 	if err == nil && v.Summary == "" {
 		v.Summary = c.CapabilityText
 	}
-	v.Name = cmp.Or(v.Name, g.Name)
+	v.Name = cmp.Or(v.Name, registration.Name)
 	v.Name = cmp.Or(v.Name, v.Slug)
 	return v
 }
@@ -65,32 +65,32 @@ func (s *Service) Find(ctx context.Context, ref string) (Venue, error) {
 			break
 		}
 	}
-	g, ok, err := s.registration(ctx, ref)
+	g, ok, err := s.findRegistration(ctx, ref)
 	if err != nil {
 		return Venue{}, err
 	}
-	if !ok || !g.ReadableBy(nil) || g.Status != registry.StatusActive {
+	if !ok || !g.IsVisibleTo(nil) || g.Status != registry.StatusActive {
 		return Venue{}, unknown
 	}
 	v := VenueOf(&g)
-	live, err := s.IsReachable(ctx, g.ID)
-	v.IsLive = v.IsLive && live
+	isReachable, err := s.IsReachable(ctx, g.ID)
+	v.IsLive = v.IsLive && isReachable
 	return v, err
 }
 
-func (s *Service) registration(ctx context.Context, ref string) (g registry.Registration, ok bool, err error) {
+func (s *Service) findRegistration(ctx context.Context, ref string) (g registry.Registration, ok bool, err error) {
 	id, err := identity.ParseID(ref)
 	if err != nil {
 		short, isShort := listing.ParseDefaultSlug(ref)
 		switch {
 		case isShort:
-			if id, err = s.ByShort(ctx, short); err != nil || id.IsZero() {
+			if id, err = s.FindByShortID(ctx, short); err != nil || id.IsZero() {
 				return g, false, err
 			}
 		case listing.CheckSlug(ref) != nil:
 			return g, false, nil
 		default:
-			return s.Registry.VenueOf(ctx, ref)
+			return s.Registry.FindVenue(ctx, ref)
 		}
 	}
 	return s.Registry.Get(ctx, id)
@@ -99,67 +99,69 @@ func (s *Service) registration(ctx context.Context, ref string) (g registry.Regi
 // The circuit breaker of a venue opens for five minutes after five failures within ten minutes. Then
 // one dispatch is sent as a probe, while the others wait for its result.
 const (
-	breakAfter    = 5
-	breakWithin   = 10 * time.Minute
-	breakDuration = 5 * time.Minute
+	breakerFailures = 5
+	breakerWindow   = 10 * time.Minute
+	breakerOpenTime = 5 * time.Minute
 )
 
 type breaker struct {
-	Failures []time.Time `json:"failures,omitempty"` // times of recent failures
-	Until    time.Time   `json:"until,omitzero"`     // end of the open state
-	Probe    time.Time   `json:"probe,omitzero"`     // time until which one dispatch may probe
+	Failures   []time.Time `json:"failures,omitempty"` // times of recent failures
+	OpenUntil  time.Time   `json:"until,omitzero"`     // end of the open state
+	ProbeUntil time.Time   `json:"probe,omitzero"`     // time until which one dispatch may probe
 }
 
 func breakerKey(venue identity.ID) store.Key { return BreakerDocs.Key(venue.String()) }
 
-// breakerWait returns the time until which a dispatch to a venue must wait, or the zero time if it may
+// reserveProbe returns the time until which a dispatch to a venue must wait, or the zero time if it may
 // start.
-func (s *Service) breakerWait(ctx context.Context, venue identity.ID) (wait time.Time, err error) {
+func (s *Service) reserveProbe(ctx context.Context, venue identity.ID) (waitUntil time.Time, err error) {
 	err = s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		wait = time.Time{}
+		waitUntil = time.Time{}
 		b, d, err := BreakerDocs.Get(ctx, tx, breakerKey(venue))
 		now := s.now()
 		switch {
 		case problem.Is(err, problem.Damaged):
 			return nil // a damaged breaker is replaced
-		case err != nil || b.Until.IsZero():
+		case err != nil || b.OpenUntil.IsZero():
 			return err
-		case now.Before(b.Until):
-			wait = b.Until
+		case now.Before(b.OpenUntil):
+			waitUntil = b.OpenUntil
 			return nil
-		case now.Before(b.Probe):
-			wait = b.Probe
+		case now.Before(b.ProbeUntil):
+			waitUntil = b.ProbeUntil
 			return nil
 		}
-		b.Probe = now.Add(answerTime)
-		BreakerDocs.Put(tx, store.Doc{Key: d.Key, Expires: s.breakerEnds()}, b)
+		b.ProbeUntil = now.Add(answerTimeout)
+		BreakerDocs.Put(tx, store.Doc{Key: d.Key, Expires: s.breakerExpiry()}, b)
 		return nil
 	})
-	return wait, store.AsProblem(err)
+	return waitUntil, store.AsProblem(err)
 }
 
-func (s *Service) recordReach(ctx context.Context, venue identity.ID, reached bool) error {
+func (s *Service) recordReachability(ctx context.Context, venue identity.ID, isReachable bool) error {
 	return store.AsProblem(s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		b, d, err := BreakerDocs.Get(ctx, tx, breakerKey(venue))
 		if err != nil && !problem.Is(err, problem.Damaged) {
 			return err
 		}
-		if reached {
+		if isReachable {
 			tx.Delete(d.Key)
 			return nil
 		}
 		now := s.now()
-		b.Probe = time.Time{}
-		b.Failures = slices.DeleteFunc(append(b.Failures, now), func(t time.Time) bool { return now.Sub(t) > breakWithin })
-		if len(b.Failures) >= breakAfter || !b.Until.IsZero() {
-			b.Until, b.Failures = now.Add(breakDuration), nil
+		b.ProbeUntil = time.Time{}
+		b.Failures = slices.DeleteFunc(append(b.Failures, now), func(t time.Time) bool { return now.Sub(t) > breakerWindow })
+		if len(b.Failures) >= breakerFailures || !b.OpenUntil.IsZero() {
+			b.OpenUntil, b.Failures = now.Add(breakerOpenTime), nil
 		}
-		BreakerDocs.Put(tx, store.Doc{Key: d.Key, Expires: s.breakerEnds()}, b)
+		BreakerDocs.Put(tx, store.Doc{Key: d.Key, Expires: s.breakerExpiry()}, b)
 		return nil
 	}))
 }
 
-func (s *Service) breakerEnds() time.Time { return s.Now().UTC().Truncate(time.Second).Add(time.Hour) }
+func (s *Service) breakerExpiry() time.Time {
+	return s.Now().UTC().Truncate(time.Second).Add(time.Hour)
+}
 
 // IsReachable reports whether a venue's breaker is closed or may be probed.
 func (s *Service) IsReachable(ctx context.Context, venue identity.ID) (bool, error) {
@@ -167,5 +169,5 @@ func (s *Service) IsReachable(ctx context.Context, venue identity.ID) (bool, err
 	if problem.Is(err, problem.Damaged) { // a damaged breaker is replaced
 		return true, nil
 	}
-	return err != nil || !s.Now().Before(b.Until), store.AsProblem(err)
+	return err != nil || !s.Now().Before(b.OpenUntil), store.AsProblem(err)
 }

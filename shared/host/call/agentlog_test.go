@@ -20,13 +20,13 @@ func TestLeftOutNamesEveryReasonAndIsBounded(t *testing.T) {
 		l.Add(call.OmittedTool{Name: "x", Reason: strings.Repeat("y", i)})
 	}
 	var other call.OmittedTools
-	other.Join(l)
+	other.AddAll(l)
 	for _, l := range []call.OmittedTools{l, other} {
 		reasons := map[string]bool{}
 		for _, tool := range l.Tools {
 			reasons[tool.Reason] = true
 		}
-		if l.Count() != 1101 || len(l.Tools) != call.MaxLeftOut || len(reasons) != call.MaxLeftOut || !reasons["many"] || !reasons["its own"] {
+		if l.Count() != 1101 || len(l.Tools) != call.MaxOmittedTools || len(reasons) != call.MaxOmittedTools || !reasons["many"] || !reasons["its own"] {
 			t.Errorf("%d left out, %d named with %d reasons: %+v", l.Count(), len(l.Tools), len(reasons), l)
 		}
 	}

@@ -22,55 +22,55 @@ func (h *Host) runAndDecide(ctx context.Context, r *request, row *RequestRow, rs
 	r.out.Position = row.Position
 	r.out = r.out.withTip(*row)
 	if row.PaidBy == PaidByAccount {
-		r.walk.own = money.Amount(row.Price)
+		r.walk.rootHold = money.Amount(row.Price)
 	}
-	began := h.Now()
-	used := &meter{now: h.Now}
-	msg, failed := h.runBehaviour(context.WithValue(context.WithValue(ctx, meterKey{}, used), requestKey{}, r), r)
-	used.copyTo(r)
-	if failed == nil {
-		reply, closed, err := h.settleAndAnswer(ctx, r, row, rsp, msg, began)
-		var unsettled *unsettledError
+	start := h.Now()
+	rec := &recorder{now: h.Now}
+	msg, callErr := h.runBehaviour(context.WithValue(context.WithValue(ctx, recorderKey{}, rec), requestKey{}, r), r)
+	rec.copyTo(r)
+	if callErr == nil {
+		reply, isTooLate, err := h.settleAndAnswer(ctx, r, row, rsp, msg, start)
+		var settlementErr *settlementError
 		switch {
 		case errors.Is(err, ErrUncertain):
 			r.out.State = Pending
-			return r.out.refuse(problem.Wrap(problem.Deadline, err, "the answer waits for its payment to settle; send the same request again"))
-		case errors.As(err, &unsettled):
-			failed = unsettled.cause
+			return r.out.withProblem(problem.Wrap(problem.DeadlineExceeded, err, "the answer waits for its payment to settle; send the same request again"))
+		case errors.As(err, &settlementErr):
+			callErr = settlementErr.cause
 		case err != nil && !problem.AsError(err).Kind.IsFailure():
-			return r.out.refuse(err)
+			return r.out.withProblem(err)
 		case err != nil:
-			failed = err
-		case closed:
+			callErr = err
+		case isTooLate:
 			r.out.State = Unanswered
-			return r.out.refuse(problem.New(problem.Deadline, "the call was voided, or its chain was reset, before its answer was ready"))
+			return r.out.withProblem(problem.New(problem.DeadlineExceeded, "the call was voided, or its chain was reset, before its answer was ready"))
 		default:
 			r.out.Reply = reply
 			return r.out
 		}
 	}
-	cause := CauseOf(failed, h.Now().Sub(began))
+	cause := NewCause(callErr, h.Now().Sub(start))
 	r.out.Cause = cause
-	c := r.voidReason()
-	c.cause, c.tools, c.used, c.failure, c.ran, c.final = cause, r.tools, r.out.Usage, failed, true, true
-	d, err := h.voidCall(ctx, r.pair, row, c)
+	reason := r.newVoidReason()
+	reason.cause, reason.tools, reason.usage, reason.failure, reason.hasRun, reason.isFinal = cause, r.tools, r.out.Usage, callErr, true, true
+	d, err := h.voidCall(ctx, r.pair, row, reason)
 	switch {
 	case err != nil:
-		return r.out.refuse(err)
+		return r.out.withProblem(err)
 	case d == decidedAnswer:
 		// Only the process that runs the behaviour can write a complete answer, and here the behaviour
-		// failed. The stored answer must therefore be a partial answer, which CutAnswer wrote.
-		if err := h.outcomeOf(ctx, r, row); err != nil {
-			return r.out.refuse(err)
+		// failed. The stored answer must therefore be a partial answer, which StorePartialAnswer wrote.
+		if err := h.loadOutcome(ctx, r, row); err != nil {
+			return r.out.withProblem(err)
 		}
-		if r.out.Cut == "" {
-			return r.out.refuse(problem.New(problem.Damaged, "request %d has a complete answer although its behaviour failed", row.Position))
+		if r.out.CutReason == "" {
+			return r.out.withProblem(problem.New(problem.Damaged, "request %d has a complete answer although its behaviour failed", row.Position))
 		}
 		r.out.State, r.out.Cause = "", nil
 		return r.out
 	}
 	r.out.State, r.out.HasEnded = Unanswered, true
-	return r.out.refuse(failed)
+	return r.out.withProblem(callErr)
 }
 
 var errGoexit = errors.New("behaviour ended its goroutine")
@@ -78,8 +78,8 @@ var errGoexit = errors.New("behaviour ended its goroutine")
 // runBehaviour runs the behaviour until it returns or its deadline passes. If the behaviour ignores its
 // context, its result is discarded.
 func (h *Host) runBehaviour(ctx context.Context, r *request) (envelope.Message, error) {
-	limit := h.timeAllowed(ctx, r, h.Now())
-	ctx, cancel := context.WithTimeoutCause(ctx, limit.Time, limit)
+	limit := h.currentTimeLimit(ctx, r, h.Now())
+	ctx, cancel := context.WithTimeoutCause(ctx, limit.Duration, limit)
 	defer cancel()
 	if r.opts.Stop != nil {
 		ended := make(chan struct{})
@@ -120,45 +120,45 @@ func (h *Host) runBehaviour(ctx context.Context, r *request) (envelope.Message, 
 			return res.m, problem.Wrap(problem.BehaviourFailed, err, "the vacant gave an answer that cannot be signed")
 		}
 		return res.m, nil
-	case errors.Is(res.err, context.DeadlineExceeded), problem.Is(res.err, problem.Deadline):
-		if passed := ExceededLimit(ctx, res.err); passed != nil {
-			return res.m, problem.Wrap(problem.Deadline, passed, "the vacant did not answer within %s, %s", passed.roundedTime(), passed.Name)
+	case errors.Is(res.err, context.DeadlineExceeded), problem.Is(res.err, problem.DeadlineExceeded):
+		if exceeded := ExceededLimit(ctx, res.err); exceeded != nil {
+			return res.m, problem.Wrap(problem.DeadlineExceeded, exceeded, "the vacant did not answer within %s, %s", exceeded.roundedDuration(), exceeded.Name)
 		}
-		return res.m, problem.Wrap(problem.Deadline, res.err, "the vacant did not answer in time")
+		return res.m, problem.Wrap(problem.DeadlineExceeded, res.err, "the vacant did not answer in time")
 	}
 	kind := problem.BehaviourFailed
 	if p := problem.AsError(res.err); p.Kind.IsFailure() {
 		kind = p.Kind
 	}
-	return res.m, problem.Wrap(kind, res.err, "%s", kind.Row().Text)
+	return res.m, problem.Wrap(kind, res.err, "%s", kind.Forms().DefaultMessage)
 }
 
 // storeAnswer signs msg as the next message of the response chain and stores it. The reply is sent only
 // after its row is stored, so that two different replies with the same sequence number never leave
 // the host. If the request was voided, or the response chain has begun a newer epoch, closed is true.
-func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, took func() time.Duration, paid settlement) (reply *envelope.Envelope, closed bool, err error) {
+func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, elapsed func() time.Duration, charge answerCharge) (reply *envelope.Envelope, isTooLate bool, err error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
 		return nil, false, err
 	}
-	observed, wrote := func() {}, false
+	waitForObserver, isStored := func() {}, false
 	defer func() {
-		if observed(); wrote {
-			c := r.voidReason()
-			c.used = r.out.Usage
-			h.logEnd(ctx, callEnd{voidReason: c, pair: r.pair, row: row, reply: true, cut: r.cut})
+		if waitForObserver(); isStored {
+			reason := r.newVoidReason()
+			reason.usage = r.out.Usage
+			h.logEnd(ctx, callEnd{voidReason: reason, pair: r.pair, row: row, hasReply: true, cutReason: r.cutReason})
 		}
 	}()
 	conflicts := 0
-	for first := true; ; first = false {
+	for isFirstTry := true; ; isFirstTry = false {
 		if tip.Position > 0 && tip.Epoch > row.Epoch {
 			// The request's epoch is over: the response chain already has a row of a newer epoch,
 			// which an answer of an older epoch must not follow.
-			c := r.voidReason()
-			c.used, c.ran, c.final = r.out.Usage, true, true
-			d, err := h.voidCall(ctx, r.pair, row, c)
+			reason := r.newVoidReason()
+			reason.usage, reason.hasRun, reason.isFinal = r.out.Usage, true, true
+			d, err := h.voidCall(ctx, r.pair, row, reason)
 			r.out.HasEnded = err == nil
-			if err == nil && d == decidedAnswer && r.cut == "" {
+			if err == nil && d == decidedAnswer && r.cutReason == "" {
 				err = problem.New(problem.Damaged, "request %d has another answer than the one of this process", row.Position)
 			}
 			return nil, true, err
@@ -167,50 +167,50 @@ func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip
 		if err != nil {
 			return nil, false, err
 		}
-		ans.WriteID, ans.Took = writeID, took().Truncate(time.Millisecond)
-		ans.Charged, ans.Charge = row.PaidBy != Unpriced, uint64(paid.Charge)
-		if first && r.cut == "" { // a partial answer is not evidence about the vacant
-			observed = h.observe(ctx, r, ans)
+		ans.WriteID, ans.Duration = writeID, elapsed().Truncate(time.Millisecond)
+		ans.IsPriced, ans.Charge = row.PaidBy != Unpriced, uint64(charge.Charge)
+		if isFirstTry && r.cutReason == "" { // a partial answer is not evidence about the vacant
+			waitForObserver = h.startObservation(ctx, r, ans)
 		}
-		answered := Decision{Reply: reply, Cut: r.cut, Spent: r.walkCost()}
-		if ans.Charged {
-			answered.Paid = &Paid{paid.Charge, row.Position}
-			answered.Spent += paid.Charge
+		decided := Decision{Reply: reply, CutReason: r.cutReason, Cost: r.walkCost()}
+		if ans.IsPriced {
+			decided.Payment = &CallPayment{charge.Charge, row.Position}
+			decided.Cost += charge.Charge
 		}
-		beside, err := r.opts.decisionWrites(ctx, answered)
+		extraWrites, err := r.opts.decisionWrites(ctx, decided)
 		if err != nil {
 			return nil, false, err
 		}
-		writes := append([]store.Write{store.Append{Stream: r.pair.Responses(), Position: ans.Position, WriteID: writeID, Data: ans.encode()}}, paid.writes(r.pair, row)...)
-		err = h.commit(ctx, append(writes, beside...)...)
+		writes := append([]store.Write{store.Append{Stream: r.pair.Responses(), Position: ans.Position, WriteID: writeID, Data: ans.encode()}}, charge.writes(r.pair, row)...)
+		err = h.commit(ctx, append(writes, extraWrites...)...)
 		if err == nil {
 			h.tipCache.put(r.pair, tips{req: *row, rsp: *ans})
-			r.out.Charge, r.out.Cut, r.out.HasEnded, wrote = paid.Charge, r.cut, true, true
+			r.out.Charge, r.out.CutReason, r.out.HasEnded, isStored = charge.Charge, r.cutReason, true, true
 			return reply, false, nil
 		}
 		var taken *store.TakenError
 		switch {
-		case isDebitRefused(paid.Writes, err) && conflicts < maxConflicts:
+		case isDebitRefused(charge.Writes, err) && conflicts < maxConflicts:
 			conflicts++
-			if paid.FinalCharge, err = h.settleCharge(ctx, r, row, true); err != nil {
+			if charge.FinalCharge, err = h.settleCharge(ctx, r, row, true); err != nil {
 				return nil, false, err
 			}
 			continue
 		case r.opts.retryConflict(err, &conflicts):
 			continue
 		case errors.Is(err, store.ErrTooLarge):
-			return nil, false, problem.Wrap(problem.SubstrateTooLarge, err, "%s", problem.SubstrateTooLarge.Row().Text)
+			return nil, false, problem.Wrap(problem.SubstrateTooLarge, err, "%s", problem.SubstrateTooLarge.Forms().DefaultMessage)
 		case !errors.As(err, &taken):
 			return nil, false, h.unavailableError(err)
 		}
-		d, last, err := h.decided(ctx, r.pair, row)
+		d, newTip, err := h.findDecidingRow(ctx, r.pair, row)
 		if err != nil {
 			return nil, false, err
 		}
 		if d != nil && d.Kind == RowVoid {
 			return nil, true, nil
 		}
-		if d != nil && (h.maySettleLate(row) || d.Cut != "" || r.cut != "") {
+		if d != nil && (h.allowsLateSettlement(row) || d.CutReason != "" || r.cutReason != "") {
 			// A resend or the sweeper has settled the stored answer, or a partial and a complete answer
 			// competed, and the other one was stored first.
 			err := h.loadAnswer(ctx, r, d)
@@ -220,7 +220,7 @@ func (h *Host) storeAnswer(ctx context.Context, r *request, row *RequestRow, tip
 		if d != nil {
 			return nil, false, problem.New(problem.Damaged, "request %d has another answer than the one of this process", row.Position)
 		}
-		tip = last
+		tip = newTip
 	}
 }
 
@@ -241,8 +241,8 @@ func (h *Host) signAnswer(ctx context.Context, r *request, row *RequestRow, tip 
 	}
 	ans := &ResponseRow{
 		Position: tip.Position + 1, Kind: RowAnswer,
-		Request: row.Position, RequestHash: row.Hash, RequestEpoch: row.Epoch,
-		Epoch: row.Epoch, Seq: e.Seq, Hash: hash, Prev: e.Prev, Time: e.Time, Signature: e.Signature, Usage: r.out.Usage, Cut: r.cut,
+		RequestPosition: row.Position, RequestHash: row.Hash, RequestEpoch: row.Epoch,
+		Epoch: row.Epoch, Seq: e.Seq, Hash: hash, Prev: e.Prev, Time: e.Time, Signature: e.Signature, Usage: r.out.Usage, CutReason: r.cutReason,
 	}
 	ans.Text, err = h.Texts.Seal(ctx, additionalData(r.pair.Responses(), hash), appendTools(encodePayload(&msg, ""), r.tools))
 	if err != nil {
@@ -251,142 +251,142 @@ func (h *Host) signAnswer(ctx context.Context, r *request, row *RequestRow, tip 
 	return e, ans, nil
 }
 
-// decision is the outcome of a request.
-type decision int
+// resolution is the outcome of a request.
+type resolution int
 
 const (
-	undecided decision = iota
+	undecided resolution = iota
 	decidedAnswer
 	decidedVoid
-	decidedClosed // the response chain has begun a newer epoch; the request gets no row
+	decidedByNewerEpoch // the response chain has begun a newer epoch; the request gets no row
 )
 
-// voidReason describes a call that is about to be voided. All fields may be zero.
+// newVoidReason describes a call that is about to be voided. All fields may be zero.
 type voidReason struct {
-	cause   *Cause
-	tools   []RecordedToolCall
-	used    *Usage
-	failure error
-	opts    *Options
-	spent   money.Amount // cost of the request's walk (walk.go)
-	ran     bool         // whether the behaviour was started
-	// final reports whether the call is voided even if it has an unsettled answer, because this answer
+	cause    *Cause
+	tools    []RecordedToolCall
+	usage    *Usage
+	failure  error
+	opts     *Options
+	walkCost money.Amount // cost of the request's walk (walk.go)
+	hasRun   bool         // whether the behaviour was started
+	// isFinal reports whether the call is voided even if it has an unsettled answer, because this answer
 	// can no longer be sent.
-	final bool
+	isFinal bool
 
-	// agent and began are for the log. counts reports whether the log line includes the number of AWS
+	// agentLog and began are for the log. counts reports whether the log line includes the number of AWS
 	// requests (package obs). It is false if a vacant made the call, or if the call is decided outside
 	// the request that runs it.
-	agent  *AgentLog
-	began  time.Time
-	counts bool
+	agentLog          *AgentLog
+	arrival           time.Time
+	logsRequestCounts bool
 }
 
-func (r *request) voidReason() voidReason {
-	return voidReason{opts: &r.opts, spent: r.walkCost(), agent: r.out.AgentLog, began: r.began, counts: r.root == nil && !r.began.IsZero()}
+func (r *request) newVoidReason() voidReason {
+	return voidReason{opts: &r.opts, walkCost: r.walkCost(), agentLog: r.out.AgentLog, arrival: r.arrival, logsRequestCounts: r.root == nil && !r.arrival.IsZero()}
 }
 
 // voidCall closes an undecided request permanently, with a refund if it was priced. It reads all
 // response rows after the request's ResponseTip. The void and a late answer compete for the same
 // position, so a request is never both answered and refunded, even if a caller of voidCall has a wrong
 // clock.
-func (h *Host) voidCall(ctx context.Context, pair Pair, row *RequestRow, c voidReason) (decision, error) {
+func (h *Host) voidCall(ctx context.Context, pair Pair, row *RequestRow, reason voidReason) (resolution, error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
 		return undecided, err
 	}
-	if c.opts == nil {
-		c.opts = &Options{}
+	if reason.opts == nil {
+		reason.opts = &Options{}
 	}
 	var text textkeys.Sealed
-	if c.cause != nil {
+	if reason.cause != nil {
 		// A cause that cannot be sealed is lost, because the void is more important.
-		if b, err := json.Marshal(sealedCause{c.cause, encodeTools(c.tools)}); err == nil {
+		if b, err := json.Marshal(sealedCause{reason.cause, encodeTools(reason.tools)}); err == nil {
 			text, _ = h.Texts.Seal(ctx, additionalData(pair.Responses(), row.Hash), b)
 		}
 	}
 	conflicts := 0
 	for {
-		d, tip, err := h.decided(ctx, pair, row)
+		d, tip, err := h.findDecidingRow(ctx, pair, row)
 		if err != nil {
 			return undecided, err
 		}
 		if d != nil {
-			return d.decision(), nil
+			return d.resolution(), nil
 		}
-		if isClosedBy(tip, row) {
-			if c.ran && c.final {
-				c.cause, c.failure = nil, errReset
-				h.logEnd(ctx, callEnd{voidReason: c, pair: pair, row: row})
+		if tipSupersedes(tip, row) {
+			if reason.hasRun && reason.isFinal {
+				reason.cause, reason.failure = nil, errReset
+				h.logEnd(ctx, callEnd{voidReason: reason, pair: pair, row: row})
 			}
-			return decidedClosed, nil
+			return decidedByNewerEpoch, nil
 		}
 		v := &ResponseRow{
 			Position: tip.Position + 1, WriteID: writeID, Kind: RowVoid,
-			Request: row.Position, RequestHash: row.Hash, RequestEpoch: row.Epoch,
-			Epoch: tip.Epoch, Seq: tip.Seq, Hash: tip.Hash, Text: text, Usage: c.used,
+			RequestPosition: row.Position, RequestHash: row.Hash, RequestEpoch: row.Epoch,
+			Epoch: tip.Epoch, Seq: tip.Seq, Hash: tip.Hash, Text: text, Usage: reason.usage,
 		}
 		writes := []store.Write{store.Append{Stream: pair.Responses(), Position: v.Position, WriteID: writeID, Data: v.encode()}}
 		if row.PaidBy != Unpriced {
-			writes = append(writes, h.Ledger.Refund(pair, row, c.ran)...)
+			writes = append(writes, h.Ledger.Refund(pair, row, reason.hasRun)...)
 		}
-		if h.maySettleLate(row) {
-			w, err := h.closeKept(ctx, pair, row, writeID, c.final)
+		if h.allowsLateSettlement(row) {
+			w, err := h.unsettledVoidWrite(ctx, pair, row, writeID, reason.isFinal)
 			if err != nil {
 				return undecided, err
 			}
 			writes = append(writes, w)
 		}
-		beside, err := c.opts.decisionWrites(ctx, Decision{Failure: c.failure, Spent: c.spent})
+		extraWrites, err := reason.opts.decisionWrites(ctx, Decision{Failure: reason.failure, Cost: reason.walkCost})
 		if err != nil {
 			return undecided, err
 		}
-		err = h.commit(ctx, append(writes, beside...)...)
+		err = h.commit(ctx, append(writes, extraWrites...)...)
 		var taken *store.TakenError
 		switch {
 		case err == nil:
 			h.tipCache.put(pair, tips{rsp: *v})
-			h.logEnd(ctx, callEnd{voidReason: c, pair: pair, row: row})
+			h.logEnd(ctx, callEnd{voidReason: reason, pair: pair, row: row})
 			return decidedVoid, nil
-		case c.opts.retryConflict(err, &conflicts), h.maySettleLate(row) && store.IsConflict(err):
+		case reason.opts.retryConflict(err, &conflicts), h.allowsLateSettlement(row) && store.IsConflict(err):
 		case !errors.As(err, &taken):
 			return undecided, h.unavailableError(err)
 		}
 	}
 }
 
-func (r *ResponseRow) decision() decision {
+func (r *ResponseRow) resolution() resolution {
 	if r.Kind == RowAnswer {
 		return decidedAnswer
 	}
 	return decidedVoid
 }
 
-// isClosedBy reports whether tip is a response of a later epoch than an unpriced request, which can then
+// tipSupersedes reports whether tip is a response of a later epoch than an unpriced request, which can then
 // no longer be answered and does not get its own row.
-func isClosedBy(tip ResponseRow, row *RequestRow) bool {
+func tipSupersedes(tip ResponseRow, row *RequestRow) bool {
 	return tip.Position > 0 && tip.Epoch > row.Epoch && row.Price == 0
 }
 
-// findResend finds the outcome of an envelope that was already accepted. Resending the same signed bytes
+// loadResendOutcome finds the outcome of an envelope that was already accepted. Resending the same signed bytes
 // returns the stored answer, which makes the protocol idempotent (PROTOCOL §23 A5, A6).
-func (h *Host) findResend(ctx context.Context, r *request, v *tips) error {
-	row, tooOld, err := h.lookup(ctx, r, v.req)
+func (h *Host) loadResendOutcome(ctx context.Context, r *request, v *tips) error {
+	row, tooOld, err := h.findResentCall(ctx, r, v.req)
 	if err != nil || row == nil {
-		r.out.TooOld = tooOld
+		r.out.HasUnsearchedEpochs = tooOld
 		return err
 	}
 	r.out.Position = row.Position
-	return h.outcomeOf(ctx, r, row)
+	return h.loadOutcome(ctx, r, row)
 }
 
-// lookup returns the call row with the hash of r. The row can only be at EpochStart + seq of the
+// findResentCall returns the call row with the hash of r. The row can only be at EpochStart + seq of the
 // current epoch or one of the seven before it, so lookup needs one or two reads per epoch.
-func (h *Host) lookup(ctx context.Context, r *request, tip RequestRow) (row *RequestRow, tooOld bool, err error) {
-	epochStart, back := tip.EpochStart, tip.PrevEpochStart
+func (h *Host) findResentCall(ctx context.Context, r *request, tip RequestRow) (row *RequestRow, hasUnsearchedEpochs bool, err error) {
+	epochStart, prevEpochStart := tip.EpochStart, tip.PrevEpochStart
 	for n := 1; tip.Position > 0; n++ {
 		if p := epochStart + uint64(r.env.Seq); p <= tip.Position {
-			row, ok, err := h.callRow(ctx, r.pair, p)
+			row, ok, err := h.findRequestRow(ctx, r.pair, p)
 			if err != nil {
 				return nil, false, err
 			}
@@ -400,41 +400,41 @@ func (h *Host) lookup(ctx context.Context, r *request, tip RequestRow) (row *Req
 		if n == epochsSearched {
 			return nil, true, nil
 		}
-		if epochStart = back; epochStart > 0 {
-			reset, ok, err := h.callRow(ctx, r.pair, epochStart)
+		if epochStart = prevEpochStart; epochStart > 0 {
+			reset, ok, err := h.findRequestRow(ctx, r.pair, epochStart)
 			if err != nil {
 				return nil, false, err
 			}
 			if !ok {
 				return nil, false, problem.New(problem.Damaged, "the reset at position %d is missing", epochStart)
 			}
-			back = reset.PrevEpochStart
+			prevEpochStart = reset.PrevEpochStart
 		}
 	}
 	return nil, false, nil
 }
 
-// outcomeOf reads the state of an accepted call into r.out. It first voids an overdue undecided
+// loadOutcome reads the state of an accepted call into r.out. It first voids an overdue undecided
 // call, because a row must record that a call is unanswered before the host reports it to a caller.
-func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error {
-	d, tip, err := h.decided(ctx, r.pair, row)
+func (h *Host) loadOutcome(ctx context.Context, r *request, row *RequestRow) error {
+	d, tip, err := h.findDecidingRow(ctx, r.pair, row)
 	if err != nil {
 		return err
 	}
-	if d == nil && !isClosedBy(tip, row) {
-		what, err := h.finishKept(ctx, r.pair, row)
-		if err == nil && what == undecided && h.Now().After(row.Due) {
-			what, err = h.voidCall(ctx, r.pair, row, voidReason{ran: true})
+	if d == nil && !tipSupersedes(tip, row) {
+		res, err := h.retrySettlement(ctx, r.pair, row)
+		if err == nil && res == undecided && h.Now().After(row.Due) {
+			res, err = h.voidCall(ctx, r.pair, row, voidReason{hasRun: true})
 		}
 		switch {
-		case errors.Is(err, ErrUncertain), err == nil && what == undecided:
+		case errors.Is(err, ErrUncertain), err == nil && res == undecided:
 			r.out.State, r.out.Due = Pending, row.Due
 			return nil
 		case err != nil:
 			return err
 		}
-		if what == decidedAnswer { // the answer was stored before the void, or was settled now
-			if d, _, err = h.decided(ctx, r.pair, row); err != nil {
+		if res == decidedAnswer { // the answer was stored before the void, or was settled now
+			if d, _, err = h.findDecidingRow(ctx, r.pair, row); err != nil {
 				return err
 			}
 		}
@@ -449,7 +449,7 @@ func (h *Host) outcomeOf(ctx context.Context, r *request, row *RequestRow) error
 // loadAnswer copies the stored answer d to r.out. If the text key is destroyed, it copies only the
 // sequence number and the hash.
 func (h *Host) loadAnswer(ctx context.Context, r *request, d *ResponseRow) error {
-	r.out.Cut, r.out.Charged, r.out.Charge = d.Cut, d.Charged, money.Amount(d.Charge)
+	r.out.CutReason, r.out.HasReceipt, r.out.Charge = d.CutReason, d.IsPriced, money.Amount(d.Charge)
 	sealed, bound := d.SealedText(r.pair)
 	plain, err := h.Texts.Open(ctx, bound, sealed)
 	switch {
@@ -477,14 +477,14 @@ func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope)
 	r, v := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e}, tips{}
 	_, err := h.verifyAndFetch(ctx, route, &r, &v, false)
 	if err != nil {
-		return r.out.refuse(err)
+		return r.out.withProblem(err)
 	}
 	if err := h.checkEnvelope(&r, true); err != nil {
-		return r.out.withTip(v.req).refuse(err)
+		return r.out.withTip(v.req).withProblem(err)
 	}
 	r.out.State = Unknown
-	if err := h.findResend(ctx, &r, &v); err != nil {
-		return r.out.refuse(err)
+	if err := h.loadResendOutcome(ctx, &r, &v); err != nil {
+		return r.out.withProblem(err)
 	}
 	r.out = r.out.withTip(v.req)
 	r.out.Floor = r.floor(v.req)
@@ -495,17 +495,17 @@ func (h *Host) Ask(ctx context.Context, route identity.ID, e *envelope.Envelope)
 // settlement of its unsettled answer. The sweeper calls it for priced calls. It reports whether the
 // request is decided.
 func (h *Host) ResolveOverdue(ctx context.Context, pair Pair, position uint64) (bool, error) {
-	row, err := h.callAt(ctx, pair, position)
+	row, err := h.loadCall(ctx, pair, position)
 	switch {
 	case err != nil:
 		return false, err
 	case !h.Now().After(row.Due):
-		d, tip, err := h.decided(ctx, pair, &row)
-		return d != nil || isClosedBy(tip, &row), err
+		d, tip, err := h.findDecidingRow(ctx, pair, &row)
+		return d != nil || tipSupersedes(tip, &row), err
 	}
-	what, err := h.finishKept(ctx, pair, &row)
-	if err == nil && what == undecided {
-		_, err = h.voidCall(ctx, pair, &row, voidReason{ran: true})
+	res, err := h.retrySettlement(ctx, pair, &row)
+	if err == nil && res == undecided {
+		_, err = h.voidCall(ctx, pair, &row, voidReason{hasRun: true})
 	}
 	if errors.Is(err, ErrUncertain) {
 		return false, nil

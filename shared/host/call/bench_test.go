@@ -71,7 +71,7 @@ func BenchmarkCall(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		msg, sig, id := req.Envelope.AppendSigning(nil), req.Envelope.Signature, caller.ID()
+		msg, sig, id := req.Envelope.AppendSignedBytes(nil), req.Envelope.Signature, caller.ID()
 		b.ReportAllocs()
 		stop := cpu(b)
 		for b.Loop() {

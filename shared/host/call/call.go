@@ -26,32 +26,32 @@ import (
 // goroutine. ctx ends at the deadline, and a result that is returned later is discarded. A behaviour
 // calls other vacants with host. e contains only what the signature covers. The returned message is
 // sent as ROLE_AGENT whatever its role. An error voids the call: the caller gets status 504 if the
-// error's kind is problem.Deadline, and 500 otherwise. The response contains the error's kind if it is
+// error's kind is problem.DeadlineExceeded, and 500 otherwise. The response contains the error's kind if it is
 // a failure (Kind.IsFailure), and problem.BehaviourFailed otherwise. An AgentError in the error chain
 // is stored for the operator.
 type Behaviour func(ctx context.Context, host *Host, e envelope.Envelope) (envelope.Message, error)
 
 // Vacant is the part of a hosted vacant's record that the pipeline needs.
 type Vacant struct {
-	ID        identity.ID
-	State     lifecycle.State
-	Floor     time.Time // envelopes signed at or before this time are refused; zero means no limit
-	Restored  time.Time // time of the last restore from a backup; may be zero
-	Behaviour Behaviour
-	Signer    identity.Signer
+	ID         identity.ID
+	State      lifecycle.State
+	Floor      time.Time // envelopes signed at or before this time are refused; zero means no limit
+	RestoredAt time.Time // time of the last restore from a backup; may be zero
+	Behaviour  Behaviour
+	Signer     identity.Signer
 	// Ready opens the key of Signer, which may fail and may cost money. It is called after the
 	// caller's signature is verified and before the call is accepted, so that a host that cannot
 	// reach its keys answers 503 instead of accepting a call that it could only void. If the
 	// vacant's budget of the day is spent, the error has kind problem.BudgetSpent and the call is
 	// refused with 429. A nil Ready means that Signer is always ready.
 	Ready func(context.Context) error
-	// Parent is the parent of a child, otherwise nil. IsClosed reports whether the vacant is a
+	// Parent is the parent of a child, otherwise nil. IsClosedChild reports whether the vacant is a
 	// child whose manifest admits only its parent and siblings. To other callers, it looks like a
 	// vacant that this host does not have. Reach is the member endpoint_reachability of an open
 	// child's manifest (version 2), or "".
-	Parent   *identity.ID
-	IsClosed bool
-	Reach    composite.Reachability
+	Parent        *identity.ID
+	IsClosedChild bool
+	Reachability  composite.Reachability
 	// HasKin reports whether the vacant has a parent or children. Its answers are then recorded
 	// (Config.Observe).
 	HasKin bool
@@ -60,8 +60,8 @@ type Vacant struct {
 	// Price is the price of a call. If it is nil, calls are free. Parents, siblings and the host do
 	// not pay.
 	Price *price.Price
-	// Work limits the duration of a call. Zero means the limit of the host or the handler.
-	Work time.Duration
+	// CallTimeout limits the duration of a call. Zero means the limit of the host or the handler.
+	CallTimeout time.Duration
 }
 
 // Directory finds the vacants of this host. If the id is not hosted here, ok is false. If fresh is
@@ -75,8 +75,8 @@ type Directory interface {
 // vacant.
 type SingleVacant Vacant
 
-func (o SingleVacant) Vacant(_ context.Context, id identity.ID, _ bool) (Vacant, bool, error) {
-	return Vacant(o), id == o.ID, nil
+func (v SingleVacant) Vacant(_ context.Context, id identity.ID, _ bool) (Vacant, bool, error) {
+	return Vacant(v), id == v.ID, nil
 }
 
 // Texts seals request and reply texts with the host's key of the UTC day. Warm loads today's key into
@@ -95,13 +95,13 @@ type Config struct {
 	Directory Directory
 	Texts     Texts
 	Ledger    Ledger
-	// Revoked reports for each id whether its key is revoked. It reads the store and is called once
+	// AreRevoked reports for each id whether its key is revoked. It reads the store and is called once
 	// per call. If it is nil, no key is considered revoked.
-	Revoked func(ctx context.Context, ids ...identity.ID) ([]bool, error)
-	// Sibling reports whether caller is a child of parent, according to a manifest that caller
+	AreRevoked func(ctx context.Context, ids ...identity.ID) ([]bool, error)
+	// IsSibling reports whether caller is a child of parent, according to a manifest that caller
 	// and parent signed. It is called after the caller's signature is verified. If it is nil, no
 	// caller is considered a sibling.
-	Sibling func(ctx context.Context, parent, caller identity.ID) (bool, error)
+	IsSibling func(ctx context.Context, parent, caller identity.ID) (bool, error)
 	// Observe receives an answer of a vacant with kin while the answer is being committed. The
 	// reply waits for Observe, at most one second. A call succeeds even if its observation is lost.
 	// Observe may be nil.
@@ -114,9 +114,9 @@ type Config struct {
 	Rand io.Reader
 	// Wait sleeps between retries. It returns early if ctx ends.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Work is the time limit of a behaviour (default 25 s). Margin is the part of the caller's
+	// CallTimeout is the time limit of a behaviour (default 25 s). Margin is the part of the caller's
 	// deadline that is reserved for writing the answer (default 2 s).
-	Work, Margin time.Duration
+	CallTimeout, ReplyMargin time.Duration
 	// Log receives the calls that this process decides. It may be nil.
 	Log *Log
 }
@@ -129,18 +129,18 @@ type Observation struct {
 	// the answer. If another writer took this position, its row contains another decision.
 	Position uint64
 	Time     time.Time     // signed time of the answer
-	Took     time.Duration // time from the start of the behaviour to the answer
+	Duration time.Duration // time from the start of the behaviour to the answer
 }
 
 // Limits of the pipeline.
 const (
-	DefaultWork   = 25 * time.Second
-	DefaultMargin = 2 * time.Second
-	// MinWork and MaxWork are the bounds of the time limit that operators may set for a call.
-	MinWork = time.Second
-	MaxWork = 14 * time.Minute
-	// Grace is the time from the behaviour's deadline until other processes may void the call.
-	Grace = 10 * time.Second
+	DefaultCallTimeout = 25 * time.Second
+	DefaultReplyMargin = 2 * time.Second
+	// MinCallTimeout and MaxCallTimeout are the bounds of the time limit that operators may set for a call.
+	MinCallTimeout = time.Second
+	MaxCallTimeout = 14 * time.Minute
+	// GracePeriod is the time from the behaviour's deadline until other processes may void the call.
+	GracePeriod = 10 * time.Second
 	// MaxSkew limits how far in the future, by the host's clock, an envelope may be signed. It also
 	// limits how far in the past a reset may be signed.
 	MaxSkew = 300 * time.Second
@@ -160,8 +160,8 @@ type Host struct {
 }
 
 func New(c Config) *Host {
-	c.Work = cmp.Or(c.Work, DefaultWork)
-	c.Margin = cmp.Or(c.Margin, DefaultMargin)
+	c.CallTimeout = cmp.Or(c.CallTimeout, DefaultCallTimeout)
+	c.ReplyMargin = cmp.Or(c.ReplyMargin, DefaultReplyMargin)
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
 	}
@@ -171,13 +171,15 @@ func New(c Config) *Host {
 	return &Host{Config: c}
 }
 
-// IsSlow reports whether calls of a vacant with the given Vacant.Work may take longer than a
+// IsSlow reports whether calls of a vacant with the given Vacant.CallTimeout may take longer than a
 // request, so that their callers do not wait for the answer.
-func (h *Host) IsSlow(work time.Duration) bool { return cmp.Or(work, h.Work) > DefaultWork }
+func (h *Host) IsSlow(work time.Duration) bool {
+	return cmp.Or(work, h.CallTimeout) > DefaultCallTimeout
+}
 
-// Forget clears the cached tips of all pairs. Call it after the store was restored from a backup,
+// ClearTipCache clears the cached tips of all pairs. Call it after the store was restored from a backup,
 // which may lack the cached rows.
-func (h *Host) Forget() { h.tipCache.clear() }
+func (h *Host) ClearTipCache() { h.tipCache.clear() }
 
 // State is the state of an envelope, as a resend or an ask reports it.
 type State string
@@ -195,21 +197,21 @@ const (
 type Outcome struct {
 	Problem *problem.Error
 
-	Reply     *envelope.Envelope // reply of Send, or the stored answer if State is Answered
-	State     State
-	ReplySeq  int64         // set instead of Reply if the text key is destroyed
-	ReplyHash identity.Hash // set instead of Reply if the text key is destroyed
-	Cut       CutReason     // "" for a complete answer
-	Charged   bool          // whether the answered call had a price, so that a receipt exists
-	TooOld    bool          // whether a search with State Unknown omitted older epochs
-	ResetAt   time.Time     // time of a successful Reset
+	Reply               *envelope.Envelope // reply of Send, or the stored answer if State is Answered
+	State               State
+	ReplySeq            int64         // set instead of Reply if the text key is destroyed
+	ReplyHash           identity.Hash // set instead of Reply if the text key is destroyed
+	CutReason           CutReason     // "" for a complete answer
+	HasReceipt          bool          // whether the answered call had a price, so that a receipt exists
+	HasUnsearchedEpochs bool          // whether a search with State Unknown omitted older epochs
+	ResetAt             time.Time     // time of a successful Reset
 
-	HasChain    bool // whether ExpectedSeq and ChainTip are set
-	ExpectedSeq int64
-	ChainTip    identity.Hash
-	Floor, Now  time.Time // time after which a new envelope must be signed, and the host's time; omitted if zero
-	Due         time.Time // time by which a pending call will be decided
-	Restored    time.Time // Vacant.Restored, if the call is refused with a Floor
+	HasChain        bool // whether ExpectedSeq and ChainTip are set
+	ExpectedSeq     int64
+	ChainTip        identity.Hash
+	Floor, HostTime time.Time // time after which a new envelope must be signed, and the host's time; omitted if zero
+	Due             time.Time // time by which a pending call will be decided
+	RestoredAt      time.Time // Vacant.RestoredAt, if the call is refused with a Floor
 
 	// Cause is the reason why this request voided the call. Usage counts the work of the agent.
 	// AgentLog describes the agent's tools, for the host's log. All three may be nil.
@@ -219,20 +221,20 @@ type Outcome struct {
 
 	// Price is the vacant's price; nil if the call is free. Charge is the amount charged for the
 	// answer. Pay contains the ways to pay as JSON values for a 402 response.
-	Price  *price.Price
-	Charge money.Amount
-	Pay    []json.RawMessage
+	Price          *price.Price
+	Charge         money.Amount
+	PaymentOptions []json.RawMessage
 
 	HasEnded bool          // whether this request ended the call and logged it
 	Position uint64        // position of the request row, or zero
 	Hash     identity.Hash // hash of the envelope
 }
 
-func (o Outcome) refuse(err error) Outcome {
+func (o Outcome) withProblem(err error) Outcome {
 	o.Problem = problem.AsError(err)
 	if o.Problem.Kind == problem.Unavailable || o.Problem.Kind == problem.Internal || o.Problem.Kind == problem.Damaged {
 		// State that could not be read or may be stale is not reported.
-		o.HasChain, o.Floor, o.Restored, o.State, o.Due = false, time.Time{}, time.Time{}, "", time.Time{}
+		o.HasChain, o.Floor, o.RestoredAt, o.State, o.Due = false, time.Time{}, time.Time{}, "", time.Time{}
 	}
 	return o
 }
@@ -245,7 +247,7 @@ func (o Outcome) withTip(tip RequestRow) Outcome {
 
 func (o Outcome) withFloor(floor time.Time, v *Vacant) Outcome {
 	if o.Floor = floor; !floor.IsZero() { // a restore may be the reason for the floor
-		o.Restored = v.Restored
+		o.RestoredAt = v.RestoredAt
 	}
 	return o
 }
@@ -259,18 +261,18 @@ type request struct {
 	reporter       *reporter
 	opts           Options
 	mayNeedPayment bool               // whether the request is a new call or a reset, which may have to be paid for
-	reset          bool               // whether the request is a reset
+	isReset        bool               // whether the request is a reset
 	maxQueueTime   time.Duration      // how long the call may wait before it runs
 	isHandedOff    bool               // whether Options.HandoffWrites passes the call to Resume
 	behaviourEnd   time.Time          // time at which the behaviour must end; zero means no such limit
-	cut            CutReason          // "" for a complete answer
+	cutReason      CutReason          // "" for a complete answer
 	tools          []RecordedToolCall // texts of the agent's tool calls, if they are stored
 	root           *request           // root of the call's walk; nil if the call is the root
-	asker          *request           // request whose vacant makes the call; nil if the call is the root
+	callingRequest *request           // request whose vacant makes the call; nil if the call is the root
 	walk           walk               // cost of the walk, if the request is its root
 	facts
-	began time.Time // arrival of the call; zero if this request does not run the call
-	out   Outcome
+	arrival time.Time // arrival of the call; zero if this request does not run the call
+	out     Outcome
 }
 
 // detach returns a context that outlives the caller's connection but keeps its deadline, because an
@@ -279,7 +281,7 @@ func (h *Host) detach(ctx context.Context, o Options) (context.Context, context.
 	deadline, ok := ctx.Deadline()
 	ctx = context.WithoutCancel(ctx)
 	if !ok {
-		return context.WithTimeout(ctx, cmp.Or(o.Work, h.Work)+Grace)
+		return context.WithTimeout(ctx, cmp.Or(o.CallTimeout, h.CallTimeout)+GracePeriod)
 	}
 	return context.WithDeadline(ctx, deadline)
 }
@@ -287,7 +289,7 @@ func (h *Host) detach(ctx context.Context, o Options) (context.Context, context.
 // verifyAndFetch performs steps 2 and 3 of Send and Ask: it verifies the signature and reads
 // everything that the decision needs into r and v, concurrently. If warm is set, it uses the cached
 // tips of the pair, if there are any. fresh reports whether the tips were read from the store.
-func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request, v *tips, warm bool) (fresh bool, err error) {
+func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request, v *tips, useCache bool) (fresh bool, err error) {
 	e := r.env
 	signed := true
 	if r.opts.Guest {
@@ -305,14 +307,14 @@ func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request
 		switch {
 		case err != nil:
 			return false, h.unavailableError(err)
-		case !ok || v.IsClosed: // a forged envelope does not prove kinship
+		case !ok || v.IsClosedChild: // a forged envelope does not prove kinship
 			return false, h.notHostedError(ctx, e.To)
 		}
 		return false, badSignatureError(e.From)
 	}
 	generation := h.tipCache.generation.Load()
 	isCached, ok := h.tipCache.get(r.pair, v), false
-	if warm && isCached {
+	if useCache && isCached {
 		// The record is cached for a second and the text key for a day, so this usually reads no
 		// data, unless the call has a price.
 		if ok, err = h.fetchVacant(ctx, r, false); err == nil && ok && r.needsQuote() {
@@ -322,7 +324,7 @@ func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request
 			g.Go(func() error { return h.planPayment(ctx, r) })
 			g.Go(func() error { return h.checkRevoked(ctx, r) })
 			err = g.Wait()
-			h.invalidate(r)
+			h.forgetTipsIfRevoked(r)
 		}
 		if err == nil && generation != h.tipCache.generation.Load() {
 			// The vacant's record shows that the store was restored from a backup, which cleared
@@ -334,7 +336,7 @@ func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request
 			err = h.unavailableError(h.Texts.Warm(ctx))
 		}
 	} else {
-		fresh = !warm || !isCached
+		fresh = !useCache || !isCached
 		ok, err = h.fetch(ctx, r, v, fresh)
 	}
 	switch {
@@ -346,21 +348,21 @@ func (h *Host) verifyAndFetch(ctx context.Context, route identity.ID, r *request
 	return fresh, r.callerRevoked
 }
 
-func (h *Host) fetch(ctx context.Context, r *request, v *tips, tips bool) (ok bool, err error) {
+func (h *Host) fetch(ctx context.Context, r *request, v *tips, wantTips bool) (ok bool, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		// If the tips are read, the record is also read from the store, so that a refusal needs no
 		// second read.
-		ok, err = h.fetchAndQuote(ctx, r, tips)
+		ok, err = h.fetchAndQuote(ctx, r, wantTips)
 		return err
 	})
 	g.Go(func() error { return h.unavailableError(h.Texts.Warm(ctx)) })
 	g.Go(func() error { return h.checkRevoked(ctx, r) })
-	if tips {
+	if wantTips {
 		g.Go(func() (err error) { *v, err = h.readTips(ctx, r.pair); return err })
 	}
 	err = g.Wait()
-	h.invalidate(r)
+	h.forgetTipsIfRevoked(r)
 	return ok, err
 }
 
@@ -378,19 +380,19 @@ func (h *Host) fetchVacant(ctx context.Context, r *request, fresh bool) (ok bool
 		_, err := h.isRelated(ctx, r.pair, &r.env.To)
 		return false, err
 	}
-	if agreed := r.opts.AgreedPrice; agreed != nil {
-		r.vacant.Price = agreed.Price
+	if agreement := r.opts.AgreedPrice; agreement != nil {
+		r.vacant.Price = agreement.Price
 	}
 	r.signerErr = nil
 	r.notRelated = false
-	if r.vacant.TreeOnly() { // the caller's signature has been verified
+	if r.vacant.IsTreeOnly() { // the caller's signature has been verified
 		related, err := h.isRelated(ctx, r.pair, r.vacant.Parent)
 		if err != nil {
 			return false, err
 		}
 		r.notRelated = !related
 	}
-	if r.vacant.IsClosed && r.notRelated {
+	if r.vacant.IsClosedChild && r.notRelated {
 		return false, nil
 	}
 	if r.needsSigner && !r.notRelated && r.vacant.Ready != nil && r.vacant.State.CanBeCalled() {
@@ -399,8 +401,8 @@ func (h *Host) fetchVacant(ctx context.Context, r *request, fresh bool) (ok bool
 	return true, nil
 }
 
-func misdirectedError(to, here identity.ID) error {
-	return problem.New(problem.Misdirected, "envelope addressed to %s; this server is %s", to.Short(), here.Short())
+func misdirectedError(to, self identity.ID) error {
+	return problem.New(problem.Misdirected, "envelope addressed to %s; this server is %s", to.Short(), self.Short())
 }
 
 func (h *Host) notHostedError(ctx context.Context, to identity.ID) error {
@@ -418,13 +420,13 @@ func badSignatureError(from identity.ID) error {
 // checkEnvelope refuses envelopes that are invalid at every position of a chain: signed too far in
 // the future, addressed to the sender, or of a kind that only the answering side signs (PROTOCOL
 // §23 A3, A13).
-func (h *Host) checkEnvelope(r *request, asking bool) error {
+func (h *Host) checkEnvelope(r *request, isAsk bool) error {
 	e := r.env
-	if !asking {
+	if !isAsk {
 		now := h.Now()
 		if ahead := e.Time.Sub(now); ahead > MaxSkew {
-			r.out.Now = now.UTC().Truncate(time.Microsecond)
-			return &problem.Error{Kind: problem.Clock, Field: "timestamp", Want: "at most 300 s ahead of " + canon.FormatTime(now), Got: canon.FormatTime(e.Time)}
+			r.out.HostTime = now.UTC().Truncate(time.Microsecond)
+			return &problem.Error{Kind: problem.ClockSkew, Field: "timestamp", Want: "at most 300 s ahead of " + canon.FormatTime(now), Got: canon.FormatTime(e.Time)}
 		}
 		if e.Payload.Role == envelope.RoleAgent {
 			return problem.Invalid("role", "ROLE_USER or ROLE_TOOL in a request", string(envelope.RoleAgent))

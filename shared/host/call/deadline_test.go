@@ -28,7 +28,7 @@ func TestACallWithTooLittleTimeLeftIsNotAccepted(t *testing.T) {
 	}
 	s := memory.New()
 	host := call.New(call.Config{
-		Store: s, Texts: textkeys.New(s, vault, time.Now, rand.Reader, 0), Now: time.Now, Rand: rand.Reader, Margin: 10 * time.Second,
+		Store: s, Texts: textkeys.New(s, vault, time.Now, rand.Reader, 0), Now: time.Now, Rand: rand.Reader, ReplyMargin: 10 * time.Second,
 		Directory: call.SingleVacant{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant},
 	})
 	e := envelope.Envelope{From: caller.ID(), To: vacant.ID(), Seq: 1, Time: time.Now().UTC().Truncate(time.Microsecond),

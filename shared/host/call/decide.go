@@ -20,7 +20,7 @@ type facts struct {
 	// notRelated is set if the vacant admits only its parent and siblings and the caller is
 	// neither.
 	notRelated     bool
-	charge         Charge
+	plan           PaymentPlan
 	paymentRefusal error // refusal of the payment (402, 403, 429), which decide returns after refusals of higher precedence
 }
 
@@ -38,15 +38,15 @@ type verdict struct {
 
 // decide checks a call in the order of PROTOCOL §6.2. It is a pure function of its arguments.
 func decide(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdict {
-	fit := tip.Tip().CheckNext(e)
-	v := verdict{refusal: f.refusal(pair, e, fit), maybeResend: fit != nil}
-	if v.refusal != nil && (v.refusal == fit || problem.Is(v.refusal, problem.Floor)) {
+	chainErr := tip.Tip().CheckNext(e)
+	v := verdict{refusal: f.refusal(pair, e, chainErr), maybeResend: chainErr != nil}
+	if v.refusal != nil && (v.refusal == chainErr || problem.Is(v.refusal, problem.BelowFloor)) {
 		v.floor = f.floor(tip)
 	}
 	return v
 }
 
-func (f facts) refusal(pair Pair, e *envelope.Envelope, fit error) error {
+func (f facts) refusal(pair Pair, e *envelope.Envelope, chainErr error) error {
 	if err := f.authorize(pair); err != nil {
 		return err
 	}
@@ -56,15 +56,15 @@ func (f facts) refusal(pair Pair, e *envelope.Envelope, fit error) error {
 	if f.paymentRefusal != nil {
 		return f.paymentRefusal
 	}
-	if fit == nil && e.IsReset() {
+	if chainErr == nil && e.IsReset() {
 		// A reset of an empty pair would fit the chain here. It must not run, or be charged, as a
 		// call.
 		return problem.Invalid("parts", "a reset at …/a2a/chain/reset", envelope.ResetText)
 	}
-	if floor := f.vacant.Floor; fit == nil && !floor.IsZero() && !e.Time.After(floor) {
+	if floor := f.vacant.Floor; chainErr == nil && !floor.IsZero() && !e.Time.After(floor) {
 		return chain.Tip{Floor: floor}.FloorError(e)
 	}
-	return fit
+	return chainErr
 }
 
 func decideReset(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdict {
@@ -72,7 +72,7 @@ func decideReset(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdi
 	if err := f.authorize(pair); err != nil {
 		return verdict{refusal: err}
 	}
-	if f.state().IsClosed() {
+	if f.state().IsRetired() {
 		return verdict{refusal: checkState(f.state())}
 	}
 	if floor := f.floor(tip); tip.Position > 0 || !f.vacant.Floor.IsZero() {
@@ -86,7 +86,7 @@ func decideReset(f facts, pair Pair, e *envelope.Envelope, tip RequestRow) verdi
 // isConcealed reports whether the caller must be told that a closed child is not hosted here. This
 // includes callers with a revoked key, because such a key does not prove who its holder is.
 func (f facts) isConcealed() bool {
-	return f.vacant.IsClosed && (f.notRelated || f.callerRevoked != nil)
+	return f.vacant.IsClosedChild && (f.notRelated || f.callerRevoked != nil)
 }
 
 func (f facts) authorize(pair Pair) error {
@@ -94,13 +94,13 @@ func (f facts) authorize(pair Pair) error {
 		return nil
 	}
 	return problem.New(problem.TreeOnly, "%s may not call %s: endpoint_reachability %s admits its parent and siblings only",
-		pair.Caller.Short(), pair.Vacant.Short(), f.vacant.Reach)
+		pair.Caller.Short(), pair.Vacant.Short(), f.vacant.Reachability)
 }
 
 // state returns the vacant's state. If its key is revoked, the state is SUNK unless its record has a
 // terminal state: another process may have revoked the key, and the record may not show this yet.
 func (f facts) state() lifecycle.State {
-	if f.keyRevoked && !f.vacant.State.IsClosed() {
+	if f.keyRevoked && !f.vacant.State.IsRetired() {
 		return lifecycle.Sunk
 	}
 	return f.vacant.State
@@ -119,7 +119,7 @@ func checkState(s lifecycle.State) error {
 	switch {
 	case s.CanBeCalled():
 		return nil
-	case s.IsClosed():
+	case s.IsRetired():
 		return problem.New(problem.Gone, "vacant is %s; calls permanently rejected", s)
 	}
 	return problem.New(problem.NotAccepting, "vacant is %s; not accepting calls", s)

@@ -33,12 +33,12 @@ func TestDecideRefusesInTheOrderOfTheProtocol(t *testing.T) {
 	for _, notRelated := range bools {
 		for _, state := range []lifecycle.State{lifecycle.Active, lifecycle.Hibernating, lifecycle.Archived} {
 			for _, keyRevoked := range bools {
-				for _, payment := range []problem.Kind{0, problem.PaymentRequired, problem.TooMany} {
+				for _, payment := range []problem.Kind{0, problem.PaymentRequired, problem.TooManyRequests} {
 					for _, at := range positions {
 						for _, reset := range bools {
 							for _, early := range bools {
 								count++
-								f := facts{vacant: Vacant{State: state, Floor: noon.Add(time.Hour), Reach: composite.ParentOnly}, notRelated: notRelated, keyRevoked: keyRevoked}
+								f := facts{vacant: Vacant{State: state, Floor: noon.Add(time.Hour), Reachability: composite.ParentOnly}, notRelated: notRelated, keyRevoked: keyRevoked}
 								if payment != 0 {
 									f.paymentRefusal = problem.New(payment, "unpaid")
 								}
@@ -61,7 +61,7 @@ func TestDecideRefusesInTheOrderOfTheProtocol(t *testing.T) {
 								case reset:
 									want = problem.Malformed
 								case early:
-									want = problem.Floor
+									want = problem.BelowFloor
 								}
 								v := decide(f, pair, e, tip)
 								if want == 0 && v.refusal != nil || want != 0 && !problem.Is(v.refusal, want) {
@@ -71,7 +71,7 @@ func TestDecideRefusesInTheOrderOfTheProtocol(t *testing.T) {
 								if v.maybeResend != (at.want != 0) {
 									t.Errorf("%s: maybeResend = %t", at.name, v.maybeResend)
 								}
-								if told := !v.floor.IsZero(); told != (want == problem.Floor || want != 0 && want == at.want) {
+								if told := !v.floor.IsZero(); told != (want == problem.BelowFloor || want != 0 && want == at.want) {
 									t.Errorf("refused by %v: floor told = %t", want, told)
 								}
 								if again := decide(f, pair, e, tip); (again.refusal == nil) != (v.refusal == nil) || again.floor != v.floor {
@@ -100,8 +100,8 @@ func TestDecideResetRefusesInTheOrderOfTheProtocol(t *testing.T) {
 		want  problem.Kind
 	}{
 		{"later than the floor", facts{vacant: Vacant{State: lifecycle.Active}}, tip, noon.Add(time.Second), 0},
-		{"at the floor", facts{vacant: Vacant{State: lifecycle.Active}}, tip, noon, problem.Floor},
-		{"below the vacant's floor", facts{vacant: Vacant{State: lifecycle.Active, Floor: noon.Add(time.Hour)}}, RequestRow{}, noon, problem.Floor},
+		{"at the floor", facts{vacant: Vacant{State: lifecycle.Active}}, tip, noon, problem.BelowFloor},
+		{"below the vacant's floor", facts{vacant: Vacant{State: lifecycle.Active, Floor: noon.Add(time.Hour)}}, RequestRow{}, noon, problem.BelowFloor},
 		{"an empty chain without floors", facts{vacant: Vacant{State: lifecycle.Active}}, RequestRow{}, time.Time{}, 0},
 		{"asleep", facts{vacant: Vacant{State: lifecycle.Hibernating}}, tip, noon.Add(time.Second), 0},
 		{"terminal before the floor", facts{vacant: Vacant{State: lifecycle.Sunk}}, tip, noon, problem.Gone},
@@ -109,7 +109,7 @@ func TestDecideResetRefusesInTheOrderOfTheProtocol(t *testing.T) {
 		{"not related before terminal", facts{vacant: Vacant{State: lifecycle.Sunk}, notRelated: true}, tip, noon, problem.TreeOnly},
 	} {
 		v := decideReset(tt.facts, Pair{}, &envelope.Envelope{Seq: 1, Time: tt.at}, tt.tip)
-		if tt.want == 0 && v.refusal != nil || tt.want != 0 && !problem.Is(v.refusal, tt.want) || (tt.want == problem.Floor) == v.floor.IsZero() {
+		if tt.want == 0 && v.refusal != nil || tt.want != 0 && !problem.Is(v.refusal, tt.want) || (tt.want == problem.BelowFloor) == v.floor.IsZero() {
 			t.Errorf("%s: %v, floor %v, want kind %v", tt.name, v.refusal, v.floor, tt.want)
 		}
 	}

@@ -33,7 +33,7 @@
 //     decide).
 //  5. Send seals the text and appends the request row after the tip (appendRequest). This row
 //     accepts the call. If the decision used only cached data, revocation is checked
-//     concurrently with the write, and a revoked call is voided before it runs (appendChecked).
+//     concurrently with the write, and a revoked call is voided before it runs (appendAndCheckRevocation).
 //  6. If another writer took the position, Send reads and decides again (appendOrRefuse). If the
 //     outcome is unknown, Send repeats the same write at the same position (commit).
 //  7. The behaviour runs once, under a deadline (runBehaviour). Its calls of other vacants are
@@ -42,9 +42,9 @@
 //     A failure appends a void (voidCall). Answers of vacants with kin are recorded as evidence for
 //     the gate (observe).
 //  9. Then the reply is sent: front/message renders the Outcome. If a caller that can read pieces
-//     of the answer cancels the call, these pieces become the answer (CutAnswer), which is signed,
+//     of the answer cancels the call, these pieces become the answer (StorePartialAnswer), which is signed,
 //     charged and marked as cut.
-//  10. For a resend of the same bytes, Send finds the row (lookup) and its outcome (outcomeOf): the
+//  10. For a resend of the same bytes, Send finds the row (lookup) and its outcome (loadOutcome): the
 //     stored answer, pending, or unanswered.
 //
 // # Crashes

@@ -14,123 +14,123 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// unsettledError is the failure of a settlement, which voids the call.
-type unsettledError struct{ cause error }
+// settlementError is the failure of a settlement, which voids the call.
+type settlementError struct{ cause error }
 
-func (e *unsettledError) Error() string { return "not settled: " + e.cause.Error() }
+func (e *settlementError) Error() string { return "not settled: " + e.cause.Error() }
 
-func (e *unsettledError) Unwrap() error { return e.cause }
+func (e *settlementError) Unwrap() error { return e.cause }
 
-// settlement is a FinalCharge and the version of the document with the unsettled answer. An
+// answerCharge is a FinalCharge and the version of the document with the unsettled answer. An
 // unsettled answer is an answer that is stored in UnsettledAnswerDocs until its charge is settled.
 // If the answer has no such document, the version is zero.
-type settlement struct {
+type answerCharge struct {
 	FinalCharge
-	kept uint64
+	unsettledVersion uint64
 }
 
-func (s *settlement) writes(pair Pair, row *RequestRow) []store.Write {
-	if s.kept == 0 {
+func (s *answerCharge) writes(pair Pair, row *RequestRow) []store.Write {
+	if s.unsettledVersion == 0 {
 		return s.Writes
 	}
-	return append(append([]store.Write{}, s.Writes...), store.Delete{Key: keptKey(pair, row.Position), If: s.kept})
+	return append(append([]store.Write{}, s.Writes...), store.Delete{Key: unsettledKey(pair, row.Position), IfVersion: s.unsettledVersion})
 }
 
 // settleAndAnswer settles a call and answers it. If the settlement may be uncertain, the answer is
 // first stored in UnsettledAnswerDocs. If the process then crashes, or if the settlement is
 // uncertain, the next resend or the sweeper retries the settlement. If this process can no longer
 // answer the call, closed is true.
-func (h *Host) settleAndAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, began time.Time) (reply *envelope.Envelope, closed bool, err error) {
-	took := func() time.Duration { return h.Now().Sub(began) }
-	var paid settlement
-	if h.maySettleLate(row) {
-		if paid.kept, err = h.keep(ctx, r, row, &msg, took()); err != nil || paid.kept == 0 {
+func (h *Host) settleAndAnswer(ctx context.Context, r *request, row *RequestRow, tip ResponseRow, msg envelope.Message, start time.Time) (reply *envelope.Envelope, isTooLate bool, err error) {
+	elapsed := func() time.Duration { return h.Now().Sub(start) }
+	var charge answerCharge
+	if h.allowsLateSettlement(row) {
+		if charge.unsettledVersion, err = h.storeUnsettled(ctx, r, row, &msg, elapsed()); err != nil || charge.unsettledVersion == 0 {
 			return nil, err == nil, err
 		}
 	}
-	if paid.FinalCharge, err = h.settleCharge(ctx, r, row, false); err != nil {
+	if charge.FinalCharge, err = h.settleCharge(ctx, r, row, false); err != nil {
 		return nil, false, err
 	}
-	return h.storeAnswer(ctx, r, row, tip, msg, took, paid)
+	return h.storeAnswer(ctx, r, row, tip, msg, elapsed, charge)
 }
 
 // settleCharge asks the ledger for the charge of a call. Its error is ErrUncertain, a problem of kind
-// Unavailable, or an *unsettledError.
-func (h *Host) settleCharge(ctx context.Context, r *request, row *RequestRow, again bool) (s FinalCharge, err error) {
+// Unavailable, or an *settlementError.
+func (h *Host) settleCharge(ctx context.Context, r *request, row *RequestRow, isRetry bool) (charge FinalCharge, err error) {
 	if row.PaidBy == Unpriced {
-		return s, nil
+		return charge, nil
 	}
-	q := Settlement{Pair: r.pair, Row: row, Usage: r.out.Usage, IsRetry: again}
+	req := SettlementRequest{Pair: r.pair, Row: row, Usage: r.out.Usage, IsRetry: isRetry}
 	if p := r.vacant.Price; p != nil && p.Version == row.PriceVersion {
-		q.Price = p
+		req.Price = p
 	}
-	s, err = h.Ledger.Settle(ctx, q)
+	charge, err = h.Ledger.Settle(ctx, req)
 	switch {
-	case err == nil && (s.Charge < 0 || uint64(s.Charge) > row.Price):
-		err = &unsettledError{problem.New(problem.Internal, "the charge of %s is above the hold of %d", s.Charge, row.Price)}
-	case err == nil, errors.Is(err, ErrUncertain) && h.Ledger.Late(row):
+	case err == nil && (charge.Charge < 0 || uint64(charge.Charge) > row.Price):
+		err = &settlementError{problem.New(problem.Internal, "the charge of %s is above the hold of %d", charge.Charge, row.Price)}
+	case err == nil, errors.Is(err, ErrUncertain) && h.Ledger.CanSettleLate(row):
 	case errors.Is(err, store.ErrUnavailable), problem.Is(err, problem.Unavailable):
 		err = h.unavailableError(err)
 	default:
-		err = &unsettledError{err}
+		err = &settlementError{err}
 	}
-	return s, err
+	return charge, err
 }
 
-func (h *Host) maySettleLate(row *RequestRow) bool {
-	return row.PaidBy != Unpriced && h.Ledger.Late(row)
+func (h *Host) allowsLateSettlement(row *RequestRow) bool {
+	return row.PaidBy != Unpriced && h.Ledger.CanSettleLate(row)
 }
 
 // UnsettledAnswerDocs contains the answers that wait for their settlement, by caller, vacant and
 // position. An empty document means that the call was voided before it had an answer.
-var UnsettledAnswerDocs = store.Kind[[]byte]{
-	Shape: store.Shape{Name: "answer that waits for its settlement", Partition: "kept#*#*", Sort: "*", Verify: store.VerifyNot},
-	Codec: store.Bytes(),
+var UnsettledAnswerDocs = store.DocKind[[]byte]{
+	Shape: store.Shape{Name: "answer that waits for its settlement", Partition: "kept#*#*", Sort: "*", Verify: store.VerifySkip},
+	Codec: store.BytesCodec(),
 }
 
-func keptKey(p Pair, position uint64) store.Key {
+func unsettledKey(p Pair, position uint64) store.Key {
 	return UnsettledAnswerDocs.Key(p.Caller.String(), p.Vacant.String(), fmt.Sprintf("%020d", position))
 }
 
-// keptFormat is the first byte of an unsettled answer.
-const keptFormat = 1
+// unsettledFormat is the first byte of an unsettled answer.
+const unsettledFormat = 1
 
 // Flags of an unsettled answer for its optional parts.
 const (
-	keptUsage = 1 << iota
-	keptCut
+	unsettledHasUsage = 1 << iota
+	unsettledHasCut
 )
 
-// keptVoid is the lifetime of the empty document that marks a voided call. It must exceed the
+// voidMarkerLifetime is the lifetime of the empty document that marks a voided call. It must exceed the
 // longest behaviour.
-const keptVoid = 48 * time.Hour
+const voidMarkerLifetime = 48 * time.Hour
 
-// keep stores an unsettled answer, sealed, and returns the version of its document. If the call has
+// storeUnsettled stores an unsettled answer, sealed, and returns the version of its document. If the call has
 // been voided, or already has an unsettled answer, keep returns 0.
-func (h *Host) keep(ctx context.Context, r *request, row *RequestRow, msg *envelope.Message, took time.Duration) (uint64, error) {
+func (h *Host) storeUnsettled(ctx context.Context, r *request, row *RequestRow, msg *envelope.Message, duration time.Duration) (uint64, error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
 		return 0, err
 	}
-	key := keptKey(r.pair, row.Position)
+	key := unsettledKey(r.pair, row.Position)
 	text, err := h.Texts.Seal(ctx, additionalData(r.pair.Responses(), row.Hash), appendTools(encodePayload(msg, ""), r.tools))
 	if err != nil {
 		return 0, h.unavailableError(err)
 	}
-	b := binary.AppendUvarint([]byte{keptFormat}, uint64(min(max(took.Milliseconds(), 0), math.MaxInt32)))
+	b := binary.AppendUvarint([]byte{unsettledFormat}, uint64(min(max(duration.Milliseconds(), 0), math.MaxInt32)))
 	flags := byte(0)
 	if r.out.Usage != nil {
-		flags |= keptUsage
+		flags |= unsettledHasUsage
 	}
-	if r.cut != "" {
-		flags |= keptCut
+	if r.cutReason != "" {
+		flags |= unsettledHasCut
 	}
 	b = append(b, flags)
 	if r.out.Usage != nil {
 		b = appendUsage(b, r.out.Usage)
 	}
-	if r.cut != "" {
-		b = append(b, r.cut.code())
+	if r.cutReason != "" {
+		b = append(b, r.cutReason.code())
 	}
 	err = h.commit(ctx, store.Put{Key: key, WriteID: writeID, Data: appendText(b, text)})
 	switch {
@@ -139,113 +139,113 @@ func (h *Host) keep(ctx context.Context, r *request, row *RequestRow, msg *envel
 	case store.IsConflict(err):
 		return 0, nil
 	case errors.Is(err, store.ErrTooLarge):
-		return 0, problem.Wrap(problem.SubstrateTooLarge, err, "%s", problem.SubstrateTooLarge.Row().Text)
+		return 0, problem.Wrap(problem.SubstrateTooLarge, err, "%s", problem.SubstrateTooLarge.Forms().DefaultMessage)
 	}
 	return 0, h.unavailableError(err)
 }
 
-// closeKept returns a write for the commit that voids a call whose settlement may be uncertain. The
+// unsettledVoidWrite returns a write for the commit that voids a call whose settlement may be uncertain. The
 // write conflicts with the write of a concurrent keep. If the call has an unsettled answer and
 // final is not set, the call cannot be voided, and the error is ErrUncertain.
-func (h *Host) closeKept(ctx context.Context, pair Pair, row *RequestRow, id store.WriteID, final bool) (store.Write, error) {
-	key := keptKey(pair, row.Position)
+func (h *Host) unsettledVoidWrite(ctx context.Context, pair Pair, row *RequestRow, id store.WriteID, isFinal bool) (store.Write, error) {
+	key := unsettledKey(pair, row.Position)
 	doc, err := h.Store.Doc(ctx, key)
 	switch {
 	case err != nil:
 		return nil, h.unavailableError(err)
 	case doc.Version == 0:
-		return store.Put{Key: key, WriteID: id, Expires: h.Now().UTC().Truncate(time.Second).Add(keptVoid)}, nil
-	case len(doc.Data) > 0 && !final:
+		return store.Put{Key: key, WriteID: id, Expires: h.Now().UTC().Truncate(time.Second).Add(voidMarkerLifetime)}, nil
+	case len(doc.Data) > 0 && !isFinal:
 		return nil, ErrUncertain
 	}
-	return store.Delete{Key: key, If: doc.Version}, nil
+	return store.Delete{Key: key, IfVersion: doc.Version}, nil
 }
 
-// finishKept retries the settlement of an unsettled answer and decides its request. If the request
+// retrySettlement retries the settlement of an unsettled answer and decides its request. If the request
 // has no unsettled answer, it returns undecided. If the settlement is still uncertain, the error is
 // ErrUncertain.
-func (h *Host) finishKept(ctx context.Context, pair Pair, row *RequestRow) (decision, error) {
-	if !h.maySettleLate(row) {
+func (h *Host) retrySettlement(ctx context.Context, pair Pair, row *RequestRow) (resolution, error) {
+	if !h.allowsLateSettlement(row) {
 		return undecided, nil
 	}
-	doc, err := h.Store.Doc(ctx, keptKey(pair, row.Position))
+	doc, err := h.Store.Doc(ctx, unsettledKey(pair, row.Position))
 	if err != nil || len(doc.Data) == 0 {
 		return undecided, h.unavailableError(err)
 	}
-	kept, err := h.openKept(ctx, pair, row, doc)
-	used, took := kept.used, kept.took
+	answer, err := h.openUnsettled(ctx, pair, row, doc)
+	usage, duration := answer.usage, answer.duration
 	switch {
 	case errors.Is(err, textkeys.ErrDestroyed):
-		return h.voidCall(ctx, pair, row, voidReason{used: used, ran: true, final: true})
+		return h.voidCall(ctx, pair, row, voidReason{usage: usage, hasRun: true, isFinal: true})
 	case err != nil:
 		return undecided, err
 	}
-	r := &request{pair: pair, hash: row.Hash, cut: kept.cut, tools: kept.tools}
-	r.out.Usage = used
+	r := &request{pair: pair, hash: row.Hash, cutReason: answer.cutReason, tools: answer.tools}
+	r.out.Usage = usage
 	if hosted, err := h.fetchSigner(ctx, r); err != nil {
 		return undecided, err
 	} else if !hosted {
-		return h.voidCall(ctx, pair, row, voidReason{used: used, ran: true, final: true})
+		return h.voidCall(ctx, pair, row, voidReason{usage: usage, hasRun: true, isFinal: true})
 	}
-	paid := settlement{kept: doc.Version}
-	var unsettled *unsettledError
-	if paid.FinalCharge, err = h.settleCharge(ctx, r, row, true); errors.As(err, &unsettled) {
-		return h.voidCall(ctx, pair, row, voidReason{cause: CauseOf(unsettled.cause, took), failure: unsettled.cause, used: used, ran: true, final: true})
+	charge := answerCharge{unsettledVersion: doc.Version}
+	var settlementErr *settlementError
+	if charge.FinalCharge, err = h.settleCharge(ctx, r, row, true); errors.As(err, &settlementErr) {
+		return h.voidCall(ctx, pair, row, voidReason{cause: NewCause(settlementErr.cause, duration), failure: settlementErr.cause, usage: usage, hasRun: true, isFinal: true})
 	}
 	if err != nil {
 		return undecided, err
 	}
-	d, tip, err := h.decided(ctx, pair, row)
+	d, tip, err := h.findDecidingRow(ctx, pair, row)
 	switch {
 	case err != nil:
 		return undecided, err
 	case d != nil:
-		return d.decision(), nil
+		return d.resolution(), nil
 	}
-	_, closed, err := h.storeAnswer(ctx, r, row, tip, kept.msg, func() time.Duration { return took }, paid)
+	_, isTooLate, err := h.storeAnswer(ctx, r, row, tip, answer.msg, func() time.Duration { return duration }, charge)
 	switch {
 	case err != nil:
 		// Another process may have answered with the same settlement.
-		if d, _, readErr := h.decided(ctx, pair, row); readErr == nil && d != nil {
-			return d.decision(), nil
+		if d, _, readErr := h.findDecidingRow(ctx, pair, row); readErr == nil && d != nil {
+			return d.resolution(), nil
 		}
 		return undecided, err
-	case closed:
+	case isTooLate:
 		return decidedVoid, nil
 	}
 	return decidedAnswer, nil
 }
 
-type keptAnswer struct {
-	msg   envelope.Message
-	tools []RecordedToolCall
-	took  time.Duration
-	used  *Usage
-	cut   CutReason
+type unsettledAnswer struct {
+	msg       envelope.Message
+	tools     []RecordedToolCall
+	duration  time.Duration
+	usage     *Usage
+	cutReason CutReason
 }
 
-func (h *Host) openKept(ctx context.Context, pair Pair, row *RequestRow, doc store.Doc) (k keptAnswer, err error) {
+func (h *Host) openUnsettled(ctx context.Context, pair Pair, row *RequestRow, doc store.Doc) (answer unsettledAnswer, err error) {
 	d := &reader{b: doc.Data}
-	format := d.byte()
-	k.took = time.Duration(d.uvarint(math.MaxInt32)) * time.Millisecond
-	flags := d.byte()
-	if flags&keptUsage != 0 {
-		k.used = d.usage()
+	format := d.readByte()
+	answer.duration = time.Duration(d.uvarint(math.MaxInt32)) * time.Millisecond
+	flags := d.readByte()
+	if flags&unsettledHasUsage != 0 {
+		answer.usage = d.usage()
 	}
-	if flags&keptCut != 0 {
-		k.cut = d.cut()
+	if flags&unsettledHasCut != 0 {
+		answer.cutReason = d.cutReason()
 	}
 	text := d.text()
-	if d.bad || format != keptFormat || flags > keptUsage|keptCut {
-		return k, h.damagedError(pair.Responses(), fmt.Errorf("%w: the unsettled answer to request %d", errRow, row.Position))
+	if d.bad || format != unsettledFormat || flags > unsettledHasUsage|unsettledHasCut {
+		return answer, h.damagedError(pair.Responses(), fmt.Errorf("%w: the unsettled answer to request %d", errInvalidRow, row.Position))
 	}
 	plain, err := h.Texts.Open(ctx, additionalData(pair.Responses(), row.Hash), text)
 	switch {
 	case errors.Is(err, textkeys.ErrDestroyed):
-		return k, err // only the message and the tools are missing in k
+		return answer, err // only the message and the tools are missing in k
 	case err != nil:
-		return k, h.unavailableError(err)
+		return answer, h.unavailableError(err)
 	}
-	k.msg, _, k.tools, err = parseSealed(plain)
-	return k, h.damagedError(pair.Responses(), err)
+	answer.msg, _, answer.tools, err = parseSealed(plain)
+	return answer, h.damagedError(pair.Responses(), err)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// TreeOnly reports whether the vacant admits only its parent and siblings.
-func (v *Vacant) TreeOnly() bool {
-	return v.IsClosed || v.Parent != nil && v.Reach != "" && v.Reach != composite.PublicA2A
+// IsTreeOnly reports whether the vacant admits only its parent and siblings.
+func (v *Vacant) IsTreeOnly() bool {
+	return v.IsClosedChild || v.Parent != nil && v.Reachability != "" && v.Reachability != composite.PublicA2A
 }
 
 // isRelated reports whether the caller of p is parent or another child of parent.
@@ -21,55 +21,55 @@ func (h *Host) isRelated(ctx context.Context, p Pair, parent *identity.ID) (bool
 		return false, nil
 	case p.Caller == *parent:
 		return true, nil
-	case h.Sibling == nil:
+	case h.IsSibling == nil:
 		return false, nil
 	}
-	edge, began := edge{*parent, p.Caller}, h.Now()
-	if sibling, isCached := h.kinCache.get(edge, began); isCached {
-		return sibling, nil
+	key, now := kinKey{*parent, p.Caller}, h.Now()
+	if isSibling, isCached := h.kinCache.get(key, now); isCached {
+		return isSibling, nil
 	}
-	sibling, err := h.Sibling(ctx, *parent, p.Caller)
+	isSibling, err := h.IsSibling(ctx, *parent, p.Caller)
 	if err == nil {
-		h.kinCache.put(edge, sibling, began)
+		h.kinCache.put(key, isSibling, now)
 	}
-	return sibling, h.unavailableError(err)
+	return isSibling, h.unavailableError(err)
 }
 
 // Kinship is cached for the same time as the records of vacants, and for a limited number of callers.
 const (
-	kinTTL      = time.Second
+	kinLifetime = time.Second
 	kinCapacity = 4096
 )
 
-type edge struct{ parent, caller identity.ID }
+type kinKey struct{ parent, caller identity.ID }
 
 // kinCache caches which callers are children of which parents.
 type kinCache struct {
 	mu sync.Mutex
-	m  map[edge]kinEntry
+	m  map[kinKey]kinEntry
 }
 
 type kinEntry struct {
-	sibling bool
-	until   time.Time
+	isSibling bool
+	expires   time.Time
 }
 
-func (k *kinCache) get(e edge, now time.Time) (sibling, isCached bool) {
+func (k *kinCache) get(e kinKey, now time.Time) (isSibling, isCached bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s, there := k.m[e]
-	return s.sibling, there && now.Before(s.until)
+	entry, ok := k.m[e]
+	return entry.isSibling, ok && now.Before(entry.expires)
 }
 
-func (k *kinCache) put(e edge, sibling bool, began time.Time) {
+func (k *kinCache) put(e kinKey, isSibling bool, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.m == nil {
-		k.m = make(map[edge]kinEntry)
+		k.m = make(map[kinKey]kinEntry)
 	}
-	if _, there := k.m[e]; !there && len(k.m) >= kinCapacity {
-		for e, s := range k.m {
-			if !began.Before(s.until) {
+	if _, isCached := k.m[e]; !isCached && len(k.m) >= kinCapacity {
+		for e, entry := range k.m {
+			if !now.Before(entry.expires) {
 				delete(k.m, e)
 			}
 		}
@@ -80,20 +80,20 @@ func (k *kinCache) put(e edge, sibling bool, began time.Time) {
 			delete(k.m, e)
 		}
 	}
-	k.m[e] = kinEntry{sibling, began.Add(kinTTL)}
+	k.m[e] = kinEntry{isSibling, now.Add(kinLifetime)}
 }
 
-// observeTime limits how long a reply waits for Config.Observe.
-const observeTime = time.Second
+// observeTimeout limits how long a reply waits for Config.Observe.
+const observeTimeout = time.Second
 
-// observe passes an answer that is about to be written to Config.Observe. The returned function
-// waits until Observe returns or observeTime has passed.
-func (h *Host) observe(ctx context.Context, r *request, ans *ResponseRow) (wait func()) {
+// startObservation passes an answer that is about to be written to Config.Observe. The returned function
+// waits until Observe returns or observeTimeout has passed.
+func (h *Host) startObservation(ctx context.Context, r *request, ans *ResponseRow) (wait func()) {
 	if h.Observe == nil || !r.vacant.HasKin || r.opts.Guest {
 		return func() {}
 	}
-	o := Observation{Pair: r.pair, Parent: r.vacant.Parent, Position: ans.Position, Time: ans.Time, Took: ans.Took}
-	ctx, cancel := context.WithTimeout(ctx, observeTime)
+	o := Observation{Pair: r.pair, Parent: r.vacant.Parent, Position: ans.Position, Time: ans.Time, Duration: ans.Duration}
+	ctx, cancel := context.WithTimeout(ctx, observeTimeout)
 	go func() {
 		defer cancel()
 		defer func() { _ = recover() }() // a panic of the observer must not fail the call

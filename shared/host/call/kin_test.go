@@ -37,7 +37,7 @@ func newFamily(t *testing.T) *family {
 	f := &family{parent: newKey(t), child: newKey(t), sibling: newKey(t), stranger: newKey(t), store: memory.New(), now: time.Now()}
 	parent := f.parent.ID()
 	f.vacant = call.Vacant{ID: f.child.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: f.child,
-		Parent: &parent, IsClosed: true, Reach: composite.ParentOnly, HasKin: true}
+		Parent: &parent, IsClosedChild: true, Reachability: composite.ParentOnly, HasKin: true}
 	return f
 }
 
@@ -49,8 +49,8 @@ func (f *family) host(t *testing.T, here bool) *call.Host {
 	}
 	return call.New(call.Config{
 		Store: f.store, Texts: newTexts(t, f.store), Now: func() time.Time { return f.now }, Rand: rand.Reader, Directory: only,
-		Revoked: f.register.Revoked, Self: func(context.Context) (identity.ID, error) { return identity.ID{1, 2, 3}, nil },
-		Sibling: func(_ context.Context, parent, caller identity.ID) (bool, error) {
+		AreRevoked: f.register.Revoked, Self: func(context.Context) (identity.ID, error) { return identity.ID{1, 2, 3}, nil },
+		IsSibling: func(_ context.Context, parent, caller identity.ID) (bool, error) {
 			f.asked++
 			return parent == f.parent.ID() && caller == f.sibling.ID(), f.away
 		},
@@ -64,8 +64,8 @@ var handlers = map[string]func(*call.Host, context.Context, identity.ID, *envelo
 
 // wantMembers returns everything of an outcome that a caller sees.
 func wantMembers(o call.Outcome) map[string]any {
-	m := map[string]any{"state": o.State, "chain": o.HasChain, "seq": o.ExpectedSeq, "tip": o.ChainTip, "floor": o.Floor, "now": o.Now,
-		"old": o.TooOld, "reply": o.Reply, "reply seq": o.ReplySeq, "reply hash": o.ReplyHash}
+	m := map[string]any{"state": o.State, "chain": o.HasChain, "seq": o.ExpectedSeq, "tip": o.ChainTip, "floor": o.Floor, "now": o.HostTime,
+		"old": o.HasUnsearchedEpochs, "reply": o.Reply, "reply seq": o.ReplySeq, "reply hash": o.ReplyHash}
 	if o.Problem != nil {
 		m["kind"], m["text"] = o.Problem.Kind, o.Problem.Text()
 	}
@@ -115,8 +115,8 @@ func TestAClosedChildIsToStrangersAsIfItWereNotHere(t *testing.T) {
 		"archived":         func(f *family) { f.vacant.State = lifecycle.Archived },
 		"of a revoked key": func(f *family) { f.register.revoke(f.child.ID()) },
 		"with a floor":     func(f *family) { f.vacant.Floor = f.now.Add(time.Hour) },
-		"open on paper":    func(f *family) { f.vacant.Reach = composite.PublicA2A },
-		"of a v1 manifest": func(f *family) { f.vacant.Reach = "" },
+		"open on paper":    func(f *family) { f.vacant.Reachability = composite.PublicA2A },
+		"of a v1 manifest": func(f *family) { f.vacant.Reachability = "" },
 		"without a parent": func(f *family) { f.vacant.Parent = nil },
 		"of a locked key": func(f *family) {
 			f.vacant.Ready = func(context.Context) error { return errors.New("the vault is away") }
@@ -149,13 +149,13 @@ func TestAClosedChildIsToStrangersAsIfItWereNotHere(t *testing.T) {
 // A child that was open may have answered strangers, and has their rows.
 func TestAChildThatClosedIsAsOneThatNeverWasHere(t *testing.T) {
 	f := newFamily(t)
-	f.vacant.IsClosed, f.vacant.Reach = false, composite.PublicA2A
+	f.vacant.IsClosedChild, f.vacant.Reachability = false, composite.PublicA2A
 	h := f.host(t, true)
 	old := first(t, f.stranger, f.child.ID(), "hi")
 	if o := h.Send(t.Context(), identity.ID{}, old); o.Problem != nil {
 		t.Fatal(o.Problem)
 	}
-	f.vacant.IsClosed = true
+	f.vacant.IsClosedChild = true
 	h = f.host(t, true)
 	f.store = memory.New()
 	nobody := f.host(t, false)
@@ -265,7 +265,7 @@ func TestAnOpenChildOfItsTreeAloneRefusesStrangersByName(t *testing.T) {
 	} {
 		t.Run(string(reach), func(t *testing.T) {
 			f := newFamily(t)
-			f.vacant.IsClosed, f.vacant.Reach = false, reach
+			f.vacant.IsClosedChild, f.vacant.Reachability = false, reach
 			h := f.host(t, true)
 			for name, from := range map[string]*identity.Key{"stranger": f.stranger, "parent": f.parent, "sibling": f.sibling} {
 				no := refused && name == "stranger"
@@ -321,7 +321,7 @@ func TestCallsOfRelatedVacantsAreObserved(t *testing.T) {
 				return
 			}
 			got := <-seen
-			want := call.Observation{Pair: call.Pair{Caller: f.parent.ID(), Vacant: f.child.ID()}, Parent: f.vacant.Parent, Position: 1, Time: o.Reply.Time, Took: got.Took}
+			want := call.Observation{Pair: call.Pair{Caller: f.parent.ID(), Vacant: f.child.ID()}, Parent: f.vacant.Parent, Position: 1, Time: o.Reply.Time, Duration: got.Duration}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("observed (-want +got):\n%s", diff)
 			}
@@ -333,17 +333,17 @@ func TestTheHandlerAdmitsWhomTheManifestAdmits(t *testing.T) {
 	f := newFamily(t)
 	callers := map[string]*identity.Key{"parent": f.parent, "sibling": f.sibling, "stranger": f.stranger}
 	for _, closed := range []bool{true, false} {
-		for _, schema := range []composite.Schema{composite.V1, composite.V2} {
+		for _, schema := range []composite.SchemaVersion{composite.SchemaV1, composite.SchemaV2} {
 			for _, reach := range []composite.Reachability{composite.ParentOnly, composite.ParentBridged, composite.PublicA2A} {
-				m := composite.Manifest{ParentID: f.parent.ID(), ChildID: f.child.ID(), BirthPath: "D1", ClosedByDefault: closed, Reachability: reach, Outbound: composite.NoExternal, Schema: schema}
-				f.vacant.IsClosed, f.vacant.Reach = closed, ""
-				if schema == composite.V2 {
-					f.vacant.Reach = reach
+				m := composite.Manifest{ParentID: f.parent.ID(), ChildID: f.child.ID(), BirthPath: "D1", ClosedByDefault: closed, Reachability: reach, OutboundPolicy: composite.NoExternal, SchemaVersion: schema}
+				f.vacant.IsClosedChild, f.vacant.Reachability = closed, ""
+				if schema == composite.SchemaV2 {
+					f.vacant.Reachability = reach
 				}
 				for name, from := range callers {
 					f.store = memory.New()
 					o := f.host(t, true).Send(t.Context(), identity.ID{}, first(t, from, f.child.ID(), "hi"))
-					if want := m.Admits(from.ID(), []identity.ID{f.sibling.ID()}); want != (o.Problem == nil) {
+					if want := m.CanBeCalledBy(from.ID(), []identity.ID{f.sibling.ID()}); want != (o.Problem == nil) {
 						t.Errorf("closed %t, %s, %s: a call by the %s = %v, the manifest admits them: %t", closed, schema, reach, name, o.Problem, want)
 					}
 				}

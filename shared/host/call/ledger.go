@@ -18,44 +18,44 @@ import (
 type Ledger interface {
 	// Quote plans who pays for a call and how. A problem with status 402, 403 or 429 refuses the
 	// call. Any other error is a store error.
-	Quote(ctx context.Context, q Query) (Charge, error)
+	Quote(ctx context.Context, q QuoteRequest) (PaymentPlan, error)
 	// Debit returns at most 8 writes for the commit of the request row. None of them is an Append.
-	Debit(pair Pair, c *Charge, r *RequestRow) []store.Write
-	// Explain is called if a write of Debit failed with a *store.BoundsError or *store.ConflictError.
+	Debit(pair Pair, c *PaymentPlan, r *RequestRow) []store.Write
+	// Replan is called if a write of Debit failed with a *store.BoundsError or *store.ConflictError.
 	// It returns another plan for the same call, or a refusal like Quote.
-	Explain(ctx context.Context, q Query, c *Charge, refused error) (Charge, error)
+	Replan(ctx context.Context, q QuoteRequest, c *PaymentPlan, refusal error) (PaymentPlan, error)
 	// Settle runs after the behaviour and before the answer row is stored. It may be called again
 	// for the same row, by any process, and must settle only once. An error voids the call, unless
 	// it is ErrUncertain or of kind Unavailable. Settle may return ErrUncertain only for rows for
 	// which Late returns true.
-	Settle(ctx context.Context, s Settlement) (FinalCharge, error)
+	Settle(ctx context.Context, s SettlementRequest) (FinalCharge, error)
 	// Refund returns writes for the commit of the void row. ran reports whether the behaviour was
 	// started.
-	Refund(pair Pair, r *RequestRow, ran bool) []store.Write
-	// Late reports whether Settle may return ErrUncertain for a row.
-	Late(r *RequestRow) bool
-	// Pay lists the ways to pay a price, in JSON, for a call that was refused.
-	Pay(p *price.Price, refused error) []json.RawMessage
+	Refund(pair Pair, r *RequestRow, hasRun bool) []store.Write
+	// CanSettleLate reports whether Settle may return ErrUncertain for a row.
+	CanSettleLate(r *RequestRow) bool
+	// ListPaymentOptions lists the ways to pay a price, in JSON, for a call that was refused.
+	ListPaymentOptions(p *price.Price, refusal error) []json.RawMessage
 }
 
-// Query is a call that is about to be accepted, for which the Ledger plans the payment.
-type Query struct {
-	Pair   Pair
-	Tenant string       // tenant of the vacant; "" for the operator
-	Price  *price.Price // price of the vacant; nil if calls are free
-	Guest  bool         // whether the host created the caller's key
-	Reset  bool         // whether the request is a reset, which runs no behaviour
-	Held   *Hold        // hold debited earlier for this call, or nil
+// QuoteRequest is a call that is about to be accepted, for which the Ledger plans the payment.
+type QuoteRequest struct {
+	Pair    Pair
+	Tenant  string       // tenant of the vacant; "" for the operator
+	Price   *price.Price // price of the vacant; nil if calls are free
+	Guest   bool         // whether the host created the caller's key
+	IsReset bool         // whether the request is a reset, which runs no behaviour
+	Hold    *Hold        // hold debited earlier for this call, or nil
 	// Root is the first request of the walk (walk.go) in which a vacant makes this call, or nil if this
 	// call is the first request. All calls of a walk have its root's Address.
-	Root *Query
+	Root *QuoteRequest
 	// RootPays reports whether the payer of Root pays for the call, because Root is a turn of a task
 	// that the payer dispatched.
 	RootPays bool
 	Credential
 }
 
-func (q *Query) Owner() Owner {
+func (q *QuoteRequest) Owner() Owner {
 	switch {
 	case q.Payer != nil:
 		return q.Payer.Owner()
@@ -79,27 +79,27 @@ type Credential struct {
 	MaxPrice *money.Amount `json:"most,omitempty"`
 	// Voucher is a payment for this call only, or nil.
 	Voucher []byte `json:"-"`
-	// IsTask marks a turn of a dispatched task, for which MaxPrice is the rest of the task's budget.
-	// IsOwn means that the owner of the task also owns the vacant. MaxPrice then also limits the cost
+	// IsTaskTurn marks a turn of a dispatched task, for which MaxPrice is the rest of the task's budget.
+	// IsOwnVacant means that the owner of the task also owns the vacant. MaxPrice then also limits the cost
 	// of models.
-	IsTask bool `json:"-"`
-	IsOwn  bool `json:"-"`
+	IsTaskTurn  bool `json:"-"`
+	IsOwnVacant bool `json:"-"`
 }
 
 // Payer is an account and the credential that authenticated it.
 type Payer struct {
-	Account  string       `json:"account"`           // account id in hex
-	Subject  string       `json:"subject,omitempty"` // id in hex of the account's subject that sends the request; "" for a key of the account
-	Tenant   string       `json:"tenant"`            // tenant name
-	Key      string       `json:"key"`               // id of the key or subject
-	DailyCap money.Amount `json:"cap,omitempty"`     // limit of the key or subject for a UTC day; zero means no limit
-	MaxWalk  money.Amount `json:"most,omitempty"`    // limit of the key for a walk; zero means no limit
-	Test     bool         `json:"test,omitempty"`    // calls of a test key are not charged
+	Account     string       `json:"account"`           // account id in hex
+	Subject     string       `json:"subject,omitempty"` // id in hex of the account's subject that sends the request; "" for a key of the account
+	Tenant      string       `json:"tenant"`            // tenant name
+	Key         string       `json:"key"`               // id of the key or subject
+	DailyCap    money.Amount `json:"cap,omitempty"`     // limit of the key or subject for a UTC day; zero means no limit
+	MaxWalkCost money.Amount `json:"most,omitempty"`    // limit of the key for a walk; zero means no limit
+	Test        bool         `json:"test,omitempty"`    // calls of a test key are not charged
 	// Issuer is the id of the issuer of a subject's token, and IssuerDailyCap is the daily cap of all
 	// subjects of the issuer together. Agents reports whether the token has the scope agents.
 	Issuer         string       `json:"issuer,omitempty"`
 	IssuerDailyCap money.Amount `json:"issuer_cap,omitempty"`
-	Agents         bool         `json:"agents,omitempty"`
+	HasAgentsScope bool         `json:"agents,omitempty"`
 }
 
 // PayerKind is the kind of payer of a call.
@@ -112,19 +112,19 @@ const (
 	PaidByVoucher  PayerKind = 3
 )
 
-// Charge is the plan for the payment of one call.
-type Charge struct {
+// PaymentPlan is the plan for the payment of one call.
+type PaymentPlan struct {
 	Kind         PayerKind
 	Payer        [32]byte     // account; zero for a free call
 	Hold         money.Amount // amount debited with the accept
 	Shard        uint8        // balance shard that receives a refund
 	Version      uint64       // price version
 	IsRootPaying bool         // whether the account of Query.Root pays, so that its limits for the walk apply
-	Plan         any          // value that the ledger passes from Quote to Debit and Explain
+	LedgerState  any          // value that the ledger passes from Quote to Debit and Explain
 }
 
-// Settlement is an accepted call whose behaviour returned an answer.
-type Settlement struct {
+// SettlementRequest is an accepted call whose behaviour returned an answer.
+type SettlementRequest struct {
 	Pair    Pair
 	Row     *RequestRow
 	Price   *price.Price // price version that Row names, or nil if the vacant now has another version
@@ -156,10 +156,10 @@ func (r *request) needsQuote() bool {
 }
 
 func (h *Host) planPayment(ctx context.Context, r *request) (err error) {
-	r.charge, r.paymentRefusal, r.out.Price = Charge{}, nil, nil
+	r.plan, r.paymentRefusal, r.out.Price = PaymentPlan{}, nil, nil
 	if p := r.vacant.Price; !p.IsFree() {
-		exempt, err := h.isExempt(ctx, r)
-		if err != nil || exempt {
+		isExempt, err := h.isExempt(ctx, r)
+		if err != nil || isExempt {
 			return err
 		}
 		if h.Ledger == nil {
@@ -172,33 +172,33 @@ func (h *Host) planPayment(ctx context.Context, r *request) (err error) {
 		}
 	}
 	if h.Ledger != nil {
-		r.charge, err = h.Ledger.Quote(ctx, r.query())
-		if err == nil && r.charge.IsRootPaying {
-			err = r.root.reserve(ctx, r.hash, r.charge.Hold)
+		r.plan, err = h.Ledger.Quote(ctx, r.newQuoteRequest())
+		if err == nil && r.plan.IsRootPaying {
+			err = r.root.reserve(ctx, r.hash, r.plan.Hold)
 		}
 	}
-	return h.refusePayment(r, err)
+	return h.recordPaymentRefusal(r, err)
 }
 
-func (r *request) query() Query {
-	q := Query{Pair: r.pair, Tenant: r.vacant.Tenant, Price: r.vacant.Price, Guest: r.opts.Guest, Reset: r.reset, Credential: r.credential()}
-	if agreed := r.opts.AgreedPrice; agreed != nil {
-		q.Held = agreed.Hold
+func (r *request) newQuoteRequest() QuoteRequest {
+	q := QuoteRequest{Pair: r.pair, Tenant: r.vacant.Tenant, Price: r.vacant.Price, Guest: r.opts.Guest, IsReset: r.isReset, Credential: r.credential()}
+	if agreement := r.opts.AgreedPrice; agreement != nil {
+		q.Hold = agreement.Hold
 	}
 	if r.root != nil {
-		root := r.root.query()
-		q.Root, q.RootPays, q.Address = &root, r.asker.taskPays(), root.Address
+		root := r.root.newQuoteRequest()
+		q.Root, q.RootPays, q.Address = &root, r.callingRequest.taskPaysForCalls(), root.Address
 	}
 	return q
 }
 
-// refusePayment stores a refusal of the ledger for decide, and returns any other error.
-func (h *Host) refusePayment(r *request, err error) error {
+// recordPaymentRefusal stores a refusal of the ledger for decide, and returns any other error.
+func (h *Host) recordPaymentRefusal(r *request, err error) error {
 	if err == nil {
 		return nil
 	}
 	switch problem.AsError(err).Kind {
-	case problem.PaymentRequired, problem.PriceAboveMax, problem.SpendCap, problem.AccountSuspended, problem.TestKey, problem.TooMany:
+	case problem.PaymentRequired, problem.PriceAboveMax, problem.SpendCapReached, problem.AccountSuspended, problem.TestKeyNotAllowed, problem.TooManyRequests:
 		r.paymentRefusal = err
 		return nil
 	}
@@ -214,23 +214,23 @@ func (h *Host) isExempt(ctx context.Context, r *request) (bool, error) {
 }
 
 func (h *Host) waysToPay(r *request) []json.RawMessage {
-	if h.Ledger == nil || r.vacant.Price == nil || problem.AsError(r.paymentRefusal).Kind.Row().Status != http.StatusPaymentRequired {
+	if h.Ledger == nil || r.vacant.Price == nil || problem.AsError(r.paymentRefusal).Kind.Forms().HTTPStatus != http.StatusPaymentRequired {
 		return nil
 	}
-	return h.Ledger.Pay(r.vacant.Price, r.paymentRefusal)
+	return h.Ledger.ListPaymentOptions(r.vacant.Price, r.paymentRefusal)
 }
 
 func isDebitRefused(debit []store.Write, err error) bool {
 	var bounds *store.BoundsError
 	var conflict *store.ConflictError
-	for _, w := range debit {
-		switch w := w.(type) {
+	for _, write := range debit {
+		switch write := write.(type) {
 		case store.Add:
-			if errors.As(err, &bounds) && bounds.Key == w.Key {
+			if errors.As(err, &bounds) && bounds.Key == write.Key {
 				return true
 			}
 		case store.Put:
-			if errors.As(err, &conflict) && conflict.Key == w.Key {
+			if errors.As(err, &conflict) && conflict.Key == write.Key {
 				return true
 			}
 		}

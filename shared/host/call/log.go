@@ -30,8 +30,8 @@ type Counts struct{ Answered, Refused, Failed, Canceled uint64 }
 // Calls returns the number of calls that were accepted or that the host failed to accept.
 func (c *Counts) Calls() uint64 { return c.Answered + c.Failed + c.Canceled }
 
-// Count counts a call that was not accepted. The handler that logs the call must call Count.
-func (l *Log) Count(o problem.Outcome) {
+// CountUnaccepted counts a call that was not accepted. The handler that logs the call must call Count.
+func (l *Log) CountUnaccepted(o problem.Outcome) {
 	switch {
 	case l == nil:
 	case o == problem.Refused:
@@ -48,17 +48,17 @@ func (l *Log) Counts() Counts {
 // callEnd describes an ended call for its log line.
 type callEnd struct {
 	voidReason
-	pair  Pair
-	row   *RequestRow
-	reply bool
-	cut   CutReason
+	pair      Pair
+	row       *RequestRow
+	hasReply  bool
+	cutReason CutReason
 }
 
-// errClosed is the logged failure of a call that was voided for an unknown reason. errReset is the logged
+// errNotAnswered is the logged failure of a call that was voided for an unknown reason. errReset is the logged
 // failure of a call whose chain the caller has reset.
 var (
-	errClosed = problem.New(problem.Deadline, "the call was not answered in time")
-	errReset  = problem.New(problem.Canceled, "the caller reset the chain before the call ended")
+	errNotAnswered = problem.New(problem.DeadlineExceeded, "the call was not answered in time")
+	errReset       = problem.New(problem.Canceled, "the caller reset the chain before the call ended")
 )
 
 func (h *Host) logEnd(ctx context.Context, e callEnd) {
@@ -68,20 +68,20 @@ func (h *Host) logEnd(ctx context.Context, e callEnd) {
 	}
 	verdict, status, outcome := problem.VerdictOK, http.StatusOK, problem.Answered
 	var p *problem.Error
-	if !e.reply {
-		p = errClosed
+	if !e.hasReply {
+		p = errNotAnswered
 		if e.failure != nil {
 			p = problem.AsError(e.failure)
 		}
-		verdict, status, outcome = p.Kind.String(), p.Kind.Row().Status, p.Kind.Outcome()
+		verdict, status, outcome = p.Kind.String(), p.Kind.Forms().HTTPStatus, p.Kind.Outcome()
 	}
 	switch {
-	case e.reply:
+	case e.hasReply:
 		l.answered.Add(1)
 	case outcome == problem.Refused && e.failure != errReset:
 		l.canceled.Add(1)
 	default:
-		l.Count(outcome)
+		l.CountUnaccepted(outcome)
 	}
 	if l.Logger == nil {
 		return
@@ -94,13 +94,13 @@ func (h *Host) logEnd(ctx context.Context, e callEnd) {
 	if e.opts.Task != "" {
 		attrs = append(attrs, slog.String("task", e.opts.Task))
 	}
-	if e.cut != "" {
-		attrs = append(attrs, slog.String(obs.AttrCut, string(e.cut)))
+	if e.cutReason != "" {
+		attrs = append(attrs, slog.String(obs.AttrCut, string(e.cutReason)))
 	}
-	if e.used != nil {
-		attrs = append(attrs, slog.Any("usage", e.used))
+	if e.usage != nil {
+		attrs = append(attrs, slog.Any("usage", e.usage))
 	}
-	attrs = append(attrs, e.agent.Attrs()...)
+	attrs = append(attrs, e.agentLog.Attrs()...)
 	if outcome == problem.Failed {
 		level = slog.LevelError
 		if l.LogsCauses && e.cause != nil {
@@ -108,13 +108,13 @@ func (h *Host) logEnd(ctx context.Context, e callEnd) {
 		}
 		attrs = append(attrs, slog.String("cause", p.Error()))
 	}
-	began := cmp.Or(e.began, e.opts.Began)
-	if began.IsZero() {
-		began = e.row.Time // another process accepted the call and stored only this time
+	start := cmp.Or(e.arrival, e.opts.Arrival)
+	if start.IsZero() {
+		start = e.row.Time // another process accepted the call and stored only this time
 	}
-	attrs = append(attrs, slog.String(obs.AttrVerdict, verdict), slog.Int(obs.AttrStatus, status), obs.DurationAttr(max(h.Now().Sub(began), 0)))
-	if !e.counts {
+	attrs = append(attrs, slog.String(obs.AttrVerdict, verdict), slog.Int(obs.AttrStatus, status), obs.DurationAttr(max(h.Now().Sub(start), 0)))
+	if !e.logsRequestCounts {
 		ctx = obs.WithoutCounts(ctx)
 	}
-	l.Logger.LogAttrs(context.WithoutCancel(ctx), level, obs.CallLine, attrs...)
+	l.Logger.LogAttrs(context.WithoutCancel(ctx), level, obs.CallMessage, attrs...)
 }

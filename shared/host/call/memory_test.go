@@ -17,15 +17,15 @@ import (
 // and omits them.
 func remembered(t *testing.T, c *hosttest.Caller, since time.Time) (asked []string) {
 	t.Helper()
-	all, err := c.Host.Recall(c.Ctx, c.Last(), since)
+	all, err := c.Host.ReadThread(c.Ctx, c.Last(), since)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range all {
-		if !strings.HasSuffix(x.Answered, ": "+x.Asked) {
-			t.Errorf("%q was answered by %.80q", x.Asked, x.Answered)
+		if !strings.HasSuffix(x.Answer, ": "+x.Question) {
+			t.Errorf("%q was answered by %.80q", x.Question, x.Answer)
 		}
-		asked = append(asked, x.Asked)
+		asked = append(asked, x.Question)
 	}
 	return asked
 }
@@ -34,7 +34,7 @@ func TestAThreadIsRemembered(t *testing.T) {
 	c := hosttest.New(t, memory.New()).Caller()
 	one, two := "one", "two"
 	say := func(thread *string, text string) {
-		c.Thread = thread
+		c.ContextID = thread
 		c.Call(text)
 	}
 	want := func(what string, since time.Time, want ...string) {
@@ -57,7 +57,7 @@ func TestAThreadIsRemembered(t *testing.T) {
 	want("another thread", time.Time{}, "b")
 
 	other := c.Fixture.Caller()
-	other.Thread = &one
+	other.ContextID = &one
 	other.Call("of another caller")
 	if got := remembered(t, other, time.Time{}); got != nil {
 		t.Errorf("another caller is told of %q", got)
@@ -72,7 +72,7 @@ func TestAThreadIsRemembered(t *testing.T) {
 	say(&one, "i")
 	last := c.Last()
 	say(&one, "j")
-	all, err := c.Host.Recall(c.Ctx, last, since)
+	all, err := c.Host.ReadThread(c.Ctx, last, since)
 	if err != nil || len(all) != 2 {
 		t.Errorf("a call is told of %v, %v; want nothing of later ones", all, err)
 	}
@@ -85,7 +85,7 @@ func TestAThreadIsRemembered(t *testing.T) {
 func TestMemoryHasItsLimits(t *testing.T) {
 	c := hosttest.New(t, memory.New()).Caller()
 	thread := "t"
-	c.Thread = &thread
+	c.ContextID = &thread
 	for i := range 25 {
 		c.Call(fmt.Sprint(i))
 	}
@@ -100,11 +100,11 @@ func TestMemoryHasItsLimits(t *testing.T) {
 		t.Errorf("%d exchanges of 40 KB are remembered, want 1", len(got))
 	}
 	c.Call("end")
-	c.Thread = nil
+	c.ContextID = nil
 	for range 200 {
 		c.Call("noise")
 	}
-	c.Thread = &thread
+	c.ContextID = &thread
 	c.Call("again")
 	if got := remembered(t, c, time.Time{}); got != nil {
 		t.Errorf("beyond 200 rows are remembered %.80q", got)
@@ -114,7 +114,7 @@ func TestMemoryHasItsLimits(t *testing.T) {
 func TestMemoryDiesWithTheKeysOfItsDay(t *testing.T) {
 	c := hosttest.New(t, memory.New()).Caller()
 	thread := "t"
-	c.Thread = &thread
+	c.ContextID = &thread
 	c.Call("old")
 	c.Call("then")
 	if diff := cmp.Diff([]string{"old"}, remembered(t, c, time.Time{})); diff != "" {
@@ -134,16 +134,16 @@ func TestMemoryDiesWithTheKeysOfItsDay(t *testing.T) {
 func TestAThreadRemembersThatAnAnswerWasCut(t *testing.T) {
 	c := hosttest.New(t, memory.New()).Caller()
 	thread := "one"
-	c.Thread = &thread
+	c.ContextID = &thread
 	c.Call("a")
 	c.Crash("b")
-	part := call.Partial{Text: "only the", Began: c.Time}
-	if state, err := c.Host.CutAnswer(c.Ctx, c.Pair(), 2, call.CutCanceled, part, call.Options{}); state != call.Answered || err != nil {
+	part := call.PartialAnswer{Text: "only the", StartedAt: c.Time}
+	if state, err := c.Host.StorePartialAnswer(c.Ctx, c.Pair(), 2, call.CutCanceled, part, call.Options{}); state != call.Answered || err != nil {
 		t.Fatalf("Cut() = %q, %v", state, err)
 	}
 	c.Call("c")
-	all, err := c.Host.Recall(c.Ctx, c.Last(), time.Time{})
-	if err != nil || len(all) != 2 || all[0].Cut != "" || all[1] != (call.ThreadExchange{Asked: "b", Answered: "only the", Cut: call.CutCanceled}) {
+	all, err := c.Host.ReadThread(c.Ctx, c.Last(), time.Time{})
+	if err != nil || len(all) != 2 || all[0].CutReason != "" || all[1] != (call.ThreadExchange{Question: "b", Answer: "only the", CutReason: call.CutCanceled}) {
 		t.Errorf("Remember() = %+v, %v", all, err)
 	}
 }

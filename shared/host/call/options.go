@@ -17,8 +17,8 @@ import (
 // Options modify a call. Send uses the zero Options.
 type Options struct {
 	Sink Sink // receives the progress; may be nil
-	// Work is the time limit of the behaviour. Zero means Config.Work.
-	Work time.Duration
+	// CallTimeout is the time limit of the behaviour. Zero means Config.CallTimeout.
+	CallTimeout time.Duration
 	// Stop ends the behaviour when it is closed. It may be nil.
 	Stop <-chan struct{}
 	// Streamed marks a call whose answer can be read while it is being produced.
@@ -31,15 +31,15 @@ type Options struct {
 	// vacant's current price applies.
 	AgreedPrice *Agreement
 	Credential
-	// Recheck returns an error if the payer's credential is no longer accepted, and otherwise
+	// RefreshPayer returns an error if the payer's credential is no longer accepted, and otherwise
 	// refreshes the payer's limits. It is called when a vacant makes another call to answer this one.
 	// It may be nil.
-	Recheck func(context.Context, *Payer) error
+	RefreshPayer func(context.Context, *Payer) error
 	// Task is the id of the call's task, Operation is the name of the caller's request in its
 	// protocol, and Began is the arrival time of a call that was accepted earlier. Log uses these
 	// three fields. All may be zero.
 	Task, Operation string
-	Began           time.Time
+	Arrival         time.Time
 	// CompleteReply adds ids to the message before it is signed. It may be nil.
 	CompleteReply func(*envelope.Message)
 	// AcceptWrites returns writes for the commit of the request row. It is called again
@@ -47,7 +47,7 @@ type Options struct {
 	AcceptWrites func(*RequestRow) ([]store.Write, error)
 	// HandoffWrites replaces AcceptWrites for a slow call (Host.IsSlow). SendWith then does not wait
 	// for the call. Resume runs the call, maybe in another process, and its answer can be read while it
-	// is being produced (RequestRow.Shown). If HandoffWrites is nil, a slow call runs like any other,
+	// is being produced (RequestRow.IsStreamed). If HandoffWrites is nil, a slow call runs like any other,
 	// and is refused if less time is left than its vacant may take.
 	HandoffWrites func(*RequestRow) ([]store.Write, error)
 	// DecideWrites returns writes for the commit of the row that decides the request. It is called
@@ -72,19 +72,19 @@ type Hold struct {
 
 // Decision is an outcome that is about to be written.
 type Decision struct {
-	Reply   *envelope.Envelope // nil if the call is voided
-	Cut     CutReason          // "" for a complete answer
-	Failure error              // reason for the void; nil if it is unknown
-	Paid    *Paid              // nil if the call has no price, or is voided
-	// Spent is the charge of the request. If the request is the root of a walk (walk.go), Spent also
+	Reply     *envelope.Envelope // nil if the call is voided
+	CutReason CutReason          // "" for a complete answer
+	Failure   error              // reason for the void; nil if it is unknown
+	Payment   *CallPayment       // nil if the call has no price, or is voided
+	// Cost is the charge of the request. If the request is the root of a walk (walk.go), Spent also
 	// includes what its account pays for the other calls of the walk, and the cost of models that the
 	// budget of its task limits. Only the process that runs the call knows these two amounts.
-	Spent money.Amount
+	Cost money.Amount
 }
 
-// Paid is the charge of an answered call with a price, and the position of its request row, which
+// CallPayment is the charge of an answered call with a price, and the position of its request row, which
 // identifies its receipt.
-type Paid struct {
+type CallPayment struct {
 	Charge   money.Amount `json:"charge"`
 	Position uint64       `json:"position"`
 }
@@ -129,9 +129,9 @@ type AcceptedCall struct {
 // MaxQueued is the longest time between Accept and Resume.
 const MaxQueued = 15 * time.Minute
 
-// Accept accepts a call that Resume will run later, maybe in another process. The outcome of a
+// AcceptForResume accepts a call that Resume will run later, maybe in another process. The outcome of a
 // refused call is the same as with Send. An accepted call has State Pending.
-func (h *Host) Accept(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) Outcome {
+func (h *Host) AcceptForResume(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) Outcome {
 	ctx, cancel := h.detach(ctx, o)
 	defer cancel()
 	a, out := h.acceptRequest(ctx, route, &request{env: e, opts: o, maxQueueTime: MaxQueued})
@@ -143,19 +143,19 @@ func (h *Host) Accept(ctx context.Context, route identity.ID, e *envelope.Envelo
 	return out
 }
 
-// Begin accepts a call for Run. If the call is refused, Begin returns nil.
-func (h *Host) Begin(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) (*AcceptedCall, Outcome) {
+// AcceptForRun accepts a call for Run. If the call is refused, Begin returns nil.
+func (h *Host) AcceptForRun(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) (*AcceptedCall, Outcome) {
 	ctx, cancel := h.detach(ctx, o)
 	defer cancel()
-	return h.acceptRequest(ctx, route, &request{env: e, opts: o, root: rootOf(ctx), asker: requestFrom(ctx)})
+	return h.acceptRequest(ctx, route, &request{env: e, opts: o, root: rootOf(ctx), callingRequest: requestFrom(ctx)})
 }
 
 // Run runs a call and decides it. It must be called once for each AcceptedCall.
-func (h *Host) Run(ctx context.Context, a *AcceptedCall) Outcome {
-	ctx, cancel := h.detach(ctx, a.request.opts)
+func (h *Host) Run(ctx context.Context, call *AcceptedCall) Outcome {
+	ctx, cancel := h.detach(ctx, call.request.opts)
 	defer cancel()
-	out := h.runAndDecide(ctx, a.request, a.row, a.tip)
-	a.request.reporter.report(EndEvent{out}, true)
+	out := h.runAndDecide(ctx, call.request, call.row, call.tip)
+	call.request.reporter.report(EndEvent{out}, true)
 	return out
 }
 
@@ -164,38 +164,38 @@ func (h *Host) Run(ctx context.Context, a *AcceptedCall) Outcome {
 func (h *Host) Resume(ctx context.Context, pair Pair, position uint64, o Options) Outcome {
 	ctx, cancel := h.detach(ctx, o)
 	defer cancel()
-	r := &request{pair: pair, needsSigner: true, opts: o, began: o.Began}
-	row, err := h.callAt(ctx, pair, position)
+	r := &request{pair: pair, needsSigner: true, opts: o, arrival: o.Arrival}
+	row, err := h.loadCall(ctx, pair, position)
 	if err != nil {
-		return r.out.refuse(err)
+		return r.out.withProblem(err)
 	}
 	r.hash, r.out.Hash, r.out.Position = row.Hash, row.Hash, position
 	sealed, bound := row.SealedText(pair)
 	plain, err := h.Texts.Open(ctx, bound, sealed)
 	if err != nil {
-		return r.out.refuse(h.unavailableError(err))
+		return r.out.withProblem(h.unavailableError(err))
 	}
 	e, err := row.Envelope(pair, plain)
 	if err != nil {
-		return r.out.refuse(h.damagedError(pair.Requests(), err))
+		return r.out.withProblem(h.damagedError(pair.Requests(), err))
 	}
 	r.env = &e
-	r.behaviourEnd = row.Due.Add(-Grace)
-	d, tip, err := h.decided(ctx, pair, &row)
+	r.behaviourEnd = row.Due.Add(-GracePeriod)
+	d, tip, err := h.findDecidingRow(ctx, pair, &row)
 	switch {
 	case err != nil:
-		return r.out.refuse(err)
-	case d != nil || isClosedBy(tip, &row):
+		return r.out.withProblem(err)
+	case d != nil || tipSupersedes(tip, &row):
 		r.out.State = Unanswered
-		return r.out.refuse(problem.New(problem.Deadline, "the call was already decided before it could run"))
+		return r.out.withProblem(problem.New(problem.DeadlineExceeded, "the call was already decided before it could run"))
 	}
 	// The vacant may have been sunk or deleted since the accept.
 	if err := h.fetchForResume(ctx, r); err != nil {
-		if _, voidErr := h.voidCall(ctx, pair, &row, voidReason{cause: CauseOf(err, 0), failure: err, opts: &r.opts}); voidErr != nil {
-			return r.out.refuse(voidErr)
+		if _, voidErr := h.voidCall(ctx, pair, &row, voidReason{cause: NewCause(err, 0), failure: err, opts: &r.opts}); voidErr != nil {
+			return r.out.withProblem(voidErr)
 		}
 		r.out.State = Unanswered
-		return r.out.refuse(err)
+		return r.out.withProblem(err)
 	}
 	r.startReporter()
 	out := h.runAndDecide(ctx, r, &row, tip)
@@ -226,53 +226,53 @@ func (h *Host) fetchForResume(ctx context.Context, r *request) error {
 // Unanswered, Answered if the call was answered before, or Pending with an error if an answer waits for
 // its settlement.
 func (h *Host) Void(ctx context.Context, pair Pair, position uint64, failure error, o Options) (State, error) {
-	row, err := h.callAt(ctx, pair, position)
+	row, err := h.loadCall(ctx, pair, position)
 	if err != nil {
 		return Unknown, err
 	}
-	return h.voidFinal(ctx, pair, &row, voidReason{cause: CauseOf(failure, 0), failure: failure, opts: &o, ran: true})
+	return h.voidAndReport(ctx, pair, &row, voidReason{cause: NewCause(failure, 0), failure: failure, opts: &o, hasRun: true})
 }
 
-func (h *Host) voidFinal(ctx context.Context, pair Pair, row *RequestRow, c voidReason) (State, error) {
-	d, err := h.voidCall(ctx, pair, row, c)
+func (h *Host) voidAndReport(ctx context.Context, pair Pair, row *RequestRow, reason voidReason) (State, error) {
+	d, err := h.voidCall(ctx, pair, row, reason)
 	switch {
 	case errors.Is(err, ErrUncertain):
-		return Pending, waitsForPayment(err)
+		return Pending, pendingPaymentError(err)
 	case err == nil && d == decidedAnswer:
 		return Answered, nil
 	}
 	return Unanswered, err
 }
 
-func waitsForPayment(err error) error {
-	return problem.Wrap(problem.Deadline, err, "the answer waits for its payment")
+func pendingPaymentError(err error) error {
+	return problem.Wrap(problem.DeadlineExceeded, err, "the answer waits for its payment")
 }
 
-func (h *Host) callAt(ctx context.Context, pair Pair, position uint64) (RequestRow, error) {
-	row, ok, err := h.callRow(ctx, pair, position)
+func (h *Host) loadCall(ctx context.Context, pair Pair, position uint64) (RequestRow, error) {
+	row, ok, err := h.findRequestRow(ctx, pair, position)
 	if err == nil && (!ok || row.Kind != RowCall) {
 		err = problem.New(problem.NotFound, "no call at position %d of %s", position, pair.Requests())
 	}
 	return row, err
 }
 
-// Next contains the values that the next envelope of a pair must have. They may come from this
+// ExpectedEnvelope contains the values that the next envelope of a pair must have. They may come from this
 // host's cache and be outdated. If an envelope with outdated values is refused, the refusal
 // contains the current values.
-type Next struct {
+type ExpectedEnvelope struct {
 	Seq   int64
 	Prev  identity.Hash
 	Floor time.Time // the first envelope of an epoch must be signed later than this
 }
 
-func (h *Host) Next(ctx context.Context, pair Pair) (Next, error) {
+func (h *Host) ExpectedEnvelope(ctx context.Context, pair Pair) (ExpectedEnvelope, error) {
 	var v tips
 	if !h.tipCache.get(pair, &v) {
 		var err error
 		if v, err = h.readTips(ctx, pair); err != nil {
-			return Next{}, err
+			return ExpectedEnvelope{}, err
 		}
 	}
 	t := v.req.Tip()
-	return Next{Seq: t.Seq + 1, Prev: t.Hash, Floor: t.Floor}, nil
+	return ExpectedEnvelope{Seq: t.Seq + 1, Prev: t.Hash, Floor: t.Floor}, nil
 }

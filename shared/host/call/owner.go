@@ -44,15 +44,15 @@ func AccountOwner(account, subject string) Owner {
 	return o
 }
 
-// FormerOwner returns the owner that an earlier version gave to the tasks of an account. An upgrade
+// LegacyAccountOwner returns the owner that an earlier version gave to the tasks of an account. An upgrade
 // replaces it.
-func FormerOwner(account string) Owner {
+func LegacyAccountOwner(account string) Owner {
 	sum := sha256.Sum256([]byte("vacancy account v1\x1f" + account))
 	return Owner{accountPrefix + hex.EncodeToString(sum[:digestSize])}
 }
 
-func digest(what string, parts ...string) string {
-	b := []byte("vacancy owner v1\x1f" + what)
+func digest(kind string, parts ...string) string {
+	b := []byte("vacancy owner v1\x1f" + kind)
 	for _, s := range parts {
 		b = append(strconv.AppendInt(append(b, '\x1f'), int64(len(s)), 10), "\x1f"+s...)
 	}

@@ -84,16 +84,16 @@ func TestTheKeysOfAnAccountAreAnOwnerOfTheirMode(t *testing.T) {
 	}
 	caller := identity.ID{1}
 	for whose, tt := range map[string]struct {
-		query call.Query
+		query call.QuoteRequest
 		want  call.Owner
 		signs bool
 	}{
-		"an account":             {call.Query{Pair: call.Pair{Caller: caller}, Guest: true, Credential: call.Credential{Payer: &one}}, one.Owner(), false},
-		"a person":               {call.Query{Pair: call.Pair{Caller: caller}, Guest: true, Credential: call.Credential{Payer: &person}}, person.Owner(), false},
-		"a test key":             {call.Query{Pair: call.Pair{Caller: caller}, Guest: true, Credential: call.Credential{Payer: &tests}}, tests.Owner(), false},
-		"a guest":                {call.Query{Pair: call.Pair{Caller: caller}, Guest: true}, call.GuestOwner, false},
-		"a signer":               {call.Query{Pair: call.Pair{Caller: caller}}, call.KeyOwner(caller), true},
-		"a signer of an account": {call.Query{Pair: call.Pair{Caller: caller}, Credential: call.Credential{Payer: &one}}, one.Owner(), false},
+		"an account":             {call.QuoteRequest{Pair: call.Pair{Caller: caller}, Guest: true, Credential: call.Credential{Payer: &one}}, one.Owner(), false},
+		"a person":               {call.QuoteRequest{Pair: call.Pair{Caller: caller}, Guest: true, Credential: call.Credential{Payer: &person}}, person.Owner(), false},
+		"a test key":             {call.QuoteRequest{Pair: call.Pair{Caller: caller}, Guest: true, Credential: call.Credential{Payer: &tests}}, tests.Owner(), false},
+		"a guest":                {call.QuoteRequest{Pair: call.Pair{Caller: caller}, Guest: true}, call.GuestOwner, false},
+		"a signer":               {call.QuoteRequest{Pair: call.Pair{Caller: caller}}, call.KeyOwner(caller), true},
+		"a signer of an account": {call.QuoteRequest{Pair: call.Pair{Caller: caller}, Credential: call.Credential{Payer: &one}}, one.Owner(), false},
 	} {
 		if got := tt.query.Owner(); got != tt.want || got.SignsMessages() != tt.signs {
 			t.Errorf("%s: %v, signs %t, want %v", whose, got, got.SignsMessages(), tt.want)

@@ -23,21 +23,23 @@ func balanceOf(payer [32]byte) store.Key {
 	return store.Key{Partition: fmt.Sprintf("payer#%d", payer[0]), Sort: "0"}
 }
 
-func paidBy(payer byte) call.Charge {
-	return call.Charge{Kind: call.PaidByAccount, Payer: [32]byte{payer}, Hold: 10, Version: 3}
+func paidBy(payer byte) call.PaymentPlan {
+	return call.PaymentPlan{Kind: call.PaidByAccount, Payer: [32]byte{payer}, Hold: 10, Version: 3}
 }
 
-func (*payers) Quote(context.Context, call.Query) (call.Charge, error) { return paidBy(1), nil }
+func (*payers) Quote(context.Context, call.QuoteRequest) (call.PaymentPlan, error) {
+	return paidBy(1), nil
+}
 
-func (*payers) Explain(context.Context, call.Query, *call.Charge, error) (call.Charge, error) {
+func (*payers) Replan(context.Context, call.QuoteRequest, *call.PaymentPlan, error) (call.PaymentPlan, error) {
 	return paidBy(2), nil
 }
 
-func (*payers) Debit(_ call.Pair, c *call.Charge, _ *call.RequestRow) []store.Write {
+func (*payers) Debit(_ call.Pair, c *call.PaymentPlan, _ *call.RequestRow) []store.Write {
 	return []store.Write{store.Add{Key: balanceOf(c.Payer), Delta: -int64(c.Hold), Max: math.MaxInt64}}
 }
 
-func (*payers) Settle(_ context.Context, s call.Settlement) (call.FinalCharge, error) {
+func (*payers) Settle(_ context.Context, s call.SettlementRequest) (call.FinalCharge, error) {
 	return call.FinalCharge{Charge: money.Amount(s.Row.Price)}, nil
 }
 
@@ -58,7 +60,7 @@ func TestAPlanThatArrivesLateIsNotTakenForTheNext(t *testing.T) {
 	add(2, 10)
 	var delayed func(context.Context) error
 	commits := 0
-	s := &calltest.Intercept{Store: inner, Around: func(ctx context.Context, op calltest.Op, do func(context.Context) error) error {
+	s := &calltest.Intercept{Store: inner, Handle: func(ctx context.Context, op calltest.Op, do func(context.Context) error) error {
 		if op.Name != "Commit req" {
 			return do(ctx)
 		}

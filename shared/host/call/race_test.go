@@ -46,7 +46,7 @@ func warmedAs(t *testing.T, s store.Store, is func(*call.Vacant)) *warmHost {
 		}}
 	is(&vacant)
 	w.Host = call.New(call.Config{
-		Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader, Revoked: w.Revoked,
+		Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader, AreRevoked: w.Revoked,
 		Wait:      func(context.Context, time.Duration) error { return nil },
 		Directory: call.SingleVacant(vacant),
 	})
@@ -129,7 +129,7 @@ func TestAKeyRevokedElsewhereIsRefusedFromTheNextCallOn(t *testing.T) {
 
 // The holder of a parent's revoked key may be anybody, even while the parent is still in the cache.
 func TestAClosedChildIsNotThereForAParentThatIsRevoked(t *testing.T) {
-	w := warmedAs(t, memory.New(), func(v *call.Vacant) { v.IsClosed = true })
+	w := warmedAs(t, memory.New(), func(v *call.Vacant) { v.IsClosedChild = true })
 	w.revoke(w.caller.ID())
 	e := w.next(t, 2)
 	first, cold := w.Send(t.Context(), identity.ID{}, e), w.Send(t.Context(), identity.ID{}, e)
@@ -219,7 +219,7 @@ func TestAWarmCallWaitsNoLongerForTheRevocations(t *testing.T) {
 	m := &together{Store: memory.New(), wrote: make(chan struct{}), revealed: make(chan struct{})}
 	w := warmed(t, m)
 	m.wait = true
-	w.Host.Revoked = func(_ context.Context, ids ...identity.ID) ([]bool, error) {
+	w.Host.AreRevoked = func(_ context.Context, ids ...identity.ID) ([]bool, error) {
 		<-m.wrote
 		m.revealed <- struct{}{}
 		return make([]bool, len(ids)), nil

@@ -26,8 +26,8 @@ func (p Pair) Responses() store.Stream {
 func (h *Host) readTips(ctx context.Context, p Pair) (tips, error) {
 	var v tips
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) { v.req, err = h.requestTip(ctx, p); return err })
-	g.Go(func() (err error) { v.rsp, err = h.responseTip(ctx, p); return err })
+	g.Go(func() (err error) { v.req, err = h.readRequestTip(ctx, p); return err })
+	g.Go(func() (err error) { v.rsp, err = h.readResponseTip(ctx, p); return err })
 	if err := g.Wait(); err != nil {
 		return tips{}, err
 	}
@@ -35,7 +35,7 @@ func (h *Host) readTips(ctx context.Context, p Pair) (tips, error) {
 	return v, nil
 }
 
-func (h *Host) requestTip(ctx context.Context, p Pair) (RequestRow, error) {
+func (h *Host) readRequestTip(ctx context.Context, p Pair) (RequestRow, error) {
 	row, err := h.Store.Tip(ctx, p.Requests())
 	if err != nil || row.Position == 0 {
 		return RequestRow{}, h.unavailableError(err)
@@ -44,7 +44,7 @@ func (h *Host) requestTip(ctx context.Context, p Pair) (RequestRow, error) {
 	return r, h.damagedError(p.Requests(), err)
 }
 
-func (h *Host) responseTip(ctx context.Context, p Pair) (ResponseRow, error) {
+func (h *Host) readResponseTip(ctx context.Context, p Pair) (ResponseRow, error) {
 	row, err := h.Store.Tip(ctx, p.Responses())
 	if err != nil || row.Position == 0 {
 		return ResponseRow{}, h.unavailableError(err)
@@ -53,7 +53,7 @@ func (h *Host) responseTip(ctx context.Context, p Pair) (ResponseRow, error) {
 	return r, h.damagedError(p.Responses(), err)
 }
 
-func (h *Host) callRow(ctx context.Context, p Pair, position uint64) (r RequestRow, ok bool, err error) {
+func (h *Host) findRequestRow(ctx context.Context, p Pair, position uint64) (r RequestRow, ok bool, err error) {
 	rows, err := h.Store.Rows(ctx, p.Requests(), position, 1, store.Ascending)
 	if err != nil || len(rows) == 0 || rows[0].Position != position {
 		return r, false, h.unavailableError(err)
@@ -62,34 +62,34 @@ func (h *Host) callRow(ctx context.Context, p Pair, position uint64) (r RequestR
 	return r, err == nil, h.damagedError(p.Requests(), err)
 }
 
-// decided returns the response row that decides r, or nil, and the last response row that it read.
-func (h *Host) decided(ctx context.Context, pair Pair, r *RequestRow) (d *ResponseRow, last ResponseRow, err error) {
-	return h.findDecision(ctx, pair, r, maxPage)
+// findDecidingRow returns the response row that decides r, or nil, and the last response row that it read.
+func (h *Host) findDecidingRow(ctx context.Context, pair Pair, r *RequestRow) (d *ResponseRow, last ResponseRow, err error) {
+	return h.findDecidingRowPaged(ctx, pair, r, maxDecisionPage)
 }
 
-const maxPage = 64
+const maxDecisionPage = 64
 
-// findDecision returns the response row that decides a request, or nil, and the last row that it read.
+// findDecidingRowPaged returns the response row that decides a request, or nil, and the last row that it read.
 // It starts at the row at ResponseTip, because a row written between two reads must not be skipped.
 // It stops at a row that closes the request, so that it does not read all later rows for an old
-// request. page is the size of the first page, and each further page is twice as large, up to maxPage.
-func (h *Host) findDecision(ctx context.Context, pair Pair, r *RequestRow, page int) (d *ResponseRow, last ResponseRow, err error) {
-	seen, next, holes := r.ResponseTip, max(r.ResponseTip, 1), 0
+// request. page is the size of the first page, and each further page is twice as large, up to maxDecisionPage.
+func (h *Host) findDecidingRowPaged(ctx context.Context, pair Pair, r *RequestRow, pageSize int) (d *ResponseRow, last ResponseRow, err error) {
+	tipPosition, next, holes := r.ResponseTip, max(r.ResponseTip, 1), 0
 	for {
-		rows, err := h.Store.Rows(ctx, pair.Responses(), next, page, store.Ascending)
+		rows, err := h.Store.Rows(ctx, pair.Responses(), next, pageSize, store.Ascending)
 		if err != nil {
 			return nil, last, h.unavailableError(err)
 		}
 		if len(rows) == 0 { // only an empty page is the end, because other pages may be short
-			if last.Position < seen {
-				err = h.damagedError(pair.Responses(), fmt.Errorf("%w: position %d is missing", errRow, seen))
+			if last.Position < tipPosition {
+				err = h.damagedError(pair.Responses(), fmt.Errorf("%w: position %d is missing", errInvalidRow, tipPosition))
 			}
 			return nil, last, err
 		}
 		if rows[0].Position != next {
 			// A hole is an append in progress, which a second read finds.
 			if holes++; holes > 1 {
-				return nil, last, h.damagedError(pair.Responses(), fmt.Errorf("%w: position %d is missing", errRow, next))
+				return nil, last, h.damagedError(pair.Responses(), fmt.Errorf("%w: position %d is missing", errInvalidRow, next))
 			}
 			continue
 		}
@@ -97,64 +97,64 @@ func (h *Host) findDecision(ctx context.Context, pair Pair, r *RequestRow, page 
 			if last, err = DecodeResponse(row); err != nil {
 				return nil, last, h.damagedError(pair.Responses(), err)
 			}
-			if last.Request == r.Position && last.Position > seen {
+			if last.RequestPosition == r.Position && last.Position > tipPosition {
 				return &last, last, nil
 			}
-			if isClosedBy(last, r) {
+			if tipSupersedes(last, r) {
 				return nil, last, nil
 			}
 		}
-		next, holes, page = last.Position+1, 0, min(2*page, maxPage)
+		next, holes, pageSize = last.Position+1, 0, min(2*pageSize, maxDecisionPage)
 	}
 }
 
-// PricedCall returns the call at a position of the request stream and its answer, if the call had a
+// FindPricedCall returns the call at a position of the request stream and its answer, if the call had a
 // price. If position is 0, it returns the pair's last answered call that was charged. If there is
 // no such call, ok is false.
-func (h *Host) PricedCall(ctx context.Context, pair Pair, position uint64) (q RequestRow, a ResponseRow, ok bool, err error) {
+func (h *Host) FindPricedCall(ctx context.Context, pair Pair, position uint64) (q RequestRow, answer ResponseRow, ok bool, err error) {
 	if position == 0 {
-		last, err := h.LastDecided(ctx, pair, func(r *ResponseRow) bool { return r.Charged })
+		last, err := h.FindLastDecision(ctx, pair, func(r *ResponseRow) bool { return r.IsPriced })
 		if err != nil || last == nil {
-			return q, a, false, err
+			return q, answer, false, err
 		}
-		position = last.Request
+		position = last.RequestPosition
 	}
-	q, d, err := h.AnsweredCall(ctx, pair, position)
+	q, d, err := h.LoadCallAndAnswer(ctx, pair, position)
 	if problem.Is(err, problem.NotFound) {
-		return q, a, false, nil
+		return q, answer, false, nil
 	}
 	if err != nil || d == nil || q.PaidBy == Unpriced {
-		return q, a, false, err
+		return q, answer, false, err
 	}
 	return q, *d, true, nil
 }
 
-// AnsweredCall returns the call at a position of the request stream and its answer, or nil if it is not
+// LoadCallAndAnswer returns the call at a position of the request stream and its answer, or nil if it is not
 // answered. If there is no call at the position, the error has kind NotFound.
-func (h *Host) AnsweredCall(ctx context.Context, pair Pair, position uint64) (q RequestRow, a *ResponseRow, err error) {
-	if q, err = h.callAt(ctx, pair, position); err != nil {
+func (h *Host) LoadCallAndAnswer(ctx context.Context, pair Pair, position uint64) (q RequestRow, answer *ResponseRow, err error) {
+	if q, err = h.loadCall(ctx, pair, position); err != nil {
 		return q, nil, err
 	}
-	d, _, err := h.findDecision(ctx, pair, &q, 2) // most calls are decided by the next row
+	d, _, err := h.findDecidingRowPaged(ctx, pair, &q, 2) // most calls are decided by the next row
 	if err != nil || d == nil || d.Kind != RowAnswer {
 		return q, nil, err
 	}
 	return q, d, nil
 }
 
-// MaxFound limits the number of requests in which FindAnswered searches for a call.
-const MaxFound = 8
+// MaxSearchedRequests limits the number of requests in which FindCallByHash searches for a call.
+const MaxSearchedRequests = 8
 
-// FindAnswered returns the call of a pair whose envelope has the given hash, and its answer. It reads
-// the request at position, unless position is 0, and then searches the last MaxFound requests. If
+// FindCallByHash returns the call of a pair whose envelope has the given hash, and its answer. It reads
+// the request at position, unless position is 0, and then searches the last MaxSearchedRequests requests. If
 // there is no such call, or the call has no answer, a is nil.
-func (h *Host) FindAnswered(ctx context.Context, pair Pair, position uint64, hash identity.Hash) (q RequestRow, a *ResponseRow, err error) {
+func (h *Host) FindCallByHash(ctx context.Context, pair Pair, position uint64, hash identity.Hash) (q RequestRow, answer *ResponseRow, err error) {
 	if position > 0 {
-		if q, a, err = h.AnsweredCall(ctx, pair, position); err == nil && q.Hash == hash || err != nil && !problem.Is(err, problem.NotFound) {
-			return q, a, err
+		if q, answer, err = h.LoadCallAndAnswer(ctx, pair, position); err == nil && q.Hash == hash || err != nil && !problem.Is(err, problem.NotFound) {
+			return q, answer, err
 		}
 	}
-	rows, err := h.Store.Rows(ctx, pair.Requests(), math.MaxInt64, MaxFound, store.Descending)
+	rows, err := h.Store.Rows(ctx, pair.Requests(), math.MaxInt64, MaxSearchedRequests, store.Descending)
 	if err != nil {
 		return q, nil, h.unavailableError(err)
 	}
@@ -163,18 +163,18 @@ func (h *Host) FindAnswered(ctx context.Context, pair Pair, position uint64, has
 			return q, nil, h.damagedError(pair.Requests(), err)
 		}
 		if q.Hash == hash && q.Kind == RowCall {
-			return h.AnsweredCall(ctx, pair, q.Position)
+			return h.LoadCallAndAnswer(ctx, pair, q.Position)
 		}
 	}
 	return q, nil, nil
 }
 
-// maxDecided limits the number of decisions in which LastDecided searches.
-const maxDecided = 100
+// maxSearchedDecisions limits the number of decisions in which FindLastDecision searches.
+const maxSearchedDecisions = 100
 
-// LastDecided returns the last decision of a pair for which accept returns true, or nil.
-func (h *Host) LastDecided(ctx context.Context, pair Pair, accept func(*ResponseRow) bool) (*ResponseRow, error) {
-	rows, err := h.Store.Rows(ctx, pair.Responses(), math.MaxInt64, maxDecided, store.Descending)
+// FindLastDecision returns the last decision of a pair for which accept returns true, or nil.
+func (h *Host) FindLastDecision(ctx context.Context, pair Pair, matches func(*ResponseRow) bool) (*ResponseRow, error) {
+	rows, err := h.Store.Rows(ctx, pair.Responses(), math.MaxInt64, maxSearchedDecisions, store.Descending)
 	if err != nil {
 		return nil, h.unavailableError(err)
 	}
@@ -183,7 +183,7 @@ func (h *Host) LastDecided(ctx context.Context, pair Pair, accept func(*Response
 		if err != nil {
 			return nil, h.damagedError(pair.Responses(), err)
 		}
-		if accept(&r) {
+		if matches(&r) {
 			return &r, nil
 		}
 	}

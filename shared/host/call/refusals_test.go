@@ -106,8 +106,8 @@ func (s tooLarge) Commit(ctx context.Context, writes ...store.Write) error {
 // spent quotes a price for a balance that another call has spent since then.
 type spent struct{ calltest.Ledger }
 
-func (*spent) Quote(context.Context, call.Query) (call.Charge, error) {
-	return call.Charge{Kind: call.PaidByAccount, Hold: 10, Version: 1}, nil
+func (*spent) Quote(context.Context, call.QuoteRequest) (call.PaymentPlan, error) {
+	return call.PaymentPlan{Kind: call.PaidByAccount, Hold: 10, Version: 1}, nil
 }
 
 func TestARefusalAtTheLastMomentTellsWhereTheChainStands(t *testing.T) {
@@ -138,16 +138,16 @@ func TestARefusalAtTheLastMomentTellsWhereTheChainStands(t *testing.T) {
 // payments records its queries.
 type payments struct {
 	calltest.Ledger
-	quoted  call.Query
+	quoted  call.QuoteRequest
 	debited *call.RequestRow
 }
 
-func (p *payments) Quote(_ context.Context, q call.Query) (call.Charge, error) {
+func (p *payments) Quote(_ context.Context, q call.QuoteRequest) (call.PaymentPlan, error) {
 	p.quoted = q
-	return call.Charge{Kind: call.PaidByAccount, Payer: [32]byte{7}, Hold: 10, Version: 3}, nil
+	return call.PaymentPlan{Kind: call.PaidByAccount, Payer: [32]byte{7}, Hold: 10, Version: 3}, nil
 }
 
-func (p *payments) Debit(_ call.Pair, _ *call.Charge, r *call.RequestRow) []store.Write {
+func (p *payments) Debit(_ call.Pair, _ *call.PaymentPlan, r *call.RequestRow) []store.Write {
 	p.debited = r
 	return nil
 }

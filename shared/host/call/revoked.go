@@ -11,11 +11,11 @@ import (
 // checkRevoked reads whether the keys of the caller and the vacant are revoked. Revocation is never
 // cached, so that every instance refuses every call that begins after a revocation.
 func (h *Host) checkRevoked(ctx context.Context, r *request) error {
-	if h.Revoked == nil {
+	if h.AreRevoked == nil {
 		r.revocationChecked = true
 		return nil
 	}
-	revoked, err := h.Revoked(ctx, r.pair.Caller, r.pair.Vacant)
+	revoked, err := h.AreRevoked(ctx, r.pair.Caller, r.pair.Vacant)
 	if err != nil {
 		return h.unavailableError(err)
 	}
@@ -27,48 +27,48 @@ func (h *Host) checkRevoked(ctx context.Context, r *request) error {
 	return nil
 }
 
-func (h *Host) invalidate(r *request) {
+func (h *Host) forgetTipsIfRevoked(r *request) {
 	if r.callerRevoked != nil || r.keyRevoked { // the host must check the next call before accepting it
 		h.tipCache.forget(r.pair)
 	}
 }
 
-// appendChecked appends the request row like appendRequest. If a call was decided from cached data, the
+// appendAndCheckRevocation appends the request row like appendRequest. If a call was decided from cached data, the
 // revocation of its keys is read only now, concurrently with the write, to save time. A call with a
 // revoked key is voided before it runs.
-func (h *Host) appendChecked(ctx context.Context, r *request, v *tips) (*RequestRow, error) {
-	if r.revocationChecked || h.Revoked == nil {
+func (h *Host) appendAndCheckRevocation(ctx context.Context, r *request, v *tips) (*RequestRow, error) {
+	if r.revocationChecked || h.AreRevoked == nil {
 		return h.appendRequest(ctx, r, v)
 	}
-	checked := make(chan error, 1)
+	checkDone := make(chan error, 1)
 	go func() {
 		for try := 1; ; try++ { // a failed read is retried, because the call may already be accepted
 			err := h.checkRevoked(ctx, r)
 			if err == nil || try == maxTries || h.Wait(ctx, time.Duration(try*try)*5*time.Millisecond) != nil {
-				checked <- err
+				checkDone <- err
 				return
 			}
 		}
 	}()
 	row, err := h.appendRequest(ctx, r, v)
-	unknown := <-checked
-	defer h.invalidate(r)
+	checkErr := <-checkDone
+	defer h.forgetTipsIfRevoked(r)
 	r.out.HasEnded = false // an earlier attempt may have been voided
 	switch {
-	case unknown == nil && r.callerRevoked == nil && !r.keyRevoked:
+	case checkErr == nil && r.callerRevoked == nil && !r.keyRevoked:
 		return row, err
 	case row != nil:
-		c := r.voidReason()
-		c.failure = cmp.Or(r.callerRevoked, unknown, checkState(r.state()))
-		d, err := h.voidCall(ctx, r.pair, row, c)
+		reason := r.newVoidReason()
+		reason.failure = cmp.Or(r.callerRevoked, checkErr, checkState(r.state()))
+		d, err := h.voidCall(ctx, r.pair, row, reason)
 		if err != nil {
 			return nil, err
 		}
 		r.out.HasEnded = d == decidedVoid
 	}
 	switch {
-	case unknown != nil:
-		return nil, unknown
+	case checkErr != nil:
+		return nil, checkErr
 	case r.callerRevoked != nil:
 		r.out = Outcome{Hash: r.hash}
 		if r.isConcealed() {

@@ -50,7 +50,7 @@ func (r *register) revoke(id identity.ID) {
 func registered(t *testing.T, s store.Store, vacant *identity.Key, r *register, now func() time.Time) *call.Host {
 	t.Helper()
 	return call.New(call.Config{
-		Store: s, Texts: newTexts(t, s), Now: now, Rand: rand.Reader, Revoked: r.Revoked,
+		Store: s, Texts: newTexts(t, s), Now: now, Rand: rand.Reader, AreRevoked: r.Revoked,
 		Directory: call.SingleVacant{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant},
 	})
 }
@@ -173,11 +173,11 @@ func TestTheRevocationIsReadBesideTheRecord(t *testing.T) {
 	vacant, caller, s := newKey(t), newKey(t), memory.New()
 	m := &meeting{record: make(chan struct{}), revoked: make(chan struct{}),
 		Directory: call.SingleVacant{ID: vacant.ID(), State: lifecycle.Active, Behaviour: substrate.Behaviour(echo.Substrate), Signer: vacant}}
-	h := call.New(call.Config{Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader, Revoked: m.Revoked, Directory: m})
+	h := call.New(call.Config{Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader, AreRevoked: m.Revoked, Directory: m})
 	if o := h.Send(t.Context(), identity.ID{}, first(t, caller, vacant.ID(), "hi")); o.Problem != nil {
 		t.Errorf("Send() = %v, want the answer", o.Problem)
 	}
-	h = call.New(call.Config{Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader, Revoked: m.Revoked, Directory: m})
+	h = call.New(call.Config{Store: s, Texts: newTexts(t, s), Now: time.Now, Rand: rand.Reader, AreRevoked: m.Revoked, Directory: m})
 	if o := h.Reset(t.Context(), identity.ID{}, first(t, caller, vacant.ID(), envelope.ResetText)); o.Problem != nil {
 		t.Errorf("Reset() = %v, want done", o.Problem)
 	}

@@ -45,14 +45,14 @@ func (k RowKind) String() string {
 }
 
 // Flags in the kind of a row. A row without any flag has the same bytes as in the first version of the
-// format. shownBit and cutBit can have the same value, because shownBit occurs only in request rows
+// format. streamedBit and cutBit can have the same value, because streamedBit occurs only in request rows
 // and cutBit only in response rows.
 const (
-	usedBit    RowKind = 0x80 // response row with a Usage
-	paidBit    RowKind = 0x40 // call with a price, or its answer
-	shownBit   RowKind = 0x20 // call with a price whose answer can be read while it is being produced
-	cutBit     RowKind = 0x20 // answer with a Cut
-	subjectBit RowKind = 0x10 // request sent by a subject of the paying account
+	usageBit    RowKind = 0x80 // response row with a Usage
+	pricedBit   RowKind = 0x40 // call with a price, or its answer
+	streamedBit RowKind = 0x20 // call with a price whose answer can be read while it is being produced
+	cutBit      RowKind = 0x20 // answer with a Cut
+	subjectBit  RowKind = 0x10 // request sent by a subject of the paying account
 )
 
 // RequestRow is an accepted call or reset. The stream's name contains the caller and the vacant. Text
@@ -85,8 +85,8 @@ type RequestRow struct {
 	PriceVersion uint64
 	Price        uint64 // micro-dollars debited with the accept
 	Shard        uint8  // balance shard that receives a refund
-	// Shown is set if the call has a price and its answer can be read while it is being produced.
-	Shown bool
+	// IsStreamed is set if the call has a price and its answer can be read while it is being produced.
+	IsStreamed bool
 }
 
 // ResponseRow decides a request by an answer or a void. A request has at most one.
@@ -95,9 +95,9 @@ type ResponseRow struct {
 	WriteID  store.WriteID
 	Kind     RowKind
 
-	Request      uint64        // position of the request row
-	RequestHash  identity.Hash // hash of the request's envelope, from which envelope.ReplyKey derives an answer's idempotency key
-	RequestEpoch uint64
+	RequestPosition uint64        // position of the request row
+	RequestHash     identity.Hash // hash of the request's envelope, from which envelope.ReplyKey derives an answer's idempotency key
+	RequestEpoch    uint64
 
 	// The tip of the response chain after this row. A void repeats the tip of the previous row.
 	Epoch uint64
@@ -110,19 +110,19 @@ type ResponseRow struct {
 	// Usage is the usage that the vacant's agent reported, or nil.
 	Usage *Usage
 
-	// Cut is empty for a complete answer and for a void.
-	Cut CutReason
+	// CutReason is empty for a complete answer and for a void.
+	CutReason CutReason
 
 	// Charge is the amount that the payer paid for an answer, in micro-dollars. Charged reports
 	// whether the request had a price.
-	Charge  uint64
-	Charged bool
+	Charge   uint64
+	IsPriced bool
 
 	// For answers only: the rest of the signed envelope and the duration.
 	Prev      identity.Hash
 	Time      time.Time
 	Signature []byte
-	Took      time.Duration // time from the start of the behaviour to the answer, in whole milliseconds
+	Duration  time.Duration // time from the start of the behaviour to the answer, in whole milliseconds
 }
 
 func (r *RequestRow) Tip() chain.Tip {
@@ -133,7 +133,7 @@ func (r *RequestRow) Tip() chain.Tip {
 	return t
 }
 
-var errRow = errors.New("row does not decode")
+var errInvalidRow = errors.New("row does not decode")
 
 // SubjectSize is the size of a subject's id in bytes.
 const SubjectSize = 16
@@ -142,10 +142,10 @@ func (r *RequestRow) encode() []byte {
 	b := make([]byte, 0, 360+len(r.Text.Box))
 	kind := r.Kind
 	if r.PaidBy != Unpriced {
-		kind |= paidBit
+		kind |= pricedBit
 	}
-	if r.Shown {
-		kind |= shownBit
+	if r.IsStreamed {
+		kind |= streamedBit
 	}
 	subject, err := hex.DecodeString(r.Subject)
 	if err != nil || len(subject) != SubjectSize {
@@ -182,13 +182,13 @@ func (r *RequestRow) encode() []byte {
 
 func DecodeRequest(row store.Row) (RequestRow, error) {
 	r := RequestRow{Position: row.Position, WriteID: row.WriteID}
-	d, err := newReader(row, RowCall, RowReset, RowCall|paidBit, RowCall|paidBit|shownBit, RowCall|paidBit|subjectBit, RowCall|paidBit|shownBit|subjectBit)
+	d, err := newReader(row, RowCall, RowReset, RowCall|pricedBit, RowCall|pricedBit|streamedBit, RowCall|pricedBit|subjectBit, RowCall|pricedBit|streamedBit|subjectBit)
 	if err != nil {
 		return r, err
 	}
-	r.Kind = d.kind &^ (paidBit | shownBit | subjectBit)
-	paid := d.kind&paidBit != 0
-	r.Shown = d.kind&shownBit != 0
+	r.Kind = d.kind &^ (pricedBit | streamedBit | subjectBit)
+	isPriced := d.kind&pricedBit != 0
+	r.IsStreamed = d.kind&streamedBit != 0
 	d.readFixed(r.Hash[:])
 	d.readFixed(r.Prev[:])
 	r.Signature = d.bytes(identity.SignatureSize)
@@ -204,9 +204,9 @@ func DecodeRequest(row store.Row) (RequestRow, error) {
 		r.ResponseTip = d.uvarint(math.MaxInt64)
 		r.Due = d.time()
 		r.Price = d.uvarint(math.MaxInt64)
-		r.Shard = d.byte()
-		if paid {
-			r.PaidBy = PayerKind(d.byte())
+		r.Shard = d.readByte()
+		if isPriced {
+			r.PaidBy = PayerKind(d.readByte())
 			d.readFixed(r.Payer[:])
 			if d.kind&subjectBit != 0 {
 				r.Subject = hex.EncodeToString(d.bytes(SubjectSize))
@@ -214,28 +214,28 @@ func DecodeRequest(row store.Row) (RequestRow, error) {
 			r.PriceVersion = d.uvarint(math.MaxInt64)
 			d.bad = d.bad || r.PaidBy == Unpriced || r.PaidBy > PaidByVoucher
 		}
-		d.bad = d.bad || !paid && r.Price > 0
+		d.bad = d.bad || !isPriced && r.Price > 0
 	}
 	r.Text = d.text()
-	return r, d.end(row)
+	return r, d.checkEnd(row)
 }
 
 func (r *ResponseRow) encode() []byte {
 	b := make([]byte, 0, 384+len(r.Text.Box))
 	kind := r.Kind
 	if r.Usage != nil {
-		kind |= usedBit
+		kind |= usageBit
 	}
-	if r.Charged {
-		kind |= paidBit
+	if r.IsPriced {
+		kind |= pricedBit
 	}
-	if r.Cut != "" {
+	if r.CutReason != "" {
 		kind |= cutBit
 	}
 	b = append(b, RowFormat, byte(kind))
 	b = append(b, r.RequestHash[:]...)
 	b = append(b, r.Hash[:]...)
-	b = binary.AppendUvarint(b, r.Request)
+	b = binary.AppendUvarint(b, r.RequestPosition)
 	b = binary.AppendUvarint(b, r.RequestEpoch)
 	b = binary.AppendUvarint(b, uint64(r.Seq))
 	if r.Kind == RowVoid {
@@ -252,60 +252,60 @@ func (r *ResponseRow) encode() []byte {
 	b = append(b, r.Signature...)
 	b = appendTime(b, r.Time)
 	// Clocks may step back or be wrong for weeks, but the row must still be decodable.
-	b = binary.AppendUvarint(b, uint64(min(max(r.Took.Milliseconds(), 0), math.MaxInt32)))
+	b = binary.AppendUvarint(b, uint64(min(max(r.Duration.Milliseconds(), 0), math.MaxInt32)))
 	if r.Usage != nil {
 		b = appendUsage(b, r.Usage)
 	}
-	if r.Charged {
+	if r.IsPriced {
 		b = binary.AppendUvarint(b, r.Charge)
 	}
-	if r.Cut != "" {
-		b = append(b, r.Cut.code())
+	if r.CutReason != "" {
+		b = append(b, r.CutReason.code())
 	}
 	return appendText(b, r.Text)
 }
 
 func DecodeResponse(row store.Row) (ResponseRow, error) {
 	r := ResponseRow{Position: row.Position, WriteID: row.WriteID}
-	d, err := newReader(row, RowVoid, RowVoid|usedBit,
-		RowAnswer, RowAnswer|usedBit, RowAnswer|paidBit, RowAnswer|usedBit|paidBit,
-		RowAnswer|cutBit, RowAnswer|usedBit|cutBit, RowAnswer|paidBit|cutBit, RowAnswer|usedBit|paidBit|cutBit)
+	d, err := newReader(row, RowVoid, RowVoid|usageBit,
+		RowAnswer, RowAnswer|usageBit, RowAnswer|pricedBit, RowAnswer|usageBit|pricedBit,
+		RowAnswer|cutBit, RowAnswer|usageBit|cutBit, RowAnswer|pricedBit|cutBit, RowAnswer|usageBit|pricedBit|cutBit)
 	if err != nil {
 		return r, err
 	}
-	r.Kind = d.kind &^ (usedBit | paidBit | cutBit)
-	used, cut := d.kind&usedBit != 0, d.kind&cutBit != 0
-	r.Charged = d.kind&paidBit != 0
+	r.Kind = d.kind &^ (usageBit | pricedBit | cutBit)
+	hasUsage, isCut := d.kind&usageBit != 0, d.kind&cutBit != 0
+	r.IsPriced = d.kind&pricedBit != 0
 	d.readFixed(r.RequestHash[:])
 	d.readFixed(r.Hash[:])
-	r.Request, r.RequestEpoch = d.uvarint(math.MaxInt64), d.uvarint(math.MaxInt64)
+	r.RequestPosition, r.RequestEpoch = d.uvarint(math.MaxInt64), d.uvarint(math.MaxInt64)
 	r.Seq = int64(d.uvarint(envelope.MaxSeq))
 	if r.Kind == RowVoid {
 		r.Epoch = d.uvarint(math.MaxInt64)
-		if used {
+		if hasUsage {
 			r.Usage = d.usage()
 		}
 		if len(d.b) > 0 {
 			r.Text = d.text()
 		}
-		return r, d.end(row)
+		return r, d.checkEnd(row)
 	}
 	r.Epoch = r.RequestEpoch
 	d.readFixed(r.Prev[:])
 	r.Signature = d.bytes(identity.SignatureSize)
 	r.Time = d.time()
-	r.Took = time.Duration(d.uvarint(math.MaxInt32)) * time.Millisecond
-	if used {
+	r.Duration = time.Duration(d.uvarint(math.MaxInt32)) * time.Millisecond
+	if hasUsage {
 		r.Usage = d.usage()
 	}
-	if r.Charged {
+	if r.IsPriced {
 		r.Charge = d.uvarint(math.MaxInt64)
 	}
-	if cut {
-		r.Cut = d.cut()
+	if isCut {
+		r.CutReason = d.cutReason()
 	}
 	r.Text = d.text()
-	return r, d.end(row)
+	return r, d.checkEnd(row)
 }
 
 func appendTime(b []byte, t time.Time) []byte {
@@ -327,10 +327,10 @@ type reader struct {
 
 func newReader(row store.Row, kinds ...RowKind) (*reader, error) {
 	if len(row.Data) < 2 {
-		return nil, fmt.Errorf("%w: %d bytes", errRow, len(row.Data))
+		return nil, fmt.Errorf("%w: %d bytes", errInvalidRow, len(row.Data))
 	}
 	if row.Data[0] != RowFormat {
-		return nil, fmt.Errorf("%w: format %d, this program reads %d", errRow, row.Data[0], RowFormat)
+		return nil, fmt.Errorf("%w: format %d, this program reads %d", errInvalidRow, row.Data[0], RowFormat)
 	}
 	k := RowKind(row.Data[1])
 	for _, want := range kinds {
@@ -338,7 +338,7 @@ func newReader(row store.Row, kinds ...RowKind) (*reader, error) {
 			return &reader{b: row.Data[2:], kind: k}, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: unexpected kind of row: %v", errRow, k)
+	return nil, fmt.Errorf("%w: unexpected kind of row: %v", errInvalidRow, k)
 }
 
 func (d *reader) bytes(n int) []byte {
@@ -352,7 +352,7 @@ func (d *reader) bytes(n int) []byte {
 
 func (d *reader) readFixed(dst []byte) { copy(dst, d.bytes(len(dst))) }
 
-func (d *reader) byte() byte {
+func (d *reader) readByte() byte {
 	if b := d.bytes(1); b != nil {
 		return b[0]
 	}
@@ -396,9 +396,9 @@ func (d *reader) text() textkeys.Sealed {
 	return textkeys.Sealed{Day: binary.BigEndian.Uint32(day), Box: box}
 }
 
-func (d *reader) end(row store.Row) error {
+func (d *reader) checkEnd(row store.Row) error {
 	if d.bad || len(d.b) > 0 {
-		return fmt.Errorf("%w: position %d, %v of %d bytes", errRow, row.Position, d.kind, len(row.Data))
+		return fmt.Errorf("%w: position %d, %v of %d bytes", errInvalidRow, row.Position, d.kind, len(row.Data))
 	}
 	return nil
 }

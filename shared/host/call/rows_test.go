@@ -57,24 +57,24 @@ func drawRequest(t *rapid.T) RequestRow {
 		r.Payer = [32]byte(drawHash(t, "payer"))
 		r.PriceVersion = rapid.Uint64Range(0, math.MaxInt64).Draw(t, "price version")
 		r.Price = rapid.Uint64Range(0, math.MaxInt64).Draw(t, "price")
-		r.Shown = rapid.Bool().Draw(t, "shown")
+		r.IsStreamed = rapid.Bool().Draw(t, "shown")
 	}
 	return r
 }
 
 func drawResponse(t *rapid.T) ResponseRow {
 	r := ResponseRow{
-		Position: rapid.Uint64Range(1, 1<<40).Draw(t, "position"),
-		WriteID:  store.WriteID{1, 2, 3},
-		Kind:     rapid.SampledFrom([]RowKind{RowAnswer, RowVoid}).Draw(t, "kind"),
-		Request:  rapid.Uint64Range(1, 1<<40).Draw(t, "request"), RequestHash: drawHash(t, "request hash"),
+		Position:        rapid.Uint64Range(1, 1<<40).Draw(t, "position"),
+		WriteID:         store.WriteID{1, 2, 3},
+		Kind:            rapid.SampledFrom([]RowKind{RowAnswer, RowVoid}).Draw(t, "kind"),
+		RequestPosition: rapid.Uint64Range(1, 1<<40).Draw(t, "request"), RequestHash: drawHash(t, "request hash"),
 		RequestEpoch: rapid.Uint64Range(0, 1<<30).Draw(t, "request epoch"),
 		Seq:          rapid.Int64Range(0, envelope.MaxSeq).Draw(t, "seq"), Hash: drawHash(t, "hash"),
 	}
 	r.Epoch = r.RequestEpoch
 	if rapid.Bool().Draw(t, "used") {
 		r.Usage = &Usage{UsedFallback: rapid.Bool().Draw(t, "fallback")}
-		for _, n := range r.Usage.numbers() {
+		for _, n := range r.Usage.counters() {
 			*n = rapid.Uint64Range(0, math.MaxInt64).Draw(t, "number")
 		}
 	}
@@ -87,11 +87,11 @@ func drawResponse(t *rapid.T) ResponseRow {
 	}
 	r.Prev, r.Time, r.Text = drawHash(t, "prev"), drawTime(t, "time", firstMicro), drawText(t)
 	r.Signature = rapid.SliceOfN(rapid.Byte(), identity.SignatureSize, identity.SignatureSize).Draw(t, "signature")
-	r.Took = time.Duration(rapid.Int64Range(0, math.MaxInt32).Draw(t, "took")) * time.Millisecond
-	if r.Charged = rapid.Bool().Draw(t, "charged"); r.Charged {
+	r.Duration = time.Duration(rapid.Int64Range(0, math.MaxInt32).Draw(t, "took")) * time.Millisecond
+	if r.IsPriced = rapid.Bool().Draw(t, "charged"); r.IsPriced {
 		r.Charge = rapid.Uint64Range(0, math.MaxInt64).Draw(t, "charge")
 	}
-	r.Cut = rapid.SampledFrom(cuts).Draw(t, "cut")
+	r.CutReason = rapid.SampledFrom(cutReasons).Draw(t, "cut")
 	return r
 }
 
@@ -133,7 +133,7 @@ func TestUsageIsBesideTheRow(t *testing.T) {
 	if plain[1] != byte(RowAnswer) || plain[len(plain)-7-1] != 0 {
 		t.Errorf("a row without usage is %x", plain)
 	}
-	a.Usage = &Usage{In: 1, Out: 2, Cached: 3, Turns: 4, Tools: 5, Agent: 6, Unreported: 7, UsedFallback: true}
+	a.Usage = &Usage{InputTokens: 1, OutputTokens: 2, CachedTokens: 3, Turns: 4, ToolCalls: 5, AgentVersion: 6, UnreportedTurns: 7, UsedFallback: true}
 	used := a.encode()
 	want := append(bytes.Clone(plain[:len(plain)-7]), 7, 1, 2, 3, 4, 5, 6, 7, 1)
 	want[1] = 0x83
@@ -148,7 +148,7 @@ func TestUsageIsBesideTheRow(t *testing.T) {
 		}
 	}
 	// A usage with a cost has two more numbers.
-	a.Usage.Cost, a.Usage.Prices = 8, 9
+	a.Usage.Cost, a.Usage.PriceTableVersion = 8, 9
 	want = append(bytes.Clone(plain[:len(plain)-7]), 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1)
 	want[1] = 0x83
 	if diff := cmp.Diff(append(want, plain[len(plain)-7:]...), a.encode()); diff != "" {
@@ -177,7 +177,7 @@ func TestASubjectIsBesideTheRow(t *testing.T) {
 	if err != nil || got.Subject != r.Subject || got.Payer != r.Payer || got.Price != r.Price || string(got.Text.Box) != "box" {
 		t.Errorf("it reads as %+v, %v", got, err)
 	}
-	for _, kind := range []RowKind{RowCall | subjectBit, RowReset | subjectBit, RowCall | shownBit | subjectBit} {
+	for _, kind := range []RowKind{RowCall | subjectBit, RowReset | subjectBit, RowCall | streamedBit | subjectBit} {
 		if _, err := DecodeRequest(store.Row{Position: 1, Data: append([]byte{RowFormat, byte(kind)}, with[2:]...)}); err == nil {
 			t.Errorf("a row of kind %#x is read", byte(kind))
 		}
@@ -196,20 +196,20 @@ func TestASubjectIsBesideTheRow(t *testing.T) {
 func TestACutIsBesideTheRow(t *testing.T) {
 	a := ResponseRow{Position: 1, Kind: RowAnswer, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(0, 0).UTC(), Text: textkeys.Sealed{Day: 7, Box: []byte("box")}}
 	plain := a.encode()
-	a.Cut = CutCanceled
+	a.CutReason = CutCanceled
 	cut := a.encode()
 	want := append(append(bytes.Clone(plain[:len(plain)-7]), 1), plain[len(plain)-7:]...)
 	want[1] = 0x23
 	if diff := cmp.Diff(want, cut); diff != "" {
 		t.Errorf("a cut answer (-want +got):\n%s", diff)
 	}
-	for _, reason := range []byte{0, byte(len(cuts))} {
+	for _, reason := range []byte{0, byte(len(cutReasons))} {
 		cut[len(cut)-8] = reason
 		if got, err := DecodeResponse(store.Row{Position: 1, Data: cut}); err == nil {
-			t.Errorf("reason %d reads as %q", reason, got.Cut)
+			t.Errorf("reason %d reads as %q", reason, got.CutReason)
 		}
 	}
-	for _, kind := range []RowKind{RowVoid | cutBit, RowVoid | cutBit | usedBit} {
+	for _, kind := range []RowKind{RowVoid | cutBit, RowVoid | cutBit | usageBit} {
 		if _, err := DecodeResponse(store.Row{Position: 1, Data: append([]byte{RowFormat, byte(kind)}, plain[2:]...)}); err == nil {
 			t.Errorf("a row of kind %#x is read", byte(kind))
 		}
@@ -218,9 +218,9 @@ func TestACutIsBesideTheRow(t *testing.T) {
 
 func TestTimesThatCannotBeStillLeaveAReadableRow(t *testing.T) {
 	for _, took := range []time.Duration{-time.Hour, math.MaxInt64} {
-		a := ResponseRow{Position: 1, Kind: RowAnswer, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(0, 0).UTC(), Took: took}
-		if got, err := DecodeResponse(store.Row{Position: 1, Data: a.encode()}); err != nil || got.Took < 0 {
-			t.Errorf("DecodeResponse() = %v, %v for a call that took %v", got.Took, err, took)
+		a := ResponseRow{Position: 1, Kind: RowAnswer, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(0, 0).UTC(), Duration: took}
+		if got, err := DecodeResponse(store.Row{Position: 1, Data: a.encode()}); err != nil || got.Duration < 0 {
+			t.Errorf("DecodeResponse() = %v, %v for a call that took %v", got.Duration, err, took)
 		}
 	}
 }
@@ -283,12 +283,12 @@ func FuzzRows(f *testing.F) {
 	paid := call
 	paid.PaidBy, paid.Payer, paid.PriceVersion, paid.Price = PaidByAccount, [32]byte{7}, 3, 10
 	reset := RequestRow{Position: 7, Kind: RowReset, EpochStart: 7, PrevEpochStart: 3, Seq: 1, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Floor: time.Unix(9, 0)}
-	answer := ResponseRow{Position: 7, Kind: RowAnswer, Request: 7, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Text: textkeys.Sealed{Day: 1, Box: []byte("box")}}
+	answer := ResponseRow{Position: 7, Kind: RowAnswer, RequestPosition: 7, Signature: make([]byte, identity.SignatureSize), Time: time.Unix(9, 0), Text: textkeys.Sealed{Day: 1, Box: []byte("box")}}
 	charged := answer
-	charged.Charged, charged.Charge = true, 9
+	charged.IsPriced, charged.Charge = true, 9
 	cut := charged
-	cut.Cut = CutCanceled
-	void := ResponseRow{Position: 7, Kind: RowVoid, Request: 7, Epoch: 1, Seq: 4}
+	cut.CutReason = CutCanceled
+	void := ResponseRow{Position: 7, Kind: RowVoid, RequestPosition: 7, Epoch: 1, Seq: 4}
 	for _, b := range [][]byte{call.encode(), paid.encode(), charged.encode(), cut.encode(), reset.encode(), answer.encode(), void.encode(), nil} {
 		f.Add(b)
 	}

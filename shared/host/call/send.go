@@ -26,18 +26,18 @@ func (h *Host) Send(ctx context.Context, route identity.ID, e *envelope.Envelope
 func (h *Host) SendWith(ctx context.Context, route identity.ID, e *envelope.Envelope, o Options) (out Outcome) {
 	if root := rootOf(ctx); root != nil {
 		defer func() { root.recordCharge(&out) }()
-		if err := root.recheck(ctx); err != nil {
-			return out.refuse(err)
+		if err := root.recheckPayer(ctx); err != nil {
+			return out.withProblem(err)
 		}
 	}
-	a, out := h.Begin(ctx, route, e, o)
+	a, out := h.AcceptForRun(ctx, route, e, o)
 	switch {
 	case a == nil:
 		return out
 	case a.request.isHandedOff:
 		out = out.withTip(*a.row)
 		out.State, out.Due, out.Position = Pending, a.row.Due, a.Position
-		return out.refuse(problem.New(problem.Pending, "accepted; the answer is not ready yet: send the same request again for the answer"))
+		return out.withProblem(problem.New(problem.Pending, "accepted; the answer is not ready yet: send the same request again for the answer"))
 	}
 	return h.Run(ctx, a)
 }
@@ -49,47 +49,47 @@ func (r *request) startReporter() {
 }
 
 func (h *Host) acceptRequest(ctx context.Context, route identity.ID, r *request) (*AcceptedCall, Outcome) {
-	r.pair, r.needsSigner, r.mayNeedPayment, r.began = Pair{Caller: r.env.From, Vacant: r.env.To}, true, true, h.Now()
+	r.pair, r.needsSigner, r.mayNeedPayment, r.arrival = Pair{Caller: r.env.From, Vacant: r.env.To}, true, true, h.Now()
 	r.startReporter()
 	var v tips
-	fresh, err := h.verifyAndFetch(ctx, route, r, &v, true)
+	isFresh, err := h.verifyAndFetch(ctx, route, r, &v, true)
 	if err != nil {
-		return nil, r.out.refuse(err)
+		return nil, r.out.withProblem(err)
 	}
 	if err := h.checkEnvelope(r, false); err != nil {
-		if !fresh { // the chain state reported with the refusal must be current
+		if !isFresh { // the chain state reported with the refusal must be current
 			if err := h.reread(ctx, r, &v); err != nil {
-				return nil, r.out.refuse(err)
+				return nil, r.out.withProblem(err)
 			}
 		}
-		return nil, r.out.withTip(v.req).refuse(err)
+		return nil, r.out.withTip(v.req).withProblem(err)
 	}
-	row, err := h.appendOrRefuse(ctx, r, &v, fresh)
+	row, err := h.appendOrRefuse(ctx, r, &v, isFresh)
 	if err != nil {
-		return nil, r.out.refuse(err)
+		return nil, r.out.withProblem(err)
 	}
 	return &AcceptedCall{Pair: r.pair, Position: row.Position, request: r, row: row, tip: v.rsp}, r.out
 }
 
 // appendOrRefuse appends the request row of r, or returns the refusal. It updates v to the tips on which
 // the decision is based.
-func (h *Host) appendOrRefuse(ctx context.Context, r *request, v *tips, fresh bool) (*RequestRow, error) {
+func (h *Host) appendOrRefuse(ctx context.Context, r *request, v *tips, isFresh bool) (*RequestRow, error) {
 	for {
 		verdict := decide(r.facts, r.pair, r.env, v.req)
 		if verdict.refusal == nil {
-			row, err := h.appendChecked(ctx, r, v)
+			row, err := h.appendAndCheckRevocation(ctx, r, v)
 			if row != nil || err != nil {
 				return row, err
 			}
-		} else if fresh {
+		} else if isFresh {
 			r.out = r.out.withTip(v.req).withFloor(verdict.floor, &r.vacant)
 			if verdict.maybeResend {
-				if err := h.findResend(ctx, r, v); err != nil {
+				if err := h.loadResendOutcome(ctx, r, v); err != nil {
 					return nil, err
 				}
 			}
 			if r.paymentRefusal != nil && verdict.refusal == r.paymentRefusal {
-				r.out.Pay = h.waysToPay(r)
+				r.out.PaymentOptions = h.waysToPay(r)
 			}
 			return nil, verdict.refusal
 		}
@@ -98,7 +98,7 @@ func (h *Host) appendOrRefuse(ctx context.Context, r *request, v *tips, fresh bo
 		if err := h.reread(ctx, r, v); err != nil {
 			return nil, err
 		}
-		fresh = true
+		isFresh = true
 	}
 }
 
@@ -116,7 +116,7 @@ func (h *Host) reread(ctx context.Context, r *request, v *tips) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	h.invalidate(r)
+	h.forgetTipsIfRevoked(r)
 	if !hosted || r.isConcealed() {
 		return h.notHostedError(ctx, r.env.To)
 	}
@@ -134,9 +134,9 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 		return nil, h.unavailableError(r.signerErr)
 	}
 	now := h.Now()
-	r.isHandedOff = r.opts.HandoffWrites != nil && h.IsSlow(r.vacant.Work)
-	timeAllowed := h.timeAllowed(ctx, r, now).Time
-	if err := CheckTime(r.vacant.Work, timeAllowed); err != nil {
+	r.isHandedOff = r.opts.HandoffWrites != nil && h.IsSlow(r.vacant.CallTimeout)
+	timeAllowed := h.currentTimeLimit(ctx, r, now).Duration
+	if err := CheckTimeLeft(r.vacant.CallTimeout, timeAllowed); err != nil {
 		r.out = r.out.withTip(v.req)
 		return nil, err
 	}
@@ -148,17 +148,17 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 	row := &RequestRow{
 		Position: tip.Position + 1, Kind: RowCall,
 		Seq: r.env.Seq, Prev: r.env.Prev, Time: r.env.Time, Signature: r.env.Signature,
-		Hash: r.hash, Epoch: tip.Epoch, EpochStart: tip.EpochStart, PrevEpochStart: tip.PrevEpochStart, Floor: tip.Tip().After(r.env, r.hash).Floor,
-		ResponseTip: v.rsp.Position, Due: now.Add(r.maxQueueTime + timeAllowed + Grace),
+		Hash: r.hash, Epoch: tip.Epoch, EpochStart: tip.EpochStart, PrevEpochStart: tip.PrevEpochStart, Floor: tip.Tip().WithEnvelope(r.env, r.hash).Floor,
+		ResponseTip: v.rsp.Position, Due: now.Add(r.maxQueueTime + timeAllowed + GracePeriod),
 	}
 	var err error
 	if row.Text, err = h.Texts.Seal(ctx, additionalData(r.pair.Requests(), r.hash), encodePayload(&r.env.Payload, r.env.IdempotencyKey)); err != nil {
 		return nil, h.unavailableError(err)
 	}
-	for plan := 1; ; plan++ {
+	for try := 1; ; try++ {
 		// Each plan has its own WriteID. If the write of an earlier plan arrives late, this commit
 		// must not mistake the row of that write, which may name another payer, for its own row.
-		debit, err := h.appendPaid(ctx, r, row)
+		debit, err := h.appendWithDebit(ctx, r, row)
 		if err == nil {
 			h.tipCache.put(r.pair, tips{req: *row, rsp: v.rsp})
 			return row, nil
@@ -167,23 +167,23 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 		switch {
 		case errors.As(err, &taken):
 			return nil, nil
-		case isDebitRefused(debit, err) && plan < maxPlans:
-			charge, err := h.Ledger.Explain(ctx, r.query(), &r.charge, err)
-			if err := h.refusePayment(r, err); err != nil {
+		case isDebitRefused(debit, err) && try < maxPlans:
+			newPlan, err := h.Ledger.Replan(ctx, r.newQuoteRequest(), &r.plan, err)
+			if err := h.recordPaymentRefusal(r, err); err != nil {
 				return nil, err
 			}
 			if r.paymentRefusal != nil {
 				r.out = r.out.withTip(v.req)
-				r.out.Pay = h.waysToPay(r)
+				r.out.PaymentOptions = h.waysToPay(r)
 				return nil, r.paymentRefusal
 			}
-			r.charge = charge
+			r.plan = newPlan
 			continue
 		case isDebitRefused(debit, err):
 			return nil, h.unavailableError(err)
 		case errors.As(err, new(*store.BoundsError)):
 			r.out = r.out.withTip(v.req)
-			return nil, problem.Wrap(problem.TooMany, err, "the vacant has reached its limit of background calls")
+			return nil, problem.Wrap(problem.TooManyRequests, err, "the vacant has reached its limit of background calls")
 		case errors.Is(err, store.ErrTooLarge):
 			r.out = r.out.withTip(v.req)
 			return nil, problem.Wrap(problem.TooLarge, err, "message is too large to store")
@@ -197,37 +197,37 @@ func (h *Host) appendRequest(ctx context.Context, r *request, v *tips) (*Request
 	}
 }
 
-func (h *Host) appendPaid(ctx context.Context, r *request, row *RequestRow) (debit []store.Write, err error) {
+func (h *Host) appendWithDebit(ctx context.Context, r *request, row *RequestRow) (debit []store.Write, err error) {
 	if row.WriteID, err = h.newWriteID(); err != nil {
 		return nil, err
 	}
-	c := &r.charge
-	row.Payer, row.PaidBy, row.Price, row.Shard, row.PriceVersion = c.Payer, c.Kind, uint64(c.Hold), c.Shard, c.Version
+	plan := &r.plan
+	row.Payer, row.PaidBy, row.Price, row.Shard, row.PriceVersion = plan.Payer, plan.Kind, uint64(plan.Hold), plan.Shard, plan.Version
 	if row.PaidBy == PaidByAccount {
-		by := r.query()
-		if by.RootPays {
-			by = *by.Root
+		payerRequest := r.newQuoteRequest()
+		if payerRequest.RootPays {
+			payerRequest = *payerRequest.Root
 		}
-		if by.Payer != nil {
-			row.Subject = by.Payer.Subject
+		if payerRequest.Payer != nil {
+			row.Subject = payerRequest.Payer.Subject
 		}
 	}
-	row.Shown = (r.opts.Streamed || r.isHandedOff) && row.Price > 0
+	row.IsStreamed = (r.opts.Streamed || r.isHandedOff) && row.Price > 0
 	writes := []store.Write{store.Append{Stream: r.pair.Requests(), Position: row.Position, WriteID: row.WriteID, Data: row.encode()}}
 	if row.PaidBy != Unpriced {
-		debit = h.Ledger.Debit(r.pair, c, row)
+		debit = h.Ledger.Debit(r.pair, plan, row)
 		writes = append(writes, debit...)
 	}
-	accepted := r.opts.AcceptWrites
+	acceptWrites := r.opts.AcceptWrites
 	if r.isHandedOff {
-		accepted = r.opts.HandoffWrites
+		acceptWrites = r.opts.HandoffWrites
 	}
-	if accepted != nil {
-		more, err := accepted(row)
+	if acceptWrites != nil {
+		extra, err := acceptWrites(row)
 		if err != nil {
 			return debit, err
 		}
-		writes = append(writes, more...)
+		writes = append(writes, extra...)
 	}
 	return debit, h.commit(ctx, writes...)
 }
@@ -255,42 +255,42 @@ func (h *Host) newWriteID() (a store.WriteID, err error) {
 	return a, nil
 }
 
-// CheckTime returns an error if a slow vacant would have less time than its Work. Its answer would
+// CheckTimeLeft returns an error if a slow vacant would have less time than its Work. Its answer would
 // probably be lost, together with the work for it.
-func CheckTime(work, left time.Duration) error {
-	if work <= DefaultWork || left >= work {
+func CheckTimeLeft(work, remaining time.Duration) error {
+	if work <= DefaultCallTimeout || remaining >= work {
 		return nil
 	}
-	return problem.New(problem.Deadline, "the call may take %s, but only %s are left", work, max(left, 0).Round(time.Second))
+	return problem.New(problem.DeadlineExceeded, "the call may take %s, but only %s are left", work, max(remaining, 0).Round(time.Second))
 }
 
-// timeAllowed returns the time limit of a behaviour that starts now. The limit is the vacant's Work, or
-// else Options.Work, or else the host's Work. It is at most Options.Work and at most the time until the
+// currentTimeLimit returns the time limit of a behaviour that starts now. The limit is the vacant's Work, or
+// else Options.CallTimeout, or else the host's Work. It is at most Options.CallTimeout and at most the time until the
 // deadline minus Margin. The deadline does not limit a call that Resume runs later.
-func (h *Host) timeAllowed(ctx context.Context, r *request, now time.Time) *TimeLimit {
-	l := &TimeLimit{Time: h.Work, Name: "the time that the host allows", IsForWaiting: true}
+func (h *Host) currentTimeLimit(ctx context.Context, r *request, now time.Time) *TimeLimit {
+	l := &TimeLimit{Duration: h.CallTimeout, Name: "the time that the host allows", IsWaitLimit: true}
 	switch {
-	case r.vacant.Work > 0:
-		l = &TimeLimit{Time: r.vacant.Work, Name: "the time that the vacant allows (work)"}
-	case r.opts.Work > 0 && !r.isHandedOff:
-		l = &TimeLimit{Time: r.opts.Work, Name: "the longest time of a turn"}
+	case r.vacant.CallTimeout > 0:
+		l = &TimeLimit{Duration: r.vacant.CallTimeout, Name: "the time that the vacant allows (work)"}
+	case r.opts.CallTimeout > 0 && !r.isHandedOff:
+		l = &TimeLimit{Duration: r.opts.CallTimeout, Name: "the longest time of a turn"}
 	}
 	if r.isHandedOff {
 		return l
 	}
-	shorten := func(d time.Duration, source string, waiting bool) {
-		if d < l.Time {
-			l = &TimeLimit{Time: max(d, 0), Name: source, IsForWaiting: waiting}
+	shorten := func(d time.Duration, source string, isForWaiting bool) {
+		if d < l.Duration {
+			l = &TimeLimit{Duration: max(d, 0), Name: source, IsWaitLimit: isForWaiting}
 		}
 	}
-	if r.opts.Work > 0 {
-		shorten(r.opts.Work, "the longest time of a turn", false)
+	if r.opts.CallTimeout > 0 {
+		shorten(r.opts.CallTimeout, "the longest time of a turn", false)
 	}
 	if r.maxQueueTime > 0 {
 		return l
 	}
 	if deadline, ok := ctx.Deadline(); ok {
-		shorten(time.Until(deadline)-h.Margin, "the time that the request has", true)
+		shorten(time.Until(deadline)-h.ReplyMargin, "the time that the request has", true)
 	}
 	if !r.behaviourEnd.IsZero() {
 		shorten(r.behaviourEnd.Sub(now), "the time that was left for the call", false)
@@ -306,13 +306,13 @@ func (h *Host) Reset(ctx context.Context, route identity.ID, e *envelope.Envelop
 
 // ResetWith handles a reset with a Credential. If the vacant has a price and no account pays, a
 // reset uses one of the caller's free calls. Otherwise strangers could fill the store with resets.
-func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Envelope, by Credential) Outcome {
+func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Envelope, cred Credential) Outcome {
 	ctx, cancel := h.detach(ctx, Options{})
 	defer cancel()
-	r := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e, mayNeedPayment: true, reset: true, opts: Options{Credential: by}}
+	r := request{pair: Pair{Caller: e.From, Vacant: e.To}, env: e, mayNeedPayment: true, isReset: true, opts: Options{Credential: cred}}
 	if err := h.checkReset(&r, route); err != nil {
 		if problem.Is(err, problem.BadSignature) || problem.Is(err, problem.NotAddressed) {
-			return r.out.refuse(err)
+			return r.out.withProblem(err)
 		}
 		return h.refuseReset(ctx, &r, err)
 	}
@@ -324,38 +324,38 @@ func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Env
 			hosted, err = h.fetchAndQuote(gctx, &r, true)
 			return err
 		})
-		g.Go(func() (err error) { tip, err = h.requestTip(gctx, r.pair); return err })
+		g.Go(func() (err error) { tip, err = h.readRequestTip(gctx, r.pair); return err })
 		g.Go(func() error { return h.unavailableError(h.Texts.Warm(gctx)) })
 		g.Go(func() error { return h.checkRevoked(gctx, &r) })
 		if err := g.Wait(); err != nil {
-			return r.out.refuse(err)
+			return r.out.withProblem(err)
 		}
 		if !hosted || r.isConcealed() {
-			return r.out.refuse(notAddressed())
+			return r.out.withProblem(notAddressedError())
 		}
 		if r.callerRevoked != nil {
-			return r.out.refuse(r.callerRevoked)
+			return r.out.withProblem(r.callerRevoked)
 		}
 		out := r.out.withTip(tip)
 		if verdict := decideReset(r.facts, r.pair, e, tip); verdict.refusal != nil {
-			return out.withFloor(verdict.floor, &r.vacant).refuse(verdict.refusal)
+			return out.withFloor(verdict.floor, &r.vacant).withProblem(verdict.refusal)
 		}
 		if r.paymentRefusal != nil {
-			out.Pay = h.waysToPay(&r)
-			return out.refuse(r.paymentRefusal)
+			out.PaymentOptions = h.waysToPay(&r)
+			return out.withProblem(r.paymentRefusal)
 		}
 		if !r.vacant.Price.IsFree() {
-			busy, err := h.findStreamedCall(ctx, r.pair, tip)
+			position, err := h.findStreamedCall(ctx, r.pair, tip)
 			if err != nil {
-				return out.refuse(err)
+				return out.withProblem(err)
 			}
-			if busy > 0 {
-				return out.refuse(problem.New(problem.Pending, "the paid answer to call %d is still being streamed: wait for its end, or cancel its task, before a reset", busy))
+			if position > 0 {
+				return out.withProblem(problem.New(problem.Pending, "the paid answer to call %d is still being streamed: wait for its end, or cancel its task, before a reset", position))
 			}
 		}
 		done, err := h.appendReset(ctx, &r, tip)
 		if err != nil {
-			return out.refuse(err)
+			return out.withProblem(err)
 		}
 		if done {
 			r.out.ResetAt = h.Now().UTC()
@@ -365,16 +365,16 @@ func (h *Host) ResetWith(ctx context.Context, route identity.ID, e *envelope.Env
 	}
 }
 
-// longestCall exceeds the maximum time from the accept of a call until it is due.
-const longestCall = time.Hour
+// maxTimeToDue exceeds the maximum time from the accept of a call until it is due.
+const maxTimeToDue = time.Hour
 
 // findStreamedCall returns the position of a call of tip's epoch that is neither decided nor overdue and
 // whose answer can be read while it is being produced, or 0. An answer of the next epoch would void
 // and refund that call, although its caller has read a part of the answer.
 func (h *Host) findStreamedCall(ctx context.Context, pair Pair, tip RequestRow) (uint64, error) {
-	now, open, seen := h.Now(), map[uint64]bool{}, uint64(math.MaxInt64)
-	recent := true
-	for from := tip.Position; recent && from > tip.EpochStart; {
+	now, openCalls, minResponseTip := h.Now(), map[uint64]bool{}, uint64(math.MaxInt64)
+	isRecent := true
+	for from := tip.Position; isRecent && from > tip.EpochStart; {
 		rows, err := h.Store.Rows(ctx, pair.Requests(), from, store.MaxPage, store.Descending)
 		if err != nil {
 			return 0, h.unavailableError(err)
@@ -384,30 +384,30 @@ func (h *Host) findStreamedCall(ctx context.Context, pair Pair, tip RequestRow) 
 			if err != nil {
 				return 0, h.damagedError(pair.Requests(), err)
 			}
-			if recent = q.Kind == RowCall && now.Sub(q.Due) < longestCall; !recent {
+			if isRecent = q.Kind == RowCall && now.Sub(q.Due) < maxTimeToDue; !isRecent {
 				break
 			}
-			if q.Shown && !now.After(q.Due) {
-				open[q.Position], seen = true, min(seen, q.ResponseTip)
+			if q.IsStreamed && !now.After(q.Due) {
+				openCalls[q.Position], minResponseTip = true, min(minResponseTip, q.ResponseTip)
 			}
 			from = q.Position - 1
 		}
-		recent = recent && len(rows) > 0
+		isRecent = isRecent && len(rows) > 0
 	}
-	for next := seen + 1; len(open) > 0; {
+	for next := minResponseTip + 1; len(openCalls) > 0; {
 		rows, err := h.Store.Rows(ctx, pair.Responses(), next, store.MaxPage, store.Ascending)
 		if err != nil {
 			return 0, h.unavailableError(err)
 		}
 		if len(rows) == 0 {
-			return slices.Min(slices.Collect(maps.Keys(open))), nil
+			return slices.Min(slices.Collect(maps.Keys(openCalls))), nil
 		}
 		for _, row := range rows {
 			d, err := DecodeResponse(row)
 			if err != nil {
 				return 0, h.damagedError(pair.Responses(), err)
 			}
-			delete(open, d.Request)
+			delete(openCalls, d.RequestPosition)
 			next = d.Position + 1
 		}
 	}
@@ -418,23 +418,23 @@ func (h *Host) refuseReset(ctx context.Context, r *request, refusal error) Outco
 	g, ctx := errgroup.WithContext(ctx)
 	hosted := false
 	var tip RequestRow
-	g.Go(func() (err error) { tip, err = h.requestTip(ctx, r.pair); return err })
+	g.Go(func() (err error) { tip, err = h.readRequestTip(ctx, r.pair); return err })
 	g.Go(func() (err error) {
 		hosted, err = h.fetchVacant(ctx, r, false)
 		return err
 	})
 	g.Go(func() error { return h.checkRevoked(ctx, r) })
 	if err := g.Wait(); err != nil {
-		return r.out.refuse(err)
+		return r.out.withProblem(err)
 	}
 	if !hosted || r.isConcealed() {
 		// A deleted vacant must look like one that never existed.
 		tip = RequestRow{}
 	}
 	if r.callerRevoked != nil {
-		return r.out.refuse(r.callerRevoked)
+		return r.out.withProblem(r.callerRevoked)
 	}
-	return r.out.withTip(tip).refuse(refusal)
+	return r.out.withTip(tip).withProblem(refusal)
 }
 
 func (h *Host) checkReset(r *request, route identity.ID) error {
@@ -449,23 +449,23 @@ func (h *Host) checkReset(r *request, route identity.ID) error {
 	}
 	now := h.Now()
 	if age := now.Sub(e.Time); age.Abs() > MaxSkew {
-		r.out.Now = now.UTC().Truncate(time.Microsecond)
-		return problem.New(problem.Clock, "stale_reset_request: age=%.0fs", age.Abs().Seconds())
+		r.out.HostTime = now.UTC().Truncate(time.Microsecond)
+		return problem.New(problem.ClockSkew, "stale_reset_request: age=%.0fs", age.Abs().Seconds())
 	}
 	if !route.IsZero() && route != e.To {
-		return notAddressed()
+		return notAddressedError()
 	}
 	return checkAddress(e)
 }
 
-func notAddressed() error { return problem.New(problem.NotAddressed, "not_addressed_to_self") }
+func notAddressedError() error { return problem.New(problem.NotAddressed, "not_addressed_to_self") }
 
 func (h *Host) appendReset(ctx context.Context, r *request, tip RequestRow) (done bool, err error) {
 	writeID, err := h.newWriteID()
 	if err != nil {
 		return false, err
 	}
-	t := tip.Tip().AfterReset(r.env)
+	t := tip.Tip().WithReset(r.env)
 	row := &RequestRow{
 		Position: tip.Position + 1, WriteID: writeID, Kind: RowReset,
 		Seq: r.env.Seq, Prev: r.env.Prev, Time: r.env.Time, Signature: r.env.Signature,
@@ -476,11 +476,11 @@ func (h *Host) appendReset(ctx context.Context, r *request, tip RequestRow) (don
 		return false, h.unavailableError(err)
 	}
 	writes := []store.Write{store.Append{Stream: s, Position: row.Position, WriteID: writeID, Data: row.encode()}}
-	var drawn []store.Write
-	if r.charge.Kind != Unpriced {
-		drawn = h.Ledger.Debit(r.pair, &r.charge, row)
+	var debit []store.Write
+	if r.plan.Kind != Unpriced {
+		debit = h.Ledger.Debit(r.pair, &r.plan, row)
 	}
-	err = h.commit(ctx, append(writes, drawn...)...)
+	err = h.commit(ctx, append(writes, debit...)...)
 	var taken *store.TakenError
 	switch {
 	case err == nil:
@@ -488,9 +488,9 @@ func (h *Host) appendReset(ctx context.Context, r *request, tip RequestRow) (don
 		return true, nil
 	case errors.As(err, &taken): // another writer took the position
 		return false, nil
-	case isDebitRefused(drawn, err):
-		r.charge, err = h.Ledger.Explain(ctx, r.query(), &r.charge, err)
-		return false, h.refusePayment(r, err)
+	case isDebitRefused(debit, err):
+		r.plan, err = h.Ledger.Replan(ctx, r.newQuoteRequest(), &r.plan, err)
+		return false, h.recordPaymentRefusal(r, err)
 	case errors.Is(err, store.ErrTooLarge):
 		return false, problem.Wrap(problem.TooLarge, err, "message is too large to store")
 	}

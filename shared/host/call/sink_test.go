@@ -97,11 +97,11 @@ func told(p call.Progress) string {
 			return "signed " + p.Outcome.Reply.Payload.Text()
 		}
 		return fmt.Sprintf("%s %s", p.Outcome.State, p.Outcome.Problem.Kind)
-	case call.Provisional:
+	case call.ProvisionalEvent:
 		if p.Usage != nil {
-			return fmt.Sprintf("used %d", p.Usage.In)
+			return fmt.Sprintf("used %d", p.Usage.InputTokens)
 		}
-		if p.Last {
+		if p.IsLast {
 			return "last"
 		}
 		return p.Text + p.Thought + p.Tool
@@ -115,7 +115,7 @@ func TestSinkReceivesEventsAndTheOutcome(t *testing.T) {
 		events events
 		want   []string
 	}{
-		"an answer": {events{substrate.Thought("hm"), substrate.ToolCall{Name: "look"}, substrate.Text("a "), substrate.Usage{In: 3}, substrate.Text("b"), substrate.Stop},
+		"an answer": {events{substrate.Thought("hm"), substrate.ToolCall{Name: "look"}, substrate.Text("a "), substrate.Usage{InputTokens: 3}, substrate.Text("b"), substrate.Stop},
 			[]string{"hm", "look", "a ", "used 3", "b", "last", "signed a b"}},
 		"a failure in its middle": {events{substrate.Text("a "), failed}, []string{"a ", "unanswered substrate_busy"}},
 		"a failure at once":       {events{failed}, []string{"unanswered substrate_busy"}},
@@ -153,7 +153,7 @@ type pulls struct{ n *notes }
 func (p pulls) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		for _, e := range []substrate.Event{substrate.Text("1"), substrate.Text("2"), substrate.Stop} {
-			p.n.take(call.Provisional{Text: "pull"})
+			p.n.take(call.ProvisionalEvent{Text: "pull"})
 			if !yield(e, nil) {
 				return
 			}
@@ -193,7 +193,7 @@ func TestSinkReceivesNothingAfterTheEnd(t *testing.T) {
 		host, _, e := watched(t, stubborn{})
 		var n notes
 		out := host.SendWith(t.Context(), identity.ID{}, e, call.Options{Sink: n.take})
-		if out.State != call.Unanswered || !problem.Is(out.Problem, problem.Deadline) {
+		if out.State != call.Unanswered || !problem.Is(out.Problem, problem.DeadlineExceeded) {
 			t.Errorf("SendWith() = %s %v", out.State, out.Problem)
 		}
 		if out.Cause == nil || !regexp.MustCompile(`^no answer within [0-9.hms]+, the time that the host allows$`).MatchString(out.Cause.Text) {

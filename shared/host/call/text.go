@@ -15,11 +15,11 @@ import (
 // answer, which follows from the request.
 
 const (
-	hasContext = 1 << iota
-	hasMessage
-	hasSelfEval
-	hasKey
-	hasTools
+	contextFlag = 1 << iota
+	messageFlag
+	selfEvalFlag
+	keyFlag
+	toolsFlag
 )
 
 // roles in stored order. The index is the byte in a row.
@@ -32,8 +32,8 @@ func encodePayload(m *envelope.Message, key string) []byte {
 	}
 	b := make([]byte, 0, size)
 	flags := byte(0)
-	for i, on := range []bool{m.ContextID != nil, m.MessageID != nil, m.SelfEval != nil, key != ""} {
-		if on {
+	for i, isSet := range []bool{m.ContextID != nil, m.MessageID != nil, m.SelfEval != nil, key != ""} {
+		if isSet {
 			flags |= 1 << i
 		}
 	}
@@ -72,20 +72,20 @@ func parsePayload(b []byte) (m envelope.Message, key string, err error) {
 
 func parseSealed(b []byte) (m envelope.Message, key string, tools []RecordedToolCall, err error) {
 	d := &reader{b: b}
-	flags, role := d.byte(), d.byte()
+	flags, role := d.readByte(), d.readByte()
 	if int(role) >= len(roles) {
-		return m, "", nil, fmt.Errorf("%w: role %d", errRow, role)
+		return m, "", nil, fmt.Errorf("%w: role %d", errInvalidRow, role)
 	}
 	m.Role = roles[role]
-	if flags&hasContext != 0 {
+	if flags&contextFlag != 0 {
 		s := d.string()
 		m.ContextID = &s
 	}
-	if flags&hasMessage != 0 {
+	if flags&messageFlag != 0 {
 		s := d.string()
 		m.MessageID = &s
 	}
-	if flags&hasSelfEval != 0 {
+	if flags&selfEvalFlag != 0 {
 		s := &envelope.SelfEval{}
 		for _, f := range []*float64{&s.Adoption, &s.Confidence, &s.Factual, &s.Honesty, &s.Logical, &s.Relevance} {
 			if v := d.bytes(8); v != nil {
@@ -94,18 +94,18 @@ func parseSealed(b []byte) (m envelope.Message, key string, tools []RecordedTool
 		}
 		m.SelfEval = s
 	}
-	if flags&hasKey != 0 {
+	if flags&keyFlag != 0 {
 		key = d.string()
 	}
 	n := d.uvarint(uint64(len(d.b)))
 	for i := uint64(0); i < n && !d.bad; i++ {
 		m.Parts = append(m.Parts, d.string())
 	}
-	if flags&hasTools != 0 {
+	if flags&toolsFlag != 0 {
 		tools = d.tools()
 	}
 	if d.bad || len(d.b) > 0 {
-		return m, "", nil, fmt.Errorf("%w: text of %d bytes", errRow, len(b))
+		return m, "", nil, fmt.Errorf("%w: text of %d bytes", errInvalidRow, len(b))
 	}
 	return m, key, tools, nil
 }

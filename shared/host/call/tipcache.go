@@ -24,8 +24,8 @@ type tipCache struct {
 // The cache uses about 10 MB of memory at most: 32 shards of 512 pairs with about 600 bytes each.
 const cachedPairsPerShard = 512
 
-func (v *tipCache) get(p Pair, into *tips) (isCached bool) {
-	s := &v.shards[p.Caller[0]%32]
+func (c *tipCache) get(p Pair, into *tips) (isCached bool) {
+	s := &c.shards[p.Caller[0]%32]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	*into, isCached = s.m[p]
@@ -33,26 +33,26 @@ func (v *tipCache) get(p Pair, into *tips) (isCached bool) {
 }
 
 // put caches the newer tip of each stream, because two calls of a pair may finish in any order.
-func (v *tipCache) put(p Pair, seen tips) {
+func (c *tipCache) put(p Pair, newTips tips) {
 	// A tip needs neither text nor signature. Both would keep the bytes of the complete row in
 	// memory.
-	seen.req.Text.Box, seen.rsp.Text.Box = nil, nil
-	seen.req.Signature, seen.rsp.Signature = nil, nil
-	s := &v.shards[p.Caller[0]%32]
+	newTips.req.Text.Box, newTips.rsp.Text.Box = nil, nil
+	newTips.req.Signature, newTips.rsp.Signature = nil, nil
+	s := &c.shards[p.Caller[0]%32]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.m == nil {
 		s.m = make(map[Pair]tips)
 	}
 	old, isCached := s.m[p]
-	if !isCached && seen.req.Position == 0 {
+	if !isCached && newTips.req.Position == 0 {
 		return // without the request tip, the request stream would look empty
 	}
-	if old.req.Position > seen.req.Position {
-		seen.req = old.req
+	if old.req.Position > newTips.req.Position {
+		newTips.req = old.req
 	}
-	if old.rsp.Position > seen.rsp.Position {
-		seen.rsp = old.rsp
+	if old.rsp.Position > newTips.rsp.Position {
+		newTips.rsp = old.rsp
 	}
 	if !isCached && len(s.m) >= cachedPairsPerShard {
 		for k := range s.m { // evict an arbitrary pair
@@ -60,21 +60,21 @@ func (v *tipCache) put(p Pair, seen tips) {
 			break
 		}
 	}
-	s.m[p] = seen
+	s.m[p] = newTips
 }
 
-func (v *tipCache) clear() {
-	v.generation.Add(1)
-	for i := range v.shards {
-		s := &v.shards[i]
+func (c *tipCache) clear() {
+	c.generation.Add(1)
+	for i := range c.shards {
+		s := &c.shards[i]
 		s.mu.Lock()
 		clear(s.m)
 		s.mu.Unlock()
 	}
 }
 
-func (v *tipCache) forget(p Pair) {
-	s := &v.shards[p.Caller[0]%32]
+func (c *tipCache) forget(p Pair) {
+	s := &c.shards[p.Caller[0]%32]
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.m, p)

@@ -19,7 +19,7 @@ func TestTextsOfToolsAreBesideTheAnswer(t *testing.T) {
 		m := envelope.Message{Role: envelope.RoleAgent, Parts: []string{strings.Repeat("x", rapid.SampledFrom([]int{0, 10, 250 << 10, 300 << 10, 340 << 10}).Draw(t, "answer"))}}
 		var tools []RecordedToolCall
 		for range rapid.IntRange(0, MaxToolUses).Draw(t, "tools") {
-			text := strings.Repeat("é", rapid.IntRange(0, MaxToolTexts/MaxToolUses/4).Draw(t, "text"))
+			text := strings.Repeat("é", rapid.IntRange(0, MaxToolTextBytes/MaxToolUses/4).Draw(t, "text"))
 			tools = append(tools, RecordedToolCall{ToolUse{strings.Repeat("n", 64), 12, ToolOK}, text, text + "\x00", rapid.Bool().Draw(t, "cut")})
 		}
 		bare := encodePayload(&m, "k")
@@ -31,10 +31,10 @@ func TestTextsOfToolsAreBesideTheAnswer(t *testing.T) {
 		if len(tools) == 0 && string(b) != string(bare) {
 			t.Fatal("without tools the bytes differ")
 		}
-		if len(b) > maxSealed && len(b) > len(bare) || len(b)+2<<10 > store.MaxData && len(bare) < 300<<10+100 {
+		if len(b) > maxSealedBytes && len(b) > len(bare) || len(b)+2<<10 > store.MaxData && len(bare) < 300<<10+100 {
 			t.Fatalf("%d bytes with tools, %d without", len(b), len(bare))
 		}
-		if len(bare)+MaxToolTexts+MaxToolUses*100 < maxSealed && cmp.Diff(tools, read) != "" {
+		if len(bare)+MaxToolTextBytes+MaxToolUses*100 < maxSealedBytes && cmp.Diff(tools, read) != "" {
 			t.Fatalf("tools (-want +got):\n%s", cmp.Diff(tools, read))
 		}
 		for _, one := range read {

@@ -16,7 +16,7 @@ import (
 // hold for the complete walk: Ledger.Quote gets the root's query, and reserve limits the sum of the
 // payments, which is not stored because a walk ends with its process (package billing).
 //
-// The account of a dispatched task also pays for the calls of agents in its walk (taskPays). If the
+// The account of a dispatched task also pays for the calls of agents in its walk (taskPaysForCalls). If the
 // account owns the vacant of the task, the budget of the task also limits the cost of the models of
 // the account's tenant (ModelTurn).
 
@@ -36,8 +36,8 @@ func rootOf(ctx context.Context) *request {
 	return r
 }
 
-// IsTest reports whether the first request of the walk in ctx came with a test key.
-func IsTest(ctx context.Context) bool {
+// IsTestWalk reports whether the first request of the walk in ctx came with a test key.
+func IsTestWalk(ctx context.Context) bool {
 	root := rootOf(ctx)
 	if root == nil {
 		return false
@@ -46,52 +46,52 @@ func IsTest(ctx context.Context) bool {
 	return p != nil && p.Test
 }
 
-// taskPays reports whether the account of a dispatched task pays for the calls that r's vacant makes
+// taskPaysForCalls reports whether the account of a dispatched task pays for the calls that r's vacant makes
 // to answer r. If r is the root, the account pays if it owns the root's vacant or the task has a
 // budget. Otherwise, the account pays only if it owns the root's vacant and all vacants from the root
 // to r have the same tenant.
-func (r *request) taskPays() bool {
+func (r *request) taskPaysForCalls() bool {
 	root := cmp.Or(r.root, r)
-	switch by := root.credential(); {
-	case !by.IsTask || by.Payer == nil:
+	switch cred := root.credential(); {
+	case !cred.IsTaskTurn || cred.Payer == nil:
 		return false
 	case r == root:
-		return by.IsOwn || by.MaxPrice != nil
+		return cred.IsOwnVacant || cred.MaxPrice != nil
 	default:
-		return by.IsOwn && r.vacant.Tenant == root.vacant.Tenant && r.asker.taskPays()
+		return cred.IsOwnVacant && r.vacant.Tenant == root.vacant.Tenant && r.callingRequest.taskPaysForCalls()
 	}
 }
 
-// IsOwnWork reports whether ctx belongs to a turn of a dispatched task whose owner owns the vacant, or
+// IsOwnTaskWork reports whether ctx belongs to a turn of a dispatched task whose owner owns the vacant, or
 // to a call in the turn's walk for which all vacants from the root to the call have the same tenant.
-func IsOwnWork(ctx context.Context) bool {
+func IsOwnTaskWork(ctx context.Context) bool {
 	r := requestFrom(ctx)
-	return r != nil && r.isOwnWork()
+	return r != nil && r.isInOwnTask()
 }
 
-func (r *request) isOwnWork() bool {
+func (r *request) isInOwnTask() bool {
 	root := cmp.Or(r.root, r)
-	by := root.credential()
-	return by.IsTask && by.IsOwn && (r == root || r.vacant.Tenant == root.vacant.Tenant && r.asker.isOwnWork())
+	cred := root.credential()
+	return cred.IsTaskTurn && cred.IsOwnVacant && (r == root || r.vacant.Tenant == root.vacant.Tenant && r.callingRequest.isInOwnTask())
 }
 
-// Recheck returns an error if the credential of the first request in the walk of ctx is no longer
+// RecheckCredential returns an error if the credential of the first request in the walk of ctx is no longer
 // accepted.
-func Recheck(ctx context.Context) error {
+func RecheckCredential(ctx context.Context) error {
 	if r := rootOf(ctx); r != nil {
-		return r.recheck(ctx)
+		return r.recheckPayer(ctx)
 	}
 	return nil
 }
 
-// recheck checks the credential of a root again, and refreshes the limits of its payer.
-func (r *request) recheck(ctx context.Context) error {
-	by := r.credential()
-	if r.opts.Recheck == nil || by.Payer == nil {
+// recheckPayer checks the credential of a root again, and refreshes the limits of its payer.
+func (r *request) recheckPayer(ctx context.Context) error {
+	cred := r.credential()
+	if r.opts.RefreshPayer == nil || cred.Payer == nil {
 		return nil
 	}
-	p := *by.Payer
-	if err := r.opts.Recheck(ctx, &p); err != nil {
+	p := *cred.Payer
+	if err := r.opts.RefreshPayer(ctx, &p); err != nil {
 		return err
 	}
 	r.walk.mu.Lock()
@@ -110,54 +110,54 @@ func (r *request) credential() Credential {
 
 // walk holds the cost of a root and its walk.
 type walk struct {
-	own money.Amount // hold of the root itself
+	rootHold money.Amount // hold of the root itself
 
 	mu sync.Mutex
-	// paid maps the hash of a call's envelope to the hold of the call, or to its charge after it is
+	// callCosts maps the hash of a call's envelope to the hold of the call, or to its charge after it is
 	// decided. A resent envelope counts once.
-	paid map[identity.Hash]money.Amount
-	// models is the cost of model turns, including the reservations of running turns. asking is the
+	callCosts map[identity.Hash]money.Amount
+	// modelCost is the cost of model turns, including the reservations of running turns. asking is the
 	// number of running turns. ended is closed when a running turn ends.
-	models money.Amount
-	asking int
-	ended  chan struct{}
+	modelCost    money.Amount
+	runningTurns int
+	turnEnded    chan struct{}
 }
 
-// payments returns the sum of the payments of a walk, without the call that has the hash without.
+// sumPayments returns the sum of the payments of a walk, without the call that has the hash without.
 // The caller must hold w.mu.
-func (w *walk) payments(without identity.Hash) money.Amount {
-	sum := w.own
-	for hash, amount := range w.paid {
-		if hash != without {
+func (w *walk) sumPayments(excluded identity.Hash) money.Amount {
+	sum := w.rootHold
+	for hash, amount := range w.callCosts {
+		if hash != excluded {
 			sum += amount
 		}
 	}
 	return sum
 }
 
-// awaitTurn waits until a model turn ends. The caller must hold w.mu, which awaitTurn releases while
+// awaitTurnEnd waits until a model turn ends. The caller must hold w.mu, which awaitTurnEnd releases while
 // it waits.
-func (w *walk) awaitTurn(ctx context.Context) error {
-	ended := w.ended
+func (w *walk) awaitTurnEnd(ctx context.Context) error {
+	turnEnded := w.turnEnded
 	w.mu.Unlock()
 	defer w.mu.Lock()
 	select {
-	case <-ended:
+	case <-turnEnded:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// limit returns the limit of the root r that leaves the least money for a call, and the cost that
+// strictestLimit returns the limit of the root r that leaves the least money for a call, and the cost that
 // counts toward this limit, without the call itself. The caller must hold r.walk.mu.
-func (r *request) limit(call identity.Hash) (limit, spent money.Amount) {
-	limit, spent = math.MaxInt64, r.walk.payments(call)
-	if p := r.opts.Payer; p != nil && p.MaxWalk > 0 {
-		limit = p.MaxWalk
+func (r *request) strictestLimit(callHash identity.Hash) (limit, spent money.Amount) {
+	limit, spent = math.MaxInt64, r.walk.sumPayments(callHash)
+	if p := r.opts.Payer; p != nil && p.MaxWalkCost > 0 {
+		limit = p.MaxWalkCost
 	}
-	if callerLimit := r.opts.MaxPrice; callerLimit != nil && *callerLimit-r.walk.models < limit {
-		limit, spent = *callerLimit, spent+r.walk.models
+	if callerLimit := r.opts.MaxPrice; callerLimit != nil && *callerLimit-r.walk.modelCost < limit {
+		limit, spent = *callerLimit, spent+r.walk.modelCost
 	}
 	return limit, spent
 }
@@ -165,24 +165,24 @@ func (r *request) limit(call identity.Hash) (limit, spent money.Amount) {
 // reserve counts the hold of a call in the walk of the root r, unless the sum would exceed the root's
 // limit. If too little is left, it first waits for running model turns, because a turn that ends
 // releases the part of its reservation that it did not cost.
-func (r *request) reserve(ctx context.Context, call identity.Hash, hold money.Amount) error {
+func (r *request) reserve(ctx context.Context, callHash identity.Hash, hold money.Amount) error {
 	w := &r.walk
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	limit, spent := r.limit(call)
-	for hold > limit-spent && w.asking > 0 {
-		if err := w.awaitTurn(ctx); err != nil {
+	limit, spent := r.strictestLimit(callHash)
+	for hold > limit-spent && w.runningTurns > 0 {
+		if err := w.awaitTurnEnd(ctx); err != nil {
 			return err
 		}
-		limit, spent = r.limit(call)
+		limit, spent = r.strictestLimit(callHash)
 	}
 	if hold > limit-spent {
 		return problem.New(problem.PriceAboveMax, "the call costs up to %s; the first request allows %s for itself and all calls that answer it, and has spent %s", hold, limit, spent)
 	}
-	if w.paid == nil {
-		w.paid = map[identity.Hash]money.Amount{}
+	if w.callCosts == nil {
+		w.callCosts = map[identity.Hash]money.Amount{}
 	}
-	w.paid[call] = hold
+	w.callCosts[callHash] = hold
 	return nil
 }
 
@@ -190,7 +190,7 @@ func (r *request) reserve(ctx context.Context, call identity.Hash, hold money.Am
 func (r *request) walkCost() money.Amount {
 	r.walk.mu.Lock()
 	defer r.walk.mu.Unlock()
-	return r.walk.payments(identity.Hash{}) - r.walk.own + r.walk.models
+	return r.walk.sumPayments(identity.Hash{}) - r.walk.rootHold + r.walk.modelCost
 }
 
 // recordCharge replaces the hold of a call in the walk of the root r with the call's charge. If the
@@ -198,14 +198,14 @@ func (r *request) walkCost() money.Amount {
 func (r *request) recordCharge(out *Outcome) {
 	r.walk.mu.Lock()
 	defer r.walk.mu.Unlock()
-	if _, counted := r.walk.paid[out.Hash]; !counted {
+	if _, isInWalk := r.walk.callCosts[out.Hash]; !isInWalk {
 		return
 	}
 	switch {
 	case out.Reply != nil:
-		r.walk.paid[out.Hash] = out.Charge
+		r.walk.callCosts[out.Hash] = out.Charge
 	case out.State == Unanswered, out.Position == 0 && out.Problem.Kind != problem.Unavailable: // void, or never accepted
-		delete(r.walk.paid, out.Hash)
+		delete(r.walk.callCosts, out.Hash)
 	}
 }
 
@@ -214,9 +214,9 @@ func (r *request) recordCharge(out *Outcome) {
 type ModelTurn struct {
 	Reserved money.Amount // maximum cost of the turn
 
-	walk   *walk
-	cost   money.Amount // cost of the turn in the walk
-	asking bool         // whether the turn is still running
+	walk      *walk
+	cost      money.Amount // cost of the turn in the walk
+	isRunning bool         // whether the turn is still running
 }
 
 // BeginModelTurn begins a model turn of a tenant's vacant in the call that runs in ctx. It reserves the
@@ -224,29 +224,29 @@ type ModelTurn struct {
 // to end, and then reserves the rest of the budget. If the rest is below least, the error has kind
 // BudgetExceeded. If ctx ends, the error is ctx.Err(). If no budget limits the turn, BeginModelTurn
 // returns nil.
-func BeginModelTurn(ctx context.Context, tenant string, least, wanted money.Amount) (*ModelTurn, error) {
+func BeginModelTurn(ctx context.Context, tenant string, minAmount, amount money.Amount) (*ModelTurn, error) {
 	root := rootOf(ctx)
-	if root == nil || !root.opts.IsOwn || root.opts.MaxPrice == nil || root.vacant.Tenant != tenant {
+	if root == nil || !root.opts.IsOwnVacant || root.opts.MaxPrice == nil || root.vacant.Tenant != tenant {
 		return nil, nil
 	}
 	w := &root.walk
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	left := func() money.Amount { return *root.opts.MaxPrice - w.payments(identity.Hash{}) - w.models }
-	for left() < wanted && w.asking > 0 {
-		if err := w.awaitTurn(ctx); err != nil {
+	remaining := func() money.Amount { return *root.opts.MaxPrice - w.sumPayments(identity.Hash{}) - w.modelCost }
+	for remaining() < amount && w.runningTurns > 0 {
+		if err := w.awaitTurnEnd(ctx); err != nil {
 			return nil, err
 		}
 	}
-	reserved := min(left(), wanted)
-	if reserved < least {
-		return nil, problem.New(problem.BudgetExceeded, "the budget of the task: %s of %s is left, the next turn costs at least %s", max(reserved, 0), *root.opts.MaxPrice, least)
+	reserved := min(remaining(), amount)
+	if reserved < minAmount {
+		return nil, problem.New(problem.BudgetExceeded, "the budget of the task: %s of %s is left, the next turn costs at least %s", max(reserved, 0), *root.opts.MaxPrice, minAmount)
 	}
-	w.models += reserved
-	if w.asking++; w.ended == nil {
-		w.ended = make(chan struct{})
+	w.modelCost += reserved
+	if w.runningTurns++; w.turnEnded == nil {
+		w.turnEnded = make(chan struct{})
 	}
-	return &ModelTurn{Reserved: reserved, walk: w, cost: reserved, asking: true}, nil
+	return &ModelTurn{Reserved: reserved, walk: w, cost: reserved, isRunning: true}, nil
 }
 
 // Settle ends the turn, sets its cost, and wakes the calls and turns that wait for it. Further calls
@@ -257,12 +257,12 @@ func (t *ModelTurn) Settle(cost money.Amount) {
 	}
 	t.walk.mu.Lock()
 	defer t.walk.mu.Unlock()
-	t.walk.models += cost - t.cost
+	t.walk.modelCost += cost - t.cost
 	t.cost = cost
-	if t.asking {
-		t.asking = false
-		t.walk.asking--
-		close(t.walk.ended)
-		t.walk.ended = make(chan struct{})
+	if t.isRunning {
+		t.isRunning = false
+		t.walk.runningTurns--
+		close(t.walk.turnEnded)
+		t.walk.turnEnded = make(chan struct{})
 	}
 }

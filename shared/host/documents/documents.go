@@ -2,7 +2,7 @@
 // documents as their Shape.Verify specifies, the host's export serves the documents that the command
 // reads, and the access policies in the directory infra name the partitions of kinds.
 //
-// To add a kind, declare a variable of type store.Kind in the file documents.go of the package that
+// To add a kind, declare a variable of type store.DocKind in the file documents.go of the package that
 // stores the documents, and add it to the list in this package.
 package documents
 
@@ -43,11 +43,11 @@ import (
 )
 
 // kinds lists all kinds, ordered by package.
-var kinds = []store.AnyKind{
+var kinds = []store.AnyDocKind{
 	billing.AccountDocs.Any(), billing.TenantDocs.Any(), billing.BalanceDocs.Any(), billing.MoveDocs.Any(), billing.SecretDocs.Any(), billing.KeyDocs.Any(),
 	billing.UseDocs.Any(), billing.FreeUseDocs.Any(), billing.LinkDocs.Any(), billing.LinkedDocs.Any(), billing.PaymentDocs.Any(), billing.QuotaDocs.Any(),
 	billing.EndingDocs.Any(), billing.IssuerDocs.Any(), billing.SubjectDocs.Any(), billing.ActiveDocs.Any(), billing.DueDocs.Any(),
-	booking.BookingDocs.Any(), booking.DetailsDocs.Any(), booking.EventDocs.Any(), booking.OnceDocs.Any(), booking.SlotDocs.Any(), booking.BreakerDocs.Any(),
+	booking.BookingDocs.Any(), booking.DetailsDocs.Any(), booking.EventDocs.Any(), booking.ConfirmDocs.Any(), booking.SlotDocs.Any(), booking.BreakerDocs.Any(),
 	booking.CounterDocs.Any(), booking.DueDocs.Any(),
 	call.UnsettledAnswerDocs.Any(),
 	callstats.CallsDocs.Any(),
@@ -56,39 +56,39 @@ var kinds = []store.AnyKind{
 	graduation.StatusDocs.Any(), graduation.AttemptWindowDocs.Any(), graduation.WindowDocs.Any(), graduation.PolicyDocs.Any(),
 	guests.SecretDocs.Any(),
 	local.MessageDocs.Any(),
-	locks.Docs.Any(), locks.NumberDocs.Any(),
+	locks.Docs.Any(), locks.LockNumberDocs.Any(),
 	models.CurrentDocs.Any(), models.VersionDocs.Any(),
 	operator.KeyDocs.Any(),
 	paykeys.KeyDocs.Any(),
 	price.VersionDocs.Any(),
-	quota.UsedDocs.Any(),
-	registry.RegistrationDocs.Any(), registry.ManifestDocs.Any(), registry.OpenedDocs.Any(), registry.KinDocs.Any(), registry.RevokedDocs.Any(), registry.RevokedListDocs.Any(),
-	registry.UnreachedDocs.Any(), registry.SlugDocs.Any(), registry.VenueCountDocs.Any(),
-	reviews.BookDocs.Any(), reviews.ClaimDocs.Any(), reviews.OnceDocs.Any(), reviews.PartyDocs.Any(), reviews.BlindDocs.Any(), reviews.RecentDocs.Any(),
+	quota.UsageDocs.Any(),
+	registry.RegistrationDocs.Any(), registry.ManifestDocs.Any(), registry.OpeningDocs.Any(), registry.ChildEdgeDocs.Any(), registry.RevokedDocs.Any(), registry.RevokedListDocs.Any(),
+	registry.PendingProbeDocs.Any(), registry.SlugDocs.Any(), registry.VenueCountDocs.Any(),
+	reviews.BookDocs.Any(), reviews.ClaimDocs.Any(), reviews.ReviewedCallDocs.Any(), reviews.PartyDocs.Any(), reviews.BlindedDocs.Any(), reviews.RecentDocs.Any(),
 	signingkey.KeyDocs.Any(),
 	spawning.SpawnsDocs.Any(),
 	spend.VacantDocs.Any(), spend.TenantDocs.Any(), spend.HostDocs.Any(), spend.BudgetDocs.Any(),
-	task.HeadDocs.Any(), task.EventDocs.Any(), task.PushDocs.Any(), task.TurnDocs.Any(), task.RunningDocs.Any(), task.PushedDocs.Any(), task.RecentDocs.Any(),
+	task.HeadDocs.Any(), task.EventDocs.Any(), task.PushDocs.Any(), task.BackgroundCountDocs.Any(), task.RunningCountDocs.Any(), task.PushedByteDocs.Any(), task.RecentDocs.Any(),
 	task.DispatchedDocs.Any(), task.UnfinishedDocs.Any(), task.TraceDocs.Any(), task.LogDocs.Any(),
 	textkeys.KeyDocs.Any(),
-	translog.HeadDocs.Any(), translog.LeaseDocs.Any(), translog.TileDocs.Any(), translog.CheckpointDocs.Any(), translog.EpochDocs.Any(), translog.CosignedDocs.Any(),
+	translog.HeadDocs.Any(), translog.LeaseDocs.Any(), translog.TileDocs.Any(), translog.CheckpointDocs.Any(), translog.EpochDocs.Any(), translog.CosignatureDocs.Any(),
 	upgrade.VersionDocs.Any(),
-	usage.PaidDocs.Any(), usage.SubjectDocs.Any(), usage.OwnedDocs.Any(), usage.SpentDocs.Any(), usage.OffsetDocs.Any(), exports.OffsetDocs.Any(),
+	usage.PaidDocs.Any(), usage.SubjectDocs.Any(), usage.OwnedDocs.Any(), usage.SpentDocs.Any(), usage.OffsetDocs.Any(), exports.LastDayDocs.Any(),
 	vacants.RecordDocs.Any(), vacants.AgentDocs.Any(), vacants.PlanDocs.Any(), vacants.ChainDocs.Any(), vacants.ForgetDocs.Any(), vacants.NameDocs.Any(), vacants.NameOwnerDocs.Any(),
-	vacants.FormerDocs.Any(), vacants.SelfDocs.Any(), vacants.URLDocs.Any(), vacants.ReadyDocs.Any(), vacants.RootDocs.Any(),
+	vacants.NamelessTombstoneDocs.Any(), vacants.HostIdentityDocs.Any(), vacants.URLDocs.Any(), vacants.ReadyDocs.Any(), vacants.RootDocs.Any(),
 	workspace.Docs.Any(), workspace.CountDocs.Any(), workspace.FileDocs.Any(),
-	worker.WaitingDocs.Any(), worker.TurnDocs.Any(), worker.TextDocs.Any(), worker.SeenDocs.Any(),
+	worker.WaitingDocs.Any(), worker.TurnDocs.Any(), worker.TextDocs.Any(), worker.ConnectionDocs.Any(),
 }
 
-func All() []store.AnyKind { return kinds }
+func All() []store.AnyDocKind { return kinds }
 
 // Find returns the kind of the document with key k. If several patterns match, it returns the kind
 // whose pattern has the most literal characters. If no pattern matches, ok is false.
-func Find(k store.Key) (kind store.AnyKind, ok bool) {
+func Find(k store.Key) (kind store.AnyDocKind, ok bool) {
 	longest := -1
 	for _, candidate := range kinds {
-		if much := literal(candidate.Partition + candidate.Sort); much > longest && candidate.Matches(k) {
-			kind, longest = candidate, much
+		if length := literalLength(candidate.Partition + candidate.Sort); length > longest && candidate.Matches(k) {
+			kind, longest = candidate, length
 		}
 	}
 	return kind, longest >= 0
@@ -96,17 +96,17 @@ func Find(k store.Key) (kind store.AnyKind, ok bool) {
 
 func IsExported(k store.Key) bool {
 	kind, ok := Find(k)
-	return ok && kind.Verify != store.VerifyNot
+	return ok && kind.Verify != store.VerifySkip
 }
 
 func IsListed(r store.Range) bool {
 	// The export lists the documents of a kind that "vacancy verify" reads, unless the partition also
 	// matches a more specific pattern of a kind that the command does not read.
-	return slices.ContainsFunc(kinds, func(kind store.AnyKind) bool {
-		return kind.Verify != store.VerifyNot && kind.HasRange(r) && (r.Index || !slices.ContainsFunc(kinds, func(other store.AnyKind) bool {
-			return other.Verify == store.VerifyNot && other.HasPartition(r.Partition) && literal(other.Partition) > literal(kind.Partition)
+	return slices.ContainsFunc(kinds, func(kind store.AnyDocKind) bool {
+		return kind.Verify != store.VerifySkip && kind.HasRange(r) && (r.Index || !slices.ContainsFunc(kinds, func(other store.AnyDocKind) bool {
+			return other.Verify == store.VerifySkip && other.HasPartition(r.Partition) && literalLength(other.Partition) > literalLength(kind.Partition)
 		}))
 	})
 }
 
-func literal(pattern string) int { return len(pattern) - strings.Count(pattern, "*") }
+func literalLength(pattern string) int { return len(pattern) - strings.Count(pattern, "*") }

@@ -15,7 +15,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// declared are the variables of type store.Kind below shared, as package.Name.
+// declared are the variables of type store.DocKind below shared, as package.Name.
 func declared(t *testing.T) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir("../..", func(path string, e os.DirEntry, err error) error {
@@ -48,7 +48,7 @@ func declared(t *testing.T) (all []string) {
 	return all
 }
 
-// isKind reports whether an expression is store.Kind[T]{...}.
+// isKind reports whether an expression is store.DocKind[T]{...}.
 func isKind(e ast.Expr) bool {
 	lit, ok := e.(*ast.CompositeLit)
 	if !ok {
@@ -116,7 +116,7 @@ func TestEachKeyIsOfOneKind(t *testing.T) {
 func TestAListOfAKindHasNoUnreadDocuments(t *testing.T) {
 	for _, kind := range documents.All() {
 		s := kind.Shape
-		if s.Verify == store.VerifyNot {
+		if s.Verify == store.VerifySkip {
 			continue
 		}
 		r := s.Range(stars(s.Partition)...)
@@ -126,10 +126,10 @@ func TestAListOfAKindHasNoUnreadDocuments(t *testing.T) {
 		for _, other := range documents.All() {
 			o := other.Shape
 			k := fill(o)
-			if o.Verify == store.VerifyNot && k.Partition == r.Partition && k.Sort >= r.First && (r.Last == "" || k.Sort < r.Last) {
+			if o.Verify == store.VerifySkip && k.Partition == r.Partition && k.Sort >= r.Start && (r.End == "" || k.Sort < r.End) {
 				t.Errorf("the list of each %s has each %s", s.Name, o.Name)
 			}
-			if other := o.Range(stars(o.Partition)...); o.Verify == store.VerifyNot && s.HasRange(other) && documents.IsListed(other) {
+			if other := o.Range(stars(o.Partition)...); o.Verify == store.VerifySkip && s.HasRange(other) && documents.IsListed(other) {
 				t.Errorf("the documents of each %s are listed like those of each %s", o.Name, s.Name)
 			}
 		}
@@ -153,11 +153,11 @@ func TestVerifyMeetsTheOwnersOfWhatItChecksAlone(t *testing.T) {
 		if s.Verify != store.VerifyParse {
 			continue
 		}
-		if stars := strings.Count(s.Partition, "*"); s.Owner == store.OwnedByHost && stars != 0 || s.Owner != store.OwnedByHost && stars != 1 || s.Owner == store.OfTenant {
+		if stars := strings.Count(s.Partition, "*"); s.Owner == store.OwnedByHost && stars != 0 || s.Owner != store.OwnedByHost && stars != 1 || s.Owner == store.OwnedByTenant {
 			t.Errorf("verify does not meet the owners of each %s", s.Name)
 		}
 	}
-	if !slices.ContainsFunc(documents.All(), func(k store.AnyKind) bool { return k.Verify == store.VerifyParse }) {
+	if !slices.ContainsFunc(documents.All(), func(k store.AnyDocKind) bool { return k.Verify == store.VerifyParse }) {
 		t.Error("no kind is checked alone")
 	}
 }

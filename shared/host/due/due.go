@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// parts is the number of partitions for the reminders of a minute.
-	parts = 16
+	// partsPerMinute is the number of partitions for the reminders of a minute.
+	partsPerMinute = 16
 	// lookBack is how far before its offset (see OffsetDocs) a sweep reads minutes again, because
 	// clocks differ and a write may arrive late.
 	lookBack = 10 * time.Minute
@@ -42,7 +42,7 @@ func (r Reminders) updater() store.Updater { return r.Updater }
 
 func minuteOf(t time.Time) int64 { return t.Unix() / 60 }
 
-func (r Reminders) partOf(minute int64, part int) []string {
+func (r Reminders) partitionValues(minute int64, part int) []string {
 	return []string{strconv.FormatInt(minute, 10), strconv.Itoa(part)}
 }
 
@@ -50,13 +50,13 @@ func (r Reminders) partOf(minute int64, part int) []string {
 func (r Reminders) Key(due time.Time, name string) store.Key {
 	h := fnv.New32a()
 	h.Write([]byte(name))
-	return r.Kind.Key(append(r.partOf(minuteOf(due), int(h.Sum32()%parts)), name)...)
+	return r.Kind.Key(append(r.partitionValues(minuteOf(due), int(h.Sum32()%partsPerMinute)), name)...)
 }
 
 // OffsetDocs contains, for each kind of reminder, the last minute of which all reminders are finished.
-var OffsetDocs = store.Kind[int64]{
-	Shape: store.Shape{Name: "minute that is swept", Partition: "sweep", Sort: "*", Verify: store.VerifyNot},
-	Codec: store.Count(),
+var OffsetDocs = store.DocKind[int64]{
+	Shape: store.Shape{Name: "minute that is swept", Partition: "sweep", Sort: "*", Verify: store.VerifySkip},
+	Codec: store.CountCodec(),
 }
 
 func (r Reminders) offsetKey() store.Key {
@@ -72,72 +72,72 @@ type SweepResult struct {
 // Sweep calls handle for each due reminder. If handle returns true, Sweep deletes the reminder.
 // After an error, Sweep continues with the other reminders. It returns all errors. Several
 // processes may sweep at the same time.
-func (r Reminders) Sweep(ctx context.Context, follow func(context.Context, store.Doc) (bool, error)) (s SweepResult, err error) {
+func (r Reminders) Sweep(ctx context.Context, handle func(context.Context, store.Doc) (bool, error)) (s SweepResult, err error) {
 	last := minuteOf(r.Now().Add(-r.Delay)) - 1
-	d, err := r.updater().Store.Doc(ctx, r.offsetKey())
+	offsetDoc, err := r.updater().Store.Doc(ctx, r.offsetKey())
 	if err != nil {
 		return s, store.AsProblem(err)
 	}
-	first := d.Number
-	if d.Version == 0 {
-		first = last // the first sweep runs when the host starts, so no reminder was due earlier
+	offset := offsetDoc.Number
+	if offsetDoc.Version == 0 {
+		offset = last // the first sweep runs when the host starts, so no reminder was due earlier
 	}
 	// If another process's clock was ahead, the stored offset may be later than last. A sweep never
 	// stores an offset after last, so that other processes still read these minutes.
-	done := min(first, last)
-	var failed []error
-	whole := true
-	for _, minute := range minutes(first, last) {
-		waiting, err := r.minute(ctx, follow, minute, &s)
+	newOffset := min(offset, last)
+	var errs []error
+	allFinished := true
+	for _, minute := range minutes(offset, last) {
+		waiting, err := r.sweepMinute(ctx, handle, minute, &s)
 		if err != nil {
-			failed = append(failed, err)
+			errs = append(errs, err)
 		}
-		if whole = whole && err == nil && waiting == 0; whole {
-			done = max(done, minute)
+		if allFinished = allFinished && err == nil && waiting == 0; allFinished {
+			newOffset = max(newOffset, minute)
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	if done > d.Number || d.Version == 0 {
+	if newOffset > offsetDoc.Number || offsetDoc.Version == 0 {
 		id, err := r.updater().NewWriteID()
 		if err == nil {
-			err = r.updater().Commit(ctx, store.Put{Key: r.offsetKey(), IfVersion: d.Version, WriteID: id, Number: done})
+			err = r.updater().Commit(ctx, store.Put{Key: r.offsetKey(), IfVersion: offsetDoc.Version, WriteID: id, Number: newOffset})
 		}
 		if err != nil && !store.IsConflict(err) { // a conflict means that another sweep was faster
-			failed = append(failed, store.AsProblem(err))
+			errs = append(errs, store.AsProblem(err))
 		}
 	}
-	return s, errors.Join(failed...)
+	return s, errors.Join(errs...)
 }
 
 // minutes returns the minutes that a sweep reads. Each minute is read once when it is due, and again
 // after lookBack. If no minute after the offset is due, because another sweep was faster or a clock
 // was ahead, the sweep reads all minutes of lookBack.
 func minutes(offset, last int64) (list []int64) {
-	const back = int64(lookBack / time.Minute)
+	const lookBackMinutes = int64(lookBack / time.Minute)
 	if offset >= last {
-		for m := last - back; m <= last; m++ {
+		for m := last - lookBackMinutes; m <= last; m++ {
 			list = append(list, m)
 		}
 		return list
 	}
-	for m := offset - back + 1; m <= last; m++ {
-		if m <= last-back || m > offset {
+	for m := offset - lookBackMinutes + 1; m <= last; m++ {
+		if m <= last-lookBackMinutes || m > offset {
 			list = append(list, m)
 		}
 	}
 	return list
 }
 
-func (r Reminders) minute(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), minute int64, s *SweepResult) (waiting int, err error) {
-	sweeps := make([]SweepResult, parts)
-	failed := make([]error, parts)
+func (r Reminders) sweepMinute(ctx context.Context, handle func(context.Context, store.Doc) (bool, error), minute int64, s *SweepResult) (waiting int, err error) {
+	sweeps := make([]SweepResult, partsPerMinute)
+	errs := make([]error, partsPerMinute)
 	var g errgroup.Group
-	g.SetLimit(partsAtOnce)
-	for part := range parts {
+	g.SetLimit(maxConcurrentParts)
+	for part := range partsPerMinute {
 		g.Go(func() error {
-			failed[part] = r.part(ctx, follow, r.Kind.Range(r.partOf(minute, part)...), &sweeps[part])
+			errs[part] = r.sweepPart(ctx, handle, r.Kind.Range(r.partitionValues(minute, part)...), &sweeps[part])
 			return nil
 		})
 	}
@@ -147,49 +147,49 @@ func (r Reminders) minute(ctx context.Context, follow func(context.Context, stor
 		waiting += sweep.Waiting
 	}
 	s.Waiting += waiting
-	return waiting, errors.Join(failed...)
+	return waiting, errors.Join(errs...)
 }
 
-func (r Reminders) part(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), docRange store.Range, s *SweepResult) error {
-	var failed []error
+func (r Reminders) sweepPart(ctx context.Context, handle func(context.Context, store.Doc) (bool, error), docRange store.Range, s *SweepResult) error {
+	var errs []error
 	for docs, err := range store.Pages(ctx, r.updater().Store, docRange, 100) {
 		if err != nil {
-			failed = append(failed, store.AsProblem(err))
+			errs = append(errs, store.AsProblem(err))
 		}
-		for i, res := range r.page(ctx, follow, docs) {
+		for i, res := range r.handlePage(ctx, handle, docs) {
 			switch {
 			case res.err != nil:
-				failed = append(failed, fmt.Errorf("reminder %s: %w", docs[i].Key.Sort, res.err))
-			case res.decided:
+				errs = append(errs, fmt.Errorf("reminder %s: %w", docs[i].Key.Sort, res.err))
+			case res.finished:
 				s.Finished++
 			default:
 				s.Waiting++
 			}
 		}
 	}
-	return errors.Join(failed...)
+	return errors.Join(errs...)
 }
 
 type result struct {
-	decided bool // whether the reminder was finished and deleted
-	err     error
+	finished bool // whether the reminder was finished and deleted
+	err      error
 }
 
-// partsAtOnce limits the partitions that are read concurrently, and atOnce limits the reminders of a
+// maxConcurrentParts limits the partitions that are read concurrently, and maxConcurrentReminders limits the reminders of a
 // partition that are handled concurrently. A busy minute has thousands of reminders, and the handler
 // of each waits for the store.
 const (
-	partsAtOnce = 4
-	atOnce      = 8
+	maxConcurrentParts     = 4
+	maxConcurrentReminders = 8
 )
 
-func (r Reminders) page(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), docs []store.Doc) []result {
+func (r Reminders) handlePage(ctx context.Context, handle func(context.Context, store.Doc) (bool, error), docs []store.Doc) []result {
 	results := make([]result, len(docs))
 	var g errgroup.Group
-	g.SetLimit(atOnce)
+	g.SetLimit(maxConcurrentReminders)
 	for i, d := range docs {
 		g.Go(func() error {
-			results[i].decided, results[i].err = r.handle(ctx, follow, d)
+			results[i].finished, results[i].err = r.handleReminder(ctx, handle, d)
 			return nil
 		})
 	}
@@ -197,11 +197,11 @@ func (r Reminders) page(ctx context.Context, follow func(context.Context, store.
 	return results
 }
 
-func (r Reminders) handle(ctx context.Context, follow func(context.Context, store.Doc) (bool, error), d store.Doc) (decided bool, err error) {
-	if decided, err = follow(ctx, d); err != nil || !decided {
+func (r Reminders) handleReminder(ctx context.Context, handle func(context.Context, store.Doc) (bool, error), d store.Doc) (finished bool, err error) {
+	if finished, err = handle(ctx, d); err != nil || !finished {
 		return false, err
 	}
-	err = r.updater().Commit(ctx, store.Delete{Key: d.Key, If: d.Version})
+	err = r.updater().Commit(ctx, store.Delete{Key: d.Key, IfVersion: d.Version})
 	if store.IsConflict(err) {
 		err = nil // another sweep was faster
 	}

@@ -20,18 +20,18 @@ func TestADamagedDocumentOfEachKindThatIsCheckedAloneIsFound(t *testing.T) {
 		if s.Verify != store.VerifyParse {
 			continue
 		}
-		parts := map[store.OwnerKind][]string{store.OfVacant: {c.Demo.ID.String()}, store.OfAccount: {a.ID}}[s.Owner]
+		parts := map[store.OwnerKind][]string{store.OwnedByVacant: {c.Demo.ID.String()}, store.OwnedByAccount: {a.ID}}[s.Owner]
 		for range strings.Count(s.Sort, "*") {
 			parts = append(parts, "x")
 		}
 		d, err := st.Doc(c.Ctx, s.Key(parts...))
 		c.Must(err)
 		c.Must(st.Commit(c.Ctx, store.Put{Key: d.Key, IfVersion: d.Version, WriteID: store.WriteID{1, 1}, Data: []byte("{")}))
-		if _, found := c.check(st); len(found) != 1 || found[0].Check != fsck.Document || found[0].Where != d.Key.String() {
+		if _, found := c.check(st); len(found) != 1 || found[0].Check != fsck.Document || found[0].Location != d.Key.String() {
 			t.Errorf("over a %s of { verify finds %v; { must not be readable as one: use store.JSON, or Valid", s.Name, found)
 		}
 		if d.Version == 0 {
-			c.Must(st.Commit(c.Ctx, store.Delete{Key: d.Key, If: 1}))
+			c.Must(st.Commit(c.Ctx, store.Delete{Key: d.Key, IfVersion: 1}))
 		} else {
 			c.Must(st.Commit(c.Ctx, store.Put{Key: d.Key, IfVersion: d.Version + 1, WriteID: store.WriteID{1, 2}, Data: d.Data, Index: d.Index, Number: d.Number}))
 		}

@@ -8,24 +8,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// batchJobs is the number of signatures that are verified together. It is large enough to use all
-// processors and small enough for memory. batchEvents limits the pending reports if few of them
+// maxPendingSignatures is the number of signatures that are verified together. It is large enough to use all
+// processors and small enough for memory. maxPendingReports limits the pending reports if few of them
 // depend on a signature.
 const (
-	batchJobs   = 512
-	batchEvents = 4096
+	maxPendingSignatures = 512
+	maxPendingReports    = 4096
 )
 
 // report is a pending finding. It is dropped if it depends on a signature that turns out to be
 // valid.
 type report struct {
-	finding Finding
-	version uint64      // version of the document that the finding depends on, or zero
-	certain bool        // whether the finding is damage even if the first reading did not have it
-	signed  []byte      // signed message, or nil if the finding does not depend on a signature
-	by      identity.ID // signer
-	sig     []byte
-	ok      bool // whether the signature is valid, set by flush
+	finding   Finding
+	version   uint64      // version of the document that the finding depends on, or zero
+	isCertain bool        // whether the finding is damage even if the first reading did not have it
+	message   []byte      // signed message, or nil if the finding does not depend on a signature
+	signer    identity.ID // signer
+	signature []byte
+	isValid   bool // whether the signature is valid, set by flush
 }
 
 func (r *run) addFinding(f Finding) { r.reports = append(r.reports, report{finding: f}) }
@@ -38,17 +38,17 @@ func (r *run) addFindingAt(version uint64, f Finding) {
 
 // addCertainFinding reports a finding that changes between the two readings cannot explain.
 func (r *run) addCertainFinding(f Finding) {
-	r.reports = append(r.reports, report{finding: f, certain: true})
+	r.reports = append(r.reports, report{finding: f, isCertain: true})
 }
 
-// verify reports f unless sig is the signer's signature of msg.
-func (r *run) verify(msg, sig []byte, by identity.ID, f Finding) {
-	r.reports = append(r.reports, report{finding: f, signed: msg, by: by, sig: sig})
+// verifySignature reports f unless sig is the signer's signature of msg.
+func (r *run) verifySignature(msg, sig []byte, signer identity.ID, f Finding) {
+	r.reports = append(r.reports, report{finding: f, message: msg, signer: signer, signature: sig})
 	r.pendingSignatures++
 }
 
 func (r *run) flushIfFull() error {
-	if r.pendingSignatures < batchJobs && len(r.reports) < batchEvents {
+	if r.pendingSignatures < maxPendingSignatures && len(r.reports) < maxPendingReports {
 		return nil
 	}
 	return r.flush()
@@ -57,34 +57,34 @@ func (r *run) flushIfFull() error {
 // flush verifies the pending signatures and records the findings. In the second reading, it also
 // reports them in order.
 func (r *run) flush() error {
-	var work sync.WaitGroup
+	var wg sync.WaitGroup
 	workers := min(runtime.GOMAXPROCS(0), r.pendingSignatures)
 	for w := range workers {
-		work.Go(func() {
+		wg.Go(func() {
 			for i := w; i < len(r.reports); i += workers {
-				if e := &r.reports[i]; e.signed != nil {
-					e.ok = identity.Verify(e.by, e.signed, e.sig)
+				if e := &r.reports[i]; e.message != nil {
+					e.isValid = identity.Verify(e.signer, e.message, e.signature)
 				}
 			}
 		})
 	}
-	work.Wait()
+	wg.Wait()
 	for i := range r.reports {
 		e := &r.reports[i]
-		if e.ok {
+		if e.isValid {
 			continue
 		}
 		hash := identity.Sum(fmt.Append(nil, e.version, e.finding))
-		r.seen[hash]++
-		if r.first == nil {
+		r.findingCounts[hash]++
+		if r.firstCounts == nil {
 			continue
 		}
-		if !e.certain && r.first[hash] < r.seen[hash] {
+		if !e.isCertain && r.firstCounts[hash] < r.findingCounts[hash] {
 			r.result.ChangingFindings++
 			continue
 		}
 		r.result.Findings++
-		if err := r.Found(e.finding); err != nil {
+		if err := r.ReportFinding(e.finding); err != nil {
 			return err
 		}
 	}
@@ -94,10 +94,10 @@ func (r *run) flush() error {
 }
 
 func (r *run) countRow() {
-	const often = 2048
+	const progressInterval = 2048
 	r.result.Rows++
-	if r.Progress != nil && r.result.Rows-r.toldRows >= often {
-		r.toldRows = r.result.Rows
+	if r.Progress != nil && r.result.Rows-r.reportedRows >= progressInterval {
+		r.reportedRows = r.result.Rows
 		r.Progress(r.result)
 	}
 }

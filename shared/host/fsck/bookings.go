@@ -13,39 +13,39 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func (r *run) bookingRows(ctx context.Context, s store.Stream, id identity.ID) error {
-	rows := r.reader(s)
+func (r *run) checkBooking(ctx context.Context, s store.Stream, id identity.ID) error {
+	rows := r.newReader(s)
 	var state booking.State
-	var last uint64       // position of the last row
-	var held money.Amount // sum that is held for the call to the venue
-	whole := true         // whether all rows so far are readable
+	var lastPosition uint64     // position of the last row
+	var heldAmount money.Amount // sum that is held for the call to the venue
+	isComplete := true          // whether all rows so far are readable
 	for {
 		row, more, err := rows.next(ctx)
 		if err != nil {
 			return err
 		}
 		if !more {
-			r.tips[s] = rows.at
+			r.nextPositions[s] = rows.nextPosition
 			break
 		}
 		if row.Position == 0 {
-			whole = false
+			isComplete = false
 			continue
 		}
-		last = row.Position
+		lastPosition = row.Position
 		bookingRow, err := hostbooking.DecodeRow(row)
 		if err != nil {
-			whole = false
+			isComplete = false
 			r.addFinding(inStream(s, row.Position, Row, "a row of a booking", problem.AsError(err).Text()))
 			continue
 		}
-		if whole && !follows(&bookingRow, state, row.Position) {
+		if isComplete && !isValidNextRow(&bookingRow, state, row.Position) {
 			r.addFinding(inStream(s, row.Position, Row, fmt.Sprintf("a transition that is allowed after state %q", state), fmt.Sprintf("%s to %s", bookingRow.Kind, bookingRow.To)))
 		}
 		state = bookingRow.To
-		held += bookingRow.Held
+		heldAmount += bookingRow.Held
 		if bookingRow.Amount != 0 || bookingRow.Held != 0 {
-			if err := r.bookingMoney(ctx, s, row.Position, &bookingRow); err != nil {
+			if err := r.checkBookingMoney(ctx, s, row.Position, &bookingRow); err != nil {
 				return err
 			}
 		}
@@ -63,17 +63,17 @@ func (r *run) bookingRows(ctx context.Context, s store.Stream, id identity.ID) e
 	switch {
 	case err != nil:
 		r.addFinding(inDocument(key, Document, "a booking", problem.AsError(err).Error()))
-	case whole && b.Rows == last && b.State != state:
+	case isComplete && b.RowCount == lastPosition && b.State != state:
 		r.addFinding(inDocument(key, Document, "state "+string(state)+", according to its rows", string(b.State)))
-	case whole && b.Rows == last && b.Held != held:
-		r.addFinding(inDocument(key, Money, fmt.Sprintf("%s held for the venue, according to its rows", held), b.Held.String()))
-	case b.Rows < last:
-		r.addFinding(inDocument(key, Document, fmt.Sprintf("%d rows", last), fmt.Sprint(b.Rows)))
+	case isComplete && b.RowCount == lastPosition && b.Held != heldAmount:
+		r.addFinding(inDocument(key, Money, fmt.Sprintf("%s held for the venue, according to its rows", heldAmount), b.Held.String()))
+	case b.RowCount < lastPosition:
+		r.addFinding(inDocument(key, Document, fmt.Sprintf("%d rows", lastPosition), fmt.Sprint(b.RowCount)))
 	}
 	return nil
 }
 
-func follows(row *hostbooking.Row, state booking.State, position uint64) bool {
+func isValidNextRow(row *hostbooking.Row, state booking.State, position uint64) bool {
 	switch row.Kind {
 	case hostbooking.RowCreated:
 		return position == 1 && row.To == booking.Pending
@@ -87,35 +87,35 @@ func follows(row *hostbooking.Row, state booking.State, position uint64) bool {
 	return false
 }
 
-func (r *run) bookingMoney(ctx context.Context, s store.Stream, position uint64, row *hostbooking.Row) error {
-	if !r.moveBooked(row) {
+func (r *run) checkBookingMoney(ctx context.Context, s store.Stream, position uint64, row *hostbooking.Row) error {
+	if !r.applyBookingAmounts(row) {
 		r.addFinding(inStream(s, position, Money, "the account of an amount", fmt.Sprintf("%.80q", row.Account)))
 		return nil
 	}
 	if row.Amount == 0 {
 		return nil // held money has no event; the venue's call is charged later
 	}
-	e := hostbooking.Event{ID: row.Event, Account: row.Account, At: row.At}
+	e := hostbooking.UsageEvent{ID: row.UsageEventID, Account: row.Account, Time: row.Time}
 	got, _, err := hostbooking.EventDocs.Require(ctx, r.view, hostbooking.EventKey(&e))
 	if err != nil && !isDamaged(err) {
 		return err
 	}
-	if err != nil || got.Amount != row.Amount || got.ID != row.Event {
+	if err != nil || got.Amount != row.Amount || got.ID != row.UsageEventID {
 		r.addFinding(inStream(s, position, Money, fmt.Sprintf("an event of %s for this row", row.Amount), fmt.Sprintf("one of %s", got.Amount)))
 	}
 	return nil
 }
 
-// moveBooked applies a row's amounts to the ledger of its account. It returns false if the account
+// applyBookingAmounts applies a row's amounts to the ledger of its account. It returns false if the account
 // in the row is invalid.
-func (r *run) moveBooked(row *hostbooking.Row) bool {
-	raw, err := hex.DecodeString(row.Account)
-	if err != nil || len(raw) != identity.Size {
+func (r *run) applyBookingAmounts(row *hostbooking.Row) bool {
+	accountID, err := hex.DecodeString(row.Account)
+	if err != nil || len(accountID) != identity.Size {
 		return false
 	}
-	l := r.ledgerOf([32]byte(raw))
-	l.move(-row.Amount)
-	l.move(-row.Held)
-	l.spend(row.At, row.Amount)
+	l := r.ledgerOf([32]byte(accountID))
+	l.addAmount(-row.Amount)
+	l.addAmount(-row.Held)
+	l.addCost(row.Time, row.Amount)
 	return true
 }

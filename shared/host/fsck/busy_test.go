@@ -126,7 +126,7 @@ func TestWhatChangesDuringACheckIsNoDamage(t *testing.T) {
 	}
 	ofRegistry := func(prepare func(l *listed) func()) func(*testing.T) (*caller, func() func()) {
 		return func(t *testing.T) (*caller, func() func()) {
-			l := published(t, memory.New())
+			l := actorHistory(t, memory.New())
 			return l.caller, func() func() { n++; return prepare(l) }
 		}
 	}
@@ -142,9 +142,9 @@ func TestWhatChangesDuringACheckIsNoDamage(t *testing.T) {
 	}{
 		"a plan": {"log#", 5, ofFirm(func(f *firm) func() {
 			return func() {
-				_, _, err := f.Vacants.SetPlan(f.Ctx, vacants.Operator(), f.parent, plan.Plan{
-					Delegate:  []plan.Delegation{{Child: "clerk", Task: fmt.Sprint("{input} ", n)}},
-					OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.List},
+				_, _, err := f.Vacants.SetPlan(f.Ctx, vacants.OperatorAsker(), f.parent, plan.Plan{
+					Delegations: []plan.Delegation{{Child: "clerk", Task: fmt.Sprint("{input} ", n)}},
+					OnFailure:   plan.Abort, Aggregate: plan.Aggregate{Method: plan.List},
 				})
 				f.Must(err)
 			}
@@ -182,9 +182,9 @@ func TestAGraduationInEachReadingIsNoDamage(t *testing.T) {
 
 func TestARevocationAndADeletionDuringACheckAreNoDamage(t *testing.T) {
 	for way, check := range ways {
-		l := published(t, memory.New())
+		l := actorHistory(t, memory.New())
 		k := registrytest.Key(1)
-		_, err := l.Vacants.Registry.Publish(l.Ctx, registrytest.Publication(t, k, registrytest.Draft{At: l.Time}))
+		_, err := l.Vacants.Registry.Publish(l.Ctx, registrytest.NewPublication(t, k, registrytest.Draft{SignedAt: l.Time}))
 		l.Must(err)
 		spec := vacants.CreateSpec{Name: "short", Capability: "goes", Substrate: "echo"}
 		made, err := l.Vacants.Create(l.Ctx, spec)
@@ -234,17 +234,17 @@ func (b *between) Walk(ctx context.Context, fn func(store.View) error) error {
 func TestDamageIsFoundWhileAHostWorks(t *testing.T) {
 	f := newFirm(t, memory.New())
 	deliver := func(text string) {
-		e := logbook.Delegation{Parent: f.parent, Child: f.junior, Kind: "str", Task: identity.Sum([]byte(text))}
-		f.Must(f.Vacants.Entries(f.Ctx, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: e.DelegatePayload()}, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: e.ExecutePayload()}))
+		e := logbook.Delegation{Parent: f.parent, Child: f.junior, SubtaskKind: "str", TaskHash: identity.Sum([]byte(text))}
+		f.Must(f.Vacants.AppendEntries(f.Ctx, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: e.DelegatePayload()}, vacants.LogEntry{ID: f.junior, Kind: logbook.KindExecute, Payload: e.ExecutePayload()}))
 	}
-	lost := logbook.Delegation{Parent: f.parent, Child: f.junior, Kind: "str", Task: identity.Sum([]byte("lost"))}
-	f.Must(f.Vacants.Entries(f.Ctx, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: lost.DelegatePayload()}, vacants.LogEntry{}))
+	lost := logbook.Delegation{Parent: f.parent, Child: f.junior, SubtaskKind: "str", TaskHash: identity.Sum([]byte("lost"))}
+	f.Must(f.Vacants.AppendEntries(f.Ctx, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: lost.DelegatePayload()}, vacants.LogEntry{}))
 	if _, found := f.checkWith(&between{Store: f.Store, work: func() { deliver("more") }}, fsck.Run); len(found) != 1 || found[0].Check != fsck.Kin {
 		t.Errorf("a task that a child never got: found %v", found)
 	}
 
 	c, a := paying(t, memory.New())
-	b := c.Charge()
+	b := c.OpenBilling()
 	worked := &between{Store: c.Store, work: func() {
 		_, _, err := b.Credit(c.Ctx, a.ID, 1000, "meanwhile", "")
 		c.Must(err)
@@ -252,7 +252,7 @@ func TestDamageIsFoundWhileAHostWorks(t *testing.T) {
 	_, found := c.checkWith(&altered{Store: worked, docs: map[store.Key]func(store.Doc) store.Doc{billing.AccountKey(a.ID): func(d store.Doc) store.Doc {
 		stored, err := billing.AccountDocs.Parse(d)
 		c.Must(err)
-		stored.Changes += 10
+		stored.LastPosition += 10
 		d.Data, err = billing.AccountDocs.Encode(stored)
 		c.Must(err)
 		return d

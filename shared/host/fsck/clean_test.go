@@ -47,7 +47,7 @@ func TestHostDataPassesTheCheck(t *testing.T) {
 }
 
 func TestCanariesAreCheckedAsRows(t *testing.T) {
-	a := published(t, memory.New())
+	a := actorHistory(t, memory.New())
 	for range 3 {
 		a.Must(canary.Write(a.Ctx, a.Store, a.Time, rand.Reader))
 	}

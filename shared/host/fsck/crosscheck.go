@@ -22,41 +22,43 @@ import (
 
 type edge struct{ parent, child identity.ID }
 
-// These are the indexes of the pairs in crossCheckNames. In each pair, the kind in the parent's
+// These are the indexes of the pairs in entryKindPairs. In each pair, the kind in the parent's
 // logbook comes first.
 const (
 	births = iota
 	delegations
 	graduations
-	crossCheckKinds
+	entryKindPairCount
 )
 
-func crossCheckNames() [crossCheckKinds][2]string {
-	return [crossCheckKinds][2]string{
+func entryKindPairs() [entryKindPairCount][2]string {
+	return [entryKindPairCount][2]string{
 		births:      {logbook.KindSpawn, logbook.KindBirth},
 		delegations: {logbook.KindDelegate, logbook.KindExecute},
 		graduations: {logbook.KindGraduated, logbook.KindGraduated},
 	}
 }
 
-// crossCheck contains the number of entries and the sum of their contents' hashes. The sum does not
+// entryTotals contains the number of entries and the sum of their contents' hashes. The sum does not
 // depend on the order of the entries.
-type crossCheck struct {
-	n   uint64
-	sum sum
+type entryTotals struct {
+	count uint64
+	sum   sum
 }
 
-func (t *crossCheck) add(statement []byte) {
-	t.n++
+func (t *entryTotals) add(statement []byte) {
+	t.count++
 	h := identity.Sum(statement)
 	for i := range t.sum { // XOR would not detect entries that occur twice
 		t.sum[i] += h[i]
 	}
 }
 
-// family summarizes the entries that concern both vacants of an edge, separately for the parent's
+// edgeTotals summarizes the entries that concern both vacants of an edge, separately for the parent's
 // and the child's logbook.
-type family struct{ parent, child [crossCheckKinds]crossCheck }
+type edgeTotals struct {
+	parent, child [entryKindPairCount]entryTotals
+}
 
 // inferenceCount counts the answers of a vacant's model, the logbook entries about these answers
 // and the known versions of the vacant's agent. cost is the cost of the vacant's rows in
@@ -66,15 +68,15 @@ type inferenceCount struct{ answers, entries, versions, cost uint64 }
 // kinship collects from logbooks the data that is compared between parents and children and with
 // the answers of models.
 type kinship struct {
-	edges           map[edge]*family
+	edges           map[edge]*edgeTotals
 	inferenceCounts map[identity.ID]*inferenceCount
-	tips            map[identity.ID]uint64 // position of the last entry that was read
+	lastPositions   map[identity.ID]uint64 // position of the last entry that was read
 	incomparable    map[identity.ID]bool   // vacants whose logbooks cannot be compared
 }
 
-func (k *kinship) observe(e *logbook.Entry, position uint64, owner identity.ID) {
-	kind, ofParent := births, true
-	var between edge
+func (k *kinship) recordEntry(e *logbook.Entry, position uint64, owner identity.ID) {
+	kind, inParentLogbook := births, true
+	var kinEdge edge
 	var statement []byte
 	switch e.Kind {
 	case logbook.KindSpawn:
@@ -82,57 +84,57 @@ func (k *kinship) observe(e *logbook.Entry, position uint64, owner identity.ID) 
 		if err != nil {
 			return
 		}
-		between, statement = edge{owner, s.Child}, []byte(s.Path)
+		kinEdge, statement = edge{owner, s.Child}, []byte(s.Path)
 	case logbook.KindBirth:
 		b, err := logbook.ParseBirth(e.Payload)
 		if err != nil {
 			return
 		}
-		between, statement, ofParent = edge{b.Parent, owner}, []byte(b.Path), false
+		kinEdge, statement, inParentLogbook = edge{b.Parent, owner}, []byte(b.Path), false
 	case logbook.KindDelegate, logbook.KindExecute:
-		kind, ofParent = delegations, e.Kind == logbook.KindDelegate
-		other, task, ok := parseDelegation(e.Payload, ofParent)
+		kind, inParentLogbook = delegations, e.Kind == logbook.KindDelegate
+		other, task, ok := parseDelegation(e.Payload, inParentLogbook)
 		if !ok {
 			return
 		}
-		if between, statement = (edge{owner, other}), task; !ofParent {
-			between = edge{other, owner}
+		if kinEdge, statement = (edge{owner, other}), task; !inParentLogbook {
+			kinEdge = edge{other, owner}
 		}
 	case logbook.KindGraduated:
 		g, err := logbook.ParseGraduation(e.Payload)
 		if err != nil || g.Parent != owner && g.Child != owner {
 			return
 		}
-		kind, between, statement, ofParent = graduations, edge{g.Parent, g.Child}, []byte(g.Capability), g.Parent == owner
+		kind, kinEdge, statement, inParentLogbook = graduations, edge{g.Parent, g.Child}, []byte(g.Capability), g.Parent == owner
 	case logbook.KindInference:
 		if _, err := logbook.ParseInference(e.Payload); err == nil {
-			k.tips[owner] = position
+			k.lastPositions[owner] = position
 			k.countOf(owner).entries++
 		}
 		return
 	default:
 		return
 	}
-	k.tips[owner] = position
-	f := k.edges[between]
+	k.lastPositions[owner] = position
+	f := k.edges[kinEdge]
 	if f == nil {
-		f = &family{}
-		k.edges[between] = f
+		f = &edgeTotals{}
+		k.edges[kinEdge] = f
 	}
-	if ofParent {
+	if inParentLogbook {
 		f.parent[kind].add(statement)
 	} else {
 		f.child[kind].add(statement)
 	}
 }
 
-func parseDelegation(payload []byte, byParent bool) (other identity.ID, statement []byte, ok bool) {
+func parseDelegation(payload []byte, inParentLogbook bool) (other identity.ID, statement []byte, ok bool) {
 	v, err := canon.Parse(payload, canon.DefaultLimits())
 	if err != nil {
 		return other, nil, false
 	}
 	key := "parent_id"
-	if byParent {
+	if inParentLogbook {
 		key = "child_id"
 	}
 	id, _ := v.Get(key)
@@ -153,15 +155,15 @@ func (k *kinship) countOf(id identity.ID) *inferenceCount {
 	return t
 }
 
-// spending checks that the daily totals of each vacant are at least the cost of its rows. The
+// checkDailyTotals checks that the daily totals of each vacant are at least the cost of its rows. The
 // totals may be higher, because the reservation of a crashed call remains spent.
-func (r *run) spending(ctx context.Context) error {
+func (r *run) checkDailyTotals(ctx context.Context) error {
 	for _, id := range r.kin.vacants() {
 		cost := r.kin.inferenceCounts[id].cost
 		if cost == 0 {
 			continue
 		}
-		total, err := r.totals(ctx, id)
+		total, err := r.dailyTotal(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -172,32 +174,32 @@ func (r *run) spending(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) totals(ctx context.Context, id identity.ID) (sum uint64, err error) {
+func (r *run) dailyTotal(ctx context.Context, id identity.ID) (total uint64, err error) {
 	for d, err := range store.Documents(ctx, r.Source, spend.VacantDocs.Range(id.String())) {
 		if err != nil {
 			return 0, err
 		}
-		sum += uint64(max(d.Number, 0))
-		if err := r.reportDamage(d.Key, Spend, "the total of a vacant's day", spend.CheckDay(d)); err != nil {
+		total += uint64(max(d.Number, 0))
+		if err := r.reportDamage(d.Key, Spend, "the total of a vacant's day", spend.CheckVacantTotal(d)); err != nil {
 			return 0, err
 		}
 	}
-	return sum, nil
+	return total, nil
 }
 
 func (k *kinship) vacants() []identity.ID {
 	return slices.SortedFunc(maps.Keys(k.inferenceCounts), func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) })
 }
 
-// inferences checks that the logbook has an entry for each answer of a model. It may have more
+// checkInferences checks that the logbook has an entry for each answer of a model. It may have more
 // entries, because an entry is signed before its answer is stored.
-func (r *run) inferences(ctx context.Context) error {
+func (r *run) checkInferences(ctx context.Context) error {
 	for _, id := range r.kin.vacants() {
 		t := r.kin.inferenceCounts[id]
 		if t.answers <= t.entries || r.kin.incomparable[id] {
 			continue
 		}
-		if err := r.readMoreLogbooks(ctx, id); err != nil { // the answers were read after the logbook
+		if err := r.readMoreEntries(ctx, id); err != nil { // the answers were read after the logbook
 			return err
 		}
 		if t.answers > t.entries {
@@ -207,55 +209,55 @@ func (r *run) inferences(ctx context.Context) error {
 	return nil
 }
 
-// crossChecks compares the two logbooks of each edge if both vacants are on this host and their
+// compareLogbooks compares the two logbooks of each edge if both vacants are on this host and their
 // logbooks are complete. The logbook of a vacant whose key was exported may be incomplete, because
 // the vacant may have continued on another host.
-func (r *run) crossChecks(ctx context.Context) error {
+func (r *run) compareLogbooks(ctx context.Context) error {
 	order := func(a, b edge) int {
-		if by := bytes.Compare(a.parent[:], b.parent[:]); by != 0 {
-			return by
+		if c := bytes.Compare(a.parent[:], b.parent[:]); c != 0 {
+			return c
 		}
 		return bytes.Compare(a.child[:], b.child[:])
 	}
-	for _, between := range slices.SortedFunc(maps.Keys(r.kin.edges), order) {
+	for _, kinEdge := range slices.SortedFunc(maps.Keys(r.kin.edges), order) {
 		if err := r.flushIfFull(); err != nil {
 			return err
 		}
-		f := r.kin.edges[between]
+		f := r.kin.edges[kinEdge]
 		if f.parent == f.child {
 			continue
 		}
-		comparable, err := r.isComparable(ctx, between)
+		isComparable, err := r.isComparable(ctx, kinEdge)
 		if err != nil {
 			return err
 		}
-		if !comparable {
+		if !isComparable {
 			continue
 		}
 		// The logbooks were read at different times, so new entries are read until neither logbook
 		// grows.
 		report := r.addFinding
 		for range maxRereads {
-			before := r.kin.tips[between.parent] + r.kin.tips[between.child]
-			for _, owner := range []identity.ID{between.parent, between.child} {
-				if err := r.readMoreLogbooks(ctx, owner); err != nil {
+			positionSum := r.kin.lastPositions[kinEdge.parent] + r.kin.lastPositions[kinEdge.child]
+			for _, owner := range []identity.ID{kinEdge.parent, kinEdge.child} {
+				if err := r.readMoreEntries(ctx, owner); err != nil {
 					return err
 				}
 			}
-			if before == r.kin.tips[between.parent]+r.kin.tips[between.child] {
+			if positionSum == r.kin.lastPositions[kinEdge.parent]+r.kin.lastPositions[kinEdge.child] {
 				report = r.addCertainFinding
 				break
 			}
 		}
 		if f.parent != f.child {
-			reportDifferences(between, f, report)
+			reportDifferences(kinEdge, f, report)
 		}
 	}
 	return nil
 }
 
-func (r *run) isComparable(ctx context.Context, between edge) (bool, error) {
-	for _, id := range []identity.ID{between.parent, between.child} {
+func (r *run) isComparable(ctx context.Context, kinEdge edge) (bool, error) {
+	for _, id := range []identity.ID{kinEdge.parent, kinEdge.child} {
 		if r.kin.incomparable[id] {
 			return false, nil
 		}
@@ -266,39 +268,39 @@ func (r *run) isComparable(ctx context.Context, between edge) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if some, err := r.hasRows(ctx, store.StreamOf(store.KindLogbook, id)); !some || err != nil {
+		if hasRows, err := r.hasRows(ctx, store.StreamOf(store.KindLogbook, id)); !hasRows || err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-func (r *run) readMoreLogbooks(ctx context.Context, owner identity.ID) error {
-	_, err := r.tail(ctx, store.StreamOf(store.KindLogbook, owner), r.kin.tips[owner]+1, func(row store.Row) error {
+func (r *run) readMoreEntries(ctx context.Context, owner identity.ID) error {
+	_, err := r.eachNewRow(ctx, store.StreamOf(store.KindLogbook, owner), r.kin.lastPositions[owner]+1, func(row store.Row) error {
 		var e logbook.Entry
 		if e.UnmarshalBinary(row.Data) == nil {
-			r.kin.observe(&e, row.Position, owner)
+			r.kin.recordEntry(&e, row.Position, owner)
 		}
 		return nil
 	})
 	return err
 }
 
-func reportDifferences(between edge, f *family, report func(Finding)) {
-	s := store.StreamOf(store.KindLogbook, between.child)
-	for kind, name := range crossCheckNames() {
+func reportDifferences(kinEdge edge, f *edgeTotals, report func(Finding)) {
+	s := store.StreamOf(store.KindLogbook, kinEdge.child)
+	for kind, name := range entryKindPairs() {
 		p, c := f.parent[kind], f.child[kind]
 		switch {
-		case p.n != c.n:
-			report(inStream(s, 0, Kin, fmt.Sprintf("%d %s entries, as many as %s entries in the logbook of %s", p.n, name[1], name[0], between.parent), fmt.Sprint(c.n)))
+		case p.count != c.count:
+			report(inStream(s, 0, Kin, fmt.Sprintf("%d %s entries, as many as %s entries in the logbook of %s", p.count, name[1], name[0], kinEdge.parent), fmt.Sprint(c.count)))
 		case p.sum != c.sum:
-			report(inStream(s, 0, Kin, fmt.Sprintf("%s entries that match the %s entries in the logbook of %s", name[1], name[0], between.parent), "entries that differ"))
+			report(inStream(s, 0, Kin, fmt.Sprintf("%s entries that match the %s entries in the logbook of %s", name[1], name[0], kinEdge.parent), "entries that differ"))
 		}
 	}
 }
 
-func (k *kinship) noteIncomparable(owner identity.ID, state *logbookState) {
-	if !state.whole || state.exported {
+func (k *kinship) recordIncomparable(owner identity.ID, state *logbookState) {
+	if !state.isComplete || state.exported {
 		k.incomparable[owner] = true
 	}
 }

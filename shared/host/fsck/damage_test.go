@@ -208,7 +208,7 @@ func short(c *caller, found []fsck.Finding) []string {
 	)
 	out := []string{}
 	for _, f := range found {
-		s := names.Replace(f.Where)
+		s := names.Replace(f.Location)
 		if f.Position > 0 {
 			s = fmt.Sprintf("%s %d", s, f.Position)
 		}

@@ -38,7 +38,7 @@ func TestACheckThatCannotComeToItsEndSaysSo(t *testing.T) {
 	} {
 		_, err := fsck.Run(tc.ctx, fsck.Config{
 			Source: damaged, Vault: tc.vault, Now: a.Now, Retention: hosttest.Retention,
-			Found: func(fsck.Finding) error { return tc.found },
+			ReportFinding: func(fsck.Finding) error { return tc.found },
 		})
 		if !tc.want(err) {
 			t.Errorf("%s: Run() = %v", name, err)
@@ -54,8 +54,8 @@ func TestProgressOnlyGrows(t *testing.T) {
 	var told []fsck.Result
 	res, err := fsck.Run(a.Ctx, fsck.Config{
 		Source: a.Store, Vault: a.Vault, Now: a.Now, Retention: hosttest.Retention,
-		Found:    func(f fsck.Finding) error { return errors.New(f.String()) },
-		Progress: func(r fsck.Result) { told = append(told, r) },
+		ReportFinding: func(f fsck.Finding) error { return errors.New(f.String()) },
+		Progress:      func(r fsck.Result) { told = append(told, r) },
 	})
 	a.Must(err)
 	if len(told) == 0 {

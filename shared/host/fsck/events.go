@@ -31,8 +31,8 @@ func leafOf(l *registry.LoggedEvent) registry.EventLeaf {
 	return registry.EventLeaf{Seq: l.Seq, Hash: l.Hash, Prev: l.Prev, Actor: l.Actor, ActorSeq: l.ActorSeq}
 }
 
-func (r *run) chain(ctx context.Context, s store.Stream) error {
-	rows, isTipKnown := r.reader(s), true
+func (r *run) checkEventChain(ctx context.Context, s store.Stream) error {
+	rows, isTipKnown := r.newReader(s), true
 	var tip identity.Hash
 	for {
 		row, more, err := rows.next(ctx)
@@ -58,22 +58,22 @@ func (r *run) chain(ctx context.Context, s store.Stream) error {
 	}
 }
 
-// published is the state of an actor, the vacant that signs events, according to its events.
-type published struct {
-	position uint64 // position of the last event that was read
-	seq      uint64 // position of the last event in the chain of all events
-	joined   uint64 // seq of the first event
-	hash     identity.Hash
-	last     event.Type
-	reason   string // reason of a revocation
-	card     event.RegisterContent
-	listed   bool // whether there is a register event
-	whole    bool // whether all events are readable
+// actorHistory is the state of an actor, the vacant that signs events, according to its events.
+type actorHistory struct {
+	lastPosition     uint64 // position of the last event that was read
+	lastSeq          uint64 // position of the last event in the chain of all events
+	firstSeq         uint64 // seq of the first event
+	lastHash         identity.Hash
+	lastType         event.Type
+	revocationReason string // reason of a revocation
+	registration     event.RegisterContent
+	hasRegistered    bool // whether there is a register event
+	isComplete       bool // whether all events are readable
 }
 
-func (r *run) actor(ctx context.Context, s store.Stream, id identity.ID) error {
-	history := published{whole: true}
-	rows := r.reader(s)
+func (r *run) checkActor(ctx context.Context, s store.Stream, id identity.ID) error {
+	history := actorHistory{isComplete: true}
+	rows := r.newReader(s)
 	for {
 		row, more, err := rows.next(ctx)
 		if err != nil {
@@ -83,59 +83,59 @@ func (r *run) actor(ctx context.Context, s store.Stream, id identity.ID) error {
 			break
 		}
 		if row.Position == 0 {
-			history.whole = false
+			history.isComplete = false
 			continue
 		}
 		l, err := registry.DecodeActorRow(id, row)
 		if err != nil {
 			r.addFinding(inStream(s, row.Position, Row, "an event of "+id.String(), problem.AsError(err).Error()))
-			history.whole, history.position = false, row.Position
+			history.isComplete, history.lastPosition = false, row.Position
 			continue
 		}
 		leaf := leafOf(&l)
 		r.actorSum.add(&leaf)
-		r.verify(l.AppendSigning(nil), l.Signature, id,
+		r.verifySignature(l.AppendSignedBytes(nil), l.Signature, id,
 			inStream(s, row.Position, Signature, "a signature by "+id.String(), "an invalid signature"))
-		r.observeEvent(s, &l, &history)
+		r.applyEvent(s, &l, &history)
 	}
-	if history.position == 0 && history.whole {
-		return nil // eventsWithoutRegistration checks registrations without events
+	if history.lastPosition == 0 && history.isComplete {
+		return nil // checkRegisteredHaveEvents checks registrations without events
 	}
-	return r.registration(ctx, id, &history)
+	return r.checkRegistration(ctx, id, &history)
 }
 
-func (r *run) observeEvent(s store.Stream, l *registry.LoggedEvent, history *published) {
+func (r *run) applyEvent(s store.Stream, l *registry.LoggedEvent, history *actorHistory) {
 	position := uint64(l.ActorSeq)
-	if history.last == event.Revoke {
+	if history.lastType == event.Revoke {
 		r.addFinding(inStream(s, position, State, "no event after the revocation", string(l.Type)))
 	}
-	if l.Seq <= history.seq {
-		r.addFinding(inStream(s, position, Seq, fmt.Sprintf("a place in the chain after %d", history.seq), fmt.Sprint(l.Seq)))
+	if l.Seq <= history.lastSeq {
+		r.addFinding(inStream(s, position, Seq, fmt.Sprintf("a place in the chain after %d", history.lastSeq), fmt.Sprint(l.Seq)))
 	}
-	history.position, history.seq, history.hash, history.last = position, l.Seq, l.Hash, l.Type
-	if history.joined == 0 {
-		history.joined = l.Seq
+	history.lastPosition, history.lastSeq, history.lastHash, history.lastType = position, l.Seq, l.Hash, l.Type
+	if history.firstSeq == 0 {
+		history.firstSeq = l.Seq
 	}
 	if l.Type == event.Revoke {
 		reason, err := l.ParseRevoke()
 		if err != nil {
 			r.addFinding(inStream(s, position, Row, "the payload of a revocation", problem.AsError(err).Text()))
-			history.whole = false
+			history.isComplete = false
 		}
-		history.reason = reason
+		history.revocationReason = reason
 		return
 	}
 	registration, err := l.ParseRegister()
 	if err != nil {
 		r.addFinding(inStream(s, position, Row, "the payload of a registration", problem.AsError(err).Text()))
-		history.whole = false
+		history.isComplete = false
 		return
 	}
-	oldCard := history.card.Card
-	if replaced, isReplacement := event.ParseReplacesKey(l.Key); history.whole && history.listed && oldCard != registration.Card && !(isReplacement && replaced == oldCard) {
-		r.addFinding(inStream(s, position, Card, "a key that names the replaced card "+oldCard.String(), fmt.Sprintf("%.80q", l.Key)))
+	oldCard := history.registration.CardHash
+	if replaced, isReplacement := event.ParseReplacesKey(l.IdempotencyKey); history.isComplete && history.hasRegistered && oldCard != registration.CardHash && !(isReplacement && replaced == oldCard) {
+		r.addFinding(inStream(s, position, Card, "a key that names the replaced card "+oldCard.String(), fmt.Sprintf("%.80q", l.IdempotencyKey)))
 	}
-	history.card, history.listed = registration, true
+	history.registration, history.hasRegistered = registration, true
 }
 
 // compareEventChains compares the chain of all events with the actors' chains event by event if
@@ -151,16 +151,16 @@ func (r *run) compareEventChains(ctx context.Context) error {
 			return nil
 		}
 		s := registry.ActorStream(l.Actor)
-		own, state, err := r.at(ctx, s, uint64(l.ActorSeq))
-		if err != nil || state == unreadable {
+		ownRow, state, err := r.rowAt(ctx, s, uint64(l.ActorSeq))
+		if err != nil || state == rowUnreadable {
 			return err
 		}
 		want := fmt.Sprintf("event %d of %s", l.ActorSeq, l.Actor)
-		if state == pastEnd {
+		if state == rowPastEnd {
 			r.addFinding(inStream(events, l.Seq, Event, want, "none"))
 			return nil
 		}
-		if actorRow, err := registry.DecodeActorRow(l.Actor, own); err == nil && leafOf(&actorRow) != l {
+		if actorRow, err := registry.DecodeActorRow(l.Actor, ownRow); err == nil && leafOf(&actorRow) != l {
 			r.addFinding(inStream(events, l.Seq, Event, fmt.Sprintf("%s, at %d after %s with hash %s", want, actorRow.Seq, actorRow.Prev, actorRow.Hash),
 				fmt.Sprintf("one at %d after %s with hash %s", l.Seq, l.Prev, l.Hash)))
 		}
@@ -172,14 +172,14 @@ func (r *run) compareEventChains(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.reportUnchained(ctx, s); err != nil {
+		if err := r.checkInEventChain(ctx, s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *run) reportUnchained(ctx context.Context, s store.Stream) error {
+func (r *run) checkInEventChain(ctx context.Context, s store.Stream) error {
 	ids := s.IDs()
 	if len(ids) != 1 || registry.ActorStream(ids[0]) != s {
 		return nil
@@ -189,58 +189,58 @@ func (r *run) reportUnchained(ctx context.Context, s store.Stream) error {
 		if err != nil {
 			return nil
 		}
-		in, state, err := r.at(ctx, registry.EventStream(), l.Seq)
-		if err != nil || state == unreadable {
+		eventRow, state, err := r.rowAt(ctx, registry.EventStream(), l.Seq)
+		if err != nil || state == rowUnreadable {
 			return err
 		}
 		want := fmt.Sprintf("the place %d in the chain of all events", l.Seq)
-		if state == pastEnd {
+		if state == rowPastEnd {
 			r.addFinding(inStream(s, row.Position, Event, want, "none"))
 			return nil
 		}
-		if leaf, err := registry.DecodeEventRow(in); err == nil && (leaf.Actor != l.Actor || leaf.ActorSeq != l.ActorSeq) {
+		if leaf, err := registry.DecodeEventRow(eventRow); err == nil && (leaf.Actor != l.Actor || leaf.ActorSeq != l.ActorSeq) {
 			r.addFinding(inStream(s, row.Position, Event, want, fmt.Sprintf("the place of event %d of %s", leaf.ActorSeq, leaf.Actor)))
 		}
 		return nil
 	})
 }
 
-// condition describes whether a row at a position of a stream exists and can be read.
-type condition uint8
+// rowCondition describes whether a row at a position of a stream exists and can be read.
+type rowCondition uint8
 
 const (
-	present condition = iota
-	unreadable
-	pastEnd // after the end of the stream
+	rowPresent rowCondition = iota
+	rowUnreadable
+	rowPastEnd // after the end of the stream
 )
 
-func (r *run) at(ctx context.Context, s store.Stream, position uint64) (store.Row, condition, error) {
+func (r *run) rowAt(ctx context.Context, s store.Stream, position uint64) (store.Row, rowCondition, error) {
 	rows, err := r.view.Rows(ctx, s, position, 1, store.Ascending)
 	switch {
 	case isDamaged(err):
-		return store.Row{}, unreadable, nil
+		return store.Row{}, rowUnreadable, nil
 	case err != nil:
-		return store.Row{}, unreadable, err
+		return store.Row{}, rowUnreadable, err
 	case len(rows) > 0 && rows[0].Position == position:
-		return rows[0], present, nil
+		return rows[0], rowPresent, nil
 	}
-	tip, err := r.view.Rows(ctx, s, last, 1, store.Descending)
+	tip, err := r.view.Rows(ctx, s, afterAllRows, 1, store.Descending)
 	switch {
 	case isDamaged(err):
-		return store.Row{}, unreadable, nil
+		return store.Row{}, rowUnreadable, nil
 	case err != nil:
-		return store.Row{}, unreadable, err
+		return store.Row{}, rowUnreadable, err
 	case len(tip) > 0 && tip[0].Position > position:
-		return store.Row{}, unreadable, nil
+		return store.Row{}, rowUnreadable, nil
 	}
-	return store.Row{}, pastEnd, nil
+	return store.Row{}, rowPastEnd, nil
 }
 
 // eachRow calls fn for each readable row. It skips other rows, which were already reported.
 func (r *run) eachRow(ctx context.Context, s store.Stream, fn func(store.Row) error) error {
-	quiet := &run{Config: r.Config, view: r.view, pageRows: r.pageRows, seen: map[identity.Hash]int{}}
-	quiet.Found, quiet.Progress = func(Finding) error { return nil }, nil
-	rows := quiet.reader(s)
+	quietRun := &run{Config: r.Config, view: r.view, pageRows: r.pageRows, findingCounts: map[identity.Hash]int{}}
+	quietRun.ReportFinding, quietRun.Progress = func(Finding) error { return nil }, nil
+	rows := quietRun.newReader(s)
 	for {
 		row, more, err := rows.next(ctx)
 		if !more || err != nil {

@@ -62,7 +62,7 @@ const (
 )
 
 type Finding struct {
-	Where    string `json:"stream"`             // stream as kind#id or kind#id#id, or document as partition/sort
+	Location string `json:"stream"`             // stream as kind#id or kind#id#id, or document as partition/sort
 	Position uint64 `json:"position,omitempty"` // zero for the complete stream or document
 	Check    Check  `json:"check"`
 	Want     string `json:"want"`
@@ -70,7 +70,7 @@ type Finding struct {
 }
 
 func (f Finding) String() string {
-	location := f.Where
+	location := f.Location
 	if f.Position > 0 {
 		location = fmt.Sprintf("%s row %d", location, f.Position)
 	}
@@ -92,17 +92,17 @@ type Result struct {
 	// balances that changed during every read and could be compared only within the range that the
 	// new rows allow.
 	ChangingFindings uint64 `json:"changing,omitempty"`
-	// Restored is the time of the last restore of a vacant from a backup, or the zero time. The
+	// RestoredAt is the time of the last restore of a vacant from a backup, or the zero time. The
 	// restored vacant refuses messages that were signed at or before RefusedUntil.
-	Restored     time.Time `json:"restored,omitzero"`
+	RestoredAt   time.Time `json:"restored,omitzero"`
 	RefusedUntil time.Time `json:"refused_until,omitzero"`
 	Findings     uint64    `json:"broken"` // number of reported findings; zero means no damage
 }
 
 func inStream(s store.Stream, position uint64, c Check, want, got string) Finding {
-	return Finding{Where: s.String(), Position: position, Check: c, Want: want, Got: got}
+	return Finding{Location: s.String(), Position: position, Check: c, Want: want, Got: got}
 }
 
 func inDocument(k store.Key, c Check, want, got string) Finding {
-	return Finding{Where: k.String(), Check: c, Want: want, Got: got}
+	return Finding{Location: k.String(), Check: c, Want: want, Got: got}
 }

@@ -18,7 +18,7 @@ import (
 // the bytes that may change undetected: they are not repeated in other data of the host (until it
 // has accounts), and no signature depends on them.
 func TestEveryByteThatMattersIsChecked(t *testing.T) {
-	a := published(t, memory.New())
+	a := actorHistory(t, memory.New())
 	req, rsp, log := a.Pair().Requests(), a.Pair().Responses(), store.StreamOf(store.KindLogbook, a.Demo.ID)
 	// These are the due time, the price and the shard: when others may void, and the price.
 	free := func(at int) bool { return at > atSeen && at < atDay }
@@ -106,20 +106,20 @@ func (c *caller) damagedBy(t *rapid.T, kinds []int, more ...store.Stream) *alter
 
 // Rows out of order are excepted, because hosts do not list them and pages with them are refused.
 func TestDamageIsFoundOverPagesToo(t *testing.T) {
-	a := published(t, memory.New())
+	a := actorHistory(t, memory.New())
 	rapid.Check(t, func(t *rapid.T) {
 		a.check(a.damagedBy(t, []int{0, 1, 2, 4, 5, 6}, registry.EventStream(), registry.ActorStream(a.Demo.ID), registry.ActorStream(a.stranger.ID())))
 	})
 }
 
 func TestDamagedRowsNeverEndACheck(t *testing.T) {
-	a := published(t, memory.New())
+	a := actorHistory(t, memory.New())
 	rapid.Check(t, func(t *rapid.T) {
 		damaged := a.damagedBy(t, []int{0, 1, 2, 3, 4, 5, 6}, registry.EventStream(), registry.ActorStream(a.Demo.ID), registry.ActorStream(a.stranger.ID()))
 		for _, run := range []func(context.Context, fsck.Config) (fsck.Result, error){fsck.Run, narrow} {
 			_, err := run(a.Ctx, fsck.Config{
 				Source: damaged, Vault: a.Vault, Now: a.Now, Retention: hosttest.Retention,
-				Found: func(f fsck.Finding) error { _ = f.String(); return nil },
+				ReportFinding: func(f fsck.Finding) error { _ = f.String(); return nil },
 			})
 			if err != nil {
 				t.Fatalf("Run() = %v", err)
@@ -130,7 +130,7 @@ func TestDamagedRowsNeverEndACheck(t *testing.T) {
 
 // FuzzRows checks a host with rows from the fuzzer.
 func FuzzRows(f *testing.F) {
-	a := published(f, memory.New())
+	a := actorHistory(f, memory.New())
 	for _, s := range []store.Stream{a.Pair().Requests(), a.Pair().Responses(), store.StreamOf(store.KindLogbook, a.Demo.ID),
 		registry.EventStream(), registry.ActorStream(a.Demo.ID)} {
 		rows, err := a.Store.Rows(a.Ctx, s, 1, store.MaxPage, store.Ascending)
@@ -154,7 +154,7 @@ func FuzzRows(f *testing.F) {
 		}
 		_, err := fsck.Run(a.Ctx, fsck.Config{
 			Source: st, Vault: a.Vault, Now: a.Now, Retention: hosttest.Retention,
-			Found: func(f fsck.Finding) error { _ = f.String(); return nil },
+			ReportFinding: func(f fsck.Finding) error { _ = f.String(); return nil },
 		})
 		if err != nil {
 			t.Errorf("Run() = %v", err)

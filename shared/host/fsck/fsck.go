@@ -38,9 +38,9 @@ type Config struct {
 	// Retention is the time for which the host stores text keys after the end of their day. Zero
 	// means textkeys.MinRetention.
 	Retention time.Duration
-	// Found is called for each finding. The findings are in the order of the rows, except between
+	// ReportFinding is called for each finding. The findings are in the order of the rows, except between
 	// the two streams of a pair. An error ends the check.
-	Found func(Finding) error
+	ReportFinding func(Finding) error
 	// Progress is called every few thousand rows unless it is nil. The numbers of a second reading
 	// start at zero.
 	Progress func(Result)
@@ -52,13 +52,13 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	return runWith(ctx, c, pageRows, windowRows)
 }
 
-func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
+func runWith(ctx context.Context, c Config, pageSize, windowSize int) (Result, error) {
 	var r *run
-	var first map[identity.Hash]int
+	var firstCounts map[identity.Hash]int
 	for range 2 {
-		r = &run{Config: c, first: first, seen: map[identity.Hash]int{}, damagedKeyDays: map[uint32]bool{}, money: map[[32]byte]*ledger{}, tips: map[store.Stream]uint64{}, began: c.Now(), pageRows: page, windowRows: uint64(window),
-			kin:  kinship{map[edge]*family{}, map[identity.ID]*inferenceCount{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
-			gate: attemptData{map[identity.ID]bool{}, map[identity.ID][]passage{}, map[identity.ID][]int64{}, map[identity.ID]identity.Hash{}, map[string]bool{"": true}}}
+		r = &run{Config: c, firstCounts: firstCounts, findingCounts: map[identity.Hash]int{}, damagedKeyDays: map[uint32]bool{}, ledgers: map[[32]byte]*ledger{}, nextPositions: map[store.Stream]uint64{}, startedAt: c.Now(), pageRows: pageSize, windowRows: uint64(windowSize),
+			kin:  kinship{map[edge]*edgeTotals{}, map[identity.ID]*inferenceCount{}, map[identity.ID]uint64{}, map[identity.ID]bool{}},
+			gate: attemptData{map[identity.ID]bool{}, map[identity.ID][]acceptedAttempt{}, map[identity.ID][]int64{}, map[identity.ID]identity.Hash{}, map[string]bool{"": true}}}
 		err := c.Source.Walk(ctx, func(v store.View) error {
 			r.view, r.texts = v, textkeys.NewReader(v, c.Vault, c.Now, c.Retention)
 			return r.walk(ctx)
@@ -66,10 +66,10 @@ func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
 		if err == nil {
 			err = r.flush()
 		}
-		if err != nil || len(r.seen) == 0 {
+		if err != nil || len(r.findingCounts) == 0 {
 			return r.result, err
 		}
-		first = r.seen
+		firstCounts = r.findingCounts
 	}
 	return r.result, nil
 }
@@ -77,12 +77,12 @@ func runWith(ctx context.Context, c Config, page, window int) (Result, error) {
 // run is one reading of a host's data. A check consists of one or two readings.
 type run struct {
 	Config
-	first          map[identity.Hash]int // findings of the first reading, counted per hash, or nil during the first reading
-	seen           map[identity.Hash]int // findings of this reading, counted per hash
+	firstCounts    map[identity.Hash]int // findings of the first reading, counted per hash, or nil during the first reading
+	findingCounts  map[identity.Hash]int // findings of this reading, counted per hash
 	view           store.View
 	texts          *textkeys.Reader
 	result         Result
-	toldRows       uint64          // value of Rows at the last call of Progress
+	reportedRows   uint64          // value of Rows at the last call of Progress
 	damagedKeyDays map[uint32]bool // days whose damaged key was reported
 	// These are the sums of the events in the chain of all events and in the actors' chains.
 	chainSum, actorSum sum
@@ -92,106 +92,106 @@ type run struct {
 	// graduate. Both are compared after all streams were read.
 	kin  kinship
 	gate attemptData
-	// money contains the sums of each account by its id.
-	money map[[32]byte]*ledger
-	// tips contains the next position of each stream whose rows move money.
-	tips   map[store.Stream]uint64
-	began  time.Time // start of this reading
-	venues int64     // number of listed vacants
+	// ledgers contains the sums of each account by its id.
+	ledgers map[[32]byte]*ledger
+	// nextPositions contains the next position of each stream whose rows move money.
+	nextPositions map[store.Stream]uint64
+	startedAt     time.Time // start of this reading
+	venueCount    int64     // number of listed vacants
 
 	pageRows   int
-	windowRows uint64    // size of window in requests
-	window     []summary // requests of the pair under check; its memory is reused
+	windowRows uint64           // size of window in requests
+	window     []requestSummary // requests of the pair under check; its memory is reused
 }
 
 func (r *run) walk(ctx context.Context) error {
 	if err := r.checkSelf(ctx); err != nil {
 		return err
 	}
-	if err := r.unrelatedDocuments(ctx, store.OwnedByHost); err != nil {
+	if err := r.checkUnrelatedDocuments(ctx, store.OwnedByHost); err != nil {
 		return err
 	}
-	if err := r.names(ctx); err != nil {
+	if err := r.checkNames(ctx); err != nil {
 		return err
 	}
-	if err := r.eventsWithoutRegistration(ctx); err != nil {
+	if err := r.checkRegisteredHaveEvents(ctx); err != nil {
 		return err
 	}
-	if err := r.log(ctx); err != nil {
+	if err := r.checkLog(ctx); err != nil {
 		return err
 	}
-	if err := r.files(ctx); err != nil {
+	if err := r.checkFiles(ctx); err != nil {
 		return err
 	}
 	for s, err := range store.Streams(ctx, r.view, "") {
 		if err != nil {
 			return err
 		}
-		if err := r.stream(ctx, s); err != nil {
+		if err := r.checkStream(ctx, s); err != nil {
 			return err
 		}
 	}
-	if err := r.crossChecks(ctx); err != nil {
+	if err := r.compareLogbooks(ctx); err != nil {
 		return err
 	}
-	if err := r.inferences(ctx); err != nil {
+	if err := r.checkInferences(ctx); err != nil {
 		return err
 	}
-	if err := r.spending(ctx); err != nil {
+	if err := r.checkDailyTotals(ctx); err != nil {
 		return err
 	}
-	if err := r.recount(ctx); err != nil {
+	if err := r.recountBalances(ctx); err != nil {
 		return err
 	}
-	if err := r.countVenues(ctx); err != nil {
+	if err := r.checkVenueCount(ctx); err != nil {
 		return err
 	}
-	if err := r.comparePassedAttempts(ctx); err != nil {
+	if err := r.checkGraduations(ctx); err != nil {
 		return err
 	}
 	return r.compareEventChains(ctx)
 }
 
-// stream checks one stream. The two streams of a pair are checked together when the first of them
+// checkStream checks one stream. The two streams of a pair are checked together when the first of them
 // is reached.
-func (r *run) stream(ctx context.Context, s store.Stream) error {
+func (r *run) checkStream(ctx context.Context, s store.Stream) error {
 	r.result.Streams++
 	ids := s.IDs()
-	if want := idsOf(s.Kind()); want == 0 || store.StreamOf(s.Kind(), ids...) != s || len(ids) != want ||
+	if want := idCountOf(s.Kind()); want == 0 || store.StreamOf(s.Kind(), ids...) != s || len(ids) != want ||
 		s.Kind() == registry.KindEvents && s != registry.EventStream() || s.Kind() == canary.Kind && s != canary.Stream() {
-		r.addFinding(Finding{Where: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, log#, act#, grad#, acct#, bkg# or rev# and one, or the name of the events or of the canaries", Got: "another name"})
-		return r.skip(ctx, s)
+		r.addFinding(Finding{Location: fmt.Sprintf("%q", string(s)), Check: Stream, Want: "req# or rsp# and two ids, log#, act#, grad#, acct#, bkg# or rev# and one, or the name of the events or of the canaries", Got: "another name"})
+		return r.checkPositions(ctx, s)
 	}
 	switch s.Kind() {
 	case store.KindRequest:
-		return r.pair(ctx, pairOf(ids))
+		return r.checkPair(ctx, pairOf(ids))
 	case store.KindResponse:
-		requests, err := r.hasRows(ctx, pairOf(ids).Requests())
-		if requests || err != nil {
+		hasRequests, err := r.hasRows(ctx, pairOf(ids).Requests())
+		if hasRequests || err != nil {
 			return err // the response stream is checked with the requests
 		}
-		return r.pair(ctx, pairOf(ids))
+		return r.checkPair(ctx, pairOf(ids))
 	case registry.KindEvents:
-		return r.chain(ctx, s)
+		return r.checkEventChain(ctx, s)
 	case canary.Kind:
-		return r.canaries(ctx, s)
+		return r.checkCanaries(ctx, s)
 	case registry.KindActor:
-		return r.actor(ctx, s, ids[0])
+		return r.checkActor(ctx, s, ids[0])
 	case billing.KindAccount:
-		return r.accountRows(ctx, s, ids[0])
+		return r.checkAccount(ctx, s, ids[0])
 	case booking.KindBooking:
-		return r.bookingRows(ctx, s, ids[0])
+		return r.checkBooking(ctx, s, ids[0])
 	case graduation.KindAttempts:
-		return r.attempts(ctx, s, ids[0])
+		return r.checkAttempts(ctx, s, ids[0])
 	case reviews.KindReviews:
-		return r.reviews(ctx, s, ids[0])
+		return r.checkReviews(ctx, s, ids[0])
 	}
-	return r.logbook(ctx, s, ids[0])
+	return r.checkLogbook(ctx, s, ids[0])
 }
 
-// idsOf returns the number of ids in the name of a stream, or zero for an unknown kind. The streams
+// idCountOf returns the number of ids in the name of a stream, or zero for an unknown kind. The streams
 // of events and of canaries have the zero id.
-func idsOf(kind string) int {
+func idCountOf(kind string) int {
 	switch kind {
 	case store.KindRequest, store.KindResponse:
 		return 2
@@ -208,7 +208,7 @@ func (r *run) hasRows(ctx context.Context, s store.Stream) (bool, error) {
 		return true, nil
 	}
 	if err == nil && len(rows) == 0 { // the first row may be missing
-		rows, err = r.view.Rows(ctx, s, last, 1, store.Descending)
+		rows, err = r.view.Rows(ctx, s, afterAllRows, 1, store.Descending)
 		if isDamaged(err) {
 			return true, nil
 		}
@@ -216,8 +216,8 @@ func (r *run) hasRows(ctx context.Context, s store.Stream) (bool, error) {
 	return len(rows) > 0, err
 }
 
-func (r *run) canaries(ctx context.Context, s store.Stream) error {
-	rows := r.reader(s)
+func (r *run) checkCanaries(ctx context.Context, s store.Stream) error {
+	rows := r.newReader(s)
 	for {
 		row, more, err := rows.next(ctx)
 		if !more || err != nil {
@@ -229,10 +229,10 @@ func (r *run) canaries(ctx context.Context, s store.Stream) error {
 	}
 }
 
-func (r *run) skip(ctx context.Context, s store.Stream) error {
-	rd := r.reader(s)
+func (r *run) checkPositions(ctx context.Context, s store.Stream) error {
+	rows := r.newReader(s)
 	for {
-		_, more, err := rd.next(ctx)
+		_, more, err := rows.next(ctx)
 		if !more || err != nil {
 			return err
 		}

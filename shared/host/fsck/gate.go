@@ -17,44 +17,44 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// passage is an accepted attempt. It took one of the parent's slots between its start and its
+// acceptedAttempt is an accepted attempt. It took one of the parent's slots between its start and its
 // decision.
-type passage struct{ began, decided time.Time }
+type acceptedAttempt struct{ startedAt, decidedAt time.Time }
 
 // attemptData collects data about attempts to graduate. After all streams were read, it is compared
 // with manifests and with windows, which are the documents that limit a parent's attempts and
 // graduations.
 type attemptData struct {
-	parents          map[identity.ID]bool          // parents with attempts
-	accepted         map[identity.ID][]passage     // keyed by parent
-	attemptsByParent map[identity.ID][]int64       // start times of attempts, keyed by the parent in the child's manifest
-	opened           map[identity.ID]identity.Hash // hash of the graduated manifest, keyed by child
-	tenants          map[string]bool               // tenants of hosted vacants, with "" for the operator
+	parents          map[identity.ID]bool              // parents with attempts
+	accepted         map[identity.ID][]acceptedAttempt // keyed by parent
+	attemptsByParent map[identity.ID][]int64           // start times of attempts, keyed by the parent in the child's manifest
+	openedManifests  map[identity.ID]identity.Hash     // hash of the graduated manifest, keyed by child
+	tenants          map[string]bool                   // tenants of hosted vacants, with "" for the operator
 }
 
-func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) error {
-	rows, before := r.reader(s), uint64(0) // openPosition is the position of the previous attempt if it is open
-	tip, began := uint64(0), []attemptStart(nil)
+func (r *run) checkAttempts(ctx context.Context, s store.Stream, child identity.ID) error {
+	rows, openPosition := r.newReader(s), uint64(0) // openPosition is the position of the previous attempt if it is open
+	lastPosition, starts := uint64(0), []attemptStart(nil)
 	for {
 		row, more, err := rows.next(ctx)
 		if err != nil {
 			return err
 		}
 		if !more {
-			if err := r.collectAttempts(ctx, child, began); err != nil {
+			if err := r.collectAttempts(ctx, child, starts); err != nil {
 				return err
 			}
-			return r.checkBeyondAttempts(ctx, s, child, tip)
+			return r.checkNoLaterStatus(ctx, s, child, lastPosition)
 		}
 		if row.Position == 0 {
 			continue
 		}
-		tip = row.Position
-		if before > 0 {
+		lastPosition = row.Position
+		if openPosition > 0 {
 			// The commit that begins an attempt ends the previous one.
-			r.addFinding(inDocument(graduation.AttemptKey(child, before), Graduation, "a decided status, because another attempt follows", string(graduation.Open)))
+			r.addFinding(inDocument(graduation.AttemptKey(child, openPosition), Graduation, "a decided status, because another attempt follows", string(graduation.Open)))
 		}
-		before = 0
+		openPosition = 0
 		a, err := graduation.DecodeAttempt(child, row)
 		if err != nil {
 			r.addFinding(inStream(s, row.Position, Row, "an attempt to graduate", problem.AsError(err).Error()))
@@ -63,18 +63,18 @@ func (r *run) attempts(ctx context.Context, s store.Stream, child identity.ID) e
 		if err := a.Request.Verify(); err != nil {
 			r.addFinding(inStream(s, row.Position, Signature, "a request that parent and child have signed", "one with an invalid signature"))
 		}
-		open, err := r.attempt(ctx, &a)
+		isOpen, err := r.checkAttempt(ctx, &a)
 		if err != nil {
 			return err
 		}
-		if open {
-			before = row.Position
+		if isOpen {
+			openPosition = row.Position
 		}
-		began = append(began, attemptStart{a.Request.ParentID, a.StartedAt.UnixMicro()})
+		starts = append(starts, attemptStart{a.Request.ParentID, a.StartedAt.UnixMicro()})
 	}
 }
 
-func (r *run) attempt(ctx context.Context, a *graduation.Attempt) (open bool, err error) {
+func (r *run) checkAttempt(ctx context.Context, a *graduation.Attempt) (isOpen bool, err error) {
 	k := graduation.AttemptKey(a.Child, a.Position)
 	r.gate.parents[a.Request.ParentID] = true
 	d, err := r.document(ctx, k)
@@ -104,9 +104,9 @@ func (r *run) attempt(ctx context.Context, a *graduation.Attempt) (open bool, er
 // Later manifests cannot replace it.
 func (r *run) checkAccepted(ctx context.Context, k store.Key, st *graduation.Status) error {
 	parent := st.Request.ParentID
-	r.gate.accepted[parent] = append(r.gate.accepted[parent], passage{st.StartedAt, st.DecidedAt})
-	made, err := composite.ParseManifest(st.Outcome.Manifest)
-	if err != nil || made.Verify() != nil {
+	r.gate.accepted[parent] = append(r.gate.accepted[parent], acceptedAttempt{st.StartedAt, st.DecidedAt})
+	opened, err := composite.ParseManifest(st.Outcome.Manifest)
+	if err != nil || opened.Verify() != nil {
 		r.addFinding(inDocument(k, Graduation, "the manifest that opened the child, signed by both", "another"))
 		return nil
 	}
@@ -121,51 +121,51 @@ func (r *run) checkAccepted(ctx context.Context, k store.Key, st *graduation.Sta
 	switch {
 	case d.Version > 0 && err != nil:
 		// Reported with the child's registration.
-	case d.Version == 0 || !m.Graduated || m.Manifest.Hash() != made.Hash():
+	case d.Version == 0 || !m.Graduated || m.Manifest.Hash() != opened.Hash():
 		r.addFinding(inDocument(registry.ManifestKey(st.Child), Graduation, fmt.Sprintf("the manifest of graduation %s, which was accepted", st.ID), "another, or none"))
 	}
 	return nil
 }
 
-func (r *run) checkBeyondAttempts(ctx context.Context, s store.Stream, child identity.ID, tip uint64) error {
+func (r *run) checkNoLaterStatus(ctx context.Context, s store.Stream, child identity.ID, tip uint64) error {
 	k := graduation.AttemptKey(child, tip+1)
 	d, err := r.document(ctx, k)
 	if d.Version == 0 || err != nil {
 		return err
 	}
-	if _, state, err := r.at(ctx, s, tip+1); err != nil || state != pastEnd {
+	if _, state, err := r.rowAt(ctx, s, tip+1); err != nil || state != rowPastEnd {
 		return err
 	}
 	r.addFinding(inDocument(k, Graduation, fmt.Sprintf("none, as there are %d attempts", tip), "one"))
 	return nil
 }
 
-func (r *run) comparePassedAttempts(ctx context.Context) error {
+func (r *run) checkGraduations(ctx context.Context) error {
 	for _, tenant := range slices.Sorted(maps.Keys(r.gate.tenants)) {
-		if err := r.policy(ctx, graduation.PolicyKey(tenant)); err != nil {
+		if err := r.checkPolicy(ctx, graduation.PolicyKey(tenant)); err != nil {
 			return err
 		}
 	}
 	order := func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) }
 	for _, parent := range slices.SortedFunc(maps.Keys(r.gate.attemptsByParent), order) {
-		if err := r.attemptWindow(ctx, parent); err != nil {
+		if err := r.checkAttemptWindow(ctx, parent); err != nil {
 			return err
 		}
 	}
 	for _, parent := range slices.SortedFunc(maps.Keys(r.gate.parents), order) {
-		if err := r.slots(ctx, parent); err != nil {
+		if err := r.checkSlots(ctx, parent); err != nil {
 			return err
 		}
 	}
-	for _, child := range slices.SortedFunc(maps.Keys(r.gate.opened), order) {
-		if err := r.checkOpenedBy(ctx, child, r.gate.opened[child]); err != nil {
+	for _, child := range slices.SortedFunc(maps.Keys(r.gate.openedManifests), order) {
+		if err := r.checkOpenedBy(ctx, child, r.gate.openedManifests[child]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (r *run) policy(ctx context.Context, k store.Key) error {
+func (r *run) checkPolicy(ctx context.Context, k store.Key) error {
 	d, err := r.document(ctx, k)
 	if d.Version == 0 || err != nil {
 		return err
@@ -173,13 +173,13 @@ func (r *run) policy(ctx context.Context, k store.Key) error {
 	return r.reportDamage(k, Document, "a policy of graduations", graduation.PolicyDocs.Check(d))
 }
 
-// slack is the time by which a slot may precede the start or follow the end of its attempt, because
+// slotSlack is the time by which a slot may precede the start or follow the end of its attempt, because
 // a clock may have been set back.
-const slack = graduation.DueAfter
+const slotSlack = graduation.AttemptTimeout
 
-// slots checks that each slot of a parent belongs to an accepted attempt and that each accepted
+// checkSlots checks that each slot of a parent belongs to an accepted attempt and that each accepted
 // attempt has a slot.
-func (r *run) slots(ctx context.Context, parent identity.ID) error {
+func (r *run) checkSlots(ctx context.Context, parent identity.ID) error {
 	k := graduation.WindowKey(parent)
 	d, err := r.document(ctx, k)
 	if err != nil {
@@ -189,44 +189,46 @@ func (r *run) slots(ctx context.Context, parent identity.ID) error {
 	if d.Version > 0 && err != nil { // a missing window is empty
 		return r.reportDamage(k, Document, "a window of graduations", err)
 	}
-	switch leaked, unpaid := match(w.Taken, r.gate.accepted[parent]); {
-	case leaked > 0:
-		r.addFindingAt(d.Version, inDocument(k, Graduation, "slots of accepted attempts", fmt.Sprintf("%d without an accepted attempt", leaked)))
-	case unpaid > 0:
-		r.addFindingAt(d.Version, inDocument(k, Graduation, "a slot for each accepted attempt", fmt.Sprintf("no slot for %d", unpaid)))
+	switch excess, missing := matchSlots(w.SlotTimes, r.gate.accepted[parent]); {
+	case excess > 0:
+		r.addFindingAt(d.Version, inDocument(k, Graduation, "slots of accepted attempts", fmt.Sprintf("%d without an accepted attempt", excess)))
+	case missing > 0:
+		r.addFindingAt(d.Version, inDocument(k, Graduation, "a slot for each accepted attempt", fmt.Sprintf("no slot for %d", missing)))
 	}
 	return nil
 }
 
-// match returns the number of slots without an attempt (excess) and the number of attempts without
+// matchSlots returns the number of slots without an attempt (excess) and the number of attempts without
 // a slot (missing). It does not count an attempt whose slot may have been removed because of its
 // age.
-func match(w gate.Window, accepted []passage) (leaked, unpaid int) {
+func matchSlots(w gate.Window, accepted []acceptedAttempt) (excess, missing int) {
 	w = slices.Sorted(slices.Values(w))
-	left := slices.Clone(accepted)
-	slices.SortFunc(left, func(a, b passage) int { return a.decided.Compare(b.decided) })
+	unmatched := slices.Clone(accepted)
+	slices.SortFunc(unmatched, func(a, b acceptedAttempt) int { return a.decidedAt.Compare(b.decidedAt) })
 	for _, t := range w {
 		slot := time.UnixMicro(t)
-		i := slices.IndexFunc(left, func(p passage) bool { return !slot.Before(p.began.Add(-slack)) && !slot.After(p.decided.Add(slack)) })
+		i := slices.IndexFunc(unmatched, func(p acceptedAttempt) bool {
+			return !slot.Before(p.startedAt.Add(-slotSlack)) && !slot.After(p.decidedAt.Add(slotSlack))
+		})
 		if i < 0 {
-			leaked++
+			excess++
 			continue
 		}
-		left = slices.Delete(left, i, i+1)
+		unmatched = slices.Delete(unmatched, i, i+1)
 	}
-	for _, p := range left {
+	for _, p := range unmatched {
 		// Slots are removed only when a later slot is added. A missing slot is therefore an error
 		// if the window is empty, or if the attempt is recent compared with the window's last slot.
-		if len(w) == 0 || p.began.Add(-slack).After(time.UnixMicro(w[len(w)-1]).Add(-gate.RateWindow)) {
-			unpaid++
+		if len(w) == 0 || p.startedAt.Add(-slotSlack).After(time.UnixMicro(w[len(w)-1]).Add(-gate.RateWindow)) {
+			missing++
 		}
 	}
-	return leaked, unpaid
+	return excess, missing
 }
 
 func (r *run) checkOpenedBy(ctx context.Context, child identity.ID, manifest identity.Hash) error {
 	// Only a graduation opens a child, so an accepted attempt must have created the manifest.
-	found := false
+	hasAttempt := false
 	err := r.eachRow(ctx, graduation.Stream(child), func(row store.Row) error {
 		a, err := graduation.DecodeAttempt(child, row)
 		if err != nil {
@@ -234,7 +236,7 @@ func (r *run) checkOpenedBy(ctx context.Context, child identity.ID, manifest ide
 		}
 		d, err := r.view.Doc(ctx, graduation.AttemptKey(child, row.Position))
 		if isDamaged(err) {
-			found = true // the damaged status may be the right one, and it was reported
+			hasAttempt = true // the damaged status may be the right one, and it was reported
 			return nil
 		}
 		if err != nil {
@@ -242,16 +244,16 @@ func (r *run) checkOpenedBy(ctx context.Context, child identity.ID, manifest ide
 		}
 		st, err := graduation.DecodeStatus(a, d)
 		if err != nil {
-			found = found || d.Version > 0
+			hasAttempt = hasAttempt || d.Version > 0
 			return nil
 		}
 		if st.Phase == graduation.Accepted {
 			m, err := composite.ParseManifest(st.Outcome.Manifest)
-			found = found || err == nil && m.Hash() == manifest
+			hasAttempt = hasAttempt || err == nil && m.Hash() == manifest
 		}
 		return nil
 	})
-	if err == nil && !found {
+	if err == nil && !hasAttempt {
 		r.addFinding(inDocument(registry.ManifestKey(child), Graduation, "a manifest of an accepted attempt, because the child has graduated", "one of no accepted attempt"))
 	}
 	return err

@@ -29,13 +29,13 @@ func (v half) Rows(_ context.Context, _ store.Stream, from uint64, _ int, d stor
 
 // A reading without reports skips more damaged rows than fit into a batch of reports.
 func TestAStreamWithManyDamagedRowsIsReadAgain(t *testing.T) {
-	const rows = 3 * batchEvents
-	r := &run{view: half{rows: rows}, pageRows: 16, seen: map[identity.Hash]int{}}
+	const rows = 3 * maxPendingReports
+	r := &run{view: half{rows: rows}, pageRows: 16, findingCounts: map[identity.Hash]int{}}
 	read := 0
 	if err := r.eachRow(t.Context(), "events", func(store.Row) error { read++; return nil }); err != nil || read < rows/2 {
 		t.Errorf("eachRow() = %v after %d rows, want at least %d", err, read, rows/2)
 	}
-	if len(r.seen) > 0 {
-		t.Errorf("%d findings of the quiet reading count", len(r.seen))
+	if len(r.findingCounts) > 0 {
+		t.Errorf("%d findings of the quiet reading count", len(r.findingCounts))
 	}
 }

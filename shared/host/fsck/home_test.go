@@ -37,7 +37,7 @@ func (c *caller) checkWith(over fsck.Source, run runner) (fsck.Result, []fsck.Fi
 	var found []fsck.Finding
 	res, err := run(c.Ctx, fsck.Config{
 		Source: over, Vault: c.Vault, Now: c.Now, Retention: hosttest.Retention,
-		Found: func(f fsck.Finding) error { found = append(found, f); return nil },
+		ReportFinding: func(f fsck.Finding) error { found = append(found, f); return nil },
 	})
 	if err != nil {
 		c.Fatalf("Run() = %v", err)
@@ -52,13 +52,13 @@ func (c *caller) checkWith(over fsck.Source, run runner) (fsck.Result, []fsck.Fi
 func (c *caller) paged(over fsck.Source) (fsck.Result, []fsck.Finding, error) {
 	at := c.Time // another goroutine reads it
 	now := func() time.Time { return at }
-	web, url := serve.InProcess(export.Pages(export.Config{Source: over, Vault: c.Vault, Now: now, Retention: hosttest.Retention}))
-	host, err := remote.Open(c.Ctx, remote.Config{HTTP: web, URL: url})
+	web, url := serve.InProcessClient(export.PagesHandler(export.Config{Source: over, Vault: c.Vault, Now: now, Retention: hosttest.Retention}))
+	host, err := remote.Connect(c.Ctx, remote.Config{HTTP: web, URL: url})
 	c.Must(err)
 	var found []fsck.Finding
 	res, err := fsck.Run(c.Ctx, fsck.Config{
 		Source: host, Vault: host.Vault(), Now: now, Retention: host.Retention(),
-		Found: func(f fsck.Finding) error { found = append(found, f); return nil },
+		ReportFinding: func(f fsck.Finding) error { found = append(found, f); return nil },
 	})
 	return res, found, err
 }
@@ -68,7 +68,7 @@ func (c *caller) comparePaged(over fsck.Source, res fsck.Result, found []fsck.Fi
 	c.Helper()
 	// Over pages, only text keys are opened, so it is unknown whether seeds open.
 	found = slices.DeleteFunc(slices.Clone(found), func(f fsck.Finding) bool {
-		return f.Check == fsck.Key && !strings.HasPrefix(f.Where, "textkey/")
+		return f.Check == fsck.Key && !strings.HasPrefix(f.Location, "textkey/")
 	})
 	res.Findings = uint64(len(found))
 	got, gotFound, err := c.paged(over)

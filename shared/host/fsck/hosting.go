@@ -20,7 +20,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-func (r *run) each(ctx context.Context, docRange store.Range, fn func(store.Doc) error) error {
+func (r *run) eachDocument(ctx context.Context, docRange store.Range, fn func(store.Doc) error) error {
 	for d, err := range store.Documents(ctx, r.Source, docRange) {
 		if err != nil {
 			return r.reportDamage(store.Key{Partition: docRange.Partition, Sort: "*"}, Document, "a list", err)
@@ -32,9 +32,9 @@ func (r *run) each(ctx context.Context, docRange store.Range, fn func(store.Doc)
 	return nil
 }
 
-// unrelatedDocuments reads an owner's documents of the kinds with store.VerifyParse, which are not
+// checkUnrelatedDocuments reads an owner's documents of the kinds with store.VerifyParse, which are not
 // compared with other documents. parts replace the stars in the partition's pattern.
-func (r *run) unrelatedDocuments(ctx context.Context, owner store.OwnerKind, parts ...string) error {
+func (r *run) checkUnrelatedDocuments(ctx context.Context, owner store.OwnerKind, parts ...string) error {
 	for _, kind := range documents.All() {
 		s := kind.Shape
 		if s.Owner != owner || s.Verify != store.VerifyParse {
@@ -47,7 +47,7 @@ func (r *run) unrelatedDocuments(ctx context.Context, owner store.OwnerKind, par
 			return r.reportDamage(d.Key, Document, "the "+s.Name, kind.Check(d))
 		}
 		if strings.Contains(s.Sort, "*") {
-			if err := r.each(ctx, s.Range(parts...), check); err != nil {
+			if err := r.eachDocument(ctx, s.Range(parts...), check); err != nil {
 				return err
 			}
 			continue
@@ -63,32 +63,32 @@ func (r *run) unrelatedDocuments(ctx context.Context, owner store.OwnerKind, par
 	return nil
 }
 
-func (r *run) names(ctx context.Context) error {
+func (r *run) checkNames(ctx context.Context) error {
 	// A name that is created during the check may be missing in the view. The check finds such a
 	// vacant by its logbook.
-	return r.each(ctx, vacants.NameDocs.Range(), func(d store.Doc) error { return r.name(ctx, d.Key) })
+	return r.eachDocument(ctx, vacants.NameDocs.Range(), func(d store.Doc) error { return r.checkNameDocument(ctx, d.Key) })
 }
 
 func (r *run) checkSelf(ctx context.Context) error {
-	d, err := r.document(ctx, vacants.SelfKey())
+	d, err := r.document(ctx, vacants.HostIdentityKey())
 	if err != nil {
 		return err
 	}
 	var host identity.ID // zero if the key is in a key service
 	if d.Version > 0 {
-		host, err = vacants.CheckSelf(ctx, d, r.Vault)
-		if err := r.reportKey(vacants.SelfKey(), "the host's key", err); err != nil {
+		host, err = vacants.CheckHostIdentity(ctx, d, r.Vault)
+		if err := r.reportKey(vacants.HostIdentityKey(), "the host's key", err); err != nil {
 			return err
 		}
 	}
-	d, err = r.document(ctx, signingkey.Key())
+	d, err = r.document(ctx, signingkey.DocKey())
 	if d.Version == 0 || err != nil {
 		return err
 	}
 	if err := signingkey.CheckCertificates(d, host); err != nil {
-		return r.reportDamage(signingkey.Key(), Document, "keys that the host certified", err)
+		return r.reportDamage(signingkey.DocKey(), Document, "keys that the host certified", err)
 	}
-	return r.reportKey(signingkey.Key(), "the certified keys", signingkey.CheckKeys(ctx, d, r.Vault))
+	return r.reportKey(signingkey.DocKey(), "the certified keys", signingkey.CheckKeys(ctx, d, r.Vault))
 }
 
 // reportKey reports err if it means that a sealed key is damaged. It counts a key that r.Vault withholds.
@@ -118,7 +118,7 @@ func (r *run) reportDamage(k store.Key, c Check, want string, err error) error {
 	return err
 }
 
-func (r *run) name(ctx context.Context, k store.Key) error {
+func (r *run) checkNameDocument(ctx context.Context, k store.Key) error {
 	if err := r.flushIfFull(); err != nil {
 		return err
 	}
@@ -143,68 +143,68 @@ func (r *run) name(ctx context.Context, k store.Key) error {
 	if rec, err := vacants.RecordDocs.Parse(d); err == nil && rec.Name != k.Sort && vacants.NameKey(rec.Name) != k {
 		r.addFinding(inDocument(k, Name, "the id of the vacant of this name", fmt.Sprintf("%s, which is %q", id, rec.Name)))
 	}
-	logged, err := r.hasRows(ctx, store.StreamOf(store.KindLogbook, id))
-	if err == nil && !logged {
+	hasLogbook, err := r.hasRows(ctx, store.StreamOf(store.KindLogbook, id))
+	if err == nil && !hasLogbook {
 		r.addFinding(inDocument(vacants.RecordKey(id), State, "a logbook", "none"))
 	}
 	return err
 }
 
-func (r *run) logbook(ctx context.Context, s store.Stream, owner identity.ID) error {
-	logState := logbookState{state: lifecycle.Local, whole: true}
-	rows := r.reader(s)
-	chain, linked := logbook.Verifier{Owner: owner}, true
+func (r *run) checkLogbook(ctx context.Context, s store.Stream, owner identity.ID) error {
+	logState := logbookState{state: lifecycle.Local, isComplete: true}
+	rows := r.newReader(s)
+	chain, isPrevReadable := logbook.Verifier{Owner: owner}, true
 	for {
 		row, more, err := rows.next(ctx)
 		if err != nil {
 			return err
 		}
 		if !more {
-			r.kin.noteIncomparable(owner, &logState)
-			return r.vacant(ctx, owner, &logState)
+			r.kin.recordIncomparable(owner, &logState)
+			return r.checkVacant(ctx, owner, &logState)
 		}
 		var e logbook.Entry
 		if row.Position == 0 {
-			linked, logState.whole = false, false
+			isPrevReadable, logState.isComplete = false, false
 			continue
 		}
 		if err := e.UnmarshalBinary(row.Data); err != nil {
 			r.addFinding(inStream(s, row.Position, Row, "a logbook entry", problem.AsError(err).Error()))
-			linked, logState.whole = false, false
+			isPrevReadable, logState.isComplete = false, false
 			continue
 		}
-		r.entry(s, row.Position, &chain, &e, linked)
-		linked = true
+		r.checkEntry(s, row.Position, &chain, &e, isPrevReadable)
+		isPrevReadable = true
 		if logState.deleted {
 			r.addFinding(inStream(s, row.Position, State, "no entry after its deletion", fmt.Sprintf("%.80q", e.Kind)))
 		}
-		if err := logState.observe(&e, owner); err != nil {
+		if err := logState.applyEntry(&e, owner); err != nil {
 			r.addFinding(inStream(s, row.Position, Row, "an entry with the payload of its kind", problem.AsError(err).Error()))
-			logState.whole = false
+			logState.isComplete = false
 		}
 		if e.Kind == logbook.KindBirth && row.Position > 1 {
 			r.addFinding(inStream(s, row.Position, State, "no birth after the first entry", e.Kind))
 		}
-		r.kin.observe(&e, row.Position, owner)
+		r.kin.recordEntry(&e, row.Position, owner)
 	}
 }
 
-func (r *run) entry(s store.Stream, position uint64, chain *logbook.Verifier, e *logbook.Entry, linked bool) {
-	var wrong *logbook.ChainError
-	if !errors.As(chain.Verify(e), &wrong) {
+func (r *run) checkEntry(s store.Stream, position uint64, chain *logbook.Verifier, e *logbook.Entry, isPrevReadable bool) {
+	var chainErr *logbook.ChainError
+	if !errors.As(chain.Verify(e), &chainErr) {
 		return
 	}
-	if wrong.IsLink() && linked {
-		r.addFinding(inStream(s, position, Prev, wrong.Want.String(), wrong.Got.String()))
+	if chainErr.IsLinkWrong() && isPrevReadable {
+		r.addFinding(inStream(s, position, Prev, chainErr.Want.String(), chainErr.Got.String()))
 	}
-	if !wrong.IsLink() || !e.Verify(chain.Owner) {
+	if !chainErr.IsLinkWrong() || !e.Verify(chain.Owner) {
 		r.addFinding(inStream(s, position, Signature, "a signature by "+chain.Owner.String(), "an invalid signature"))
 	}
 }
 
-// vacant checks the record of an id with a logbook. An id without a record is not a vacant, because
+// checkVacant checks the record of an id with a logbook. An id without a record is not a vacant, because
 // an aborted import leaves only entries.
-func (r *run) vacant(ctx context.Context, id identity.ID, logState *logbookState) error {
+func (r *run) checkVacant(ctx context.Context, id identity.ID, logState *logbookState) error {
 	k := vacants.RecordKey(id)
 	d, err := r.document(ctx, k)
 	if d.Version == 0 || err != nil {
@@ -219,26 +219,26 @@ func (r *run) vacant(ctx context.Context, id identity.ID, logState *logbookState
 	if err := r.checkManifest(ctx, k, &rec, logState); err != nil {
 		return err
 	}
-	if logState.whole && rec.State != logState.state {
+	if logState.isComplete && rec.State != logState.state {
 		r.addFinding(inDocument(k, State, string(logState.state)+", as its logbook ends", string(rec.State)))
 	}
-	if err := r.unrelatedDocuments(ctx, store.OfVacant, id.String()); err != nil {
+	if err := r.checkUnrelatedDocuments(ctx, store.OwnedByVacant, id.String()); err != nil {
 		return err
 	}
-	if err := r.reputationWithoutReviews(ctx, id); err != nil {
+	if err := r.checkReputationHasReviews(ctx, id); err != nil {
 		return err
 	}
 	if err := r.checkUnregistered(ctx, &rec); err != nil {
 		return err
 	}
-	if err := r.plan(ctx, &rec, logState); err != nil {
+	if err := r.checkPlan(ctx, &rec, logState); err != nil {
 		return err
 	}
-	if err := r.agents(ctx, &rec); err != nil {
+	if err := r.checkAgents(ctx, &rec); err != nil {
 		return err
 	}
 	if rec.IsDeleted() {
-		return r.tombstone(ctx, k, &rec, logState)
+		return r.checkTombstone(ctx, k, &rec, logState)
 	}
 	if logState.deleted {
 		// The record was restored after its deletion, for example from a backup of the documents.
@@ -248,21 +248,21 @@ func (r *run) vacant(ctx context.Context, id identity.ID, logState *logbookState
 		// If the floor were missing, envelopes from before the restore could be accepted again.
 		r.addFinding(inDocument(k, Floor, "not before "+canon.FormatTime(logState.floor)+", according to its logbook", canon.FormatTime(rec.Floor)))
 	}
-	if rec.Restored.After(r.result.Restored) {
-		r.result.Restored, r.result.RefusedUntil = rec.Restored, rec.Floor
+	if rec.RestoredAt.After(r.result.RestoredAt) {
+		r.result.RestoredAt, r.result.RefusedUntil = rec.RestoredAt, rec.Floor
 	}
-	r.card(k, &rec, logState)
+	r.checkCard(k, &rec, logState)
 	if err := r.reportKey(k, "the key of "+id.String(), rec.CheckKey(ctx, r.Vault)); err != nil {
 		return err
 	}
-	wrong, err := r.checkNameOf(ctx, k, &rec)
-	if wrong != nil {
-		r.addFinding(*wrong)
+	finding, err := r.checkNameOf(ctx, k, &rec)
+	if finding != nil {
+		r.addFinding(*finding)
 	}
 	return err
 }
 
-func (r *run) card(k store.Key, rec *vacants.Record, logState *logbookState) {
+func (r *run) checkCard(k store.Key, rec *vacants.Record, logState *logbookState) {
 	c, err := card.Parse(rec.Card)
 	switch {
 	case err != nil:
@@ -273,24 +273,24 @@ func (r *run) card(k store.Key, rec *vacants.Record, logState *logbookState) {
 		r.addFinding(inDocument(k, Card, "a card signed by "+rec.ID.String(), "an invalid signature"))
 	case c.CapabilityText != rec.Capability:
 		r.addFinding(inDocument(k, Card, fmt.Sprintf("the capability %.80q", rec.Capability), fmt.Sprintf("%.80q", c.CapabilityText)))
-	case logState.whole && logState.capability != "" && logState.capability != c.CapabilityText:
+	case logState.isComplete && logState.capability != "" && logState.capability != c.CapabilityText:
 		r.addFinding(inDocument(k, Card, fmt.Sprintf("the capability %.80q, with which it graduated", logState.capability), fmt.Sprintf("%.80q", c.CapabilityText)))
-	case logState.whole && logState.card != "" && logState.card != c.Hash().String():
+	case logState.isComplete && logState.card != "" && logState.card != c.Hash().String():
 		r.addFinding(inDocument(k, Card, "the card "+logState.card+", last signed by its logbook", c.Hash().String()))
 	}
 }
 
 func (r *run) checkNameOf(ctx context.Context, k store.Key, rec *vacants.Record) (*Finding, error) {
-	differ := func(k store.Key, c Check, want, got string) (*Finding, error) {
+	newFinding := func(k store.Key, c Check, want, got string) (*Finding, error) {
 		f := inDocument(k, c, want, got)
 		return &f, nil
 	}
 	if err := registry.CheckName(rec.Name); err != nil {
-		return differ(k, Name, "a name", fmt.Sprintf("%.80q", rec.Name))
+		return newFinding(k, Name, "a name", fmt.Sprintf("%.80q", rec.Name))
 	}
-	d, err := vacants.NameDoc(ctx, r.view, rec.Name)
+	d, err := vacants.ReadNameDoc(ctx, r.view, rec.Name)
 	if isDamaged(err) {
-		return differ(vacants.NameKey(rec.Name), Document, "a document that can be read", problem.AsError(err).Error())
+		return newFinding(vacants.NameKey(rec.Name), Document, "a document that can be read", problem.AsError(err).Error())
 	}
 	if err != nil {
 		return nil, err
@@ -299,9 +299,9 @@ func (r *run) checkNameOf(ctx context.Context, k store.Key, rec *vacants.Record)
 	want := fmt.Sprintf("the name %q to belong to this vacant", rec.Name)
 	switch {
 	case d.Version == 0 || err != nil:
-		return differ(k, Name, want, "none")
+		return newFinding(k, Name, want, "none")
 	case id != rec.ID:
-		return differ(k, Name, want, "another, "+id.String())
+		return newFinding(k, Name, want, "another, "+id.String())
 	}
 	return nil, nil
 }

@@ -54,7 +54,7 @@ func damagedBase64(v any) any {
 // oldCard returns a card with another endpoint that the demo vacant signed earlier.
 func oldCard(c *caller) []byte {
 	c.Helper()
-	r, err := c.Vacants.Get(c.Ctx, vacants.Operator(), c.Demo.ID)
+	r, err := c.Vacants.Get(c.Ctx, vacants.OperatorAsker(), c.Demo.ID)
 	c.Must(err)
 	if bytes.Equal(r.Card, c.Demo.Card) {
 		c.Fatal("the card was not signed again")
@@ -83,7 +83,7 @@ func TestEachDamageOfAHostedVacantIsFoundAndNamed(t *testing.T) {
 	a := story(t, memory.New())
 	log := store.StreamOf(store.KindLogbook, a.Demo.ID)
 	record, name := vacants.RecordKey(a.Demo.ID), vacants.NameKey("demo")
-	other, err := a.Vacants.ByName(a.Ctx, vacants.Operator(), "other")
+	other, err := a.Vacants.GetByName(a.Ctx, vacants.OperatorAsker(), "other")
 	a.Must(err)
 	stranger, err := identity.NewKey(rand.Reader)
 	a.Must(err)
@@ -114,11 +114,11 @@ func TestEachDamageOfAHostedVacantIsFoundAndNamed(t *testing.T) {
 		{"record of a newer format", altered{docs: docs{record: member("format", to(2))}}, []string{"record: document"}},
 		{"record cut short", altered{docs: docs{record: cut}}, []string{"record: document"}},
 		{"flipped byte in a sealed key", altered{docs: docs{record: member("seed", damagedBase64)}}, []string{"record: key"}},
-		{"flipped byte in the host's sealed key", altered{docs: docs{vacants.SelfKey(): member("seed", damagedBase64)}}, []string{"host/identity: key"}},
-		{"host's identity of another host", altered{docs: docs{vacants.SelfKey(): member("id", to(stranger.ID().String()))}}, []string{"host/identity: key", "signkey/keys: document"}},
-		{"certificate of a longer time", altered{docs: docs{signingkey.Key(): data(replaced(`"until":"2026-`, `"until":"2036-`))}}, []string{"signkey/keys: document"}},
-		{"certified key that does not open", altered{docs: docs{signingkey.Key(): data(replaced(`"seed":"`, `"seed":"AAAA`))}}, []string{"signkey/keys: key"}},
-		{"certified keys cut short", altered{docs: docs{signingkey.Key(): cut}}, []string{"signkey/keys: document"}},
+		{"flipped byte in the host's sealed key", altered{docs: docs{vacants.HostIdentityKey(): member("seed", damagedBase64)}}, []string{"host/identity: key"}},
+		{"host's identity of another host", altered{docs: docs{vacants.HostIdentityKey(): member("id", to(stranger.ID().String()))}}, []string{"host/identity: key", "signkey/keys: document"}},
+		{"certificate of a longer time", altered{docs: docs{signingkey.DocKey(): data(replaced(`"until":"2026-`, `"until":"2036-`))}}, []string{"signkey/keys: document"}},
+		{"certified key that does not open", altered{docs: docs{signingkey.DocKey(): data(replaced(`"seed":"`, `"seed":"AAAA`))}}, []string{"signkey/keys: key"}},
+		{"certified keys cut short", altered{docs: docs{signingkey.DocKey(): cut}}, []string{"signkey/keys: document"}},
 		{"name in the record that is none", altered{docs: docs{record: member("name", to("../demo"))}}, []string{"name/demo: name", "record: name"}},
 		{"name pointing to another vacant", altered{docs: docs{name: names(other.ID)}}, []string{"name/demo: name", "record: name"}},
 		{"name pointing to nobody", altered{docs: docs{name: names(stranger.ID())}}, []string{"name/demo: name", "record: name"}},

@@ -12,14 +12,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registration) error {
-	manifestKey := registry.ManifestKey(g.ID)
+func (r *run) checkRegisteredManifest(ctx context.Context, k store.Key, reg *registry.Registration) error {
+	manifestKey := registry.ManifestKey(reg.ID)
 	d, err := r.document(ctx, manifestKey)
 	if err != nil {
 		return err
 	}
 	if d.Version == 0 {
-		if g.ParentProven {
+		if reg.ParentProven {
 			r.addFinding(inDocument(k, Manifest, "a manifest, as its parent is proven", "none"))
 		}
 		return nil
@@ -29,37 +29,37 @@ func (r *run) manifest(ctx context.Context, k store.Key, g *registry.Registratio
 		return r.reportDamage(manifestKey, Manifest, "a manifest that parent and child have signed", err)
 	}
 	if m.Graduated {
-		r.gate.opened[m.Manifest.ChildID] = m.Manifest.Hash()
-		if err := r.opening(ctx, &m); err != nil {
+		r.gate.openedManifests[m.Manifest.ChildID] = m.Manifest.Hash()
+		if err := r.checkOpened(ctx, &m); err != nil {
 			return err
 		}
 	}
-	if wrong := manifestDifference(k, g, &m); wrong != nil {
-		r.addFinding(*wrong)
+	if finding := compareManifest(k, reg, &m); finding != nil {
+		r.addFinding(*finding)
 	}
-	return r.checkEdgesOf(ctx, &m)
+	return r.checkManifestEdges(ctx, &m)
 }
 
-func (r *run) opening(ctx context.Context, m *registry.ManifestDocument) error {
-	k := registry.OpenedKey(m.Manifest.ChildID)
+func (r *run) checkOpened(ctx context.Context, m *registry.ManifestDocument) error {
+	k := registry.OpeningKey(m.Manifest.ChildID)
 	d, err := r.document(ctx, k)
 	if err != nil {
 		return err
 	}
-	if err := m.CheckOpened(d); err != nil {
+	if err := m.CheckOpeningDocument(d); err != nil {
 		r.addFinding(inDocument(k, Graduation, "the hash of the manifest by which the gate opened the child", problem.AsError(err).Text()))
 	}
 	return nil
 }
 
-func manifestDifference(k store.Key, g *registry.Registration, m *registry.ManifestDocument) *Finding {
+func compareManifest(k store.Key, reg *registry.Registration, m *registry.ManifestDocument) *Finding {
 	var f Finding
-	switch closed := m.IsClosed(); {
-	case !g.ParentProven || g.Parent == nil || *g.Parent != m.Manifest.ParentID:
+	switch isClosed := m.IsClosed(); {
+	case !reg.ParentProven || reg.Parent == nil || *reg.Parent != m.Manifest.ParentID:
 		f = inDocument(k, Manifest, "the parent "+m.Manifest.ParentID.String()+", as both have signed", "another, or none that is proven")
-	case closed && (!g.Closed || g.FirstSeq > 0 && g.Visibility != lifecycle.Hidden):
+	case isClosed && (!reg.Closed || reg.FirstSeq > 0 && reg.Visibility != lifecycle.Hidden):
 		f = inDocument(k, Manifest, "a closed child with visibility NONE, according to its manifest", "one that is open")
-	case !closed && g.Closed:
+	case !isClosed && reg.Closed:
 		f = inDocument(k, Manifest, "an open child, according to its manifest", "one that is closed")
 	default:
 		return nil
@@ -67,11 +67,11 @@ func manifestDifference(k store.Key, g *registry.Registration, m *registry.Manif
 	return &f
 }
 
-func (r *run) checkEdgesOf(ctx context.Context, m *registry.ManifestDocument) error {
+func (r *run) checkManifestEdges(ctx context.Context, m *registry.ManifestDocument) error {
 	// Hosts never delete an edge, so the edges of replaced manifests must also exist.
 	child := m.Manifest.ChildID
 	for _, parent := range m.Parents() {
-		kin := registry.KinKey(parent, child)
+		kin := registry.ChildEdgeKey(parent, child)
 		d, err := r.document(ctx, kin)
 		if err != nil {
 			return err
@@ -83,14 +83,14 @@ func (r *run) checkEdgesOf(ctx context.Context, m *registry.ManifestDocument) er
 	return nil
 }
 
-// edges checks that the child's manifest, or a manifest that it replaced, proves each edge from a
+// checkEdges checks that the child's manifest, or a manifest that it replaced, proves each edge from a
 // parent. A replaced manifest has no effect, but its edge cannot be created without the child's
 // signature.
-func (r *run) edges(ctx context.Context, parent identity.ID) error {
-	return r.each(ctx, registry.KinDocs.Range(parent.String()), func(d store.Doc) error { return r.edge(ctx, parent, d.Key) })
+func (r *run) checkEdges(ctx context.Context, parent identity.ID) error {
+	return r.eachDocument(ctx, registry.ChildEdgeDocs.Range(parent.String()), func(d store.Doc) error { return r.checkEdge(ctx, parent, d.Key) })
 }
 
-func (r *run) edge(ctx context.Context, parent identity.ID, k store.Key) error {
+func (r *run) checkEdge(ctx context.Context, parent identity.ID, k store.Key) error {
 	if err := r.flushIfFull(); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (r *run) edge(ctx context.Context, parent identity.ID, k store.Key) error {
 	m, err := registry.ManifestDocs.Parse(d)
 	switch {
 	case err != nil: // reported with the child if it has events or is on this host
-		if some, err := r.hasRows(ctx, registry.ActorStream(child)); some || err != nil {
+		if hasRows, err := r.hasRows(ctx, registry.ActorStream(child)); hasRows || err != nil {
 			return err
 		}
 		if d, err := r.view.Doc(ctx, vacants.RecordKey(child)); d.Version > 0 || err != nil && !isDamaged(err) {

@@ -43,10 +43,10 @@ func TestAnEdgeThatNoManifestMadeIsNamed(t *testing.T) {
 				l.Must(err)
 				continue
 			}
-			_, err := reg.Publish(l.Ctx, registrytest.Publication(t, k, registrytest.Draft{At: l.Time}))
+			_, err := reg.Publish(l.Ctx, registrytest.NewPublication(t, k, registrytest.Draft{SignedAt: l.Time}))
 			l.Must(err)
 		}
-		l.Must(l.Vacants.AddManifest(l.Ctx, registrytest.Manifest(t, m.parent, child, m.closed)))
+		l.Must(l.Vacants.AddManifest(l.Ctx, registrytest.NewManifest(t, m.parent, child, m.closed)))
 	}
 	if _, found := l.check(l.Store); len(found) > 0 {
 		t.Errorf("Run() finds %v in a whole host", found)
@@ -56,7 +56,7 @@ func TestAnEdgeThatNoManifestMadeIsNamed(t *testing.T) {
 	}
 
 	proof, card := registry.ManifestKey(child.ID()), registry.RegistrationKey(child.ID())
-	old, kin := registry.KinKey(made.ID(), child.ID()), registry.KinKey(parent.ID(), child.ID())
+	old, kin := registry.ChildEdgeKey(made.ID(), child.ID()), registry.ChildEdgeKey(parent.ID(), child.ID())
 	name := strings.NewReplacer(proof.String(), "proof", card.String(), "child", old.String(), "old", kin.String(), "kin")
 	for _, tc := range []struct {
 		damage string
@@ -77,7 +77,7 @@ func TestAnEdgeThatNoManifestMadeIsNamed(t *testing.T) {
 		_, found := l.check(&altered{Store: l.Store, docs: tc.docs})
 		got := map[string]bool{}
 		for _, f := range found {
-			got[name.Replace(f.Where)] = true
+			got[name.Replace(f.Location)] = true
 			if f.Check != "manifest" {
 				t.Errorf("%s: Run() finds %v", tc.damage, f)
 			}
@@ -92,15 +92,15 @@ func TestAnEdgeThatNoManifestMadeIsNamed(t *testing.T) {
 	}
 
 	for want, k := range map[string]store.Key{
-		"one without a manifest": registry.KinKey(parent.ID(), registrytest.Key(9).ID()),
-		"another":                {Partition: registry.KinDocs.Range(made.ID().String()).Partition, Sort: "x"},
-		"one to a child of " + parent.ID().String(): registry.KinKey(child.ID(), child.ID()),
+		"one without a manifest": registry.ChildEdgeKey(parent.ID(), registrytest.Key(9).ID()),
+		"another":                {Partition: registry.ChildEdgeDocs.Range(made.ID().String()).Partition, Sort: "x"},
+		"one to a child of " + parent.ID().String(): registry.ChildEdgeKey(child.ID(), child.ID()),
 	} {
 		l.Must(st.Commit(l.Ctx, store.Put{Key: k, WriteID: store.WriteID{1}, Data: []byte{1}}))
 		_, found := l.check(l.Store)
-		if len(found) != 1 || found[0].Where != k.String() || found[0].Got != want {
+		if len(found) != 1 || found[0].Location != k.String() || found[0].Got != want {
 			t.Errorf("an edge that nobody signed: Run() finds %v, want %s", found, want)
 		}
-		l.Must(st.Commit(l.Ctx, store.Delete{Key: k, If: 1}))
+		l.Must(st.Commit(l.Ctx, store.Delete{Key: k, IfVersion: 1}))
 	}
 }

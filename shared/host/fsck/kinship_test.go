@@ -52,7 +52,7 @@ type blind struct{}
 
 func (blind) Collect(_ context.Context, child, parent identity.ID) (gate.Evidence, error) {
 	return gate.Evidence{Child: child, Parent: parent, Pairs: []gate.Pair{{
-		With: parent, Role: gate.Parent, Child: gate.Observation{ID: child, Closed: true}, Other: gate.Observation{ID: parent},
+		OtherID: parent, Role: gate.RoleParent, Child: gate.Observation{ID: child, Closed: true}, Other: gate.Observation{ID: parent},
 	}}}, nil
 }
 
@@ -74,10 +74,10 @@ func newFirm(t testing.TB, st hosttest.Store) *firm {
 	f.clerk = f.spawn(vacants.SpawnSpec{Parent: f.parent, Path: "D2", Name: "clerk"})
 	f.junior = f.spawn(vacants.SpawnSpec{Parent: f.parent, Path: "D2", Name: "junior"})
 	f.apprentice = f.spawn(vacants.SpawnSpec{Parent: f.clerk, Path: "D2", Name: "apprentice"})
-	f.partner = f.spawn(vacants.SpawnSpec{Parent: f.parent, Path: "D4", Name: "partner", With: &f.Demo.ID})
-	_, _, err = v.SetPlan(f.Ctx, vacants.Operator(), f.parent, plan.Plan{
-		Delegate:  []plan.Delegation{{Child: "clerk", Task: "{input}"}, {Child: "junior", Kind: "review", Task: "{input}"}},
-		OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.List},
+	f.partner = f.spawn(vacants.SpawnSpec{Parent: f.parent, Path: "D4", Name: "partner", SecondParent: &f.Demo.ID})
+	_, _, err = v.SetPlan(f.Ctx, vacants.OperatorAsker(), f.parent, plan.Plan{
+		Delegations: []plan.Delegation{{Child: "clerk", Task: "{input}"}, {Child: "junior", Kind: "review", Task: "{input}"}},
+		OnFailure:   plan.Abort, Aggregate: plan.Aggregate{Method: plan.List},
 	})
 	f.Must(err)
 	for _, system := range []string{"one", "two"} {
@@ -88,9 +88,9 @@ func newFirm(t testing.TB, st hosttest.Store) *firm {
 		f.delegate(child, fmt.Sprintf("task %d", i))
 	}
 	p := gate.DefaultPolicy()
-	p.Limit = 2
+	p.DailyLimit = 2
 	f.Must(f.gate.SetPolicy(f.Ctx, "", p))
-	p.Limit = 1
+	p.DailyLimit = 1
 	f.Must(f.gate.SetPolicy(f.Ctx, "law", p))
 	f.graduate(f.clerk, graduation.Accepted)
 	f.Time = f.Time.Add(time.Minute)
@@ -109,8 +109,8 @@ func (f *firm) spawn(s vacants.SpawnSpec) identity.ID {
 
 func (f *firm) delegate(child identity.ID, task string) {
 	f.Helper()
-	d := logbook.Delegation{Parent: f.parent, Child: child, Kind: "str", Task: identity.Sum([]byte(task))}
-	f.Must(f.Vacants.Entries(f.Ctx, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: d.DelegatePayload()},
+	d := logbook.Delegation{Parent: f.parent, Child: child, SubtaskKind: "str", TaskHash: identity.Sum([]byte(task))}
+	f.Must(f.Vacants.AppendEntries(f.Ctx, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: d.DelegatePayload()},
 		vacants.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: d.ExecutePayload()}))
 }
 
@@ -118,8 +118,8 @@ func (f *firm) delegate(child identity.ID, task string) {
 func (f *firm) asked(child identity.ID) graduation.Submission {
 	f.Helper()
 	r := composite.GraduationRequest{ParentID: f.parent, ChildID: child, CapabilityText: "works alone"}
-	f.Must(f.Vacants.Sign(f.Ctx, f.parent, func(s identity.Signer) error { return r.SignParent(f.Ctx, s) }))
-	f.Must(f.Vacants.Sign(f.Ctx, child, func(s identity.Signer) error { return r.SignChild(f.Ctx, s) }))
+	f.Must(f.Vacants.WithSigner(f.Ctx, f.parent, func(s identity.Signer) error { return r.SignParent(f.Ctx, s) }))
+	f.Must(f.Vacants.WithSigner(f.Ctx, child, func(s identity.Signer) error { return r.SignChild(f.Ctx, s) }))
 	return graduation.Submission{Request: r}
 }
 
@@ -140,8 +140,8 @@ func (f *firm) manifest(child identity.ID, change func(*composite.Manifest)) fun
 	}
 	m := *known.BirthManifest()
 	change(&m)
-	f.Must(f.Vacants.Sign(f.Ctx, f.parent, func(s identity.Signer) error { return m.SignParent(f.Ctx, s) }))
-	f.Must(f.Vacants.Sign(f.Ctx, child, func(s identity.Signer) error { return m.SignChild(f.Ctx, s) }))
+	f.Must(f.Vacants.WithSigner(f.Ctx, f.parent, func(s identity.Signer) error { return m.SignParent(f.Ctx, s) }))
+	f.Must(f.Vacants.WithSigner(f.Ctx, child, func(s identity.Signer) error { return m.SignChild(f.Ctx, s) }))
 	data, err := registry.ManifestDocs.Encode(registry.ManifestDocument{Manifest: m})
 	f.Must(err)
 	return func(d store.Doc) store.Doc { d.Data = data; return d }
@@ -216,10 +216,10 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 		for k, what := range map[string]string{
 			record(who.id).String(): "record", proof(who.id).String(): "manifest", registry.RegistrationKey(who.id).String(): "registration",
 			books(who.id).String(): "log", vacants.PlanKey(who.id).String(): "plan", graduation.Stream(who.id).String(): "attempts",
-			registry.KinKey(f.parent, who.id).String(): "edge", registry.KinKey(f.clerk, who.id).String(): "own",
+			registry.ChildEdgeKey(f.parent, who.id).String(): "edge", registry.ChildEdgeKey(f.clerk, who.id).String(): "own",
 			graduation.AttemptKey(who.id, 1).String(): "outcome 1", graduation.AttemptKey(who.id, 2).String(): "outcome 2",
 			graduation.AttemptKey(who.id, 3).String(): "outcome 3", graduation.WindowKey(who.id).String(): "window",
-			graduation.AttemptWindowKey(who.id).String(): "tries", registry.OpenedKey(who.id).String(): "opening",
+			graduation.AttemptWindowKey(who.id).String(): "tries", registry.OpeningKey(who.id).String(): "opening",
 			vacants.AgentKey(who.id, 1).String(): "agent 1", vacants.AgentKey(who.id, 2).String(): "agent 2", vacants.AgentKey(who.id, 3).String(): "agent 3",
 		} {
 			name[k] = what + " of " + who.name
@@ -247,7 +247,7 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 		}}}, []string{"manifest of junior: kin", "registration of junior: manifest", "edge of junior: manifest"}},
 		{"a manifest that nobody signed", altered{docs: docs{proof(f.junior): data(replaced("parent-only", "public_a2a"))}}, []string{"manifest of junior: manifest"}},
 		{"a manifest of another path", altered{docs: docs{proof(f.junior): f.manifest(f.junior, func(m *composite.Manifest) { m.BirthPath = "D1" })}}, []string{"manifest of junior: kin"}},
-		{"no edge", altered{docs: docs{registry.KinKey(f.parent, f.junior): gone}}, []string{"edge of junior: manifest"}},
+		{"no edge", altered{docs: docs{registry.ChildEdgeKey(f.parent, f.junior): gone}}, []string{"edge of junior: manifest"}},
 		{"no registration", altered{docs: docs{registry.RegistrationKey(f.junior): gone}}, []string{"registration of junior: manifest"}},
 		{"a manifest before graduation", altered{docs: docs{proof(f.clerk): closed}},
 			[]string{"record of clerk: kin", "registration of clerk: manifest", "manifest of clerk: graduation"}},
@@ -283,8 +283,8 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 		{"an attempt that nobody signed", altered{rows: rows{attemptWindow: edit(1, replaced("works alone", "works apart"))}}, []string{"attempts of junior 1: signature"}},
 		{"an attempt missing", altered{rows: rows{attemptWindow: drop(1)}}, []string{"attempts of junior 1: position", "tries of firm: graduation"}},
 		{"an outcome that opened something else", altered{docs: docs{through: data(replaced(`"D2"`, `"D1"`))}}, []string{"outcome 1 of clerk: graduation", "manifest of clerk: graduation"}},
-		{"nothing that opened a graduated child", altered{docs: docs{registry.OpenedKey(f.clerk): gone}}, []string{"opening of clerk: graduation"}},
-		{"a child opened by another manifest", altered{docs: docs{registry.OpenedKey(f.clerk): member("manifest", to(strings.Repeat("0", 64)))}}, []string{"opening of clerk: graduation"}},
+		{"nothing that opened a graduated child", altered{docs: docs{registry.OpeningKey(f.clerk): gone}}, []string{"opening of clerk: graduation"}},
+		{"a child opened by another manifest", altered{docs: docs{registry.OpeningKey(f.clerk): member("manifest", to(strings.Repeat("0", 64)))}}, []string{"opening of clerk: graduation"}},
 		{"no slot", altered{docs: docs{window: gone}}, []string{"window of firm: graduation"}},
 		{"a slot of nobody", altered{docs: docs{window: member("taken", func(v any) any { return append(v.([]any), json.Number("1")) })}}, []string{"window of firm: graduation"}},
 		{"a slot twice", altered{docs: docs{window: member("taken", func(v any) any { return append(v.([]any), v.([]any)[0]) })}}, []string{"window of firm: graduation"}},
@@ -304,7 +304,7 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 			_, found := f.check(&tc.home)
 			var got []string
 			for _, at := range found {
-				where := name[at.Where]
+				where := name[at.Location]
 				if at.Position > 0 {
 					where += fmt.Sprintf(" %d", at.Position)
 				}
@@ -319,9 +319,9 @@ func TestEachDamageOfKinIsFoundAndNamed(t *testing.T) {
 
 // Entries about parent and child are either in both logbooks or in neither.
 func TestEntryInOneLogbookOnlyIsReported(t *testing.T) {
-	alone := func(f *firm, e vacants.LogEntry) { f.Must(f.Vacants.Entries(f.Ctx, e, vacants.LogEntry{})) }
+	alone := func(f *firm, e vacants.LogEntry) { f.Must(f.Vacants.AppendEntries(f.Ctx, e, vacants.LogEntry{})) }
 	task := func(f *firm, text string) logbook.Delegation {
-		return logbook.Delegation{Parent: f.parent, Child: f.junior, Kind: "str", Task: identity.Sum([]byte(text))}
+		return logbook.Delegation{Parent: f.parent, Child: f.junior, SubtaskKind: "str", TaskHash: identity.Sum([]byte(text))}
 	}
 	for name, tc := range map[string]struct {
 		happens func(*firm)
@@ -353,7 +353,7 @@ func TestEntryInOneLogbookOnlyIsReported(t *testing.T) {
 			alone(f, vacants.LogEntry{ID: f.junior, Kind: logbook.KindBirth, Payload: []byte(`{}`)})
 		}, "row: expected an entry with the payload of its kind"},
 		"a task of a stranger": {func(f *firm) {
-			d := logbook.Delegation{Parent: f.parent, Child: f.Key.ID(), Kind: "str"}
+			d := logbook.Delegation{Parent: f.parent, Child: f.Key.ID(), SubtaskKind: "str"}
 			alone(f, vacants.LogEntry{ID: f.parent, Kind: logbook.KindDelegate, Payload: d.DelegatePayload()})
 		}, ""},
 		"a task of one whose key was taken elsewhere": {func(f *firm) {
@@ -391,7 +391,7 @@ func TestDamagedFamilyNeverEndsACheck(t *testing.T) {
 		streams = append(streams, store.StreamOf(store.KindLogbook, id))
 	}
 	keys := []store.Key{
-		vacants.RecordKey(f.clerk), vacants.RecordKey(f.junior), registry.ManifestKey(f.clerk), registry.ManifestKey(f.junior), registry.OpenedKey(f.clerk), vacants.PlanKey(f.parent), vacants.AgentKey(f.partner, 2),
+		vacants.RecordKey(f.clerk), vacants.RecordKey(f.junior), registry.ManifestKey(f.clerk), registry.ManifestKey(f.junior), registry.OpeningKey(f.clerk), vacants.PlanKey(f.parent), vacants.AgentKey(f.partner, 2),
 		graduation.AttemptKey(f.clerk, 1), graduation.AttemptKey(f.junior, 1), graduation.AttemptKey(f.junior, 2), graduation.WindowKey(f.parent), graduation.AttemptWindowKey(f.parent),
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -413,7 +413,7 @@ func TestDamagedFamilyNeverEndsACheck(t *testing.T) {
 		for _, run := range []runner{fsck.Run, narrow} {
 			_, err := run(f.Ctx, fsck.Config{
 				Source: damaged, Vault: f.Vault, Now: f.Now, Retention: hosttest.Retention,
-				Found: func(f fsck.Finding) error { _ = f.String(); return nil },
+				ReportFinding: func(f fsck.Finding) error { _ = f.String(); return nil },
 			})
 			if err != nil {
 				t.Fatalf("Run() = %v", err)
@@ -502,8 +502,8 @@ func TestWritesDuringACheckAreNoDamage(t *testing.T) {
 func TestWhatCallsCostIsCounted(t *testing.T) {
 	h := hosttest.New(t, memory.New())
 	c := &caller{h.Caller()}
-	c.Vacants.Resources.Spend, c.Vacants.Resources.Models = spend.New(store.Updater{Store: c.Store, Rand: rand.Reader}, h.Now, money.Dollar), models.NewTables(c.Store, h.Now, rand.Reader)
-	price := models.Price{In: money.Dollar, Out: 10 * money.Dollar, Cached: money.Dollar}
+	c.Vacants.Resources.Budgets, c.Vacants.Resources.Models = spend.New(store.Updater{Store: c.Store, Rand: rand.Reader}, h.Now, money.Dollar), models.NewTables(c.Store, h.Now, rand.Reader)
+	price := models.Price{InputPrice: money.Dollar, OutputPrice: 10 * money.Dollar, CachedPrice: money.Dollar}
 	agent := &definition.Agent{Provider: substrate.KindMock, Model: "m", Price: &price, System: "```mock\nusage: 5 3\ntext: hi {input}\n```"}
 	_, err := c.Vacants.Update(c.Ctx, c.Demo.ID, vacants.Changes{Agent: agent})
 	c.Must(err)
@@ -560,7 +560,7 @@ func TestAnswersOfModelsAreInTheLogbook(t *testing.T) {
 	c.Must(err)
 	rsp, err := call.DecodeResponse(row)
 	c.Must(err)
-	if diff := cmp.Diff(&call.Usage{In: 5, Out: 3, Turns: 1, Agent: 1}, rsp.Usage); diff != "" {
+	if diff := cmp.Diff(&call.Usage{InputTokens: 5, OutputTokens: 3, Turns: 1, AgentVersion: 1}, rsp.Usage); diff != "" {
 		t.Errorf("the answer's usage (-want +got):\n%s", diff)
 	}
 	log := store.StreamOf(store.KindLogbook, c.Demo.ID)
@@ -569,8 +569,8 @@ func TestAnswersOfModelsAreInTheLogbook(t *testing.T) {
 	var last logbook.Entry
 	c.Must(last.UnmarshalBinary(entries[len(entries)-1].Data))
 	i, err := logbook.ParseInference(last.Payload)
-	if err != nil || last.Kind != logbook.KindInference || i.Request != c.Last().Hash() || i.Caller != c.Key.ID() || i.Model != "m" || i.AgentVersion != 1 ||
-		i.Prompt != identity.Sum([]byte("never stored")) || i.Response != identity.Sum([]byte("hi never stored")) {
+	if err != nil || last.Kind != logbook.KindInference || i.RequestHash != c.Last().Hash() || i.Caller != c.Key.ID() || i.Model != "m" || i.AgentVersion != 1 ||
+		i.PromptHash != identity.Sum([]byte("never stored")) || i.ResponseHash != identity.Sum([]byte("hi never stored")) {
 		t.Errorf("the last entry is %s %s, %v", last.Kind, last.Payload, err)
 	}
 	// A version that does not exist is reported for each row.

@@ -6,7 +6,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/translog"
 )
 
-func (r *run) log(ctx context.Context) error {
+func (r *run) checkLog(ctx context.Context) error {
 	_, err := translog.CheckRegistry(ctx, r.view, func(f translog.Mismatch) {
 		r.addFinding(inDocument(f.Key, Log, f.Want, f.Got))
 	})

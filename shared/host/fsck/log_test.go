@@ -21,7 +21,7 @@ func TestTheLogIsCheckedAgainstTheEvents(t *testing.T) {
 			c := story(t, home)
 			_, _, err := c.Vacants.Publish(c.Ctx, c.Demo.ID, vacants.PublishOptions{})
 			c.Must(err)
-			l, err := translog.OfRegistry(translog.Config{Store: home, Identity: c.Vacants.Self, Now: c.Now, Rand: rand.Reader}, nil)
+			l, err := translog.NewForRegistry(translog.Config{Store: home, Identity: c.Vacants.HostSigner, Now: c.Now, Rand: rand.Reader}, nil)
 			c.Must(err)
 			_, err = l.Seal(c.Ctx)
 			c.Must(err)
@@ -35,7 +35,7 @@ func TestTheLogIsCheckedAgainstTheEvents(t *testing.T) {
 			switch {
 			case sort == "" && len(found) > 0:
 				t.Errorf("Run() finds %v, want nothing", found)
-			case sort != "" && (len(found) != 1 || found[0].Check != fsck.Log || !strings.HasSuffix(found[0].Where, sort)):
+			case sort != "" && (len(found) != 1 || found[0].Check != fsck.Log || !strings.HasSuffix(found[0].Location, sort)):
 				t.Errorf("Run() finds %v, want %s alone", found, sort)
 			}
 		})

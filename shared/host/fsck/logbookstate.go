@@ -16,19 +16,19 @@ type logbookState struct {
 	// capability is the capability text of the graduation until another card is signed.
 	capability string
 	floor      time.Time // messages signed until this time are refused
-	whole      bool      // whether all entries are readable
+	isComplete bool      // whether all entries are readable
 	// deleted means that an entry records the deletion.
 	deleted bool
 
 	birth     *logbook.Birth // first entry of a child
-	parental  bool           // whether the vacant had a child
+	hasChild  bool           // whether the vacant had a child
 	graduated bool
 	plan      identity.Hash // zero if the vacant has no plan
 	// exported means that the key was exported, so the vacant may have continued on another host.
 	exported bool
 }
 
-func (t *logbookState) observe(e *logbook.Entry, owner identity.ID) error {
+func (t *logbookState) applyEntry(e *logbook.Entry, owner identity.ID) error {
 	state, hasState, err := e.StateAfter(owner)
 	if err != nil {
 		return err
@@ -55,10 +55,10 @@ func (t *logbookState) observe(e *logbook.Entry, owner identity.ID) error {
 	case logbook.KindDeleted:
 		t.deleted = true
 	}
-	return t.observeKin(e, owner)
+	return t.applyKinEntry(e, owner)
 }
 
-func (t *logbookState) observeKin(e *logbook.Entry, owner identity.ID) error {
+func (t *logbookState) applyKinEntry(e *logbook.Entry, owner identity.ID) error {
 	switch e.Kind {
 	case logbook.KindBirth:
 		b, err := logbook.ParseBirth(e.Payload)
@@ -66,7 +66,7 @@ func (t *logbookState) observeKin(e *logbook.Entry, owner identity.ID) error {
 		return err
 	case logbook.KindSpawn:
 		_, err := logbook.ParseSpawn(e.Payload)
-		t.parental = true
+		t.hasChild = true
 		return err
 	case logbook.KindGraduated:
 		g, err := logbook.ParseGraduation(e.Payload)

@@ -32,54 +32,54 @@ func (r *run) checkManifest(ctx context.Context, k store.Key, rec *vacants.Recor
 		}
 		m = &parsed
 	}
-	if wrong := recordDifference(k, rec, m, logState); wrong != nil {
-		r.addFinding(*wrong)
+	if finding := compareRecord(k, rec, m, logState); finding != nil {
+		r.addFinding(*finding)
 	}
 	return nil
 }
 
-func recordDifference(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, logState *logbookState) *Finding {
-	differ := func(what string, want, got any) *Finding {
+func compareRecord(k store.Key, rec *vacants.Record, m *registry.ManifestDocument, logState *logbookState) *Finding {
+	newFinding := func(what string, want, got any) *Finding {
 		f := inDocument(k, Kin, fmt.Sprintf("%s %v, according to its manifest", what, want), fmt.Sprint(got))
 		return &f
 	}
 	if m == nil {
 		if rec.Parent != nil {
-			return differ("parent", "none", rec.Parent)
+			return newFinding("parent", "none", rec.Parent)
 		}
-		if logState.whole && logState.birth != nil && !logState.exported {
+		if logState.isComplete && logState.birth != nil && !logState.exported {
 			f := inDocument(registry.ManifestKey(rec.ID), Kin, "a manifest, because the logbook begins with BIRTH", "none")
 			return &f
 		}
-		return missingMark(k, rec, logState)
+		return findMissingMark(k, rec, logState)
 	}
 	if rec.Parent == nil || *rec.Parent != m.Manifest.ParentID {
 		got := "none"
 		if rec.Parent != nil {
 			got = rec.Parent.String()
 		}
-		return differ("parent", m.Manifest.ParentID, got)
+		return newFinding("parent", m.Manifest.ParentID, got)
 	}
-	reach, outbound := composite.Reachability(""), composite.Outbound("")
-	if m.Manifest.Schema == composite.V2 {
-		reach, outbound = m.Manifest.Reachability, m.Manifest.Outbound
+	reach, outbound := composite.Reachability(""), composite.OutboundPolicy("")
+	if m.Manifest.SchemaVersion == composite.SchemaV2 {
+		reach, outbound = m.Manifest.Reachability, m.Manifest.OutboundPolicy
 	}
 	switch {
 	case rec.Closed != m.IsClosed():
-		return differ("closed", m.IsClosed(), rec.Closed)
-	case rec.Reach != reach:
-		return differ("endpoint_reachability", fmt.Sprintf("%q", reach), fmt.Sprintf("%q", rec.Reach))
-	case rec.Outbound != outbound:
-		return differ("outbound_policy", fmt.Sprintf("%q", outbound), fmt.Sprintf("%q", rec.Outbound))
+		return newFinding("closed", m.IsClosed(), rec.Closed)
+	case rec.Reachability != reach:
+		return newFinding("endpoint_reachability", fmt.Sprintf("%q", reach), fmt.Sprintf("%q", rec.Reachability))
+	case rec.OutboundPolicy != outbound:
+		return newFinding("outbound_policy", fmt.Sprintf("%q", outbound), fmt.Sprintf("%q", rec.OutboundPolicy))
 	}
-	if f := missingLogEntry(rec, m, logState); f != nil {
+	if f := findMissingLogEntry(rec, m, logState); f != nil {
 		return f
 	}
-	return missingMark(k, rec, logState)
+	return findMissingMark(k, rec, logState)
 }
 
-func missingLogEntry(rec *vacants.Record, m *registry.ManifestDocument, logState *logbookState) *Finding {
-	if !logState.whole {
+func findMissingLogEntry(rec *vacants.Record, m *registry.ManifestDocument, logState *logbookState) *Finding {
+	if !logState.isComplete {
 		return nil
 	}
 	var want, got string
@@ -98,15 +98,15 @@ func missingLogEntry(rec *vacants.Record, m *registry.ManifestDocument, logState
 }
 
 func matchesBirth(m *registry.ManifestDocument, logState *logbookState) bool {
-	return slices.ContainsFunc([]*composite.Manifest{&m.Manifest, m.Replaced, m.ReplacedBefore}, func(m *composite.Manifest) bool {
+	return slices.ContainsFunc([]*composite.Manifest{&m.Manifest, m.PreviousManifest, m.ManifestBeforePrevious}, func(m *composite.Manifest) bool {
 		return m != nil && m.ParentID == logState.birth.Parent && string(m.BirthPath) == logState.birth.Path
 	})
 }
 
-func missingMark(k store.Key, rec *vacants.Record, logState *logbookState) *Finding {
+func findMissingMark(k store.Key, rec *vacants.Record, logState *logbookState) *Finding {
 	// The children of unmarked vacants are never looked up, so the record of a parent must be
 	// marked.
-	if !logState.parental || rec.HasKin || rec.IsDeleted() {
+	if !logState.hasChild || rec.HasKin || rec.IsDeleted() {
 		return nil
 	}
 	f := inDocument(k, Kin, "kin, because its logbook records a child", "none")
@@ -116,8 +116,8 @@ func missingMark(k store.Key, rec *vacants.Record, logState *logbookState) *Find
 // checkUnregistered checks the manifest and the edges of a hosted vacant without events. For a
 // vacant with events, checkRegistered checks both.
 func (r *run) checkUnregistered(ctx context.Context, rec *vacants.Record) error {
-	some, err := r.hasRows(ctx, registry.ActorStream(rec.ID))
-	if err != nil || some {
+	hasRows, err := r.hasRows(ctx, registry.ActorStream(rec.ID))
+	if err != nil || hasRows {
 		return err
 	}
 	k := registry.RegistrationKey(rec.ID)
@@ -125,20 +125,20 @@ func (r *run) checkUnregistered(ctx context.Context, rec *vacants.Record) error 
 	if err != nil {
 		return err
 	}
-	g := registry.Registration{ID: rec.ID}
+	reg := registry.Registration{ID: rec.ID}
 	if d.Version > 0 {
-		if g, err = registry.RegistrationDocs.Parse(d); err != nil {
+		if reg, err = registry.RegistrationDocs.Parse(d); err != nil {
 			return r.reportDamage(k, Document, "a registration of "+rec.ID.String(), err)
 		}
 	}
-	if err := r.manifest(ctx, k, &g); err != nil || !rec.HasKin {
+	if err := r.checkRegisteredManifest(ctx, k, &reg); err != nil || !rec.HasKin {
 		return err
 	}
-	return r.edges(ctx, rec.ID)
+	return r.checkEdges(ctx, rec.ID)
 }
 
-func (r *run) agents(ctx context.Context, rec *vacants.Record) error {
-	for version := 1; version <= rec.Agent; version++ {
+func (r *run) checkAgents(ctx context.Context, rec *vacants.Record) error {
+	for version := 1; version <= rec.AgentVersion; version++ {
 		k := vacants.AgentKey(rec.ID, version)
 		d, err := r.document(ctx, k)
 		if err != nil {
@@ -154,28 +154,28 @@ func (r *run) agents(ctx context.Context, rec *vacants.Record) error {
 			}
 			continue
 		}
-		if spec, err := a.Spec(); version == rec.Agent && rec.Substrate != plan.Kind && (err != nil || spec.String() != rec.Substrate) {
+		if spec, err := a.Spec(); version == rec.AgentVersion && rec.Substrate != plan.Kind && (err != nil || spec.String() != rec.Substrate) {
 			r.addFinding(inDocument(k, Agent, fmt.Sprintf("the substrate %.80q of its record", rec.Substrate), fmt.Sprintf("%.80q", spec)))
 		}
 	}
 	return nil
 }
 
-// plan checks that a composite's plan is the plan that its logbook names. The plan of an imported
+// checkPlan checks that a composite's plan is the plan that its logbook names. The plan of an imported
 // vacant may be missing, and a deletion removes the plan before the record.
-func (r *run) plan(ctx context.Context, rec *vacants.Record, logState *logbookState) error {
+func (r *run) checkPlan(ctx context.Context, rec *vacants.Record, logState *logbookState) error {
 	k := vacants.PlanKey(rec.ID)
 	want := "the plan " + logState.plan.String() + ", according to its logbook"
 	p, d, err := vacants.PlanDocs.Get(ctx, r.view, k)
 	switch {
 	case err != nil:
 		return r.reportDamage(k, Plan, "a plan over children", err)
-	case d.Version == 0 && (!logState.whole || logState.plan.IsZero() || logState.exported || rec.State == lifecycle.Archived || logState.state == lifecycle.Archived):
+	case d.Version == 0 && (!logState.isComplete || logState.plan.IsZero() || logState.exported || rec.State == lifecycle.Archived || logState.state == lifecycle.Archived):
 	case d.Version == 0:
 		r.addFinding(inDocument(k, Plan, want, "none"))
 	case rec.IsDeleted():
 		r.addFinding(inDocument(k, Plan, "none, as its vacant is deleted", "one"))
-	case !logState.whole || logState.plan == p.Hash():
+	case !logState.isComplete || logState.plan == p.Hash():
 	case logState.plan.IsZero():
 		r.addFinding(inDocument(k, Plan, "none, as its logbook names none", p.Hash().String()))
 	default:

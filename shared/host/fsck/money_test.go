@@ -28,30 +28,30 @@ import (
 func paying(t *testing.T, s hosttest.Store) (*caller, billing.Account) {
 	t.Helper()
 	c := &caller{hosttest.New(t, s).Caller()}
-	b := c.Charge()
+	b := c.OpenBilling()
 	a, err := b.OpenAccount(c.Ctx, "acme", 4)
 	c.Must(err)
 	_, _, err = b.Credit(c.Ctx, a.ID, 50_000, "first", "")
 	c.Must(err)
-	_, err = b.SetLine(c.Ctx, a.ID, 500, "")
+	_, err = b.SetCreditLine(c.Ctx, a.ID, 500, "")
 	c.Must(err)
 	for _, e := range []billing.Event{
-		{Payment: "pi_1", Account: a.ID, Paid: 1000}, {Payment: "pi_1", RefundedTotal: 1000}, {Payment: "pi_2", Account: a.ID, Paid: 1000},
-		{Payment: "pi_3", Account: a.ID, Paid: 1000}, {Payment: "pi_3", Refund: "re_1", Refunded: billing.Refund{Amount: 1000}},
-		{Payment: "pi_3", Refund: "re_1", Refunded: billing.Refund{Amount: 1000, Failed: true}}, {Payment: "pi_3", Refund: "re_2", Refunded: billing.Refund{Amount: 1000}},
+		{PaymentID: "pi_1", Account: a.ID, Paid: 1000}, {PaymentID: "pi_1", RefundedTotal: 1000}, {PaymentID: "pi_2", Account: a.ID, Paid: 1000},
+		{PaymentID: "pi_3", Account: a.ID, Paid: 1000}, {PaymentID: "pi_3", RefundID: "re_1", RefundReport: billing.Refund{Amount: 1000}},
+		{PaymentID: "pi_3", RefundID: "re_1", RefundReport: billing.Refund{Amount: 1000, Failed: true}}, {PaymentID: "pi_3", RefundID: "re_2", RefundReport: billing.Refund{Amount: 1000}},
 	} {
 		c.Must(b.SettlePayment(c.Ctx, e))
 	}
 	_, _, err = b.Adjust(c.Ctx, a.ID, -51_400, "nearly all", "for a test")
 	c.Must(err)
-	c.Must(b.SettlePayment(c.Ctx, billing.Event{Payment: "pi_2", RefundedTotal: 1000}))
+	c.Must(b.SettlePayment(c.Ctx, billing.Event{PaymentID: "pi_2", RefundedTotal: 1000}))
 	_, _, err = b.Credit(c.Ctx, a.ID, 50_900, "second", "") // 900 of it are owed
 	c.Must(err)
-	_, err = b.Suspend(c.Ctx, a.ID, false, "")
+	_, err = b.SetSuspended(c.Ctx, a.ID, false, "")
 	c.Must(err)
 	_, _, err = b.Adjust(c.Ctx, a.ID, 500, "the line again", "for a test")
 	c.Must(err)
-	_, err = c.Vacants.SetPrice(c.Ctx, c.Demo.ID, price.Price{Flat: 2000, Free: 2})
+	_, err = c.Vacants.SetPrice(c.Ctx, c.Demo.ID, price.Price{Flat: 2000, FreePerSigner: 2})
 	c.Must(err)
 	free := &caller{c.Fixture.Caller()}
 	free.Call("free")
@@ -64,9 +64,9 @@ func paying(t *testing.T, s hosttest.Store) (*caller, billing.Account) {
 	c.Call("paid")
 	c.Call("fail")
 	late := c.Crash("overdue")
-	c.Time = c.Time.Add(call.DefaultWork + call.Grace + 1)
+	c.Time = c.Time.Add(call.DefaultCallTimeout + call.GracePeriod + 1)
 	c.Ask(late, call.Unanswered)
-	_, err = c.Vacants.SetPrice(c.Ctx, c.Demo.ID, price.Price{In: money.Dollar, Flat: 3, MaxCharge: 700})
+	_, err = c.Vacants.SetPrice(c.Ctx, c.Demo.ID, price.Price{InputPrice: money.Dollar, Flat: 3, MaxCharge: 700})
 	c.Must(err)
 	c.Call("by tokens")
 	c.Crash("undecided")
@@ -97,8 +97,8 @@ func TestMoneyIsRecounted(t *testing.T) {
 		"a balance that is too low":   {docs: map[store.Key]func(store.Doc) store.Doc{billing.BalanceKey(a.ID, 3): more(-1)}},
 		"a shard below 0":             {docs: map[store.Key]func(store.Doc) store.Doc{billing.BalanceKey(a.ID, 1): more(-1 << 40), billing.BalanceKey(a.ID, 0): more(1 << 40)}},
 		"a shard that is gone":        {docs: map[store.Key]func(store.Doc) store.Doc{billing.BalanceKey(a.ID, 2): gone}},
-		"a version of the price gone": {docs: map[store.Key]func(store.Doc) store.Doc{price.Key(c.Demo.ID, 1): gone}},
-		"another price":               {docs: map[store.Key]func(store.Doc) store.Doc{price.Key(c.Demo.ID, 2): member("flat", to(4.0))}},
+		"a version of the price gone": {docs: map[store.Key]func(store.Doc) store.Doc{price.VersionKey(c.Demo.ID, 1): gone}},
+		"another price":               {docs: map[store.Key]func(store.Doc) store.Doc{price.VersionKey(c.Demo.ID, 2): member("flat", to(4.0))}},
 		"a credit that nobody made": {rows: map[store.Stream]func([]store.Row) []store.Row{account: edit(2, func([]byte) []byte {
 			return []byte(`{"format":1,"kind":"credit","amount":60000,"at":"2026-05-06T12:00:00Z"}`)
 		})}},
@@ -157,14 +157,14 @@ func TestMoneyThatMovesDuringACheckIsNoDamage(t *testing.T) {
 		}},
 		"a payment and a refund": {3, func(c *caller, b *billing.Billing, a *billing.Account) {
 			n++
-			c.Must(b.SettlePayment(c.Ctx, billing.Event{Payment: fmt.Sprint("pi_more_", n), Account: a.ID, Paid: 1000}))
-			c.Must(b.SettlePayment(c.Ctx, billing.Event{Payment: fmt.Sprint("pi_more_", n), RefundedTotal: money.Amount(n % 1000)}))
+			c.Must(b.SettlePayment(c.Ctx, billing.Event{PaymentID: fmt.Sprint("pi_more_", n), Account: a.ID, Paid: 1000}))
+			c.Must(b.SettlePayment(c.Ctx, billing.Event{PaymentID: fmt.Sprint("pi_more_", n), RefundedTotal: money.Amount(n % 1000)}))
 		}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			wholeMeanwhile(t, "", does.step, func(t *testing.T) (*caller, func() func()) {
 				c, a := paying(t, memory.New())
-				b := c.Charge()
+				b := c.OpenBilling()
 				return c, func() func() { return func() { does.do(c, b, &a) } }
 			})
 		})
@@ -184,7 +184,7 @@ func TestDamageOfABalanceIsFoundWhileMoneyMoves(t *testing.T) {
 				c.Call("meanwhile")
 			}
 		}})
-		if len(found) != 1 || found[0].Check != fsck.Money || found[0].Where != billing.AccountKey(a.ID).String() || calls != 3 {
+		if len(found) != 1 || found[0].Check != fsck.Money || found[0].Location != billing.AccountKey(a.ID).String() || calls != 3 {
 			t.Errorf("%s: found %v after %d calls, want the account after 3", way, found, calls)
 		}
 	}
@@ -247,7 +247,7 @@ func TestUsageIsRecounted(t *testing.T) {
 	}
 	defer file.Close()
 	c, a := paying(t, file)
-	meter := usage.Meter{Store: file, Feed: file, Now: c.Now, Rand: rand.Reader, Owner: func(context.Context, identity.ID) (string, error) { return "", nil }}
+	meter := usage.Meter{Store: file, Feed: file, Now: c.Now, Rand: rand.Reader, TenantOf: func(context.Context, identity.ID) (string, error) { return "", nil }}
 	_, err = meter.Fold(c.Ctx)
 	c.Must(err)
 	whole := func(what string) {
@@ -273,7 +273,7 @@ func TestUsageIsRecounted(t *testing.T) {
 		c.Must(file.Commit(c.Ctx, store.Put{Key: docs[0].Key, IfVersion: version, WriteID: store.WriteID{byte(i + 1)}, Data: []byte(data)}))
 		version++
 		_, found := c.check(file)
-		if len(found) != 1 || found[0].Check != fsck.Money || found[0].Where != billing.AccountKey(a.ID).String() {
+		if len(found) != 1 || found[0].Check != fsck.Money || found[0].Location != billing.AccountKey(a.ID).String() {
 			t.Errorf("with %s: found %v, want the account", data, found)
 		}
 	}
@@ -308,7 +308,7 @@ func TestUsageOfHoursSinceTheCheckBeganIsNotCompared(t *testing.T) {
 	st := openBolt(t, filepath.Join(t.TempDir(), "vacancy.db"))
 	defer st.Close()
 	c, a := paying(t, st)
-	meter := usage.Meter{Store: st, Feed: st, Now: c.Now, Rand: rand.Reader, Owner: func(context.Context, identity.ID) (string, error) { return "", nil }}
+	meter := usage.Meter{Store: st, Feed: st, Now: c.Now, Rand: rand.Reader, TenantOf: func(context.Context, identity.ID) (string, error) { return "", nil }}
 	_, err := meter.Fold(c.Ctx)
 	c.Must(err)
 	c.Time = c.Time.Add(2 * time.Hour)

@@ -13,71 +13,71 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func (r *run) registration(ctx context.Context, id identity.ID, history *published) error {
+func (r *run) checkRegistration(ctx context.Context, id identity.ID, history *actorHistory) error {
 	k := registry.RegistrationKey(id)
 	d, err := r.document(ctx, k)
 	if err != nil {
 		return err
 	}
-	g, err := registry.RegistrationDocs.Parse(d)
+	reg, err := registry.RegistrationDocs.Parse(d)
 	if d.Version == 0 {
-		g, err = registry.Registration{ID: id}, nil
+		reg, err = registry.Registration{ID: id}, nil
 	}
 	if err != nil {
 		err = r.reportDamage(k, Document, "a registration of "+id.String(), err)
 	} else {
-		err = r.checkRegistered(ctx, k, &g, history)
+		err = r.checkRegistered(ctx, k, &reg, history)
 	}
 	if err != nil {
 		return err
 	}
-	return r.revocation(ctx, id, history)
+	return r.checkRevocation(ctx, id, history)
 }
 
-func (r *run) checkRegistered(ctx context.Context, k store.Key, g *registry.Registration, history *published) error {
-	if g.FirstSeq == 0 {
-		if history.listed {
+func (r *run) checkRegistered(ctx context.Context, k store.Key, reg *registry.Registration, history *actorHistory) error {
+	if reg.FirstSeq == 0 {
+		if history.hasRegistered {
 			r.addFinding(inDocument(k, Registration, "a registration, because the vacant has events", "none"))
 		}
-		return r.manifest(ctx, k, g)
+		return r.checkRegisteredManifest(ctx, k, reg)
 	}
 	r.result.Registered++
-	if history.whole {
-		r.lastEvent(k, g, history)
+	if history.isComplete {
+		r.checkLastEvent(k, reg, history)
 	}
-	r.registeredCard(k, g)
-	if g.ListingSource == registry.SourceSigned && (g.Listing == nil || !g.Listing.Verify()) {
-		r.addFinding(inDocument(k, Signature, "a listing signed by "+g.ID.String(), "an invalid signature"))
+	r.checkRegisteredCard(k, reg)
+	if reg.ListingSource == registry.SourceSigned && (reg.Listing == nil || !reg.Listing.Verify()) {
+		r.addFinding(inDocument(k, Signature, "a listing signed by "+reg.ID.String(), "an invalid signature"))
 	}
-	if g.IsListed() {
-		r.venues++
+	if reg.IsListed() {
+		r.venueCount++
 	}
-	if err := r.slug(ctx, g); err != nil {
+	if err := r.checkSlug(ctx, reg); err != nil {
 		return err
 	}
-	if err := r.manifest(ctx, k, g); err != nil {
+	if err := r.checkRegisteredManifest(ctx, k, reg); err != nil {
 		return err
 	}
-	return r.edges(ctx, g.ID)
+	return r.checkEdges(ctx, reg.ID)
 }
 
-func (r *run) slug(ctx context.Context, g *registry.Registration) error {
-	if g.Listing == nil || g.Listing.Venue == nil || g.Listing.Venue.Slug == "" {
+func (r *run) checkSlug(ctx context.Context, reg *registry.Registration) error {
+	if reg.Listing == nil || reg.Listing.Venue == nil || reg.Listing.Venue.Slug == "" {
 		return nil
 	}
-	slug := g.Listing.Venue.Slug
+	slug := reg.Listing.Venue.Slug
 	k := registry.SlugKey(slug)
 	d, err := r.document(ctx, k)
-	if err != nil || string(d.Data) == g.ID.String() {
+	if err != nil || string(d.Data) == reg.ID.String() {
 		return err
 	}
-	if _, no := identity.ParseID(string(d.Data)); no != nil || !g.HasReleasedSlug(slug) {
-		r.addFinding(inDocument(k, Registration, "the claim of "+g.ID.String()+", whose listing has the slug", fmt.Sprintf("%.80q", d.Data)))
+	if _, parseErr := identity.ParseID(string(d.Data)); parseErr != nil || !reg.HasReleasedSlug(slug) {
+		r.addFinding(inDocument(k, Registration, "the claim of "+reg.ID.String()+", whose listing has the slug", fmt.Sprintf("%.80q", d.Data)))
 	}
 	return nil
 }
 
-func (r *run) countVenues(ctx context.Context) error {
+func (r *run) checkVenueCount(ctx context.Context) error {
 	// Other findings could explain a difference, so the count is compared only if the check has
 	// none.
 	if err := r.flush(); err != nil {
@@ -85,64 +85,64 @@ func (r *run) countVenues(ctx context.Context) error {
 	}
 	k := registry.VenueCountKey()
 	d, err := r.document(ctx, k)
-	if err != nil || r.result.Findings > 0 || d.Number == r.venues {
+	if err != nil || r.result.Findings > 0 || d.Number == r.venueCount {
 		return err
 	}
-	r.addFindingAt(d.Version, inDocument(k, Registration, fmt.Sprintf("%d, the number of listed vacants", r.venues), fmt.Sprint(d.Number)))
+	r.addFindingAt(d.Version, inDocument(k, Registration, fmt.Sprintf("%d, the number of listed vacants", r.venueCount), fmt.Sprint(d.Number)))
 	return nil
 }
 
-func (r *run) lastEvent(k store.Key, g *registry.Registration, history *published) {
+func (r *run) checkLastEvent(k store.Key, reg *registry.Registration, history *actorHistory) {
 	status := registry.StatusActive
-	if history.last == event.Revoke {
+	if history.lastType == event.Revoke {
 		status = registry.StatusRevoked
 	}
-	for _, held := range []struct {
+	for _, field := range []struct {
 		what      string
 		want, got any
 	}{
-		{"last event", history.position, uint64(g.ActorSeq)},
-		{"place of the last event", history.seq, g.LastSeq},
-		{"place of the first event", history.joined, g.FirstSeq},
-		{"card", history.card.Card, g.CardHash},
-		{"visibility", history.card.Visibility, g.SignedVisibility},
-		{"status", status, g.Status},
+		{"last event", history.lastPosition, uint64(reg.ActorSeq)},
+		{"place of the last event", history.lastSeq, reg.LastSeq},
+		{"place of the first event", history.firstSeq, reg.FirstSeq},
+		{"card", history.registration.CardHash, reg.CardHash},
+		{"visibility", history.registration.Visibility, reg.SignedVisibility},
+		{"status", status, reg.Status},
 	} {
-		if held.want != held.got {
-			r.addFinding(inDocument(k, Registration, fmt.Sprintf("%s %v, according to its events", held.what, held.want), fmt.Sprint(held.got)))
+		if field.want != field.got {
+			r.addFinding(inDocument(k, Registration, fmt.Sprintf("%s %v, according to its events", field.what, field.want), fmt.Sprint(field.got)))
 			return
 		}
 	}
 }
 
-func (r *run) registeredCard(k store.Key, g *registry.Registration) {
-	c, err := card.Parse(g.Card)
+func (r *run) checkRegisteredCard(k store.Key, reg *registry.Registration) {
+	c, err := card.Parse(reg.Card)
 	switch {
 	case err != nil:
 		r.addFinding(inDocument(k, Card, "a capability card", problem.AsError(err).Text()))
-	case c.VacantID != g.ID:
-		r.addFinding(inDocument(k, Card, "the card of "+g.ID.String(), "the card of "+c.VacantID.String()))
+	case c.VacantID != reg.ID:
+		r.addFinding(inDocument(k, Card, "the card of "+reg.ID.String(), "the card of "+c.VacantID.String()))
 	case !c.Verify():
-		r.addFinding(inDocument(k, Card, "a card signed by "+g.ID.String(), "an invalid signature"))
-	case c.Hash() != g.CardHash:
-		r.addFinding(inDocument(k, Card, "the card "+g.CardHash.String(), c.Hash().String()))
+		r.addFinding(inDocument(k, Card, "a card signed by "+reg.ID.String(), "an invalid signature"))
+	case c.Hash() != reg.CardHash:
+		r.addFinding(inDocument(k, Card, "the card "+reg.CardHash.String(), c.Hash().String()))
 	}
 }
 
-func (r *run) revocation(ctx context.Context, id identity.ID, history *published) error {
+func (r *run) checkRevocation(ctx context.Context, id identity.ID, history *actorHistory) error {
 	k := registry.RevokedKey(id)
 	d, err := r.document(ctx, k)
 	if err != nil {
 		return err
 	}
-	revoked := history.last == event.Revoke
-	if revoked {
-		if err := r.listedRevoked(ctx, id); err != nil {
+	isRevoked := history.lastType == event.Revoke
+	if isRevoked {
+		if err := r.checkRevokedList(ctx, id); err != nil {
 			return err
 		}
 	}
 	if d.Version == 0 {
-		if revoked {
+		if isRevoked {
 			r.addFinding(inDocument(k, Revocation, "a revocation, because the last event is one", "none"))
 		}
 		return nil
@@ -151,19 +151,19 @@ func (r *run) revocation(ctx context.Context, id identity.ID, history *published
 	switch {
 	case err != nil:
 		return r.reportDamage(k, Revocation, "a revocation of "+id.String(), err)
-	case !history.whole:
-	case !revoked:
+	case !history.isComplete:
+	case !isRevoked:
 		r.addFinding(inDocument(k, Revocation, "no revocation, because no event records one", fmt.Sprintf("one by event %d", v.ActorSeq)))
-	case v.Hash != history.hash || v.Seq != history.seq || uint64(v.ActorSeq) != history.position || v.Reason != history.reason:
-		r.addFinding(inDocument(k, Revocation, fmt.Sprintf("the revocation of event %d, for %.80q", history.position, history.reason),
+	case v.Hash != history.lastHash || v.Seq != history.lastSeq || uint64(v.ActorSeq) != history.lastPosition || v.Reason != history.revocationReason:
+		r.addFinding(inDocument(k, Revocation, fmt.Sprintf("the revocation of event %d, for %.80q", history.lastPosition, history.revocationReason),
 			fmt.Sprintf("the revocation of event %d, for %.80q", v.ActorSeq, v.Reason)))
 	}
 	return nil
 }
 
-// listedRevoked checks that the list of all revocations, which is read for calls, does not rule out
+// checkRevokedList checks that the list of all revocations, which is read for calls, does not rule out
 // id.
-func (r *run) listedRevoked(ctx context.Context, id identity.ID) error {
+func (r *run) checkRevokedList(ctx context.Context, id identity.ID) error {
 	k := registry.RevokedListKey()
 	d, err := r.document(ctx, k)
 	if err != nil {
@@ -175,29 +175,29 @@ func (r *run) listedRevoked(ctx context.Context, id identity.ID) error {
 			return r.reportDamage(k, Document, "a list of revocations", err)
 		}
 	}
-	if !list.Has(id) {
+	if !list.MayContain(id) {
 		r.addFinding(inDocument(k, Revocation, "the beginning of "+id.String()+", whose key was revoked", "none"))
 	}
 	return nil
 }
 
-func (r *run) eventsWithoutRegistration(ctx context.Context) error {
-	err := r.each(ctx, registry.RegistrationDocs.IndexRange(), func(d store.Doc) error {
+func (r *run) checkRegisteredHaveEvents(ctx context.Context) error {
+	err := r.eachDocument(ctx, registry.RegistrationDocs.IndexRange(), func(d store.Doc) error {
 		_, id, _ := strings.Cut(d.Key.Partition, "#")
-		return r.registeredWithoutEvents(ctx, d.Key, id)
+		return r.checkHasEvents(ctx, d.Key, id)
 	})
 	if err != nil {
 		return err
 	}
-	return r.each(ctx, registry.RevokedDocs.Range(), func(d store.Doc) error {
+	return r.eachDocument(ctx, registry.RevokedDocs.Range(), func(d store.Doc) error {
 		if d.Key == registry.RevokedListKey() {
 			return nil
 		}
-		return r.registeredWithoutEvents(ctx, d.Key, d.Key.Sort)
+		return r.checkHasEvents(ctx, d.Key, d.Key.Sort)
 	})
 }
 
-func (r *run) registeredWithoutEvents(ctx context.Context, k store.Key, text string) error {
+func (r *run) checkHasEvents(ctx context.Context, k store.Key, text string) error {
 	if err := r.flushIfFull(); err != nil {
 		return err
 	}
@@ -206,8 +206,8 @@ func (r *run) registeredWithoutEvents(ctx context.Context, k store.Key, text str
 		r.addFinding(inDocument(k, Document, "the key of a vacant", "another"))
 		return nil
 	}
-	some, err := r.hasRows(ctx, registry.ActorStream(id))
-	if err == nil && !some {
+	hasRows, err := r.hasRows(ctx, registry.ActorStream(id))
+	if err == nil && !hasRows {
 		r.addFinding(inDocument(k, Event, "an event of this vacant", "none"))
 	}
 	return err

@@ -32,7 +32,7 @@ type listed struct {
 	first           map[store.Key]store.Doc // registrations after the first event
 }
 
-func published(t testing.TB, st *memory.Store) *listed {
+func actorHistory(t testing.TB, st *memory.Store) *listed {
 	t.Helper()
 	l := &listed{caller: story(t, st), first: map[store.Key]store.Doc{}}
 	reg := l.Vacants.Registry
@@ -42,8 +42,8 @@ func published(t testing.TB, st *memory.Store) *listed {
 		return k
 	}
 	say := func(k *identity.Key, d registrytest.Draft) {
-		d.At = l.Time
-		_, err := reg.Publish(l.Ctx, registrytest.Publication(t, k, d))
+		d.SignedAt = l.Time
+		_, err := reg.Publish(l.Ctx, registrytest.NewPublication(t, k, d))
 		l.Must(err)
 	}
 	_, _, err := l.Vacants.Publish(l.Ctx, l.Demo.ID, vacants.PublishOptions{Listing: &vacants.ListingOptions{Tags: []string{"echo"}}})
@@ -57,7 +57,7 @@ func published(t testing.TB, st *memory.Store) *listed {
 
 	parent := newKey()
 	l.parent, l.child, l.stranger = parent.ID(), newKey(), newKey()
-	l.Must(l.Vacants.AddManifest(l.Ctx, registrytest.Manifest(t, parent, l.child, true)))
+	l.Must(l.Vacants.AddManifest(l.Ctx, registrytest.NewManifest(t, parent, l.child, true)))
 	say(l.child, registrytest.Draft{Visibility: lifecycle.Hidden})
 	say(l.stranger, registrytest.Draft{})
 	l.revoke(l.stranger, 2)
@@ -76,14 +76,14 @@ func published(t testing.TB, st *memory.Store) *listed {
 
 func (l *listed) revoke(k *identity.Key, seq int64) {
 	l.Helper()
-	e := event.Event{Type: event.Revoke, Actor: k.ID(), Payload: event.RevokePayloadASCII(k.ID(), "gestohlen – 被盗"), Key: "r", Time: l.Time.UnixMilli(), ActorSeq: seq}
+	e := event.Event{Type: event.Revoke, Actor: k.ID(), Payload: event.RevokePayloadASCII(k.ID(), "gestohlen – 被盗"), IdempotencyKey: "r", Time: l.Time.UnixMilli(), ActorSeq: seq}
 	l.Must(e.Sign(l.Ctx, k))
 	_, err := l.Vacants.AcceptRevocation(l.Ctx, registry.Revocation{ID: e.Actor, Reason: "gestohlen – 被盗", Time: e.Time, ActorSeq: seq, Key: "r", Signature: e.Signature})
 	l.Must(err)
 }
 
 func TestRegistryDataPassesTheCheck(t *testing.T) {
-	l := published(t, memory.New())
+	l := actorHistory(t, memory.New())
 	res, found := l.check(l.Store)
 	if len(found) > 0 {
 		t.Errorf("Run() finds %v in a whole host", found)
@@ -107,12 +107,12 @@ const (
 )
 
 func TestEachDamageOfTheRegistryIsFoundAndNamed(t *testing.T) {
-	l := published(t, memory.New())
+	l := actorHistory(t, memory.New())
 	demo := l.Demo.ID
 	evt, act := registry.EventStream(), registry.ActorStream(demo)
 	strange := registry.ActorStream(l.stranger.ID())
 	reg, child := registry.RegistrationKey(demo), registry.RegistrationKey(l.child.ID())
-	proof, kin := registry.ManifestKey(l.child.ID()), registry.KinKey(l.parent, l.child.ID())
+	proof, kin := registry.ManifestKey(l.child.ID()), registry.ChildEdgeKey(l.parent, l.child.ID())
 	revoked, list := registry.RevokedKey(l.stranger.ID()), registry.RevokedListKey()
 	third := registry.RegistrationKey(l.hosted)
 	name := strings.NewReplacer(evt.String(), "evt", act.String(), "act", strange.String(), "strange", reg.String(), "reg",
@@ -193,7 +193,7 @@ func TestEachDamageOfTheRegistryIsFoundAndNamed(t *testing.T) {
 			_, found := l.check(&tc.home)
 			got := []string{}
 			for _, f := range found {
-				where := strings.Replace(f.Where, registry.ActorStream(l.hosted).String(), "act of third", 1)
+				where := strings.Replace(f.Location, registry.ActorStream(l.hosted).String(), "act of third", 1)
 				if where = name.Replace(where); f.Position > 0 {
 					where = fmt.Sprintf("%s %d", where, f.Position)
 				}
@@ -208,7 +208,7 @@ func TestEachDamageOfTheRegistryIsFoundAndNamed(t *testing.T) {
 
 // The holder of a revoked key can still sign, but events after the revocation are invalid.
 func TestAnEventAfterTheRevocationIsNamed(t *testing.T) {
-	l := published(t, memory.New())
+	l := actorHistory(t, memory.New())
 	s := registry.ActorStream(l.stranger.ID())
 	_, found := l.check(&altered{Store: l.Store, rows: map[store.Stream]func([]store.Row) []store.Row{s: func(rows []store.Row) []store.Row {
 		return append(rows, store.Row{Position: 3, WriteID: rows[0].WriteID, Data: rows[0].Data})

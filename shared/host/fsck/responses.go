@@ -15,27 +15,27 @@ import (
 
 func pairOf(ids []identity.ID) call.Pair { return call.Pair{Caller: ids[0], Vacant: ids[1]} }
 
-// pair checks both streams of a pair: first the responses with the requests that they refer to,
+// checkPair checks both streams of a pair: first the responses with the requests that they refer to,
 // then the remaining requests.
-func (r *run) pair(ctx context.Context, p call.Pair) error {
+func (r *run) checkPair(ctx context.Context, p call.Pair) error {
 	if p.Caller == p.Vacant {
 		r.addFinding(inStream(p.Requests(), 0, Stream, "two different ids", "the same id twice"))
 	}
-	q := r.requests(p)
-	a := &responses{requests: q, rows: r.reader(p.Responses()), known: true}
+	q := r.newRequestChecker(p)
+	a := &responseChecker{requestChecker: q, rows: r.newReader(p.Responses()), isEndKnown: true}
 	for more := true; more; {
 		var err error
-		if more, err = a.step(ctx); err != nil {
+		if more, err = a.checkNextResponse(ctx); err != nil {
 			return err
 		}
 	}
-	for !q.done {
-		if err := q.step(ctx); err != nil {
+	for !q.allRead {
+		if err := q.checkNextRequest(ctx); err != nil {
 			return err
 		}
 	}
-	if q.paying {
-		r.tips[p.Requests()], r.tips[p.Responses()] = q.rows.at, a.rows.at
+	if q.hasPricedCalls {
+		r.nextPositions[p.Requests()], r.nextPositions[p.Responses()] = q.rows.nextPosition, a.rows.nextPosition
 	}
 	return nil
 }
@@ -44,83 +44,83 @@ func (r *run) pair(ctx context.Context, p call.Pair) error {
 type responseEnd struct {
 	epoch uint64
 	seq   int64
-	hash  rehash
+	hash  rowHash
 }
 
-func claimedStand(a *call.ResponseRow) responseEnd {
-	return responseEnd{a.Epoch, a.Seq, sealedHash(a.Hash)}
+func claimedResponseEnd(resp *call.ResponseRow) responseEnd {
+	return responseEnd{resp.Epoch, resp.Seq, uncheckedHash(resp.Hash)}
 }
 
-func (s responseEnd) breaches(a *call.ResponseRow) (b []breach) {
+func (s responseEnd) breaches(resp *call.ResponseRow) (b []breach) {
 	add := func(c Check, want, got any) { b = append(b, breach{c, fmt.Sprint(want), fmt.Sprint(got)}) }
-	if a.Kind == call.RowVoid {
-		if got := claimedStand(a); got.epoch != s.epoch || got.seq != s.seq || !s.hash.is(a.Hash) {
+	if resp.Kind == call.RowVoid {
+		if got := claimedResponseEnd(resp); got.epoch != s.epoch || got.seq != s.seq || !s.hash.matches(resp.Hash) {
 			add(Void, s, got)
 		}
 		return b
 	}
 	next := responseEnd{seq: 1}
-	if a.Epoch == s.epoch {
+	if resp.Epoch == s.epoch {
 		next = responseEnd{seq: s.seq + 1, hash: s.hash}
 	}
-	if a.Epoch < s.epoch {
-		add(Epoch, fmt.Sprintf("at least %d, as in the row before", s.epoch), a.Epoch)
+	if resp.Epoch < s.epoch {
+		add(Epoch, fmt.Sprintf("at least %d, as in the row before", s.epoch), resp.Epoch)
 	}
-	if a.Seq != next.seq {
-		add(Seq, next.seq, a.Seq)
+	if resp.Seq != next.seq {
+		add(Seq, next.seq, resp.Seq)
 	}
-	if !next.hash.is(a.Prev) {
-		add(Prev, next.hash.again, a.Prev)
+	if !next.hash.matches(resp.Prev) {
+		add(Prev, next.hash.computed, resp.Prev)
 	}
 	return b
 }
 
 func (s responseEnd) String() string {
-	return fmt.Sprintf("epoch %d, seq %d, hash %s", s.epoch, s.seq, s.hash.again)
+	return fmt.Sprintf("epoch %d, seq %d, hash %s", s.epoch, s.seq, s.hash.computed)
 }
 
-type responses struct {
-	*requests
-	rows  *reader
-	known bool        // whether the end of the chain is known
-	rule  responseEnd // end of the chain according to the rules
-	claim responseEnd // end of the chain according to the last row
+type responseChecker struct {
+	*requestChecker
+	rows       *reader
+	isEndKnown bool        // whether the end of the chain is known
+	ruleEnd    responseEnd // end of the chain according to the rules
+	claimEnd   responseEnd // end of the chain according to the last row
 }
 
-func (a *responses) step(ctx context.Context) (more bool, err error) {
+func (a *responseChecker) checkNextResponse(ctx context.Context) (more bool, err error) {
 	row, more, err := a.rows.next(ctx)
 	if !more || err != nil {
 		return false, err
 	}
 	if row.Position == 0 {
-		a.known = false
+		a.isEndKnown = false
 		return true, nil
 	}
-	r, ok := decode(a.run, a.pair.Responses(), row, call.DecodeResponse)
+	resp, ok := decodeRow(a.run, a.pair.Responses(), row, call.DecodeResponse)
 	if !ok {
-		a.known = false
+		a.isEndKnown = false
 		return true, nil
 	}
-	if r.Kind == call.RowAnswer && r.Cut == "" && r.Usage != nil && r.Usage.Turns > 0 {
+	if resp.Kind == call.RowAnswer && resp.CutReason == "" && resp.Usage != nil && resp.Usage.Turns > 0 {
 		a.kin.countOf(a.pair.Vacant).answers++
 	}
-	if r.Usage != nil {
-		a.kin.countOf(a.pair.Vacant).cost += r.Usage.Cost
-		if err := a.version(ctx, &r); err != nil {
+	if resp.Usage != nil {
+		a.kin.countOf(a.pair.Vacant).cost += resp.Usage.Cost
+		if err := a.checkAgentVersion(ctx, &resp); err != nil {
 			return false, err
 		}
 	}
-	ruled := r
-	if ruled.Epoch, err = a.decision(ctx, &r); err != nil {
+	ruledResp := resp
+	if ruledResp.Epoch, err = a.checkDecision(ctx, &resp); err != nil {
 		return false, err
 	}
-	return true, a.link(ctx, &r, &ruled)
+	return true, a.checkLink(ctx, &resp, &ruledResp)
 }
 
-func (a *responses) version(ctx context.Context, r *call.ResponseRow) error {
+func (a *responseChecker) checkAgentVersion(ctx context.Context, resp *call.ResponseRow) error {
 	// The record is read again, because it may be newer than the record that was checked.
 	t := a.kin.countOf(a.pair.Vacant)
-	if r.Usage.Agent <= t.versions {
+	if resp.Usage.AgentVersion <= t.versions {
 		return nil
 	}
 	rec, d, err := vacants.RecordDocs.Get(ctx, a.view, vacants.RecordKey(a.pair.Vacant))
@@ -130,161 +130,161 @@ func (a *responses) version(ctx context.Context, r *call.ResponseRow) error {
 	if err != nil {
 		return err
 	}
-	if t.versions = uint64(rec.Agent); r.Usage.Agent > t.versions {
-		a.addFinding(inStream(a.pair.Responses(), r.Position, Agent, fmt.Sprintf("one of the agent's %d versions", t.versions), fmt.Sprintf("version %d", r.Usage.Agent)))
+	if t.versions = uint64(rec.AgentVersion); resp.Usage.AgentVersion > t.versions {
+		a.addFinding(inStream(a.pair.Responses(), resp.Position, Agent, fmt.Sprintf("one of the agent's %d versions", t.versions), fmt.Sprintf("version %d", resp.Usage.AgentVersion)))
 	}
 	return nil
 }
 
-// decision compares a response with the request that it refers to. It returns the epoch that an
+// checkDecision compares a response with the request that it refers to. It returns the epoch that an
 // answer must have. For a void, or if the request cannot be determined, it returns the response's
 // own epoch.
-func (a *responses) decision(ctx context.Context, r *call.ResponseRow) (epoch uint64, err error) {
-	epoch = r.Epoch
-	wrong := func(c Check, want, got any) {
-		a.addFinding(inStream(a.pair.Responses(), r.Position, c, fmt.Sprint(want), fmt.Sprint(got)))
+func (a *responseChecker) checkDecision(ctx context.Context, resp *call.ResponseRow) (epoch uint64, err error) {
+	epoch = resp.Epoch
+	addWrong := func(c Check, want, got any) {
+		a.addFinding(inStream(a.pair.Responses(), resp.Position, c, fmt.Sprint(want), fmt.Sprint(got)))
 	}
-	q, ok, err := a.readRequest(ctx, r.Request)
+	req, ok, err := a.readRequest(ctx, resp.RequestPosition)
 	switch {
 	case err != nil:
 		return epoch, err
 	case !ok:
-		wrong(Request, "an existing call", fmt.Sprintf("request %d, which does not exist", r.Request))
+		addWrong(Request, "an existing call", fmt.Sprintf("request %d, which does not exist", resp.RequestPosition))
 		return epoch, nil
-	case q.kind == 0:
+	case req.kind == 0:
 		return epoch, nil // the unreadable request is reported with the requests
-	case q.kind != call.RowCall:
-		wrong(Request, "a call", fmt.Sprintf("request %d, a %v", r.Request, q.kind))
+	case req.kind != call.RowCall:
+		addWrong(Request, "a call", fmt.Sprintf("request %d, a %v", resp.RequestPosition, req.kind))
 		return epoch, nil
-	case !q.hash.is(r.RequestHash):
-		wrong(Request, fmt.Sprintf("request %d by its hash %s", r.Request, q.hash.again), r.RequestHash)
+	case !req.hash.matches(resp.RequestHash):
+		addWrong(Request, fmt.Sprintf("request %d by its hash %s", resp.RequestPosition, req.hash.computed), resp.RequestHash)
 		return epoch, nil
 	}
-	if r.RequestEpoch != q.epoch && r.RequestEpoch != q.claim {
-		wrong(Epoch, fmt.Sprintf("%d, as in request %d", q.epoch, r.Request), r.RequestEpoch)
+	if resp.RequestEpoch != req.epoch && resp.RequestEpoch != req.claimedEpoch {
+		addWrong(Epoch, fmt.Sprintf("%d, as in request %d", req.epoch, resp.RequestPosition), resp.RequestEpoch)
 	}
-	if r.Position <= q.seen {
-		wrong(ResponseTip, fmt.Sprintf("a position after %d, which request %d had seen", q.seen, r.Request), r.Position)
+	if resp.Position <= req.responseTip {
+		addWrong(ResponseTip, fmt.Sprintf("a position after %d, which request %d had seen", req.responseTip, resp.RequestPosition), resp.Position)
 	}
-	if !a.decide(r.Request) {
-		wrong(Decision, fmt.Sprintf("request %d decided once", r.Request), fmt.Sprintf("this %v after an earlier row", r.Kind))
+	if !a.markDecided(resp.RequestPosition) {
+		addWrong(Decision, fmt.Sprintf("request %d decided once", resp.RequestPosition), fmt.Sprintf("this %v after an earlier row", resp.Kind))
 	}
-	if err := a.settle(ctx, q.paid, r); err != nil {
+	if err := a.checkCharge(ctx, req.payment, resp); err != nil {
 		return epoch, err
 	}
-	if r.Kind == call.RowAnswer {
-		epoch = q.epoch
+	if resp.Kind == call.RowAnswer {
+		epoch = req.epoch
 	}
 	return epoch, nil
 }
 
-// link compares a response with the chain and its envelope with its hash. ruledResp is the response
+// checkLink compares a response with the chain and its envelope with its hash. ruledResp is the response
 // with the epoch of its request.
-func (a *responses) link(ctx context.Context, r, ruled *call.ResponseRow) error {
+func (a *responseChecker) checkLink(ctx context.Context, resp, ruledResp *call.ResponseRow) error {
 	s := a.pair.Responses()
-	if a.known {
-		if b := a.rule.breaches(ruled); len(b) > 0 && len(a.claim.breaches(r)) > 0 {
+	if a.isEndKnown {
+		if b := a.ruleEnd.breaches(ruledResp); len(b) > 0 && len(a.claimEnd.breaches(resp)) > 0 {
 			for _, b := range b {
-				a.addFinding(inStream(s, r.Position, b.check, b.want, b.got))
+				a.addFinding(inStream(s, resp.Position, b.check, b.want, b.got))
 			}
 		} else if len(b) > 0 {
-			a.rule = a.claim // the row before was wrong and was reported
+			a.ruleEnd = a.claimEnd // the row before was wrong and was reported
 		}
-	} else if r.Epoch < a.rule.epoch {
-		a.addFinding(inStream(s, r.Position, Epoch, fmt.Sprintf("at least %d", a.rule.epoch), fmt.Sprint(r.Epoch)))
+	} else if resp.Epoch < a.ruleEnd.epoch {
+		a.addFinding(inStream(s, resp.Position, Epoch, fmt.Sprintf("at least %d", a.ruleEnd.epoch), fmt.Sprint(resp.Epoch)))
 	}
-	a.claim = claimedStand(r)
-	if err := a.cause(ctx, r); err != nil {
+	a.claimEnd = claimedResponseEnd(resp)
+	if err := a.checkCause(ctx, resp); err != nil {
 		return err
 	}
 	switch {
-	case r.Kind == call.RowVoid && a.known:
-	case r.Kind == call.RowVoid:
-		a.rule = a.claim
+	case resp.Kind == call.RowVoid && a.isEndKnown:
+	case resp.Kind == call.RowVoid:
+		a.ruleEnd = a.claimEnd
 	default:
-		hash, err := a.reread(ctx, r)
+		hash, err := a.rebuildHash(ctx, resp)
 		if err != nil {
 			return err
 		}
-		a.follow(ruled, hash)
+		a.advance(ruledResp, hash)
 	}
-	a.known = true
+	a.isEndKnown = true
 	return nil
 }
 
-func (a *responses) cause(ctx context.Context, r *call.ResponseRow) error {
+func (a *responseChecker) checkCause(ctx context.Context, resp *call.ResponseRow) error {
 	// A sealed cause is not counted in SealedRows, because a void has no hash or signature that
 	// would remain unchecked.
-	text, bound, ok := r.SealedCause(a.pair)
+	sealedText, additionalData, ok := resp.SealedCause(a.pair)
 	if !ok {
 		return nil
 	}
 	s := a.pair.Responses()
-	plain, err := a.texts.Open(ctx, bound, text)
+	plaintext, err := a.texts.Open(ctx, additionalData, sealedText)
 	if errors.Is(err, textkeys.ErrDestroyed) || errors.Is(err, textkeys.ErrKeyDamaged) {
 		return nil
 	}
 	if err == nil {
-		_, err = call.ParseCause(plain)
+		_, err = call.ParseCause(plaintext)
 	} else if !isDamaged(err) {
 		return err
 	}
 	if err != nil {
-		a.addFinding(inStream(s, r.Position, Text, "the cause of a void", err.Error()))
+		a.addFinding(inStream(s, resp.Position, Text, "the cause of a void", err.Error()))
 	}
 	return nil
 }
 
-func (a *responses) follow(r *call.ResponseRow, hash rehash) {
-	next := responseEnd{r.Epoch, r.Seq, hash}
+func (a *responseChecker) advance(resp *call.ResponseRow, hash rowHash) {
+	next := responseEnd{resp.Epoch, resp.Seq, hash}
 	switch {
-	case !a.known:
-	case r.Epoch > a.rule.epoch:
+	case !a.isEndKnown:
+	case resp.Epoch > a.ruleEnd.epoch:
 		next.seq = 1
-	case r.Epoch == a.rule.epoch:
-		next.seq = a.rule.seq + 1
+	case resp.Epoch == a.ruleEnd.epoch:
+		next.seq = a.ruleEnd.seq + 1
 	default:
 		return // the answer has an earlier epoch
 	}
-	a.rule = next
+	a.ruleEnd = next
 }
 
-// reread returns the stored hash and, if the text is readable, the hash of the rebuilt envelope.
+// rebuildHash returns the stored hash and, if the text is readable, the hash of the rebuilt envelope.
 // The envelope names the request of the row, so an answer to another request has another hash.
-func (a *responses) reread(ctx context.Context, r *call.ResponseRow) (rehash, error) {
+func (a *responseChecker) rebuildHash(ctx context.Context, resp *call.ResponseRow) (rowHash, error) {
 	s := a.pair.Responses()
-	text, bound := r.SealedText(a.pair)
-	plain, unsure, err := a.open(ctx, s, r.Position, text, bound)
-	if plain == nil || err != nil {
-		return rehash{r.Hash, r.Hash, unsure}, err
+	sealedText, additionalData := resp.SealedText(a.pair)
+	plaintext, isUncertain, err := a.openText(ctx, s, resp.Position, sealedText, additionalData)
+	if plaintext == nil || err != nil {
+		return rowHash{resp.Hash, resp.Hash, isUncertain}, err
 	}
-	e, err := r.Envelope(a.pair, plain)
+	e, err := resp.Envelope(a.pair, plaintext)
 	if err != nil {
-		a.addFinding(inStream(s, r.Position, Text, "a message", err.Error()))
-		return rehash{r.Hash, r.Hash, true}, nil
+		a.addFinding(inStream(s, resp.Position, Text, "a message", err.Error()))
+		return rowHash{resp.Hash, resp.Hash, true}, nil
 	}
 	if e.Payload.Role != envelope.RoleAgent {
-		a.addFinding(inStream(s, r.Position, MessageForm, "an answer by "+string(envelope.RoleAgent), string(e.Payload.Role)))
+		a.addFinding(inStream(s, resp.Position, MessageForm, "an answer by "+string(envelope.RoleAgent), string(e.Payload.Role)))
 	}
-	return rehash{r.Hash, a.checkSigned(s, r.Position, &e, r.Hash), false}, nil
+	return rowHash{resp.Hash, a.checkHashAndSignature(s, resp.Position, &e, resp.Hash), false}, nil
 }
 
-// open opens a text. It returns nil if the text cannot be read, and counts or reports this.
+// openText opens a text. It returns nil if the text cannot be read, and counts or reports this.
 // isUncertain means that the text should open but does not, so the row is damaged.
-func (r *run) open(ctx context.Context, s store.Stream, position uint64, text textkeys.Sealed, bound []byte) (plain []byte, unsure bool, err error) {
-	plain, err = r.texts.Open(ctx, bound, text)
+func (r *run) openText(ctx context.Context, s store.Stream, position uint64, sealedText textkeys.Sealed, additionalData []byte) (plaintext []byte, isUncertain bool, err error) {
+	plaintext, err = r.texts.Open(ctx, additionalData, sealedText)
 	switch {
-	case err == nil && plain == nil:
+	case err == nil && plaintext == nil:
 		return []byte{}, false, nil
 	case err == nil:
-		return plain, false, nil
+		return plaintext, false, nil
 	case errors.Is(err, textkeys.ErrDestroyed):
 		r.result.SealedRows++
 	case errors.Is(err, textkeys.ErrKeyDamaged):
 		r.result.SealedRows++
-		if !r.damagedKeyDays[text.Day] {
-			r.damagedKeyDays[text.Day] = true
-			r.addFinding(inDocument(textkeys.Key(text.Day), Key, "a text key that opens", err.Error()))
+		if !r.damagedKeyDays[sealedText.Day] {
+			r.damagedKeyDays[sealedText.Day] = true
+			r.addFinding(inDocument(textkeys.DocKey(sealedText.Day), Key, "a text key that opens", err.Error()))
 		}
 	case isDamaged(err):
 		r.addFinding(inStream(s, position, Text, "a text that opens", err.Error()))
@@ -295,12 +295,12 @@ func (r *run) open(ctx context.Context, s store.Stream, position uint64, text te
 	return nil, false, nil
 }
 
-func (r *run) checkSigned(s store.Stream, position uint64, e *envelope.Envelope, stored identity.Hash) identity.Hash {
-	b := e.AppendSigning(nil)
+func (r *run) checkHashAndSignature(s store.Stream, position uint64, e *envelope.Envelope, storedHash identity.Hash) identity.Hash {
+	b := e.AppendSignedBytes(nil)
 	h := identity.Sum(b)
-	if h != stored {
-		r.addFinding(inStream(s, position, Hash, h.String(), stored.String()))
+	if h != storedHash {
+		r.addFinding(inStream(s, position, Hash, h.String(), storedHash.String()))
 	}
-	r.verify(b, e.Signature, e.From, inStream(s, position, Signature, "a signature by "+e.From.String(), "an invalid signature"))
+	r.verifySignature(b, e.Signature, e.From, inStream(s, position, Signature, "a signature by "+e.From.String(), "an invalid signature"))
 	return h
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// reviews verifies the reviews of a vacant, computes its reputation from them, and compares the
+// checkReviews verifies the reviews of a vacant, computes its reputation from them, and compares the
 // result with the vacant's book, which is the document with its reputation, and with its
 // registration.
-func (r *run) reviews(ctx context.Context, s store.Stream, id identity.ID) error {
+func (r *run) checkReviews(ctx context.Context, s store.Stream, id identity.ID) error {
 	var recounted reputation.Book
-	rows, isWhole := r.reader(s), true
+	rows, isComplete := r.newReader(s), true
 	for {
 		row, more, err := rows.next(ctx)
 		if err != nil {
@@ -26,16 +26,16 @@ func (r *run) reviews(ctx context.Context, s store.Stream, id identity.ID) error
 		if !more {
 			break
 		}
-		isWhole = isWhole && row.Position > 0
+		isComplete = isComplete && row.Position > 0
 		if row.Position > 0 {
-			ok, err := r.review(ctx, s, row, &recounted)
+			ok, err := r.checkReview(ctx, s, row, &recounted)
 			if err != nil {
 				return err
 			}
-			isWhole = isWhole && ok
+			isComplete = isComplete && ok
 		}
 	}
-	if !isWhole {
+	if !isComplete {
 		return nil
 	}
 	k := reviews.BookKey(id)
@@ -48,9 +48,9 @@ func (r *run) reviews(ctx context.Context, s store.Stream, id identity.ID) error
 		return r.reportDamage(k, Document, "a reputation", err)
 	}
 	// The host may have counted reviews since the last row was read.
-	if _, err := r.tail(ctx, s, rows.at, func(row store.Row) (err error) {
+	if _, err := r.eachNewRow(ctx, s, rows.nextPosition, func(row store.Row) (err error) {
 		if recounted.Rows < book.Rows {
-			_, err = r.review(ctx, s, row, &recounted)
+			_, err = r.checkReview(ctx, s, row, &recounted)
 		}
 		return err
 	}); err != nil {
@@ -65,15 +65,15 @@ func (r *run) reviews(ctx context.Context, s store.Stream, id identity.ID) error
 	if d, err = r.document(ctx, registration); err != nil || d.Version == 0 {
 		return err
 	}
-	g, err := registry.RegistrationDocs.Parse(d) // an unreadable registration is reported with the events
-	if err == nil && g.Status == registry.StatusActive && g.Reputation != nil && *g.Reputation != *book.State() {
+	reg, err := registry.RegistrationDocs.Parse(d) // an unreadable registration is reported with the events
+	if err == nil && reg.Status == registry.StatusActive && reg.Reputation != nil && *reg.Reputation != *book.State() {
 		r.addFinding(inDocument(registration, Reputation, "the reputation in the vacant's book", "another"))
 	}
 	return nil
 }
 
-// review verifies a review and its documents, and adds it to recounted.
-func (r *run) review(ctx context.Context, s store.Stream, row store.Row, recounted *reputation.Book) (ok bool, err error) {
+// checkReview verifies a review and its documents, and adds it to recounted.
+func (r *run) checkReview(ctx context.Context, s store.Stream, row store.Row, recounted *reputation.Book) (ok bool, err error) {
 	id := s.IDs()[0]
 	d, err := r.document(ctx, reviews.ClaimKey(id, row.Position))
 	if err != nil {
@@ -84,21 +84,21 @@ func (r *run) review(ctx context.Context, s store.Stream, row store.Row, recount
 		text := string(d.Data)
 		claim = &text
 	}
-	counted, err := recounted.Verify(id, row.Data, claim)
+	reviewRow, err := recounted.VerifyAndAdd(id, row.Data, claim)
 	if err != nil {
 		r.addFinding(inStream(s, row.Position, Row, "a review that is signed by its reviewer and follows the previous review", problem.AsError(err).Text()))
 		recounted.Tip = identity.Sum(row.Data) // the next row may be intact
 		return false, nil
 	}
-	k := reviews.OnceKey(id, counted.Record.Call)
+	k := reviews.ReviewedCallKey(id, reviewRow.Record.CallHash)
 	if d, err = r.document(ctx, k); err == nil && d.Number != int64(row.Position) {
 		r.addFinding(inDocument(k, Reputation, fmt.Sprintf("the position %d of the call's review", row.Position), fmt.Sprint(d.Number)))
 	}
 	return true, err
 }
 
-// reputationWithoutReviews reports a book without rows.
-func (r *run) reputationWithoutReviews(ctx context.Context, id identity.ID) error {
+// checkReputationHasReviews reports a book without rows.
+func (r *run) checkReputationHasReviews(ctx context.Context, id identity.ID) error {
 	k := reviews.BookKey(id)
 	d, err := r.document(ctx, k)
 	if err != nil || d.Version == 0 {

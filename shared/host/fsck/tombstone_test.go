@@ -44,12 +44,12 @@ func TestDeletedVacantPassesTheCheck(t *testing.T) {
 
 func TestNamesAndSlugsThatPassedOnPassTheCheck(t *testing.T) {
 	a := story(t, memory.New())
-	by := vacants.Operator()
+	by := vacants.OperatorAsker()
 	slug := func(v *listing.Venue) error { v.Slug = "shop"; return nil }
 	make := func(name string) vacants.Record {
-		r, err := a.Vacants.Create(a.Ctx, vacants.CreateSpec{By: by, Name: name, Capability: "c", Substrate: "echo"})
+		r, err := a.Vacants.Create(a.Ctx, vacants.CreateSpec{Asker: by, Name: name, Capability: "c", Substrate: "echo"})
 		a.Must(err)
-		_, _, err = a.Vacants.Publish(a.Ctx, r.ID, vacants.PublishOptions{By: by, Venue: slug})
+		_, _, err = a.Vacants.Publish(a.Ctx, r.ID, vacants.PublishOptions{Asker: by, Venue: slug})
 		a.Must(err)
 		return r
 	}
@@ -65,7 +65,7 @@ func TestNamesAndSlugsThatPassedOnPassTheCheck(t *testing.T) {
 	remove(make("Shop"))
 	r := make("third")
 	for _, name := range []string{"fourth", "fifth"} {
-		_, err := a.Vacants.Update(a.Ctx, r.ID, vacants.Changes{By: by, Name: &name})
+		_, err := a.Vacants.Update(a.Ctx, r.ID, vacants.Changes{Asker: by, Name: &name})
 		a.Must(err)
 	}
 	for _, name := range []string{"shop", "third"} {
@@ -80,7 +80,7 @@ func TestNamesAndSlugsThatPassedOnPassTheCheck(t *testing.T) {
 func TestEachDamageOfADeletedVacantIsNamed(t *testing.T) {
 	a, before := ended(t)
 	record, log := vacants.RecordKey(a.Demo.ID), store.StreamOf(store.KindLogbook, a.Demo.ID)
-	other, err := a.Vacants.ByName(a.Ctx, vacants.Operator(), "other")
+	other, err := a.Vacants.GetByName(a.Ctx, vacants.OperatorAsker(), "other")
 	a.Must(err)
 	type docs = map[store.Key]func(store.Doc) store.Doc
 	type rows = map[store.Stream]func([]store.Row) []store.Row

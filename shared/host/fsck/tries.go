@@ -13,31 +13,31 @@ import (
 
 // attemptStart is the start of a child's attempt, which counts for the parent.
 type attemptStart struct {
-	parent identity.ID // parent that signed the request
-	began  int64       // Unix microseconds
+	parent    identity.ID // parent that signed the request
+	startedAt int64       // Unix microseconds
 }
 
 // collectAttempts records a child's attempts for the parent in its manifest. If the manifest is
 // unreadable, which another check reports, it uses the parent that signed the request.
-func (r *run) collectAttempts(ctx context.Context, child identity.ID, began []attemptStart) error {
-	if len(began) == 0 {
+func (r *run) collectAttempts(ctx context.Context, child identity.ID, starts []attemptStart) error {
+	if len(starts) == 0 {
 		return nil
 	}
 	d, err := r.view.Doc(ctx, registry.ManifestKey(child))
 	if err != nil && !isDamaged(err) {
 		return err
 	}
-	m, broken := registry.ManifestDocs.Parse(d)
-	for _, t := range began {
-		if err == nil && broken == nil && d.Version > 0 {
+	m, parseErr := registry.ManifestDocs.Parse(d)
+	for _, t := range starts {
+		if err == nil && parseErr == nil && d.Version > 0 {
 			t.parent = m.Manifest.ParentID
 		}
-		r.gate.attemptsByParent[t.parent] = append(r.gate.attemptsByParent[t.parent], t.began)
+		r.gate.attemptsByParent[t.parent] = append(r.gate.attemptsByParent[t.parent], t.startedAt)
 	}
 	return nil
 }
 
-func (r *run) attemptWindow(ctx context.Context, parent identity.ID) error {
+func (r *run) checkAttemptWindow(ctx context.Context, parent identity.ID) error {
 	// The window must contain exactly the attempts of the parent's children. Otherwise the parent
 	// could begin too many attempts, or too few.
 	k := graduation.AttemptWindowKey(parent)
@@ -45,35 +45,35 @@ func (r *run) attemptWindow(ctx context.Context, parent identity.ID) error {
 	if err != nil {
 		return err
 	}
-	counted, err := graduation.AttemptWindowDocs.Parse(d)
+	window, err := graduation.AttemptWindowDocs.Parse(d)
 	if d.Version > 0 && err != nil { // a missing window is empty
 		return r.reportDamage(k, Document, "the start times of attempts to graduate", err)
 	}
-	switch leaked, missed := counts(counted.Began, r.gate.attemptsByParent[parent]); {
-	case leaked > 0:
-		r.addFindingAt(d.Version, inDocument(k, Graduation, "start times of attempts", fmt.Sprintf("%d times without an attempt", leaked)))
-	case missed > 0:
-		r.addFindingAt(d.Version, inDocument(k, Graduation, "a start time for each attempt of the last day", fmt.Sprintf("no time for %d", missed)))
+	switch excess, missing := matchAttempts(window.StartTimes, r.gate.attemptsByParent[parent]); {
+	case excess > 0:
+		r.addFindingAt(d.Version, inDocument(k, Graduation, "start times of attempts", fmt.Sprintf("%d times without an attempt", excess)))
+	case missing > 0:
+		r.addFindingAt(d.Version, inDocument(k, Graduation, "a start time for each attempt of the last day", fmt.Sprintf("no time for %d", missing)))
 	}
 	return nil
 }
 
-// counts returns the number of listed times without an attempt, and the number of unlisted attempts
+// matchAttempts returns the number of listed times without an attempt, and the number of unlisted attempts
 // whose times cannot have been removed because of their age.
-func counts(counted, began []int64) (leaked, missed int) {
-	left, newest := slices.Clone(began), int64(math.MinInt64)
-	for _, start := range counted {
+func matchAttempts(listed, starts []int64) (excess, missing int) {
+	unmatched, newest := slices.Clone(starts), int64(math.MinInt64)
+	for _, start := range listed {
 		newest = max(newest, start)
-		if i := slices.Index(left, start); i >= 0 {
-			left = slices.Delete(left, i, i+1)
+		if i := slices.Index(unmatched, start); i >= 0 {
+			unmatched = slices.Delete(unmatched, i, i+1)
 		} else {
-			leaked++
+			excess++
 		}
 	}
-	for _, start := range left {
-		if len(counted) == 0 || start > newest-graduation.Period.Microseconds() {
-			missed++
+	for _, start := range unmatched {
+		if len(listed) == 0 || start > newest-graduation.AttemptPeriod.Microseconds() {
+			missing++
 		}
 	}
-	return leaked, missed
+	return excess, missing
 }

@@ -20,16 +20,16 @@ const Max = 1_000_000_000 * Dollar
 
 // Parse parses an amount in dollars with at most six decimals, for example 0.002.
 func Parse(s string) (Amount, error) {
-	whole, part, point := strings.Cut(s, ".")
-	digits := strings.Trim(whole+part, "0123456789") == ""
-	if !digits || whole == "" || len(whole) > 9 || len(part) > 6 || point && part == "" {
+	whole, decimals, hasPoint := strings.Cut(s, ".")
+	isNumeric := strings.Trim(whole+decimals, "0123456789") == ""
+	if !isNumeric || whole == "" || len(whole) > 9 || len(decimals) > 6 || hasPoint && decimals == "" {
 		return 0, problem.Invalid("dollars", "dollars with at most six decimals, such as 0.002", fmt.Sprintf("%.40q", s))
 	}
-	n, err := strconv.ParseInt(whole+part+strings.Repeat("0", 6-len(part)), 10, 64)
+	n, err := strconv.ParseInt(whole+decimals+strings.Repeat("0", 6-len(decimals)), 10, 64)
 	return Amount(n), err
 }
 
-func (Amount) InJSON() string { return "an integer of micro-dollars" }
+func (Amount) DescribeJSON() string { return "an integer of micro-dollars" }
 
 // String formats the amount in dollars, for example $0.002.
 func (m Amount) String() string {

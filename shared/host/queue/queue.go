@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// RetryTime is the time for which a message is retried if its handler returns task.ErrAgain. It
+	// RetryTime is the time for which a message is retried if its handler returns task.ErrRetryLater. It
 	// is longer than the lease of a worker that has died.
 	RetryTime = 2 * time.Minute
 	// UndecidedWait is the delay before the message of a turn with an uncertain payment

@@ -8,30 +8,30 @@ import (
 
 // viewer is the reader of a request. It looks up the reader's parent at most once.
 type viewer struct {
-	registry *Registry
-	id       *identity.ID // id that the reader has proved, or nil for an anonymous reader
-	known    bool         // whether parent has been looked up
-	parent   *identity.ID
+	registry       *Registry
+	id             *identity.ID // id that the reader has proved, or nil for an anonymous reader
+	isParentLoaded bool         // whether parent has been looked up
+	parent         *identity.ID
 }
 
-func (r *Registry) askerOf(caller *identity.ID) *viewer { return &viewer{registry: r, id: caller} }
+func (r *Registry) newViewer(caller *identity.ID) *viewer { return &viewer{registry: r, id: caller} }
 
 // canSee reports whether the viewer may see g. Anyone may see a vacant that is not hidden. The
 // vacant itself and its proven parent may always see it, and the siblings of a closed child may see
 // the child.
 func (a *viewer) canSee(ctx context.Context, g *Registration) (bool, error) {
-	if g.ReadableBy(a.id) {
+	if g.IsVisibleTo(a.id) {
 		return true, nil
 	}
 	if a.id == nil || !g.Closed {
 		return false, nil
 	}
-	if !a.known {
+	if !a.isParentLoaded {
 		m, ok, err := a.registry.Manifest(ctx, *a.id)
 		if err != nil {
 			return false, err
 		}
-		if a.known = true; ok {
+		if a.isParentLoaded = true; ok {
 			a.parent = &m.Manifest.ParentID
 		}
 	}

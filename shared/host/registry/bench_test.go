@@ -30,9 +30,9 @@ func BenchmarkReadingTwentyRegistrations(b *testing.B) {
 			var ids []identity.ID
 			for n := range 20 {
 				k := registrytest.Key(n)
-				mustPublish(b, r, k, draft{With: func(p *registry.Publication) {
+				mustPublish(b, r, k, draft{BeforeSign: func(p *registry.Publication) {
 					l := signedListing(b, k, 1, func(l *listing.Listing) { l.Skills, l.Summary = []string{"a", "b"}, "what it can do, in a sentence" })
-					p.Listing, p.Declared = &l, []string{"translate", "summarise"}
+					p.Listing, p.DeclaredCapabilities = &l, []string{"translate", "summarise"}
 				}})
 				ids = append(ids, k.ID())
 			}

@@ -22,35 +22,35 @@ import (
 // storedRegistration is the stored form of a registration. The id is in the key. Default values are
 // omitted, because each publication pays for every KiB twice: in the document and in the index.
 type storedRegistration struct {
-	Card           json.RawMessage      `json:"card,omitempty"` // canonical JSON of the signed card, byte for byte
-	CardHash       identity.Hash        `json:"hash,omitzero"`
-	Visibility     lifecycle.Visibility `json:"visibility,omitempty"`
-	State          lifecycle.State      `json:"state,omitempty"`
-	Since          int64                `json:"since,omitempty"` // Unix microseconds, as for all times in stored documents
-	Revoked        bool                 `json:"revoked,omitempty"`
-	Hosted         bool                 `json:"hosted,omitempty"`
-	Name           string               `json:"name,omitempty"`
-	Reached        bool                 `json:"reached,omitempty"`
-	Unreached      bool                 `json:"unreached,omitempty"`
-	Declared       []string             `json:"declared,omitempty"`
-	Family         string               `json:"family,omitempty"`
-	Owner          string               `json:"owner,omitempty"`
-	BaseModel      string               `json:"base_model,omitempty"`
-	Version        string               `json:"version,omitempty"`
-	Parent         *identity.ID         `json:"parent,omitempty"`
-	ParentProven   bool                 `json:"proven,omitempty"`
-	Closed         bool                 `json:"closed,omitempty"`
-	Listing        json.RawMessage      `json:"listing,omitempty"`
-	ListingSource  string               `json:"listing_source,omitempty"`
-	ListingVersion int64                `json:"listing_version,omitempty"`
-	Reputation     *reputation.State    `json:"reputation,omitempty"`
-	Joined         uint64               `json:"joined,omitempty"`
-	LastSeq        uint64               `json:"last,omitempty"`
-	ActorSeq       int64                `json:"actor_seq,omitempty"`
-	Changed        int64                `json:"changed,omitempty"`
+	Card                 json.RawMessage      `json:"card,omitempty"` // canonical JSON of the signed card, byte for byte
+	CardHash             identity.Hash        `json:"hash,omitzero"`
+	Visibility           lifecycle.Visibility `json:"visibility,omitempty"`
+	State                lifecycle.State      `json:"state,omitempty"`
+	StateSince           int64                `json:"since,omitempty"` // Unix microseconds, as for all times in stored documents
+	Revoked              bool                 `json:"revoked,omitempty"`
+	Hosted               bool                 `json:"hosted,omitempty"`
+	Name                 string               `json:"name,omitempty"`
+	Reached              bool                 `json:"reached,omitempty"`
+	AwaitsProbe          bool                 `json:"unreached,omitempty"`
+	DeclaredCapabilities []string             `json:"declared,omitempty"`
+	Family               string               `json:"family,omitempty"`
+	Owner                string               `json:"owner,omitempty"`
+	BaseModel            string               `json:"base_model,omitempty"`
+	Version              string               `json:"version,omitempty"`
+	Parent               *identity.ID         `json:"parent,omitempty"`
+	ParentProven         bool                 `json:"proven,omitempty"`
+	Closed               bool                 `json:"closed,omitempty"`
+	Listing              json.RawMessage      `json:"listing,omitempty"`
+	ListingSource        string               `json:"listing_source,omitempty"`
+	ListingVersion       int64                `json:"listing_version,omitempty"`
+	Reputation           *reputation.State    `json:"reputation,omitempty"`
+	FirstSeq             uint64               `json:"joined,omitempty"`
+	LastSeq              uint64               `json:"last,omitempty"`
+	ActorSeq             int64                `json:"actor_seq,omitempty"`
+	ChangedAt            int64                `json:"changed,omitempty"`
 }
 
-func (g *Registration) put(writeID store.WriteID) (store.Put, error) {
+func (g *Registration) newPut(writeID store.WriteID) (store.Put, error) {
 	// The write replaces the version that was read and moves g in the feed. A registration without
 	// an event is not in the feed.
 	data, err := RegistrationDocs.Encode(*g)
@@ -64,10 +64,10 @@ func (g *Registration) put(writeID store.WriteID) (store.Put, error) {
 func encodeRegistration(g Registration) ([]byte, error) {
 	s := storedRegistration{
 		Card: g.Card, CardHash: g.CardHash, Visibility: g.SignedVisibility, State: g.State,
-		Revoked: g.Status == StatusRevoked, Hosted: g.Hosted, Name: g.Name, Reached: g.reached, Unreached: g.AwaitsProbe,
+		Revoked: g.Status == StatusRevoked, Hosted: g.Hosted, Name: g.Name, Reached: g.isReachable, AwaitsProbe: g.AwaitsProbe,
 		Owner: g.Owner, BaseModel: g.BaseModel, Parent: g.Parent, ParentProven: g.ParentProven, Closed: g.Closed,
 		ListingSource: g.ListingSource, ListingVersion: g.listingVersion, Reputation: g.Reputation,
-		Joined: g.FirstSeq, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
+		FirstSeq: g.FirstSeq, LastSeq: g.LastSeq, ActorSeq: g.ActorSeq,
 	}
 	if g.Family != DefaultFamily {
 		s.Family = g.Family
@@ -75,38 +75,38 @@ func encodeRegistration(g Registration) ([]byte, error) {
 	if g.Version != DefaultVersion {
 		s.Version = g.Version
 	}
-	if !slices.Equal(g.Declared, []string{capability(g.Card)}) {
-		s.Declared = g.Declared
+	if !slices.Equal(g.DeclaredCapabilities, []string{parseCapability(g.Card)}) {
+		s.DeclaredCapabilities = g.DeclaredCapabilities
 	}
 	if g.Listing != nil {
 		s.Listing = g.Listing.Blob()
 	}
 	if g.FirstSeq > 0 {
-		s.Since, s.Changed = g.Since.UnixMicro(), g.Changed.UnixMicro()
+		s.StateSince, s.ChangedAt = g.StateSince.UnixMicro(), g.ChangedAt.UnixMicro()
 	}
-	return registrations.Encode(s)
+	return registrationCodec.Encode(s)
 }
 
 func decodeRegistration(d store.Doc) (Registration, error) {
 	// The card's signature was verified when it was stored and is not verified again.
-	refused := func(why string) (Registration, error) { return Registration{}, errors.New(why) }
-	id, err := vacantOf(d.Key)
+	invalid := func(why string) (Registration, error) { return Registration{}, errors.New(why) }
+	id, err := parseVacantID(d.Key)
 	if err != nil {
 		return Registration{}, err
 	}
-	s, err := registrations.Decode(d)
+	s, err := registrationCodec.Decode(d)
 	if err != nil {
 		return Registration{}, err
 	}
 	g := Registration{
 		ID: id, Card: s.Card, CardHash: s.CardHash, Visibility: s.Visibility, SignedVisibility: s.Visibility, State: s.State,
-		Status: StatusActive, Hosted: s.Hosted, AwaitsProbe: s.Unreached, Name: s.Name, Declared: s.Declared, Family: s.Family, Owner: s.Owner,
+		Status: StatusActive, Hosted: s.Hosted, AwaitsProbe: s.AwaitsProbe, Name: s.Name, DeclaredCapabilities: s.DeclaredCapabilities, Family: s.Family, Owner: s.Owner,
 		BaseModel: s.BaseModel, Version: s.Version, Parent: s.Parent, ParentProven: s.ParentProven, Closed: s.Closed,
-		ListingSource: s.ListingSource, Reputation: s.Reputation, FirstSeq: s.Joined, LastSeq: s.LastSeq, ActorSeq: s.ActorSeq,
-		ChangeKey: d.Index.Sort, DocVersion: d.Version, reached: s.Reached, listingVersion: s.ListingVersion,
+		ListingSource: s.ListingSource, Reputation: s.Reputation, FirstSeq: s.FirstSeq, LastSeq: s.LastSeq, ActorSeq: s.ActorSeq,
+		ChangeKey: d.Index.Sort, DocVersion: d.Version, isReachable: s.Reached, listingVersion: s.ListingVersion,
 	}
 	if g.ParentProven && g.Parent == nil || g.Closed && !g.ParentProven {
-		return refused("it is proven or closed, but has no proven parent")
+		return invalid("it is proven or closed, but has no proven parent")
 	}
 	if g.FirstSeq == 0 {
 		return g, nil
@@ -114,7 +114,7 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 	// A card's id is the last member of its canonical form, so this is a cheap check that the card
 	// belongs to this vacant.
 	if !strings.HasSuffix(string(g.Card), `"vacant_id":"`+id.String()+`"}`) {
-		return refused("it has the card of another vacant")
+		return invalid("it has the card of another vacant")
 	}
 	if _, err := lifecycle.ParseState(string(g.State)); err != nil {
 		return Registration{}, err
@@ -123,7 +123,7 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 		return Registration{}, err
 	}
 	if g.ActorSeq < 1 || g.LastSeq < g.FirstSeq {
-		return refused("its event numbers are invalid")
+		return invalid("its event numbers are invalid")
 	}
 	if len(s.Listing) > 0 {
 		l, err := listing.Parse(s.Listing)
@@ -131,7 +131,7 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 			return Registration{}, err
 		}
 		if l.VacantID != id {
-			return refused("it has the listing of another vacant")
+			return invalid("it has the listing of another vacant")
 		}
 		g.Listing = &l
 	}
@@ -140,14 +140,14 @@ func decodeRegistration(d store.Doc) (Registration, error) {
 			return Registration{}, err
 		}
 	}
-	g.Since, g.Changed = time.UnixMicro(s.Since).UTC(), time.UnixMicro(s.Changed).UTC()
+	g.StateSince, g.ChangedAt = time.UnixMicro(s.StateSince).UTC(), time.UnixMicro(s.ChangedAt).UTC()
 	g.fillDefaults(s.Revoked)
-	g.wasListed, g.heldSlug = g.IsListed(), g.slug()
+	g.wasListed, g.storedSlug = g.IsListed(), g.slug()
 	return g, nil
 }
 
-func (g *Registration) fillDefaults(revoked bool) {
-	if revoked {
+func (g *Registration) fillDefaults(isRevoked bool) {
+	if isRevoked {
 		g.Status = StatusRevoked
 	}
 	if g.Closed {
@@ -155,15 +155,15 @@ func (g *Registration) fillDefaults(revoked bool) {
 	}
 	g.Family = cmp.Or(g.Family, DefaultFamily)
 	g.Version = cmp.Or(g.Version, DefaultVersion)
-	if len(g.Declared) == 0 {
-		g.Declared = []string{capability(g.Card)}
+	if len(g.DeclaredCapabilities) == 0 {
+		g.DeclaredCapabilities = []string{parseCapability(g.Card)}
 	}
 }
 
-func capability(blob []byte) string {
+func parseCapability(cardBlob []byte) string {
 	// The capability text is the first member of a card's canonical form, so the rest need not be
 	// parsed.
-	rest, ok := bytes.CutPrefix(blob, []byte(`{"capability_text":`))
+	rest, ok := bytes.CutPrefix(cardBlob, []byte(`{"capability_text":`))
 	if !ok {
 		return ""
 	}
@@ -175,23 +175,23 @@ func capability(blob []byte) string {
 }
 
 // ManifestDocument is the document of a child's manifest. Only the gate sets Graduated, which is
-// valid only together with the document at OpenedKey.
+// valid only together with the document at OpeningKey.
 type ManifestDocument struct {
 	Manifest  composite.Manifest
 	Graduated bool
-	// Replaced is the manifest before this one, or nil. For a graduated child it is the closed
-	// manifest, otherwise an open one. ReplacedBefore is the open manifest that Replaced had
+	// PreviousManifest is the manifest before this one, or nil. For a graduated child it is the closed
+	// manifest, otherwise an open one. ManifestBeforePrevious is the open manifest that Replaced had
 	// replaced. Both are kept because the child has signed them and their edges remain.
-	Replaced, ReplacedBefore *composite.Manifest
+	PreviousManifest, ManifestBeforePrevious *composite.Manifest
 }
 
 func (m *ManifestDocument) IsClosed() bool { return m.Manifest.ClosedByDefault && !m.Graduated }
 
 func (m *ManifestDocument) Parents() []identity.ID {
 	parents := []identity.ID{m.Manifest.ParentID}
-	for _, old := range []*composite.Manifest{m.Replaced, m.ReplacedBefore} {
-		if old != nil && !slices.Contains(parents, old.ParentID) {
-			parents = append(parents, old.ParentID)
+	for _, previous := range []*composite.Manifest{m.PreviousManifest, m.ManifestBeforePrevious} {
+		if previous != nil && !slices.Contains(parents, previous.ParentID) {
+			parents = append(parents, previous.ParentID)
 		}
 	}
 	return parents
@@ -200,55 +200,55 @@ func (m *ManifestDocument) Parents() []identity.ID {
 // BirthManifest returns the closed manifest of a graduated child, and otherwise the current
 // manifest.
 func (m *ManifestDocument) BirthManifest() *composite.Manifest {
-	if m.Graduated && m.Replaced != nil && m.Replaced.ClosedByDefault {
-		return m.Replaced
+	if m.Graduated && m.PreviousManifest != nil && m.PreviousManifest.ClosedByDefault {
+		return m.PreviousManifest
 	}
 	return &m.Manifest
 }
 
-// opening is the form of the document at OpenedKey.
-type opening struct {
+// openingDocument is the form of the document at OpeningKey.
+type openingDocument struct {
 	Manifest identity.Hash `json:"manifest"` // hash of the manifest with which the gate opened the child
 }
 
-// CheckOpened checks that d, the document at OpenedKey, proves the graduation of the child. The
+// CheckOpeningDocument checks that d, the document at OpeningKey, proves the graduation of the child. The
 // error is of kind Damaged.
-func (m *ManifestDocument) CheckOpened(d store.Doc) error {
+func (m *ManifestDocument) CheckOpeningDocument(d store.Doc) error {
 	child := m.Manifest.ChildID
 	if d.Version == 0 {
 		return problem.New(problem.Damaged, "manifest of %s says that the child has graduated, but the gate has not opened the child", child.Short())
 	}
-	by, err := OpenedDocs.Parse(d)
-	if err == nil && by.Manifest != m.Manifest.Hash() {
+	doc, err := OpeningDocs.Parse(d)
+	if err == nil && doc.Manifest != m.Manifest.Hash() {
 		err = problem.New(problem.Damaged, "%s was opened with another manifest", child.Short())
 	}
 	return err
 }
 
 type storedManifest struct {
-	Manifest  json.RawMessage `json:"manifest"`
-	Graduated bool            `json:"graduated,omitempty"`
-	Replaced  json.RawMessage `json:"replaced,omitempty"`
-	Before    json.RawMessage `json:"before,omitempty"`
+	Manifest               json.RawMessage `json:"manifest"`
+	Graduated              bool            `json:"graduated,omitempty"`
+	PreviousManifest       json.RawMessage `json:"replaced,omitempty"`
+	ManifestBeforePrevious json.RawMessage `json:"before,omitempty"`
 }
 
 func encodeManifest(m ManifestDocument) ([]byte, error) {
 	s := storedManifest{Manifest: m.Manifest.Blob(), Graduated: m.Graduated}
-	if m.Replaced != nil {
-		s.Replaced = m.Replaced.Blob()
+	if m.PreviousManifest != nil {
+		s.PreviousManifest = m.PreviousManifest.Blob()
 	}
-	if m.ReplacedBefore != nil {
-		s.Before = m.ReplacedBefore.Blob()
+	if m.ManifestBeforePrevious != nil {
+		s.ManifestBeforePrevious = m.ManifestBeforePrevious.Blob()
 	}
-	return manifests.Encode(s)
+	return manifestCodec.Encode(s)
 }
 
 func decodeManifest(d store.Doc) (ManifestDocument, error) {
-	child, err := vacantOf(d.Key)
+	child, err := parseVacantID(d.Key)
 	if err != nil {
 		return ManifestDocument{}, err
 	}
-	s, err := manifests.Decode(d)
+	s, err := manifestCodec.Decode(d)
 	if err != nil {
 		return ManifestDocument{}, err
 	}
@@ -256,11 +256,11 @@ func decodeManifest(d store.Doc) (ManifestDocument, error) {
 	if doc.Manifest, err = parseSignedManifest(child, s.Manifest); err != nil {
 		return doc, err
 	}
-	if doc.Replaced, err = parseOptionalManifest(child, s.Replaced); err == nil {
-		doc.ReplacedBefore, err = parseOptionalManifest(child, s.Before)
+	if doc.PreviousManifest, err = parseOptionalManifest(child, s.PreviousManifest); err == nil {
+		doc.ManifestBeforePrevious, err = parseOptionalManifest(child, s.ManifestBeforePrevious)
 	}
 	if err == nil {
-		err = doc.checkOrder()
+		err = doc.checkReplacements()
 	}
 	if err != nil {
 		return doc, problem.Wrap(problem.Damaged, err, "its replaced manifests are invalid: %s", problem.AsError(err).Text())
@@ -276,22 +276,22 @@ func parseOptionalManifest(child identity.ID, blob []byte) (*composite.Manifest,
 	return &m, err
 }
 
-func (m *ManifestDocument) checkOrder() error {
+func (m *ManifestDocument) checkReplacements() error {
 	// A closed manifest replaces an open one, and graduation replaces a closed manifest by an open
 	// one.
-	wrong := func(what string) error { return problem.New(problem.Damaged, "%s", what) }
+	damagedError := func(what string) error { return problem.New(problem.Damaged, "%s", what) }
 	if m.Graduated && m.Manifest.ClosedByDefault {
-		return wrong("a graduated child cannot have a closed manifest")
+		return damagedError("a graduated child cannot have a closed manifest")
 	}
-	switch old := m.Replaced; {
-	case old == nil && m.ReplacedBefore != nil, m.ReplacedBefore != nil && !(old.ClosedByDefault && !m.ReplacedBefore.ClosedByDefault):
-		return wrong("only a closed manifest can have replaced an open manifest")
-	case old == nil:
+	switch previous := m.PreviousManifest; {
+	case previous == nil && m.ManifestBeforePrevious != nil, m.ManifestBeforePrevious != nil && !(previous.ClosedByDefault && !m.ManifestBeforePrevious.ClosedByDefault):
+		return damagedError("only a closed manifest can have replaced an open manifest")
+	case previous == nil:
 		return nil
-	case old.ClosedByDefault && !(m.Graduated && !m.Manifest.ClosedByDefault):
-		return wrong("only graduation can replace a closed manifest")
-	case !old.ClosedByDefault && !m.Manifest.ClosedByDefault && !m.Graduated:
-		return wrong("only a closed manifest can replace an open manifest")
+	case previous.ClosedByDefault && !(m.Graduated && !m.Manifest.ClosedByDefault):
+		return damagedError("only graduation can replace a closed manifest")
+	case !previous.ClosedByDefault && !m.Manifest.ClosedByDefault && !m.Graduated:
+		return damagedError("only a closed manifest can replace an open manifest")
 	}
 	return nil
 }
@@ -307,8 +307,8 @@ func parseSignedManifest(child identity.ID, blob []byte) (composite.Manifest, er
 	return m, err
 }
 
-// Revoked is the document of a revocation. The key of the document contains the id.
-type Revoked struct {
+// RevocationRecord is the document of a revocation. The key of the document contains the id.
+type RevocationRecord struct {
 	ID       identity.ID   `json:"-"`
 	Reason   string        `json:"reason"`
 	Time     int64         `json:"ts"` // Unix milliseconds on the actor's clock

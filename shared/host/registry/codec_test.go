@@ -30,11 +30,11 @@ func kept(t testing.TB) (inner *memory.Store, id identity.ID) {
 	inner, k := memory.New(), key(1)
 	r := open(inner, newClock())
 	l := signedListing(t, k, 7, func(l *listing.Listing) { l.Summary = "a & b <c> \u2028" })
-	mustPublish(t, r, k, draft{Text: "translate & <b>\u2028ä\"\\</b>", Key: "k\x1f\x00ü", With: func(p *registry.Publication) {
-		p.Declared, p.Listing, p.Family = []string{"<x>"}, &l, text("f&f")
+	mustPublish(t, r, k, draft{Text: "translate & <b>\u2028ä\"\\</b>", Key: "k\x1f\x00ü", BeforeSign: func(p *registry.Publication) {
+		p.DeclaredCapabilities, p.Listing, p.Family = []string{"<x>"}, &l, text("f&f")
 	}})
 	must(t, registrytest.AddManifest(t.Context(), r, manifest(t, key(2), k, true)))
-	must(t, errorOf(registrytest.Revoke(t.Context(), r, revocation(t, key(3), 1, "<gone>", event.RevokePayload))))
+	must(t, errorOf(registrytest.Revoke(t.Context(), r, revocationPut(t, key(3), 1, "<gone>", event.RevokePayload))))
 	return inner, k.ID()
 }
 
@@ -58,7 +58,7 @@ func TestSignedBytesAreStoredUnchanged(t *testing.T) {
 	if !g.Listing.Verify() || g.Listing.Summary != "a & b <c> \u2028" {
 		t.Errorf("the listing is %+v", g.Listing)
 	}
-	if diff := cmp.Diff([]any{[]string{"<x>"}, "f&f"}, []any{g.Declared, g.Family}); diff != "" {
+	if diff := cmp.Diff([]any{[]string{"<x>"}, "f&f"}, []any{g.DeclaredCapabilities, g.Family}); diff != "" {
 		t.Errorf("claims (-want +got):\n%s", diff)
 	}
 	m, err := registry.ManifestDocs.Parse(doc(t, inner, registry.ManifestKey(id)))
@@ -134,15 +134,15 @@ func TestADamagedDocumentIsRefusedWhole(t *testing.T) {
 	another, forged, opener := manifest(t, key(4), key(3), false), opened, manifest(t, key(5), key(1), false)
 	forged.BirthPath = "D2"
 	for name, m := range map[string]registry.ManifestDocument{
-		"a closed one replaced": {Manifest: closed, Replaced: &closed},
-		"another's replaced":    {Manifest: closed, Replaced: &another},
-		"a forged one replaced": {Manifest: closed, Replaced: &forged},
-		"replaced by an open":   {Manifest: opener, Replaced: &opened},
-		"graduated and closed":  {Manifest: closed, Graduated: true, Replaced: &closed},
-		"before without it":     {Manifest: opener, Graduated: true, ReplacedBefore: &opened},
-		"before an open one":    {Manifest: closed, Replaced: &opened, ReplacedBefore: &opener},
-		"before, but closed":    {Manifest: opener, Graduated: true, Replaced: &closed, ReplacedBefore: &closed},
-		"a forged one before":   {Manifest: opener, Graduated: true, Replaced: &closed, ReplacedBefore: &forged},
+		"a closed one replaced": {Manifest: closed, PreviousManifest: &closed},
+		"another's replaced":    {Manifest: closed, PreviousManifest: &another},
+		"a forged one replaced": {Manifest: closed, PreviousManifest: &forged},
+		"replaced by an open":   {Manifest: opener, PreviousManifest: &opened},
+		"graduated and closed":  {Manifest: closed, Graduated: true, PreviousManifest: &closed},
+		"before without it":     {Manifest: opener, Graduated: true, ManifestBeforePrevious: &opened},
+		"before an open one":    {Manifest: closed, PreviousManifest: &opened, ManifestBeforePrevious: &opener},
+		"before, but closed":    {Manifest: opener, Graduated: true, PreviousManifest: &closed, ManifestBeforePrevious: &closed},
+		"a forged one before":   {Manifest: opener, Graduated: true, PreviousManifest: &closed, ManifestBeforePrevious: &forged},
 	} {
 		data, err := registry.ManifestDocs.Encode(m)
 		must(t, err)
@@ -150,14 +150,14 @@ func TestADamagedDocumentIsRefusedWhole(t *testing.T) {
 			t.Errorf("%s: Parse() = %v, want damaged", name, err)
 		}
 	}
-	whole := registry.ManifestDocument{Manifest: opener, Graduated: true, Replaced: &closed, ReplacedBefore: &opened}
+	whole := registry.ManifestDocument{Manifest: opener, Graduated: true, PreviousManifest: &closed, ManifestBeforePrevious: &opened}
 	data, err := registry.ManifestDocs.Encode(whole)
 	must(t, err)
 	back, err := registry.ManifestDocs.Parse(store.Doc{Key: registry.ManifestKey(id), Data: data})
 	if diff := cmp.Diff(whole, back, cmpopts.EquateEmpty()); diff != "" || err != nil {
 		t.Errorf("Parse(Encode()) = %v (-want +got):\n%s", err, diff)
 	}
-	if diff := cmp.Diff([]identity.ID{key(5).ID(), key(2).ID(), key(4).ID()}, back.Parents()); diff != "" || back.IsClosed() || back.BirthManifest() != back.Replaced {
+	if diff := cmp.Diff([]identity.ID{key(5).ID(), key(2).ID(), key(4).ID()}, back.Parents()); diff != "" || back.IsClosed() || back.BirthManifest() != back.PreviousManifest {
 		t.Errorf("of a child that has graduated, closed %t, Parents() (-want +got):\n%s", back.IsClosed(), diff)
 	}
 	for name, d := range map[string]store.Doc{

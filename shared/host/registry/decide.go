@@ -22,16 +22,16 @@ const maxRecentEvents = 100
 // decision is the effect of an event that is accepted but has no position in the chain of all
 // events yet.
 type decision struct {
-	event  event.Event
-	replay *LoggedEvent // stored event that this event repeats, or nil
-	reg    Registration // state after the event, or the stored state for a replay
-	keep   bool         // whether reg must be written
+	event        event.Event
+	replay       *LoggedEvent // stored event that this event repeats, or nil
+	registration Registration // state after the event, or the stored state for a replay
+	mustWrite    bool         // whether reg must be written
 }
 
 type actor struct {
-	id     identity.ID
-	reg    Registration
-	events []LoggedEvent // latest events, newest first
+	id           identity.ID
+	registration Registration
+	events       []LoggedEvent // latest events, newest first
 }
 
 func (a *actor) tip() LoggedEvent {
@@ -41,19 +41,19 @@ func (a *actor) tip() LoggedEvent {
 	return a.events[0]
 }
 
-func (a *actor) isRegistered() bool { return a.reg.FirstSeq > 0 }
+func (a *actor) isRegistered() bool { return a.registration.FirstSeq > 0 }
 
 // hasRevokedKey reports whether the key is revoked. A revocation is always the last event, so the
 // check also works for a key that was never registered.
 func (a *actor) hasRevokedKey() bool {
-	return a.reg.Status == StatusRevoked || a.tip().Type == event.Revoke
+	return a.registration.Status == StatusRevoked || a.tip().Type == event.Revoke
 }
 
-func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
+func (r *Registry) loadActor(ctx context.Context, id identity.ID) (actor, error) {
 	// Events and registration are written in one transaction but read in two steps, so a concurrent
 	// publication can make them differ. They are read again until they match. If the same
 	// difference occurs twice, the data is damaged.
-	var before [2]int64 // difference found by the previous try
+	var oldSeqs [2]int64 // difference found by the previous try
 	for try := 1; ; try++ {
 		a := actor{id: id}
 		rows, err := r.Store.Rows(ctx, ActorStream(id), math.MaxInt64, maxRecentEvents, store.Descending)
@@ -67,25 +67,25 @@ func (r *Registry) actor(ctx context.Context, id identity.ID) (actor, error) {
 			}
 			a.events = append(a.events, l)
 		}
-		if a.reg, err = r.registration(ctx, id); err != nil {
+		if a.registration, err = r.loadRegistration(ctx, id); err != nil {
 			return a, err
 		}
-		seen := [2]int64{a.reg.ActorSeq, a.tip().ActorSeq}
+		seqs := [2]int64{a.registration.ActorSeq, a.tip().ActorSeq}
 		switch {
-		case !a.isRegistered() || seen[0] == seen[1]:
+		case !a.isRegistered() || seqs[0] == seqs[1]:
 			return a, nil
-		case seen == before:
-			return a, problem.New(problem.Damaged, "registration of %s belongs to its event %d, but its last event is %d", id.Short(), seen[0], seen[1])
+		case seqs == oldSeqs:
+			return a, problem.New(problem.Damaged, "registration of %s belongs to its event %d, but its last event is %d", id.Short(), seqs[0], seqs[1])
 		case try == store.MaxTries:
 			return a, problem.New(problem.Unavailable, "vacant %s keeps publishing; send the same request again", id.Short())
 		}
-		before = seen
+		oldSeqs = seqs
 	}
 }
 
-// registration reads the registration of id. FirstSeq is 0 if id has no event yet, and DocVersion
+// loadRegistration reads the registration of id. FirstSeq is 0 if id has no event yet, and DocVersion
 // is 0 if no registration is stored.
-func (r *Registry) registration(ctx context.Context, id identity.ID) (Registration, error) {
+func (r *Registry) loadRegistration(ctx context.Context, id identity.ID) (Registration, error) {
 	g, d, err := RegistrationDocs.Get(ctx, r.Store, RegistrationKey(id))
 	if err == nil && d.Version == 0 {
 		g = Registration{ID: id, Status: StatusActive}
@@ -96,34 +96,34 @@ func (r *Registry) registration(ctx context.Context, id identity.ID) (Registrati
 // findReplay returns the stored event that e repeats, or nil. If the idempotency key of e was used
 // with another payload, the error is of kind Idempotency.
 func (r *Registry) findReplay(ctx context.Context, a *actor, e *event.Event) (*LoggedEvent, error) {
-	same := func(l *LoggedEvent) (*LoggedEvent, error) {
+	checkSame := func(l *LoggedEvent) (*LoggedEvent, error) {
 		if l.Type == e.Type && bytes.Equal(l.Payload, e.Payload) {
 			return l, nil
 		}
-		return nil, problem.New(problem.Idempotency, "idempotency_key %s reused with different payload", e.Key)
+		return nil, problem.New(problem.IdempotencyConflict, "idempotency_key %s reused with different payload", e.IdempotencyKey)
 	}
-	l, err := r.eventAt(ctx, a, e.ActorSeq)
+	l, err := r.loadEvent(ctx, a, e.ActorSeq)
 	if err != nil {
 		return nil, err
 	}
-	if l != nil && l.Key == e.Key {
-		return same(l)
+	if l != nil && l.IdempotencyKey == e.IdempotencyKey {
+		return checkSame(l)
 	}
 	for i := range a.events {
-		if a.events[i].Key == e.Key {
-			return same(&a.events[i])
+		if a.events[i].IdempotencyKey == e.IdempotencyKey {
+			return checkSame(&a.events[i])
 		}
 	}
 	return nil, nil
 }
 
-func (r *Registry) eventAt(ctx context.Context, a *actor, seq int64) (*LoggedEvent, error) {
-	back := a.tip().ActorSeq - seq
+func (r *Registry) loadEvent(ctx context.Context, a *actor, seq int64) (*LoggedEvent, error) {
+	offset := a.tip().ActorSeq - seq
 	switch {
-	case back < 0:
+	case offset < 0:
 		return nil, nil
-	case back < int64(len(a.events)):
-		return &a.events[back], nil
+	case offset < int64(len(a.events)):
+		return &a.events[offset], nil
 	}
 	rows, err := r.Store.Rows(ctx, ActorStream(a.id), uint64(seq), 1, store.Ascending)
 	if err != nil {
@@ -136,8 +136,8 @@ func (r *Registry) eventAt(ctx context.Context, a *actor, seq int64) (*LoggedEve
 	return &l, err
 }
 
-func (r *Registry) admit(ctx context.Context, e *event.Event) (a actor, replay *LoggedEvent, err error) {
-	if a, err = r.actor(ctx, e.Actor); err != nil {
+func (r *Registry) checkEvent(ctx context.Context, e *event.Event) (a actor, replay *LoggedEvent, err error) {
+	if a, err = r.loadActor(ctx, e.Actor); err != nil {
 		return a, nil, err
 	}
 	if replay, err = r.findReplay(ctx, &a, e); err != nil || replay != nil {
@@ -147,11 +147,11 @@ func (r *Registry) admit(ctx context.Context, e *event.Event) (a actor, replay *
 		return a, nil, revokedError(e.Actor)
 	}
 	if last := a.tip().ActorSeq; e.ActorSeq != last+1 {
-		return a, nil, problem.New(problem.Sequence, "actor_seq must equal last_seq + 1 = %d, got %d", last+1, e.ActorSeq)
+		return a, nil, problem.New(problem.OutOfSequence, "actor_seq must equal last_seq + 1 = %d, got %d", last+1, e.ActorSeq)
 	}
 	now, eventTime := r.now(), time.UnixMilli(e.Time)
 	if eventTime.After(now.Add(MaxEventSkew)) || eventTime.Before(now.Add(-MaxEventAge)) {
-		return a, nil, problem.New(problem.Clock, "event_ts_ms: expected a time from 24 hours before to 5 minutes after %d, got %d", now.UnixMilli(), e.Time)
+		return a, nil, problem.New(problem.ClockSkew, "event_ts_ms: expected a time from 24 hours before to 5 minutes after %d, got %d", now.UnixMilli(), e.Time)
 	}
 	return a, nil, nil
 }
@@ -162,44 +162,44 @@ func revokedError(id identity.ID) error {
 
 // publisher describes the sender of a publication. host means that the host publishes for a vacant
 // that it runs, and gate that the child's graduation is in the same commit.
-type publisher struct{ host, gate bool }
+type publisher struct{ isHost, isGate bool }
 
-// publish checks p and returns its effect. The order of the checks is: schema, card, event
+// decidePublication checks p and returns its effect. The order of the checks is: schema, card, event
 // signature, replay, revocation, sequence, time, parent, equivocation, closed child, endpoint,
 // state, listing.
-func (r *Registry) publish(ctx context.Context, p *Publication, by publisher) (*decision, error) {
+func (r *Registry) decidePublication(ctx context.Context, p *Publication, sender publisher) (*decision, error) {
 	if err := p.checkSchema(); err != nil {
 		return nil, err
 	}
-	c, err := p.readCard()
+	c, err := p.parseCard()
 	if err != nil {
 		return nil, err
 	}
 	e := event.Event{
 		Type: event.Register, Actor: c.VacantID,
-		Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, c.VacantID, p.State.EffectiveVisibility(p.Visibility)),
-		Key:     p.Key, Time: p.Time, ActorSeq: p.ActorSeq, Signature: p.Signature,
+		Payload:        event.RegisterPayload(c.Hash(), c.HaloVersion, c.VacantID, p.State.EffectiveVisibility(p.Visibility)),
+		IdempotencyKey: p.Key, Time: p.Time, ActorSeq: p.ActorSeq, Signature: p.Signature,
 	}
 	if !e.Verify() {
 		return nil, problem.New(problem.BadSignature, "event signature did not verify")
 	}
-	a, replay, err := r.admit(ctx, &e)
+	a, replay, err := r.checkEvent(ctx, &e)
 	if err != nil || replay != nil {
-		return &decision{event: e, replay: replay, reg: a.reg}, err
+		return &decision{event: e, replay: replay, registration: a.registration}, err
 	}
 	if err := checkParent(&a, p.Parent); err != nil {
 		return nil, err
 	}
-	currentHash, sent := a.reg.CardHash, c.Hash()
-	if replaced, ok := event.ParseReplacesKey(p.Key); a.isRegistered() && currentHash != sent && !(ok && replaced == currentHash) {
-		return nil, &EquivocationError{currentHash, sent, problem.New(problem.Equivocation,
+	currentHash, newHash := a.registration.CardHash, c.Hash()
+	if oldHash, ok := event.ParseReplacesKey(p.Key); a.isRegistered() && currentHash != newHash && !(ok && oldHash == currentHash) {
+		return nil, &EquivocationError{currentHash, newHash, problem.New(problem.Equivocation,
 			"this halo_version already has the card %s, but the card %s was sent; to replace the card, use an idempotency_key that begins with %q",
-			currentHash, sent, event.ReplacesKey(currentHash))}
+			currentHash, newHash, event.ReplacesKey(currentHash))}
 	}
-	g := a.reg
+	g := a.registration
 	g.SignedVisibility = p.State.EffectiveVisibility(p.Visibility)
 	g.Visibility = g.SignedVisibility
-	if by.gate {
+	if sender.isGate {
 		g.Closed = false
 	} else if err := r.openIfGraduated(ctx, &g); err != nil {
 		return nil, err
@@ -207,7 +207,7 @@ func (r *Registry) publish(ctx context.Context, p *Publication, by publisher) (*
 	if err := r.setEndpoint(ctx, &g, &c); err != nil {
 		return nil, err
 	}
-	if g.Hosted && a.reg.Hosted && p.State != g.State && !by.host {
+	if g.Hosted && a.registration.Hosted && p.State != g.State && !sender.isHost {
 		return nil, problem.New(problem.Conflict, "runtime_state: vacant %s runs at this host, where it is %s, not %s", g.ID.Short(), g.State, p.State)
 	}
 	if p.Listing != nil {
@@ -216,19 +216,19 @@ func (r *Registry) publish(ctx context.Context, p *Publication, by publisher) (*
 		}
 	}
 	g.applyClaims(p, &c, r)
-	g.mayFollow = p.MayFollow
+	g.mayReuseSlug = p.MayReuseSlug
 	switch {
 	case !g.Hosted:
 		g.Name = ""
-	case by.host:
+	case sender.isHost:
 		g.Name = p.Name
 	}
-	return &decision{event: e, reg: g, keep: true}, nil
+	return &decision{event: e, registration: g, mustWrite: true}, nil
 }
 
 func checkParent(a *actor, parent *identity.ID) error {
 	// A parent never changes, and a vacant cannot be its own parent.
-	existing := a.reg.Parent
+	existing := a.registration.Parent
 	switch {
 	case parent == nil, existing != nil && *parent == *existing:
 		return nil
@@ -255,7 +255,7 @@ func (r *Registry) openIfGraduated(ctx context.Context, g *Registration) error {
 	}
 	m, _, err := ManifestDocs.Require(ctx, r.Store, ManifestKey(g.ID))
 	if err == nil {
-		err = r.checkOpened(ctx, &m)
+		err = r.checkGraduated(ctx, &m)
 	}
 	if err != nil {
 		return err
@@ -273,10 +273,10 @@ func (r *Registry) openIfGraduated(ctx context.Context, g *Registration) error {
 func (g *Registration) applyClaims(p *Publication, c *card.Card, r *Registry) {
 	now := r.now()
 	if g.FirstSeq == 0 || g.State != p.State {
-		g.State, g.Since = p.State, now
+		g.State, g.StateSince = p.State, now
 	}
 	g.Card, g.CardHash = c.Blob(), c.Hash()
-	g.Declared = slices.Clone(p.Declared)
+	g.DeclaredCapabilities = slices.Clone(p.DeclaredCapabilities)
 	if g.Parent == nil && p.Parent != nil {
 		parent := *p.Parent
 		g.Parent = &parent
@@ -290,20 +290,20 @@ func (g *Registration) applyClaims(p *Publication, c *card.Card, r *Registry) {
 		}
 	}
 	g.fillDefaults(false)
-	g.touch(now)
+	g.recordChange(now)
 }
 
-func (l *LoggedEvent) receipt(g *Registration) (Receipt, error) {
-	out := Receipt{ID: l.Actor, Seq: l.Seq, Visibility: g.Visibility, CardHash: g.CardHash, Replayed: true, Unreached: g.awaitsProbe()}
+func (l *LoggedEvent) replayedReceipt(g *Registration) (Receipt, error) {
+	receipt := Receipt{ID: l.Actor, Seq: l.Seq, Visibility: g.Visibility, CardHash: g.CardHash, Replayed: true, AwaitsProbe: g.needsProbe()}
 	if l.Type != event.Register {
-		return out, nil
+		return receipt, nil
 	}
 	payload, err := l.ParseRegister()
 	if err != nil {
-		return out, problem.Wrap(problem.Damaged, err, "event %d of %s is not a readable registration", l.ActorSeq, l.Actor.Short())
+		return receipt, problem.Wrap(problem.Damaged, err, "event %d of %s is not a readable registration", l.ActorSeq, l.Actor.Short())
 	}
-	out.Visibility, out.CardHash = payload.Visibility, payload.Card
-	return out, nil
+	receipt.Visibility, receipt.CardHash = payload.Visibility, payload.CardHash
+	return receipt, nil
 }
 
-func clip(s string) string { return fmt.Sprintf("%.80q", s) }
+func quoteTruncated(s string) string { return fmt.Sprintf("%.80q", s) }

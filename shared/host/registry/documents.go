@@ -20,25 +20,25 @@ const (
 var (
 	// RegistrationDocs contains the registrations. The index orders them by their last change and
 	// is the feed of search indexes.
-	RegistrationDocs = store.Kind[Registration]{
-		Shape: store.Shape{Name: "registration", Partition: vacantPartition, Sort: "card", Index: "registry", Owner: store.OfVacant, Verify: store.VerifyWithRows},
+	RegistrationDocs = store.DocKind[Registration]{
+		Shape: store.Shape{Name: "registration", Partition: vacantPartition, Sort: "card", Index: "registry", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.Codec[Registration]{Decode: decodeRegistration, Encode: encodeRegistration},
 	}
 	// ManifestDocs contains the manifests of children. The index lists the children of a parent,
 	// graduated children first and then the latest.
-	ManifestDocs = store.Kind[ManifestDocument]{
-		Shape: store.Shape{Name: "manifest", Partition: vacantPartition, Sort: manifestSort, Index: "children#*", Owner: store.OfVacant, Verify: store.VerifyWithRows},
+	ManifestDocs = store.DocKind[ManifestDocument]{
+		Shape: store.Shape{Name: "manifest", Partition: vacantPartition, Sort: manifestSort, Index: "children#*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.Codec[ManifestDocument]{Decode: decodeManifest, Encode: encodeManifest},
 	}
-	// OpenedDocs contains the documents with which Graduate proves that the gate opened a child.
+	// OpeningDocs contains the documents with which Graduate proves that the gate opened a child.
 	// They have their own partition, so that a role that may write manifests cannot open children.
-	OpenedDocs = store.Kind[opening]{
-		Shape: store.Shape{Name: "opening of a child", Partition: "opened#*", Sort: manifestSort, Owner: store.OfVacant, Verify: store.VerifyWithRows},
-		Codec: store.JSONCodec[opening](1),
+	OpeningDocs = store.DocKind[openingDocument]{
+		Shape: store.Shape{Name: "opening of a child", Partition: "opened#*", Sort: manifestSort, Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
+		Codec: store.JSONCodec[openingDocument](1),
 	}
-	// KinDocs contains the edges from parents to children.
-	KinDocs = store.Kind[struct{}]{
-		Shape: store.Shape{Name: "edge", Partition: "kin#*", Sort: "*", Owner: store.OfVacant, Verify: store.VerifyWithRows},
+	// ChildEdgeDocs contains the edges from parents to children.
+	ChildEdgeDocs = store.DocKind[struct{}]{
+		Shape: store.Shape{Name: "edge", Partition: "kin#*", Sort: "*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.Codec[struct{}]{
 			Decode: func(d store.Doc) (struct{}, error) {
 				if len(d.Data) != 1 || d.Data[0] != format {
@@ -49,44 +49,44 @@ var (
 			Encode: func(struct{}) ([]byte, error) { return []byte{format}, nil },
 		},
 	}
-	RevokedDocs = store.Kind[Revoked]{
+	RevokedDocs = store.DocKind[RevocationRecord]{
 		Shape: store.Shape{Name: "revocation", Partition: revokedPartition, Sort: "*", Verify: store.VerifyWithRows},
-		Codec: store.Codec[Revoked]{
-			Decode: func(d store.Doc) (Revoked, error) {
-				v, err := revocations.Decode(d)
+		Codec: store.Codec[RevocationRecord]{
+			Decode: func(d store.Doc) (RevocationRecord, error) {
+				v, err := revocationCodec.Decode(d)
 				if err == nil {
 					v.ID, err = identity.ParseID(d.Key.Sort)
 				}
 				return v, err
 			},
-			Encode: revocations.Encode,
+			Encode: revocationCodec.Encode,
 		},
 	}
 	// RevokedListDocs contains the list of all revocations. Its key sorts before all ids.
-	RevokedListDocs = store.Kind[RevokedList]{
+	RevokedListDocs = store.DocKind[RevokedList]{
 		Shape: store.Shape{Name: "list of revocations", Partition: revokedPartition, Sort: "#all", Verify: store.VerifyWithRows},
 		Codec: store.Codec[RevokedList]{
 			Decode: decodeRevokedList,
 			Encode: func(l RevokedList) ([]byte, error) { return l, nil },
 		},
 	}
-	// UnreachedDocs contains the endpoints that wait for a probe. The key is the due time, the
+	// PendingProbeDocs contains the endpoints that wait for a probe. The key is the due time, the
 	// vacant's id, and the seq of the publication.
-	UnreachedDocs = store.Kind[wait]{
-		Shape: store.Shape{Name: "endpoint that waits", Partition: "unreached", Sort: "*#*#*", Verify: store.VerifyNot},
-		Codec: store.Codec[wait]{Decode: decodeWait, Encode: waits.Encode},
+	PendingProbeDocs = store.DocKind[pendingProbe]{
+		Shape: store.Shape{Name: "endpoint that waits", Partition: "unreached", Sort: "*#*#*", Verify: store.VerifySkip},
+		Codec: store.Codec[pendingProbe]{Decode: decodePendingProbe, Encode: pendingProbeCodec.Encode},
 	}
 	// SlugDocs contains the claims of slugs. The value is the id of the last vacant that claimed
 	// the slug, which reserves the slug even after the vacant's listing has another one. Earlier
 	// versions of the program stored "" for a slug that was given up.
-	SlugDocs = store.Kind[string]{
+	SlugDocs = store.DocKind[string]{
 		Shape: store.Shape{Name: "claim of a slug", Partition: "slug#*", Sort: "venue", Verify: store.VerifyWithRows},
-		Codec: store.Text(),
+		Codec: store.TextCodec(),
 	}
 	// VenueCountDocs contains the number of listed vacants.
-	VenueCountDocs = store.Kind[int64]{
+	VenueCountDocs = store.DocKind[int64]{
 		Shape: store.Shape{Name: "count of venues", Partition: "venues", Sort: "count", Verify: store.VerifyWithRows},
-		Codec: store.Count(),
+		Codec: store.CountCodec(),
 	}
 )
 
@@ -95,20 +95,20 @@ const format = 1
 
 // These codecs belong to documents whose keys contain a part of their values.
 var (
-	registrations = store.JSONCodec[storedRegistration](1)
-	manifests     = store.JSONCodec[storedManifest](1)
-	revocations   = store.JSONCodec[Revoked](1)
-	waits         = store.JSONCodec[wait](1)
+	registrationCodec = store.JSONCodec[storedRegistration](1)
+	manifestCodec     = store.JSONCodec[storedManifest](1)
+	revocationCodec   = store.JSONCodec[RevocationRecord](1)
+	pendingProbeCodec = store.JSONCodec[pendingProbe](1)
 )
 
 func RegistrationKey(id identity.ID) store.Key { return RegistrationDocs.Key(id.String()) }
 
 func ManifestKey(child identity.ID) store.Key { return ManifestDocs.Key(child.String()) }
 
-func OpenedKey(child identity.ID) store.Key { return OpenedDocs.Key(child.String()) }
+func OpeningKey(child identity.ID) store.Key { return OpeningDocs.Key(child.String()) }
 
-func KinKey(parent, child identity.ID) store.Key {
-	return KinDocs.Key(parent.String(), child.String())
+func ChildEdgeKey(parent, child identity.ID) store.Key {
+	return ChildEdgeDocs.Key(parent.String(), child.String())
 }
 
 func RevokedKey(id identity.ID) store.Key { return RevokedDocs.Key(id.String()) }
@@ -119,11 +119,11 @@ func SlugKey(slug string) store.Key { return SlugDocs.Key(slug) }
 
 func VenueCountKey() store.Key { return VenueCountDocs.Key() }
 
-func (w wait) key(due time.Time) store.Key {
-	return UnreachedDocs.Key(ChangeKeyAt(due), w.id.String(), strconv.FormatUint(w.seq, 16))
+func (w pendingProbe) key(due time.Time) store.Key {
+	return PendingProbeDocs.Key(FormatChangeKey(due), w.id.String(), strconv.FormatUint(w.seq, 16))
 }
 
-func vacantOf(k store.Key) (identity.ID, error) {
+func parseVacantID(k store.Key) (identity.ID, error) {
 	_, digits, _ := strings.Cut(k.Partition, "#")
 	id, err := identity.ParseID(digits)
 	if err != nil {

@@ -18,8 +18,8 @@ const MaxEndpoint = 2 << 10 // bytes
 // publisher chooses the server, which may hang. A card without an endpoint is valid, but its vacant
 // cannot be called.
 func (r *Registry) setEndpoint(ctx context.Context, g *Registration, c *card.Card) error {
-	if g.FirstSeq == 0 || endpointOf(g.Card) != c.Endpoint {
-		g.reached = false
+	if g.FirstSeq == 0 || parseEndpoint(g.Card) != c.Endpoint {
+		g.isReachable = false
 	}
 	g.Hosted, g.AwaitsProbe = false, false
 	if c.Endpoint == "" {
@@ -31,22 +31,22 @@ func (r *Registry) setEndpoint(ctx context.Context, g *Registration, c *card.Car
 			return err
 		}
 		if hosted {
-			g.Hosted, g.reached = true, true
+			g.Hosted, g.isReachable = true, true
 			return nil
 		}
 	}
 	if err := r.checkEndpoint(c.Endpoint); err != nil {
 		return err
 	}
-	g.AwaitsProbe = g.Visibility == lifecycle.Public && !g.reached
+	g.AwaitsProbe = g.Visibility == lifecycle.Public && !g.isReachable
 	if g.AwaitsProbe && !r.AllowRemote {
-		return problem.New(problem.Malformed, "endpoint: expected an address of this host, got %s: this host does not list vacants on other hosts", clip(c.Endpoint))
+		return problem.New(problem.Malformed, "endpoint: expected an address of this host, got %s: this host does not list vacants on other hosts", quoteTruncated(c.Endpoint))
 	}
 	return nil
 }
 
-func endpointOf(blob []byte) string {
-	c, err := card.Parse(blob)
+func parseEndpoint(cardBlob []byte) string {
+	c, err := card.Parse(cardBlob)
 	if err != nil {
 		return ""
 	}
@@ -63,14 +63,14 @@ func (r *Registry) checkEndpoint(endpoint string) error {
 	if err != nil {
 		return problem.Wrap(problem.Malformed, err, "endpoint: %s", problem.AsError(err).Text())
 	}
-	neighbour := r.AllowLoopback && outbound.IsThisMachine(u.Hostname())
+	isLocal := r.AllowLoopback && outbound.IsThisMachine(u.Hostname())
 	switch reason := outbound.AddressRefusal(u.Hostname()); {
-	case u.Scheme != "https" && !neighbour:
-		return problem.Invalid(field, "an https URL, or an address of this host", clip(endpoint))
-	case reason != "" && !neighbour:
-		return problem.Invalid(field, "a public address", clip(u.Host)+", which is "+reason)
+	case u.Scheme != "https" && !isLocal:
+		return problem.Invalid(field, "an https URL, or an address of this host", quoteTruncated(endpoint))
+	case reason != "" && !isLocal:
+		return problem.Invalid(field, "a public address", quoteTruncated(u.Host)+", which is "+reason)
 	case u.Fragment != "":
-		return problem.Invalid(field, "no fragment", clip(endpoint))
+		return problem.Invalid(field, "no fragment", quoteTruncated(endpoint))
 	}
 	return nil
 }

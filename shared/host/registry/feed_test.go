@@ -38,7 +38,7 @@ func TestTheFeedShowsEachRegistrationAtItsLastChange(t *testing.T) {
 	r := open(inner, c)
 	for n := byte(1); n <= 5; n++ {
 		mustPublish(t, r, key(n), draft{})
-		c.Pass(time.Second)
+		c.Advance(time.Second)
 	}
 	mustPublish(t, r, key(2), draft{Seq: 2, Visibility: lifecycle.Hidden})
 	if err := registrytest.AddManifest(t.Context(), r, manifest(t, key(1), key(9), false)); err != nil {
@@ -74,8 +74,8 @@ func TestAClockThatGoesBackMovesNoChangeBack(t *testing.T) {
 	r := open(memory.New(), c)
 	mustPublish(t, r, k, draft{})
 	was := get(t, r, k.ID()).ChangeKey
-	c.Pass(-time.Hour)
-	mustPublish(t, r, k, draft{Seq: 2, At: c.Now(), Visibility: lifecycle.Hidden})
+	c.Advance(-time.Hour)
+	mustPublish(t, r, k, draft{Seq: 2, SignedAt: c.Now(), Visibility: lifecycle.Hidden})
 	if g := get(t, r, k.ID()); g.ChangeKey != was || g.DocVersion != 3 {
 		t.Errorf("changed at %s, version %d, want %s and 3", g.ChangeKey, g.DocVersion, was)
 	}
@@ -84,7 +84,7 @@ func TestAClockThatGoesBackMovesNoChangeBack(t *testing.T) {
 func TestPlacesInTheFeedSortLikeTimes(t *testing.T) {
 	last := ""
 	for _, at := range []time.Time{time.UnixMicro(0), time.UnixMicro(1), start, start.Add(time.Microsecond), start.AddDate(100, 0, 0)} {
-		if got := registry.ChangeKeyAt(at); got <= last || len(got) != 16 {
+		if got := registry.FormatChangeKey(at); got <= last || len(got) != 16 {
 			t.Errorf("ChangeKeyAt(%v) = %s, want one above %s", at, got, last)
 		} else {
 			last = got
@@ -95,8 +95,8 @@ func TestPlacesInTheFeedSortLikeTimes(t *testing.T) {
 		back time.Duration
 		want string
 	}{
-		{registry.ChangeKeyAt(start), time.Minute, registry.ChangeKeyAt(start.Add(-time.Minute))},
-		{registry.ChangeKeyAt(time.UnixMicro(5)), time.Second, ""},
+		{registry.FormatChangeKey(start), time.Minute, registry.FormatChangeKey(start.Add(-time.Minute))},
+		{registry.FormatChangeKey(time.UnixMicro(5)), time.Second, ""},
 		{"", time.Second, ""},
 		{"nonsense", time.Second, ""},
 	} {
@@ -111,7 +111,7 @@ func TestADamagedRegistrationStopsNeitherFeedNorList(t *testing.T) {
 	r := open(inner, c)
 	for n := byte(1); n <= 3; n++ {
 		mustPublish(t, r, key(n), draft{})
-		c.Pass(time.Second)
+		c.Advance(time.Second)
 	}
 	bad := key(2).ID()
 	d, err := inner.Doc(t.Context(), registry.RegistrationKey(bad))

@@ -49,22 +49,22 @@ func idsOf(keys ...byte) (ids []identity.ID) {
 
 func publication(t testing.TB, k *identity.Key, d draft) registry.Publication {
 	t.Helper()
-	return registrytest.Publication(t, k, d)
+	return registrytest.NewPublication(t, k, d)
 }
 
-func revocation(t testing.TB, k *identity.Key, seq int64, reason string, payload func(identity.ID, string) []byte) registry.Revocation {
+func revocationPut(t testing.TB, k *identity.Key, seq int64, reason string, payload func(identity.ID, string) []byte) registry.Revocation {
 	t.Helper()
-	return registrytest.Revocation(t, k, seq, reason, payload)
+	return registrytest.NewRevocation(t, k, seq, reason, payload)
 }
 
 func manifest(t testing.TB, parent, child *identity.Key, closed bool) composite.Manifest {
 	t.Helper()
-	return registrytest.Manifest(t, parent, child, closed)
+	return registrytest.NewManifest(t, parent, child, closed)
 }
 
 func signedListing(t testing.TB, k *identity.Key, version int64, change func(*listing.Listing)) listing.Listing {
 	t.Helper()
-	return registrytest.Listing(t, k, version, change)
+	return registrytest.NewListing(t, k, version, change)
 }
 
 func must(t testing.TB, err error) {
@@ -84,9 +84,9 @@ func mustPublish(t testing.TB, r *registry.Registry, k *identity.Key, d draft) r
 	if err != nil {
 		t.Fatalf("Publish() = %v", err)
 	}
-	if receipt.Unreached {
-		registrytest.Reach(t, r)
-		receipt.Unreached = false
+	if receipt.AwaitsProbe {
+		registrytest.ProbeEndpoints(t, r)
+		receipt.AwaitsProbe = false
 	}
 	return receipt
 }

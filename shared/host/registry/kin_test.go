@@ -36,13 +36,13 @@ func graduate(t *testing.T, inner store.Store, child identity.ID) {
 	m.Graduated = true
 	if m.Manifest.ClosedByDefault {
 		closed := m.Manifest
-		m.Manifest, m.Replaced, m.ReplacedBefore = closed.AfterGraduation(), &closed, m.Replaced
+		m.Manifest, m.PreviousManifest, m.ManifestBeforePrevious = closed.AfterGraduation(), &closed, m.PreviousManifest
 		must(t, errors.Join(m.Manifest.SignParent(t.Context(), keys[closed.ParentID]), m.Manifest.SignChild(t.Context(), keys[child])))
 	}
 	data, err := registry.ManifestDocs.Encode(m)
 	must(t, err)
 	must(t, inner.Commit(t.Context(), store.Put{Key: registry.ManifestKey(child), IfVersion: d.Version, WriteID: store.WriteID{7}, Data: data},
-		store.Put{Key: registry.OpenedKey(child), WriteID: store.WriteID{7}, Data: fmt.Appendf(nil, `{"format":1,"manifest":%q}`, m.Manifest.Hash())}))
+		store.Put{Key: registry.OpeningKey(child), WriteID: store.WriteID{7}, Data: fmt.Appendf(nil, `{"format":1,"manifest":%q}`, m.Manifest.Hash())}))
 }
 
 func TestAClosedChildIsFoundByNobodyUntilItHasGraduated(t *testing.T) {
@@ -105,15 +105,15 @@ func TestAFlagAloneOpensNoChild(t *testing.T) {
 			if m, ok, err := r.Manifest(t.Context(), child.ID()); err != nil || !ok || m.IsClosed() {
 				t.Fatalf("Manifest() after the gate = %+v, %t, %v", m, ok, err)
 			}
-			writes := []store.Write{store.Delete{Key: registry.OpenedKey(child.ID()), If: 1}}
+			writes := []store.Write{store.Delete{Key: registry.OpeningKey(child.ID()), IfVersion: 1}}
 			if data != "" {
-				writes[0] = store.Put{Key: registry.OpenedKey(child.ID()), IfVersion: 1, WriteID: store.WriteID{8}, Data: []byte(data)}
+				writes[0] = store.Put{Key: registry.OpeningKey(child.ID()), IfVersion: 1, WriteID: store.WriteID{8}, Data: []byte(data)}
 			}
 			must(t, inner.Commit(t.Context(), writes...))
 			if _, ok, err := r.Manifest(t.Context(), child.ID()); ok || !problem.Is(err, problem.Damaged) {
 				t.Errorf("Manifest() = %t, %v; want Damaged", ok, err)
 			}
-			if _, err := r.ChildrenIndex(t.Context(), key(1).ID(), 1); !problem.Is(err, problem.Damaged) {
+			if _, err := r.ListChildManifests(t.Context(), key(1).ID(), 1); !problem.Is(err, problem.Damaged) {
 				t.Errorf("ChildrenIndex() = %v, want Damaged", err)
 			}
 			if _, err := r.Publish(t.Context(), publication(t, child, draft{})); !problem.Is(err, problem.Damaged) {
@@ -178,8 +178,8 @@ func TestOfTwoManifestsOnlyAClosedOneTakesThePlaceOfAnOpenOne(t *testing.T) {
 			if err != nil || m.Manifest.ParentID != key(kept.parent).ID() || m.Manifest.ClosedByDefault != (kept.closed && !tt.graduated) {
 				t.Errorf("the manifest that is kept = %+v, %v", m, err)
 			}
-			if replaced := kept != tt.first || tt.graduated && kept.closed; replaced != (m.Replaced != nil) || replaced && m.Replaced.ParentID != key(tt.first.parent).ID() {
-				t.Errorf("the manifest that was replaced = %+v", m.Replaced)
+			if replaced := kept != tt.first || tt.graduated && kept.closed; replaced != (m.PreviousManifest != nil) || replaced && m.PreviousManifest.ParentID != key(tt.first.parent).ID() {
+				t.Errorf("the manifest that was replaced = %+v", m.PreviousManifest)
 			}
 		})
 	}
@@ -209,7 +209,7 @@ func TestAChildThatOpenedItsOwnHandlerFirstIsClosedAgain(t *testing.T) {
 	openHandler, closed := manifest(t, made, child, false), manifest(t, parent, child, true)
 	must(t, registrytest.AddManifest(t.Context(), r, openHandler))
 	mustPublish(t, r, child, draft{})
-	c.Pass(time.Second)
+	c.Advance(time.Second)
 	if err := registrytest.AddManifest(t.Context(), r, closed); err != nil {
 		t.Fatalf("AddManifest() of the closed one = %v", err)
 	}
@@ -218,7 +218,7 @@ func TestAChildThatOpenedItsOwnHandlerFirstIsClosedAgain(t *testing.T) {
 	if g.Visibility != lifecycle.Hidden || !g.Closed || g.IsListed() || !g.ParentProven || *g.Parent != parent.ID() {
 		t.Errorf("the child is %s, closed: %t, of %s; want it hidden and its parent's", g.Visibility, g.Closed, g.Parent.Short())
 	}
-	if g.ChangeKey != registry.ChangeKeyAt(c.Now()) {
+	if g.ChangeKey != registry.FormatChangeKey(c.Now()) {
 		t.Errorf("its place in the feed is %s, want that of now", g.ChangeKey)
 	}
 	if _, err := r.Publish(t.Context(), publication(t, child, draft{Seq: 2})); !problem.Is(err, problem.Forbidden) {
@@ -233,7 +233,7 @@ func TestAChildThatOpenedItsOwnHandlerFirstIsClosedAgain(t *testing.T) {
 			t.Errorf("View() by %s = %v, want it readable: %t", caller.Short(), err, readable)
 		}
 	}
-	if old, err := inner.Doc(t.Context(), registry.KinKey(made.ID(), id)); err != nil || old.Version == 0 {
+	if old, err := inner.Doc(t.Context(), registry.ChildEdgeKey(made.ID(), id)); err != nil || old.Version == 0 {
 		t.Errorf("the old edge is at version %d, %v: nobody can take it away", old.Version, err)
 	}
 	graduate(t, inner, id)
@@ -275,7 +275,7 @@ func TestAClaimedParentMustBeTheProvenOne(t *testing.T) {
 	r := open(inner, newClock())
 	must(t, registrytest.AddManifest(t.Context(), r, manifest(t, key(1), child, false)))
 	claim := func(parent identity.ID) registry.Publication {
-		return publication(t, child, draft{With: func(p *registry.Publication) { p.Parent = &parent }})
+		return publication(t, child, draft{BeforeSign: func(p *registry.Publication) { p.Parent = &parent }})
 	}
 	if _, err := r.Publish(t.Context(), claim(other)); !problem.Is(err, problem.Malformed) {
 		t.Errorf("Publish() with another parent = %v, want a refusal", err)
@@ -291,7 +291,7 @@ func TestAClaimedParentMustBeTheProvenOne(t *testing.T) {
 func TestAHiddenVacantIsReadByItselfAndItsProvenParentAlone(t *testing.T) {
 	r := open(memory.New(), newClock())
 	child, proven, claimed := key(1), key(2).ID(), key(3).ID()
-	mustPublish(t, r, child, draft{Visibility: lifecycle.Hidden, With: func(p *registry.Publication) { p.Parent = &claimed }})
+	mustPublish(t, r, child, draft{Visibility: lifecycle.Hidden, BeforeSign: func(p *registry.Publication) { p.Parent = &claimed }})
 	id := child.ID()
 	view := func(caller *identity.ID) error {
 		_, err := r.View(t.Context(), id, caller)
@@ -384,7 +384,7 @@ func TestLineageFollowsProvenEdgesPastNobodyHidden(t *testing.T) {
 		}
 		if n == 7 {
 			parent := key(1).ID()
-			d.With = func(p *registry.Publication) { p.Parent = &parent }
+			d.BeforeSign = func(p *registry.Publication) { p.Parent = &parent }
 		}
 		mustPublish(t, r, key(n), d)
 	}
@@ -428,9 +428,9 @@ func TestLineageFollowsProvenEdgesPastNobodyHidden(t *testing.T) {
 	}{
 		"not registered": {key(9).ID(), registry.Descendants, 8, problem.NotFound},
 		"hidden":         {hidden, registry.Descendants, 8, problem.Forbidden},
-		"no step":        {key(1).ID(), registry.Descendants, 0, problem.Schema},
-		"many steps":     {key(1).ID(), registry.Descendants, 33, problem.Schema},
-		"sideways":       {key(1).ID(), "siblings", 8, problem.Schema},
+		"no step":        {key(1).ID(), registry.Descendants, 0, problem.InvalidMember},
+		"many steps":     {key(1).ID(), registry.Descendants, 33, problem.InvalidMember},
+		"sideways":       {key(1).ID(), "siblings", 8, problem.InvalidMember},
 	} {
 		if _, err := r.Lineage(t.Context(), tt.id, nil, tt.d, tt.depth); !problem.Is(err, tt.kind) {
 			t.Errorf("%s: Lineage() = %v, want %s", name, err, tt.kind)
@@ -461,7 +461,7 @@ func TestLineageLooksAtSoManyWhoeverIsShown(t *testing.T) {
 		}
 		for i := range 100 {
 			child := identity.ID{0xff, n, byte(i)}
-			must(t, home.Commit(t.Context(), store.Put{Key: registry.KinKey(key(n).ID(), child), WriteID: store.WriteID{1}, Data: []byte{1}}))
+			must(t, home.Commit(t.Context(), store.Put{Key: registry.ChildEdgeKey(key(n).ID(), child), WriteID: store.WriteID{1}, Data: []byte{1}}))
 		}
 	}
 	home.docs.Store(0)
@@ -503,7 +503,7 @@ func TestLineageEndsInACircleAndAtItsBound(t *testing.T) {
 	// read, and none is shown.
 	for i := range registry.MaxLineage + 100 {
 		child := identity.ID{byte(i >> 8), byte(i), 9}
-		must(t, inner.Commit(t.Context(), store.Put{Key: registry.KinKey(key(1).ID(), child), WriteID: store.WriteID{1}, Data: []byte{1}}))
+		must(t, inner.Commit(t.Context(), store.Put{Key: registry.ChildEdgeKey(key(1).ID(), child), WriteID: store.WriteID{1}, Data: []byte{1}}))
 	}
 	if _, err := r.Lineage(t.Context(), key(1).ID(), nil, registry.Descendants, registry.MaxDepth); err != nil {
 		t.Errorf("Lineage() of a crowd = %v", err)
@@ -540,7 +540,7 @@ func TestAChildrenIndexThatIsNotListedYetIsFoundByItsEdges(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, from := range map[string]store.Store{"a host whose index lags": lagging{inner}, "a host as it is": inner} {
-		siblings, err := open(from, newClock()).ChildrenIndex(t.Context(), key(1).ID(), 9)
+		siblings, err := open(from, newClock()).ListChildManifests(t.Context(), key(1).ID(), 9)
 		if diff := cmp.Diff(idsOf(2, 4, 5, 6), childrenOf(siblings), byID); diff != "" || err != nil {
 			t.Errorf("ChildrenIndex() of %s = %v (-want +got):\n%s", name, err, diff)
 		}
@@ -553,7 +553,7 @@ func TestAChildrenIndexIsTheGraduatedAndThenTheLatest(t *testing.T) {
 	parent := key(1)
 	for n := byte(2); n <= 40; n++ {
 		must(t, registrytest.AddManifest(t.Context(), r, manifest(t, parent, key(n), n != 10)))
-		c.Pass(time.Second)
+		c.Advance(time.Second)
 	}
 	must(t, registrytest.AddManifest(t.Context(), r, manifest(t, key(50), key(51), true)))
 	// Closed again by another parent: it leaves the children index.
@@ -568,7 +568,7 @@ func TestAChildrenIndexIsTheGraduatedAndThenTheLatest(t *testing.T) {
 		"who has none":    {40, 9, nil},
 		"without the one": {1, 1, []byte{40}},
 	} {
-		siblings, err := r.ChildrenIndex(t.Context(), key(tt.of).ID(), tt.n)
+		siblings, err := r.ListChildManifests(t.Context(), key(tt.of).ID(), tt.n)
 		must(t, err)
 		if diff := cmp.Diff(idsOf(tt.want...), childrenOf(siblings)); diff != "" {
 			t.Errorf("ChildrenIndex() of %s (-want +got):\n%s", name, diff)

@@ -24,7 +24,7 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 	inner, k := memory.New(), key(1)
 	r := open(inner, newClock())
 	first := mustPublish(t, r, k, draft{Key: "one"})
-	v := revocation(t, k, 2, "stolen", event.RevokePayload)
+	v := revocationPut(t, k, 2, "stolen", event.RevokePayload)
 	receipt, err := registrytest.Revoke(t.Context(), r, v)
 	if want := (registry.Receipt{ID: k.ID(), Visibility: lifecycle.Public, Seq: 2, CardHash: first.CardHash}); receipt != want || err != nil {
 		t.Fatalf("Revoke() = %+v, %v, want %+v", receipt, err, want)
@@ -45,10 +45,10 @@ func TestARevokedKeyPublishesNothingMore(t *testing.T) {
 			return err
 		},
 		"revoke once more": func() error {
-			v := revocation(t, k, 3, "again", event.RevokePayload)
+			v := revocationPut(t, k, 3, "again", event.RevokePayload)
 			v.Key = "other"
-			e := event.Event{Type: event.Revoke, Actor: v.ID, Key: v.Key, Time: v.Time, ActorSeq: 3, Payload: event.RevokePayload(v.ID, v.Reason)}
-			v.Signature, _ = k.Sign(t.Context(), e.AppendSigning(nil))
+			e := event.Event{Type: event.Revoke, Actor: v.ID, IdempotencyKey: v.Key, Time: v.Time, ActorSeq: 3, Payload: event.RevokePayload(v.ID, v.Reason)}
+			v.Signature, _ = k.Sign(t.Context(), e.AppendSignedBytes(nil))
 			_, err := registrytest.Revoke(t.Context(), r, v)
 			return err
 		},
@@ -86,7 +86,7 @@ func TestARevocationIsTakenInBothFormsOfItsPayload(t *testing.T) {
 	for name, payload := range map[string]func(identity.ID, string) []byte{"UTF-8": event.RevokePayload, "escaped": event.RevokePayloadASCII} {
 		inner, k := memory.New(), key(1)
 		r := open(inner, newClock())
-		if _, err := registrytest.Revoke(t.Context(), r, revocation(t, k, 1, reason, payload)); err != nil {
+		if _, err := registrytest.Revoke(t.Context(), r, revocationPut(t, k, 1, reason, payload)); err != nil {
 			t.Errorf("%s: Revoke() = %v", name, err)
 		}
 		wantWhole(t, inner)
@@ -98,8 +98,8 @@ func TestARevocationIsTakenInBothFormsOfItsPayload(t *testing.T) {
 		if err != nil || len(got) != 1 || string(got[0].Payload) != string(payload(k.ID(), reason)) {
 			t.Errorf("%s: Events() = %d, %v, want the payload as it was signed", name, len(got), err)
 		}
-		list, next, err := r.Revocations(t.Context(), "", 10)
-		want := []registry.Revoked{{ID: k.ID(), Reason: reason, Time: start.UnixMilli(), Seq: 1, ActorSeq: 1, Hash: got[0].Hash}}
+		list, next, err := r.ListRevocations(t.Context(), "", 10)
+		want := []registry.RevocationRecord{{ID: k.ID(), Reason: reason, Time: start.UnixMilli(), Seq: 1, ActorSeq: 1, Hash: got[0].Hash}}
 		if diff := cmp.Diff(want, list); diff != "" || next != "" || err != nil {
 			t.Errorf("%s: Revocations() = %q, %v (-want +got):\n%s", name, next, err, diff)
 		}
@@ -120,18 +120,18 @@ func TestEveryRefusalOfARevocationHasItsKind(t *testing.T) {
 		with func(*registry.Revocation)
 		kind problem.Kind
 	}{
-		{"no reason", func(v *registry.Revocation) { v.Reason = " " }, problem.Schema},
-		{"a long reason", func(v *registry.Revocation) { v.Reason = strings.Repeat("r", event.MaxReason+1) }, problem.Schema},
-		{"count 0", func(v *registry.Revocation) { v.ActorSeq = 0 }, problem.Schema},
-		{"a long key", func(v *registry.Revocation) { v.Key = strings.Repeat("k", event.MaxKey+1) }, problem.Schema},
+		{"no reason", func(v *registry.Revocation) { v.Reason = " " }, problem.InvalidMember},
+		{"a long reason", func(v *registry.Revocation) { v.Reason = strings.Repeat("r", event.MaxReasonBytes+1) }, problem.InvalidMember},
+		{"count 0", func(v *registry.Revocation) { v.ActorSeq = 0 }, problem.InvalidMember},
+		{"a long key", func(v *registry.Revocation) { v.Key = strings.Repeat("k", event.MaxKeyBytes+1) }, problem.InvalidMember},
 		{"another reason", func(v *registry.Revocation) { v.Reason = "other" }, problem.BadSignature},
 		{"another's key", func(v *registry.Revocation) { v.ID = key(2).ID() }, problem.BadSignature},
-		{"a gap", func(v *registry.Revocation) { *v = revocation(t, k, 5, "r", event.RevokePayload) }, problem.Sequence},
-		{"the count again", func(v *registry.Revocation) { *v = revocation(t, k, 1, "r", event.RevokePayload) }, problem.Sequence},
+		{"a gap", func(v *registry.Revocation) { *v = revocationPut(t, k, 5, "r", event.RevokePayload) }, problem.OutOfSequence},
+		{"the count again", func(v *registry.Revocation) { *v = revocationPut(t, k, 1, "r", event.RevokePayload) }, problem.OutOfSequence},
 	} {
 		r := open(memory.New(), newClock())
 		mustPublish(t, r, k, draft{})
-		v := revocation(t, k, 2, "r", event.RevokePayload)
+		v := revocationPut(t, k, 2, "r", event.RevokePayload)
 		tt.with(&v)
 		if _, err := registrytest.Revoke(t.Context(), r, v); !problem.Is(err, tt.kind) {
 			t.Errorf("%s: Revoke() = %v, want %s", tt.name, err, tt.kind)
@@ -143,11 +143,11 @@ func TestEveryRefusalOfARevocationHasItsKind(t *testing.T) {
 }
 
 func TestRevokeAddsToTheCallersCommit(t *testing.T) {
-	home, k := &registrytest.Recorder{Store: memory.New()}, key(1)
+	home, k := &registrytest.CommitRecorder{Store: memory.New()}, key(1)
 	record := store.Key{Partition: "v#", Sort: "record"}
 	r := open(home, newClock())
 	mustPublish(t, r, k, draft{Endpoint: hostURL + k.ID().String()})
-	v := revocation(t, k, 2, "over", event.RevokePayload)
+	v := revocationPut(t, k, 2, "over", event.RevokePayload)
 	for _, replayed := range []bool{false, true} {
 		err := registrytest.Update(t.Context(), r, func(ctx context.Context, tx *store.Tx) error {
 			receipt, err := r.Revoke(ctx, tx, v)
@@ -159,8 +159,8 @@ func TestRevokeAddsToTheCallersCommit(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil || len(home.Writes) != 7 {
-			t.Fatalf("Update() = %v, %d writes, want 6 of the registry and one beside", err, len(home.Writes))
+		if err != nil || len(home.LastWrites) != 7 {
+			t.Fatalf("Update() = %v, %d writes, want 6 of the registry and one beside", err, len(home.LastWrites))
 		}
 	}
 	d, err := home.Doc(t.Context(), record)
@@ -174,23 +174,23 @@ func TestRevokeAddsToTheCallersCommit(t *testing.T) {
 }
 
 func TestSetStateChangesTheRegistrationOnly(t *testing.T) {
-	home, c, k := &registrytest.Recorder{Store: memory.New()}, newClock(), key(1)
+	home, c, k := &registrytest.CommitRecorder{Store: memory.New()}, newClock(), key(1)
 	r := open(home, c)
 	set := func(what string, s lifecycle.State, writes int) {
 		t.Helper()
-		home.Writes = nil
-		if err := registrytest.SetState(t.Context(), r, k.ID(), s); err != nil || len(home.Writes) != writes {
-			t.Errorf("SetState() %s = %v, %d writes, want %d", what, err, len(home.Writes), writes)
+		home.LastWrites = nil
+		if err := registrytest.SetState(t.Context(), r, k.ID(), s); err != nil || len(home.LastWrites) != writes {
+			t.Errorf("SetState() %s = %v, %d writes, want %d", what, err, len(home.LastWrites), writes)
 		}
 	}
 	set("of an unregistered vacant", lifecycle.Sunk, 0)
 	mustPublish(t, r, k, draft{})
 	set("without a change", lifecycle.Active, 0)
-	c.Pass(time.Hour)
+	c.Advance(time.Hour)
 	set("of a change", lifecycle.Hibernating, 2) // and the count of venues
 	g := get(t, r, k.ID())
-	if g.State != lifecycle.Hibernating || !g.Since.Equal(c.Now()) || g.IsListed() || g.ChangeKey != registry.ChangeKeyAt(c.Now()) {
-		t.Errorf("committed: %s since %v, listed: %t, at %s", g.State, g.Since, g.IsListed(), g.ChangeKey)
+	if g.State != lifecycle.Hibernating || !g.StateSince.Equal(c.Now()) || g.IsListed() || g.ChangeKey != registry.FormatChangeKey(c.Now()) {
+		t.Errorf("committed: %s since %v, listed: %t, at %s", g.State, g.StateSince, g.IsListed(), g.ChangeKey)
 	}
 	wantWhole(t, home)
 }
@@ -209,10 +209,10 @@ func TestVacantHibernatingForThirtyDaysIsStale(t *testing.T) {
 		}
 	}
 	// Sending the event again does not wake the vacant.
-	c.Pass(20 * time.Hour)
-	mustPublish(t, r, k, draft{Seq: 2, State: lifecycle.Hibernating, At: c.Now()})
-	if g := get(t, r, k.ID()); !g.Since.Equal(start) {
-		t.Errorf("asleep since %v, want %v", g.Since, start)
+	c.Advance(20 * time.Hour)
+	mustPublish(t, r, k, draft{Seq: 2, State: lifecycle.Hibernating, SignedAt: c.Now()})
+	if g := get(t, r, k.ID()); !g.StateSince.Equal(start) {
+		t.Errorf("asleep since %v, want %v", g.StateSince, start)
 	}
 }
 
@@ -236,14 +236,14 @@ func TestASignedListingIsTakenOnce(t *testing.T) {
 		t.Errorf("PutListing() of who is not registered = %v, want not found", err)
 	}
 	one := signedListing(t, k, 1, nil)
-	mustPublish(t, r, k, draft{With: func(p *registry.Publication) { p.Listing = &one }})
+	mustPublish(t, r, k, draft{BeforeSign: func(p *registry.Publication) { p.Listing = &one }})
 	if g := get(t, r, k.ID()); g.ListingSource != registry.SourceSigned || g.Listing.Hash() != one.Hash() {
 		t.Errorf("published with a listing: %s", g.ListingSource)
 	}
 	three := signedListing(t, k, 3, func(l *listing.Listing) { l.Summary = "三" })
-	c.Pass(time.Second)
+	c.Advance(time.Second)
 	g, err := r.PutListing(t.Context(), three)
-	if err != nil || g.Listing.Summary != "三" || g.ChangeKey != registry.ChangeKeyAt(c.Now()) || g.DocVersion != 3 {
+	if err != nil || g.Listing.Summary != "三" || g.ChangeKey != registry.FormatChangeKey(c.Now()) || g.DocVersion != 3 {
 		t.Errorf("PutListing() = %+v, %v", g, err)
 	}
 	if diff := cmp.Diff(get(t, r, k.ID()), g, asKept); diff != "" {

@@ -21,8 +21,8 @@ const (
 const (
 	MaxDepth   = 32  // limit of the steps from child to parent
 	MaxLineage = 250 // limit of the ids that are read, whether visible or not
-	// maxRead limits the bytes of registrations that are read. The last batch may exceed it.
-	maxRead = 256 << 10
+	// maxReadBytes limits the bytes of registrations that are read. The last batch may exceed it.
+	maxReadBytes = 256 << 10
 )
 
 // readBudget is the remaining read budget of a lineage. The budget is necessary because strangers
@@ -37,14 +37,14 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 	if depth < 1 || depth > MaxDepth {
 		return nil, schemaError("depth", "1 to "+strconv.Itoa(MaxDepth), strconv.Itoa(depth))
 	}
-	var next func(context.Context, *Registration, int) ([]identity.ID, error)
+	var relativesOf func(context.Context, *Registration, int) ([]identity.ID, error)
 	switch d {
 	case Ancestors:
-		next = func(_ context.Context, g *Registration, _ int) ([]identity.ID, error) { return g.parents(), nil }
+		relativesOf = func(_ context.Context, g *Registration, _ int) ([]identity.ID, error) { return g.provenParents(), nil }
 	case Descendants:
-		next = r.children
+		relativesOf = r.readChildIDs
 	default:
-		return nil, schemaError("direction", "ancestors or descendants", clip(string(d)))
+		return nil, schemaError("direction", "ancestors or descendants", quoteTruncated(string(d)))
 	}
 	g, err := r.View(ctx, id, caller)
 	if err != nil {
@@ -52,34 +52,34 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 	}
 	seen := map[identity.ID]bool{id: true}
 	var chain []identity.ID
-	left, by := readBudget{MaxLineage, maxRead}, r.askerOf(caller)
+	budget, v := readBudget{MaxLineage, maxReadBytes}, r.newViewer(caller)
 	for level := []Registration{g}; len(level) > 0 && depth > 0; depth-- {
 		var ids []identity.ID
 		for i := range level {
-			kin, err := next(ctx, &level[i], left.ids-len(ids))
+			relatives, err := relativesOf(ctx, &level[i], budget.ids-len(ids))
 			if err != nil {
 				return nil, err
 			}
-			for _, relative := range kin {
-				if !seen[relative] && len(ids) < left.ids {
+			for _, relative := range relatives {
+				if !seen[relative] && len(ids) < budget.ids {
 					seen[relative] = true
 					ids = append(ids, relative)
 				}
 			}
 		}
-		found, err := r.readable(ctx, ids, by, &left)
+		found, err := r.loadVisible(ctx, ids, v, &budget)
 		if err != nil {
 			return nil, err
 		}
 		if d == Descendants {
 			// The edge of a replaced manifest may remain, so the child's own registration decides.
 			// A removed id is not marked as seen, because its valid edge may be further down.
-			above := make(map[identity.ID]bool, len(level))
+			parents := make(map[identity.ID]bool, len(level))
 			for i := range level {
-				above[level[i].ID] = true
+				parents[level[i].ID] = true
 			}
 			found = slices.DeleteFunc(found, func(g Registration) bool {
-				if g.ParentProven && above[*g.Parent] {
+				if g.ParentProven && parents[*g.Parent] {
 					return false
 				}
 				delete(seen, g.ID)
@@ -94,69 +94,69 @@ func (r *Registry) Lineage(ctx context.Context, id identity.ID, caller *identity
 	return chain, nil
 }
 
-func (g *Registration) parents() []identity.ID {
+func (g *Registration) provenParents() []identity.ID {
 	if !g.ParentProven {
 		return nil
 	}
 	return []identity.ID{*g.Parent}
 }
 
-func (r *Registry) readable(ctx context.Context, ids []identity.ID, by *viewer, left *readBudget) ([]Registration, error) {
+func (r *Registry) loadVisible(ctx context.Context, ids []identity.ID, v *viewer, budget *readBudget) ([]Registration, error) {
 	var out []Registration
-	for some := range slices.Chunk(ids, atOnce) {
-		candidates, err := r.GetMany(ctx, some)
+	for batch := range slices.Chunk(ids, maxConcurrentReads) {
+		candidates, err := r.GetMany(ctx, batch)
 		if err != nil {
 			return nil, err
 		}
-		left.ids -= len(some)
+		budget.ids -= len(batch)
 		for _, g := range candidates {
-			left.bytes -= len(g.Card)
+			budget.bytes -= len(g.Card)
 			if g.FirstSeq == 0 {
 				continue
 			}
-			may, err := by.canSee(ctx, &g)
+			isVisible, err := v.canSee(ctx, &g)
 			if err != nil {
 				return nil, err
 			}
-			if may {
+			if isVisible {
 				out = append(out, g)
 			}
 		}
-		if left.bytes <= 0 {
-			left.ids = 0
+		if budget.bytes <= 0 {
+			budget.ids = 0
 			break
 		}
 	}
 	return out, nil
 }
 
-func (r *Registry) children(ctx context.Context, g *Registration, limit int) ([]identity.ID, error) {
+func (r *Registry) readChildIDs(ctx context.Context, g *Registration, limit int) ([]identity.ID, error) {
 	var ids []identity.ID
 	for cursor := ""; len(ids) < limit; {
-		page, next, err := r.Children(ctx, g.ID, cursor, min(limit-len(ids), store.MaxPage))
+		page, nextCursor, err := r.ListChildIDs(ctx, g.ID, cursor, min(limit-len(ids), store.MaxPage))
 		if err != nil {
 			return nil, err
 		}
 		ids = append(ids, page...)
-		if cursor = next; cursor == "" {
+		if cursor = nextCursor; cursor == "" {
 			break
 		}
 	}
 	return ids, nil
 }
 
-// Children returns a page of up to n ids (1 to store.MaxPage) to which parent has an edge, and the
+// ListChildIDs returns a page of up to n ids (1 to store.MaxPage) to which parent has an edge, and the
 // cursor of the next page, or "" after the last page. An edge may be outdated, because only the
 // child's manifest is authoritative.
-func (r *Registry) Children(ctx context.Context, parent identity.ID, cursor string, n int) ([]identity.ID, string, error) {
-	docs, next, err := r.Store.Docs(ctx, KinDocs.Range(parent.String()), n, cursor)
+func (r *Registry) ListChildIDs(ctx context.Context, parent identity.ID, cursor string, limit int) ([]identity.ID, string, error) {
+	docs, next, err := r.Store.Docs(ctx, ChildEdgeDocs.Range(parent.String()), limit, cursor)
 	if err != nil {
 		return nil, "", WrapStoreError(err)
 	}
 	ids := make([]identity.ID, len(docs))
 	for i, d := range docs {
 		if ids[i], err = identity.ParseID(d.Key.Sort); err != nil {
-			return nil, "", problem.Wrap(problem.Damaged, err, "%s is an edge to an invalid id", clip(d.Key.String()))
+			return nil, "", problem.Wrap(problem.Damaged, err, "%s is an edge to an invalid id", quoteTruncated(d.Key.String()))
 		}
 	}
 	return ids, next, nil

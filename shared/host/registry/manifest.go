@@ -23,7 +23,7 @@ func (r *Registry) PutListing(ctx context.Context, l listing.Listing) (Registrat
 	if err := checkSignedListing(&l); err != nil {
 		return Registration{}, err
 	}
-	return r.edit(ctx, l.VacantID, func(g *Registration) (bool, error) {
+	return r.editRegistration(ctx, l.VacantID, func(g *Registration) (bool, error) {
 		oldVersion := g.listingVersion
 		if err := g.applyListing(l); err != nil {
 			return false, err
@@ -35,7 +35,7 @@ func (r *Registry) PutListing(ctx context.Context, l listing.Listing) (Registrat
 // SetListing stores a listing that the host's operator has set. Its version and signature are
 // ignored. A signed listing replaces it only if it is newer than all earlier signed listings.
 func (r *Registry) SetListing(ctx context.Context, id identity.ID, l listing.Listing) (Registration, error) {
-	return r.edit(ctx, id, func(g *Registration) (bool, error) {
+	return r.editRegistration(ctx, id, func(g *Registration) (bool, error) {
 		l.VacantID, l.Version, l.Signature = id, max(g.listingVersion, 1), nil
 		if err := checkListing(&l); err != nil {
 			return false, err
@@ -44,7 +44,7 @@ func (r *Registry) SetListing(ctx context.Context, id identity.ID, l listing.Lis
 			return false, nil
 		}
 		g.Listing, g.ListingSource = &l, SourceOperator
-		g.mayFollow = func(context.Context, identity.ID) (bool, error) { return true, nil }
+		g.mayReuseSlug = func(context.Context, identity.ID) (bool, error) { return true, nil }
 		return true, nil
 	})
 }
@@ -57,9 +57,9 @@ func (g *Registration) applyListing(l listing.Listing) error {
 	if err := checkSignedListing(&l); err != nil {
 		return err
 	}
-	same := g.ListingSource == SourceSigned && g.Listing.Version == l.Version && g.Listing.Hash() == l.Hash()
+	isSame := g.ListingSource == SourceSigned && g.Listing.Version == l.Version && g.Listing.Hash() == l.Hash()
 	switch {
-	case same:
+	case isSame:
 		return nil
 	case l.Version <= g.listingVersion:
 		return problem.New(problem.Conflict, "listing: version: expected one above %d, got %d", g.listingVersion, l.Version)
@@ -88,25 +88,25 @@ func checkListing(l *listing.Listing) error {
 // SetReputation adds the reputation of id to tx. It adds no writes if id is not registered, is
 // revoked or has this reputation.
 func (r *Registry) SetReputation(ctx context.Context, tx *store.Tx, id identity.ID, s reputation.State) error {
-	g, err := r.registration(ctx, id)
+	g, err := r.loadRegistration(ctx, id)
 	if err != nil || g.FirstSeq == 0 || g.Status == StatusRevoked || g.Reputation != nil && *g.Reputation == s {
 		return err
 	}
 	g.Reputation = &s
-	g.touch(r.now())
-	writes, err := r.writes(ctx, &g, tx.ID)
-	tx.Add(writes...)
+	g.recordChange(r.now())
+	writes, err := r.registrationWrites(ctx, &g, tx.ID)
+	tx.AddWrites(writes...)
 	return err
 }
 
-// edit changes a registration without an event. If fn returns false, edit makes no write. fn is
+// editRegistration changes a registration without an event. If fn returns false, edit makes no write. fn is
 // called again after a conflict.
-func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registration) (bool, error)) (Registration, error) {
+func (r *Registry) editRegistration(ctx context.Context, id identity.ID, fn func(*Registration) (bool, error)) (Registration, error) {
 	var g Registration
-	written := false
+	isWritten := false
 	err := r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		written = false // a previous try may have set it
-		g, err = r.registration(ctx, id)
+		isWritten = false // a previous try may have set it
+		g, err = r.loadRegistration(ctx, id)
 		switch {
 		case err != nil:
 			return err
@@ -115,31 +115,31 @@ func (r *Registry) edit(ctx context.Context, id identity.ID, fn func(*Registrati
 		case g.Status == StatusRevoked:
 			return revokedError(id)
 		}
-		changed, err := fn(&g)
-		if err != nil || !changed {
+		isChanged, err := fn(&g)
+		if err != nil || !isChanged {
 			return err
 		}
-		g.touch(r.now())
-		writes, err := r.writes(ctx, &g, tx.ID)
-		tx.Add(writes...)
-		written = true
+		g.recordChange(r.now())
+		writes, err := r.registrationWrites(ctx, &g, tx.ID)
+		tx.AddWrites(writes...)
+		isWritten = true
 		return err
 	})
 	if err != nil {
 		return Registration{}, WrapStoreError(err)
 	}
-	if written {
+	if isWritten {
 		g.DocVersion++
 	}
 	return g, nil
 }
 
-func (g *Registration) touch(now time.Time) {
+func (g *Registration) recordChange(now time.Time) {
 	// A vacant's position in the feed never moves back, even if the clock does.
-	if now.After(g.Changed) {
-		g.Changed = now
+	if now.After(g.ChangedAt) {
+		g.ChangedAt = now
 	}
-	g.ChangeKey = ChangeKeyAt(g.Changed)
+	g.ChangeKey = FormatChangeKey(g.ChangedAt)
 }
 
 // AddManifest adds the writes for a manifest that parent and child have signed. It reports false
@@ -150,7 +150,7 @@ func (g *Registration) touch(now time.Time) {
 // signing an open manifest with a parent that it controls. All other manifests of the same child
 // are refused with Conflict: only graduation opens a closed manifest, and a graduated child stays
 // open.
-func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.Manifest) (added bool, err error) {
+func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.Manifest) (isAdded bool, err error) {
 	if err := m.Check(); err != nil {
 		return false, err
 	}
@@ -163,24 +163,24 @@ func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.M
 	}
 	doc := ManifestDocument{Manifest: *m}
 	if d.Version > 0 {
-		if sameManifest(&oldDoc.Manifest, m) || sameManifest(oldDoc.BirthManifest(), m) {
+		if isSameManifest(&oldDoc.Manifest, m) || isSameManifest(oldDoc.BirthManifest(), m) {
 			return false, nil
 		}
-		if err := oldDoc.checkReplace(m); err != nil {
+		if err := oldDoc.checkReplacement(m); err != nil {
 			return false, err
 		}
-		doc.Replaced = &oldDoc.Manifest
+		doc.PreviousManifest = &oldDoc.Manifest
 	}
 	for _, id := range []identity.ID{m.ParentID, m.ChildID} {
-		gone, err := r.IsRevoked(ctx, id)
+		isRevoked, err := r.IsRevoked(ctx, id)
 		if err != nil {
 			return false, err
 		}
-		if gone {
+		if isRevoked {
 			return false, revokedError(id)
 		}
 	}
-	g, err := r.registration(ctx, m.ChildID)
+	g, err := r.loadRegistration(ctx, m.ChildID)
 	if err != nil {
 		return false, err
 	}
@@ -190,33 +190,33 @@ func (r *Registry) AddManifest(ctx context.Context, tx *store.Tx, m *composite.M
 		g.Visibility = lifecycle.Hidden
 	}
 	if g.FirstSeq > 0 {
-		g.touch(r.now())
+		g.recordChange(r.now())
 	}
 	// The registration is written even if it did not exist, so that a concurrent first publication
 	// conflicts with this manifest.
-	writes, err := r.writes(ctx, &g, tx.ID)
+	writes, err := r.registrationWrites(ctx, &g, tx.ID)
 	if err != nil {
 		return false, err
 	}
-	tx.Add(writes...)
-	ManifestDocs.Put(tx, store.Doc{Key: d.Key, Index: doc.place(r.now())}, doc)
+	tx.AddWrites(writes...)
+	ManifestDocs.Put(tx, store.Doc{Key: d.Key, Index: doc.indexKey(r.now())}, doc)
 	// Edges are never deleted. The edge of the replaced manifest has no effect, because the
 	// registration names another parent.
-	if doc.Replaced == nil || doc.Replaced.ParentID != m.ParentID {
-		KinDocs.Put(tx, store.Doc{Key: KinKey(m.ParentID, m.ChildID)}, struct{}{})
+	if doc.PreviousManifest == nil || doc.PreviousManifest.ParentID != m.ParentID {
+		ChildEdgeDocs.Put(tx, store.Doc{Key: ChildEdgeKey(m.ParentID, m.ChildID)}, struct{}{})
 	}
 	return true, nil
 }
 
-// AddGuard adds a write to tx that does not change the registration of id but conflicts with a
+// AddConflictWrite adds a write to tx that does not change the registration of id but conflicts with a
 // concurrent manifest or publication of id.
-func (r *Registry) AddGuard(ctx context.Context, tx *store.Tx, id identity.ID) error {
-	g, err := r.registration(ctx, id)
+func (r *Registry) AddConflictWrite(ctx context.Context, tx *store.Tx, id identity.ID) error {
+	g, err := r.loadRegistration(ctx, id)
 	if err != nil {
 		return err
 	}
-	writes, err := r.writes(ctx, &g, tx.ID)
-	tx.Add(writes...)
+	writes, err := r.registrationWrites(ctx, &g, tx.ID)
+	tx.AddWrites(writes...)
 	return err
 }
 
@@ -225,7 +225,7 @@ func (r *Registry) AddGuard(ctx context.Context, tx *store.Tx, id identity.ID) e
 func (r *Registry) Manifest(ctx context.Context, child identity.ID) (ManifestDocument, bool, error) {
 	m, d, err := ManifestDocs.Get(ctx, r.Store, ManifestKey(child))
 	if err == nil {
-		err = r.checkOpened(ctx, &m)
+		err = r.checkGraduated(ctx, &m)
 	}
 	if err != nil || d.Version == 0 {
 		return ManifestDocument{}, false, WrapStoreError(err)
@@ -233,34 +233,34 @@ func (r *Registry) Manifest(ctx context.Context, child identity.ID) (ManifestDoc
 	return m, true, nil
 }
 
-func (r *Registry) checkOpened(ctx context.Context, m *ManifestDocument) error {
+func (r *Registry) checkGraduated(ctx context.Context, m *ManifestDocument) error {
 	if !m.Graduated {
 		return nil
 	}
-	d, err := r.Store.Doc(ctx, OpenedKey(m.Manifest.ChildID))
+	d, err := r.Store.Doc(ctx, OpeningKey(m.Manifest.ChildID))
 	if err == nil {
-		err = m.CheckOpened(d)
+		err = m.CheckOpeningDocument(d)
 	}
 	return err
 }
 
-func sameManifest(a, b *composite.Manifest) bool {
-	return a.Schema == b.Schema && bytes.Equal(a.SigningBytes(), b.SigningBytes())
+func isSameManifest(a, b *composite.Manifest) bool {
+	return a.SchemaVersion == b.SchemaVersion && bytes.Equal(a.SignedBytes(), b.SignedBytes())
 }
 
-func (d *ManifestDocument) checkReplace(m *composite.Manifest) error {
+func (d *ManifestDocument) checkReplacement(m *composite.Manifest) error {
 	// Only a closed manifest may replace another one, and only while the child is open and has not
 	// graduated.
-	refused := func(what string) error {
+	conflictError := func(what string) error {
 		return problem.Wrap(problem.Conflict, errors.New("signing bytes differ"), "vacant %s already %s", m.ChildID.Short(), what)
 	}
 	switch {
 	case d.Graduated:
-		return refused("has graduated with another manifest")
+		return conflictError("has graduated with another manifest")
 	case d.Manifest.ClosedByDefault:
-		return refused("is closed by another manifest")
+		return conflictError("is closed by another manifest")
 	case !m.ClosedByDefault:
-		return refused("has another manifest")
+		return conflictError("has another manifest")
 	}
 	return nil
 }

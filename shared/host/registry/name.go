@@ -11,24 +11,24 @@ import (
 // MaxName limits the name of a hosted vacant in bytes.
 const MaxName = 64
 
-const nameLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+const nameCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 func CheckName(name string) error {
 	_, err := identity.ParseID(name)
 	switch {
-	case name == "", len(name) > MaxName, strings.Trim(name, nameLetters) != "":
-		return problem.Invalid("name", "1 to 64 of A-Z a-z 0-9 . _ -", clip(name))
+	case name == "", len(name) > MaxName, strings.Trim(name, nameCharacters) != "":
+		return problem.Invalid("name", "1 to 64 of A-Z a-z 0-9 . _ -", quoteTruncated(name))
 	case strings.Trim(name, ".") == "":
-		return problem.Invalid("name", "not only dots", clip(name))
+		return problem.Invalid("name", "not only dots", quoteTruncated(name))
 	case err == nil:
-		return problem.Invalid("name", "a name that is not an id", clip(name))
+		return problem.Invalid("name", "a name that is not an id", quoteTruncated(name))
 	}
 	return nil
 }
 
-// reserved contains names that a vacant cannot have, because they follow /v/ in other addresses or
+// reservedNames contains names that a vacant cannot have, because they follow /v/ in other addresses or
 // because commands accept them in place of a name.
-var reserved = []string{"a2a", "acp", "agp", "all", "aws", "card", "health", "local", "mcp", "none", "self"}
+var reservedNames = []string{"a2a", "acp", "agp", "all", "aws", "card", "health", "local", "mcp", "none", "self"}
 
 // NameTakenError returns the error for a name that is in use or reserved. The message is the same
 // for both and does not describe the vacant that has the name. Names are addresses of the host,
@@ -51,13 +51,13 @@ func CheckNewName(name string) error {
 	}
 	switch {
 	case name[0] == '-':
-		return problem.Invalid("name", "a name that does not begin with -, for example shop", clip(name))
-	case slices.Contains(reserved, strings.ToLower(name)):
+		return problem.Invalid("name", "a name that does not begin with -, for example shop", quoteTruncated(name))
+	case slices.Contains(reservedNames, strings.ToLower(name)):
 		return NameTakenError(name)
 	case isTaskID(name): // "vacancy logs" accepts a name or a task id
-		return problem.Invalid("name", "a name that does not look like a task id", clip(name))
+		return problem.Invalid("name", "a name that does not look like a task id", quoteTruncated(name))
 	case identity.IsShort(strings.ToLower(name)):
-		return problem.Invalid("name", "a name that is not the beginning of an id", clip(name))
+		return problem.Invalid("name", "a name that is not the beginning of an id", quoteTruncated(name))
 	}
 	return nil
 }

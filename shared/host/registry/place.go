@@ -10,16 +10,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/event"
 )
 
-func (r *Registry) add(ctx context.Context, tx *store.Tx, d *decision) (Receipt, error) {
+func (r *Registry) addDecision(ctx context.Context, tx *store.Tx, d *decision) (Receipt, error) {
 	if d.replay != nil {
-		return d.replay.receipt(&d.reg)
+		return d.replay.replayedReceipt(&d.registration)
 	}
-	writes, receipt, err := r.place(ctx, tx.ID, d)
-	tx.Add(writes...)
+	writes, receipt, err := r.decisionWrites(ctx, tx.ID, d)
+	tx.AddWrites(writes...)
 	return receipt, err
 }
 
-func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision) ([]store.Write, Receipt, error) {
+func (r *Registry) decisionWrites(ctx context.Context, writeID store.WriteID, d *decision) ([]store.Write, Receipt, error) {
 	tip, err := r.Store.Tip(ctx, EventStream())
 	if err != nil {
 		return nil, Receipt{}, err
@@ -35,68 +35,68 @@ func (r *Registry) place(ctx context.Context, writeID store.WriteID, d *decision
 	l.Hash = l.Event.Hash(l.Prev)
 	leaf := EventLeaf{l.Seq, l.Hash, l.Prev, l.Actor, l.ActorSeq}
 	writes := []store.Write{
-		store.Append{Stream: EventStream(), Position: l.Seq, WriteID: writeID, Data: leaf.data()},
-		store.Append{Stream: ActorStream(l.Actor), Position: uint64(l.ActorSeq), WriteID: writeID, Data: l.data()},
+		store.Append{Stream: EventStream(), Position: l.Seq, WriteID: writeID, Data: leaf.encode()},
+		store.Append{Stream: ActorStream(l.Actor), Position: uint64(l.ActorSeq), WriteID: writeID, Data: l.encode()},
 	}
-	g := d.reg
-	if d.keep {
+	g := d.registration
+	if d.mustWrite {
 		g.LastSeq, g.ActorSeq = l.Seq, l.ActorSeq
 		g.FirstSeq = cmp.Or(g.FirstSeq, l.Seq)
-		regWrites, err := r.writes(ctx, &g, writeID)
+		regWrites, err := r.registrationWrites(ctx, &g, writeID)
 		if err != nil {
 			return nil, Receipt{}, err
 		}
 		writes = append(writes, regWrites...)
 	}
-	if d.event.Type == event.Register && g.awaitsProbe() {
-		w := wait{id: g.ID, seq: l.Seq}
-		data, err := UnreachedDocs.Encode(w)
+	if d.event.Type == event.Register && g.needsProbe() {
+		w := pendingProbe{id: g.ID, seq: l.Seq}
+		data, err := PendingProbeDocs.Encode(w)
 		if err != nil {
 			return nil, Receipt{}, err
 		}
 		writes = append(writes, store.Put{Key: w.key(r.now()), WriteID: writeID, Data: data})
 	}
 	if d.event.Type == typeRevoke {
-		put, err := revocation(&l, writeID)
+		put, err := revocationPut(&l, writeID)
 		if err != nil {
 			return nil, Receipt{}, err
 		}
-		list, doc, err := RevokedListDocs.Get(ctx, r.Store, RevokedListKey())
+		revokedList, doc, err := RevokedListDocs.Get(ctx, r.Store, RevokedListKey())
 		if err != nil {
 			return nil, Receipt{}, err
 		}
-		data, err := RevokedListDocs.Encode(list.withID(l.Actor))
+		data, err := RevokedListDocs.Encode(revokedList.withID(l.Actor))
 		if err != nil {
 			return nil, Receipt{}, err
 		}
 		writes = append(writes, put, store.Put{Key: doc.Key, IfVersion: doc.Version, WriteID: writeID, Data: data})
 	}
-	return writes, Receipt{ID: l.Actor, Visibility: g.Visibility, Seq: l.Seq, CardHash: g.CardHash, Unreached: g.awaitsProbe()}, nil
+	return writes, Receipt{ID: l.Actor, Visibility: g.Visibility, Seq: l.Seq, CardHash: g.CardHash, AwaitsProbe: g.needsProbe()}, nil
 }
 
 // commit acquires the turn and writes d. It retries only if another writer took the position in the
 // chain of all events. After other conflicts the caller must decide again.
 func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 	if d.replay != nil {
-		return d.replay.receipt(&d.reg)
+		return d.replay.replayedReceipt(&d.registration)
 	}
-	done, err := r.AcquireTurn(ctx)
+	release, err := r.AcquireTurn(ctx)
 	if err != nil {
 		return Receipt{}, err
 	}
-	defer done()
+	defer release()
 	for try := 1; ; try++ {
 		id, err := r.updater().NewWriteID()
 		if err != nil {
 			return Receipt{}, err
 		}
-		writes, receipt, err := r.place(ctx, id, d)
+		writes, receipt, err := r.decisionWrites(ctx, id, d)
 		if err == nil {
 			err = r.updater().Commit(ctx, writes...)
 		}
 		if err == nil {
-			if receipt.Unreached {
-				r.wake()
+			if receipt.AwaitsProbe {
+				r.signalProbe()
 			}
 			return receipt, nil
 		}
@@ -117,10 +117,10 @@ func (r *Registry) commit(ctx context.Context, d *decision) (Receipt, error) {
 // AcquireTurn waits until the caller may append to the chain of all events in this process, and
 // returns a function that ends the turn. Turns prevent conflicts between the writers of one
 // process. Writers of different processes conflict in the store and back off.
-func (r *Registry) AcquireTurn(ctx context.Context) (done func(), err error) {
+func (r *Registry) AcquireTurn(ctx context.Context) (release func(), err error) {
 	select {
-	case <-r.turn:
-		return func() { r.turn <- struct{}{} }, nil
+	case <-r.publishTurn:
+		return func() { r.publishTurn <- struct{}{} }, nil
 	case <-ctx.Done():
 		return nil, busyError(ctx.Err())
 	}

@@ -42,7 +42,7 @@ type Publication struct {
 	// BaseModel to Parent are claims without a signature. A nil claim keeps the stored one, but a
 	// nil Declared is replaced by the card's capability text.
 	BaseModel, Family, Owner, Version *string
-	Declared                          []string
+	DeclaredCapabilities              []string
 	Parent                            *identity.ID
 	// Name is the name of a vacant that this host runs. It is stored only by PublishHosted and by
 	// Graduate for such a vacant.
@@ -54,32 +54,32 @@ type Publication struct {
 	Signature []byte
 	// Listing is a signed listing. If it is nil, the stored listing is kept.
 	Listing *listing.Listing
-	// MayFollow reports whether the vacant may use a slug, the unique name of a venue in the
+	// MayReuseSlug reports whether the vacant may use a slug, the unique name of a venue in the
 	// registry, that another vacant gave up. If it is nil, the vacant may not.
-	MayFollow func(ctx context.Context, former identity.ID) (bool, error)
+	MayReuseSlug func(ctx context.Context, former identity.ID) (bool, error)
 }
 
 // Receipt is the result of a publication or a revocation.
 type Receipt struct {
-	ID         identity.ID
-	Visibility lifecycle.Visibility
-	Seq        uint64
-	CardHash   identity.Hash
-	Replayed   bool // whether the event was stored earlier; the receipt is then its original receipt
-	Unreached  bool // whether the vacant will be listed only after its endpoint answers
+	ID          identity.ID
+	Visibility  lifecycle.Visibility
+	Seq         uint64
+	CardHash    identity.Hash
+	Replayed    bool // whether the event was stored earlier; the receipt is then its original receipt
+	AwaitsProbe bool // whether the vacant will be listed only after its endpoint answers
 }
 
 // EquivocationError is in the error chain if a second card with the same version is refused. It
 // contains the hashes of both cards.
 type EquivocationError struct {
-	Known, Sent identity.Hash
-	problem     *problem.Error
+	KnownHash, SentHash identity.Hash
+	problem             *problem.Error
 }
 
 func (e *EquivocationError) Error() string { return e.problem.Error() }
 
 func (e *EquivocationError) Members() any {
-	return map[string]string{"card_hash_known": e.Known.String(), "card_hash_sent": e.Sent.String()}
+	return map[string]string{"card_hash_known": e.KnownHash.String(), "card_hash_sent": e.SentHash.String()}
 }
 
 func (e *EquivocationError) Unwrap() error { return e.problem }
@@ -91,7 +91,7 @@ func (p *Publication) checkSchema() error {
 	if err := checkVisibility(p.Visibility); err != nil {
 		return err
 	}
-	if err := checkSigned(p.Time, p.ActorSeq, p.Key); err != nil {
+	if err := checkEventMembers(p.Time, p.ActorSeq, p.Key); err != nil {
 		return err
 	}
 	for _, claim := range []struct {
@@ -104,11 +104,11 @@ func (p *Publication) checkSchema() error {
 			}
 		}
 	}
-	if len(p.Declared) > MaxDeclared {
-		return schemaError("declared_capabilities", fmt.Sprintf("at most %d", MaxDeclared), strconv.Itoa(len(p.Declared)))
+	if len(p.DeclaredCapabilities) > MaxDeclared {
+		return schemaError("declared_capabilities", fmt.Sprintf("at most %d", MaxDeclared), strconv.Itoa(len(p.DeclaredCapabilities)))
 	}
 	totalSize := 0
-	for i, text := range p.Declared {
+	for i, text := range p.DeclaredCapabilities {
 		if err := checkClaim(fmt.Sprintf("declared_capabilities[%d]", i), text, MaxDeclaredItem); err != nil {
 			return err
 		}
@@ -129,14 +129,14 @@ func checkVisibility(v lifecycle.Visibility) error {
 	return schemaError("visibility", "NONE, RESTRICTED or PUBLIC", fmt.Sprintf("%.40q", string(v)))
 }
 
-func checkSigned(ms, actorSeq int64, key string) error {
+func checkEventMembers(ms, actorSeq int64, key string) error {
 	switch {
 	case ms < 0:
 		return schemaError("event_ts_ms", "Unix milliseconds, not negative", strconv.FormatInt(ms, 10))
 	case actorSeq < 1 || actorSeq > event.MaxActorSeq:
 		return schemaError("event_actor_seq", "1 to 2^53-1", strconv.FormatInt(actorSeq, 10))
 	}
-	return checkClaim("event_idempotency_key", key, event.MaxKey)
+	return checkClaim("event_idempotency_key", key, event.MaxKeyBytes)
 }
 
 func checkClaim(field, s string, maxBytes int) error {
@@ -150,10 +150,10 @@ func checkClaim(field, s string, maxBytes int) error {
 }
 
 func schemaError(field, want, got string) error {
-	return &problem.Error{Kind: problem.Schema, Field: field, Want: want, Got: got}
+	return &problem.Error{Kind: problem.InvalidMember, Field: field, Want: want, Got: got}
 }
 
-func (p *Publication) readCard() (card.Card, error) {
+func (p *Publication) parseCard() (card.Card, error) {
 	// A card whose texts contain the separator of signed fields is refused, because another card
 	// with other texts would have the same hash and signature (PROTOCOL §23 D2).
 	c, err := card.Parse(p.Card)

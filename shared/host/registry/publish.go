@@ -23,7 +23,7 @@ import (
 func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) {
 	var receipt Receipt
 	err := r.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) error {
-		d, err := r.publish(ctx, &p, publisher{})
+		d, err := r.decidePublication(ctx, &p, publisher{})
 		if err == nil {
 			receipt, err = r.commit(ctx, d)
 		}
@@ -37,11 +37,11 @@ func (r *Registry) Publish(ctx context.Context, p Publication) (Receipt, error) 
 // with Replayed set and adds no writes. The caller must hold the turn (AcquireTurn) until tx is
 // committed.
 func (r *Registry) PublishHosted(ctx context.Context, tx *store.Tx, p Publication) (Receipt, error) {
-	d, err := r.publish(ctx, &p, publisher{host: true})
+	d, err := r.decidePublication(ctx, &p, publisher{isHost: true})
 	if err != nil {
 		return Receipt{}, err
 	}
-	return r.add(ctx, tx, d)
+	return r.addDecision(ctx, tx, d)
 }
 
 // Graduate adds to tx the publication of a closed child that has passed the gate. The manifest
@@ -55,31 +55,31 @@ func (r *Registry) Graduate(ctx context.Context, tx *store.Tx, p Publication, ne
 		err = UnknownChildError(next.ChildID)
 	}
 	if err == nil {
-		err = r.checkOpened(ctx, &oldDoc)
+		err = r.checkGraduated(ctx, &oldDoc)
 	}
 	if err != nil {
 		return Receipt{}, err
 	}
 	if !oldDoc.IsClosed() {
-		return Receipt{}, problem.New(problem.Graduated, "child %s is open already", next.ChildID.Short())
+		return Receipt{}, problem.New(problem.AlreadyGraduated, "child %s is open already", next.ChildID.Short())
 	}
 	if err := oldDoc.Manifest.CheckGraduation(&next); err != nil {
 		return Receipt{}, err
 	}
-	decided, err := r.publish(ctx, &p, publisher{host: byHost, gate: true})
+	dec, err := r.decidePublication(ctx, &p, publisher{isHost: byHost, isGate: true})
 	if err != nil {
 		return Receipt{}, err
 	}
-	if decided.replay != nil {
-		return Receipt{}, problem.New(problem.Sequence, "event %d of %s exists already", p.ActorSeq, next.ChildID.Short())
+	if dec.replay != nil {
+		return Receipt{}, problem.New(problem.OutOfSequence, "event %d of %s exists already", p.ActorSeq, next.ChildID.Short())
 	}
-	if decided.reg.ID != next.ChildID {
-		return Receipt{}, problem.Invalid("capability card", "the card of the child "+next.ChildID.String(), "the card of "+decided.reg.ID.String())
+	if dec.registration.ID != next.ChildID {
+		return Receipt{}, problem.Invalid("capability card", "the card of the child "+next.ChildID.String(), "the card of "+dec.registration.ID.String())
 	}
-	after := ManifestDocument{Manifest: next, Graduated: true, Replaced: &oldDoc.Manifest, ReplacedBefore: oldDoc.Replaced}
-	ManifestDocs.Put(tx, store.Doc{Key: d.Key, Index: after.place(r.now())}, after)
-	OpenedDocs.Put(tx, store.Doc{Key: OpenedKey(next.ChildID)}, opening{next.Hash()})
-	return r.add(ctx, tx, decided)
+	newDoc := ManifestDocument{Manifest: next, Graduated: true, PreviousManifest: &oldDoc.Manifest, ManifestBeforePrevious: oldDoc.PreviousManifest}
+	ManifestDocs.Put(tx, store.Doc{Key: d.Key, Index: newDoc.indexKey(r.now())}, newDoc)
+	OpeningDocs.Put(tx, store.Doc{Key: OpeningKey(next.ChildID)}, openingDocument{next.Hash()})
+	return r.addDecision(ctx, tx, dec)
 }
 
 func UnknownChildError(child identity.ID) error {
@@ -100,26 +100,26 @@ func (r *Registry) NextActorSeq(ctx context.Context, id identity.ID) (int64, err
 // SetName adds the name of id to tx. It adds no writes unless id is registered, runs on this host
 // and has another name.
 func (r *Registry) SetName(ctx context.Context, tx *store.Tx, id identity.ID, name string) error {
-	g, err := r.registration(ctx, id)
+	g, err := r.loadRegistration(ctx, id)
 	if err != nil || g.FirstSeq == 0 || !g.Hosted || g.Name == name {
 		return err
 	}
 	g.Name = name
-	g.touch(r.now())
-	writes, err := r.writes(ctx, &g, tx.ID)
-	tx.Add(writes...)
+	g.recordChange(r.now())
+	writes, err := r.registrationWrites(ctx, &g, tx.ID)
+	tx.AddWrites(writes...)
 	return err
 }
 
 func (r *Registry) SetState(ctx context.Context, tx *store.Tx, id identity.ID, state lifecycle.State) error {
-	g, err := r.registration(ctx, id)
+	g, err := r.loadRegistration(ctx, id)
 	if err != nil || g.FirstSeq == 0 || g.State == state {
 		return err
 	}
 	now := r.now()
-	g.State, g.Since = state, now
-	g.touch(now)
-	writes, err := r.writes(ctx, &g, tx.ID)
-	tx.Add(writes...)
+	g.State, g.StateSince = state, now
+	g.recordChange(now)
+	writes, err := r.registrationWrites(ctx, &g, tx.ID)
+	tx.AddWrites(writes...)
 	return err
 }

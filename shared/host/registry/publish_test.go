@@ -25,23 +25,23 @@ import (
 func TestAPublicationIsKeptWithWhatItClaims(t *testing.T) {
 	c, k, parent := newClock(), key(1), key(2).ID()
 	r := open(memory.New(), c)
-	p := publication(t, k, draft{With: func(p *registry.Publication) {
-		p.Declared, p.Parent = []string{"tab\there", "法律"}, &parent
+	p := publication(t, k, draft{BeforeSign: func(p *registry.Publication) {
+		p.DeclaredCapabilities, p.Parent = []string{"tab\there", "法律"}, &parent
 		p.BaseModel, p.Family, p.Owner, p.Version = text("opus"), text("claude"), text("acme"), text("1.2.3")
 	}})
 	receipt, err := r.Publish(t.Context(), p)
 	must(t, err)
 	signed, err := card.Parse(p.Card)
 	must(t, err)
-	if want := (registry.Receipt{ID: k.ID(), Visibility: lifecycle.Public, Seq: 1, CardHash: signed.Hash(), Unreached: true}); receipt != want {
+	if want := (registry.Receipt{ID: k.ID(), Visibility: lifecycle.Public, Seq: 1, CardHash: signed.Hash(), AwaitsProbe: true}); receipt != want {
 		t.Errorf("Publish() = %+v, want %+v", receipt, want)
 	}
 	got := get(t, r, k.ID())
 	want := registry.Registration{
 		ID: k.ID(), Card: signed.Blob(), CardHash: signed.Hash(),
-		Visibility: lifecycle.Public, SignedVisibility: lifecycle.Public, State: lifecycle.Active, Since: start, Status: registry.StatusActive, AwaitsProbe: true,
-		Declared: []string{"tab\there", "法律"}, Family: "claude", Owner: "acme", BaseModel: "opus", Version: "1.2.3",
-		Parent: &parent, FirstSeq: 1, LastSeq: 1, ActorSeq: 1, Changed: start, ChangeKey: registry.ChangeKeyAt(start), DocVersion: 1,
+		Visibility: lifecycle.Public, SignedVisibility: lifecycle.Public, State: lifecycle.Active, StateSince: start, Status: registry.StatusActive, AwaitsProbe: true,
+		DeclaredCapabilities: []string{"tab\there", "法律"}, Family: "claude", Owner: "acme", BaseModel: "opus", Version: "1.2.3",
+		Parent: &parent, FirstSeq: 1, LastSeq: 1, ActorSeq: 1, ChangedAt: start, ChangeKey: registry.FormatChangeKey(start), DocVersion: 1,
 	}
 	if diff := cmp.Diff(want, got, asKept); diff != "" {
 		t.Errorf("Get() (-want +got):\n%s", diff)
@@ -53,15 +53,15 @@ func TestPublishDefaultsAndUnchangedFields(t *testing.T) {
 	mustPublish(t, r, k, draft{})
 	g := get(t, r, k.ID())
 	if diff := cmp.Diff([]any{[]string{"translate English to Chinese"}, "unknown", "0.0.1", "", ""},
-		[]any{g.Declared, g.Family, g.Version, g.Owner, g.BaseModel}); diff != "" {
+		[]any{g.DeclaredCapabilities, g.Family, g.Version, g.Owner, g.BaseModel}); diff != "" {
 		t.Errorf("nothing said (-want +got):\n%s", diff)
 	}
-	mustPublish(t, r, k, draft{Seq: 2, With: func(p *registry.Publication) {
-		p.Family, p.Owner, p.Declared = text("gpt"), text("acme"), []string{"x"}
+	mustPublish(t, r, k, draft{Seq: 2, BeforeSign: func(p *registry.Publication) {
+		p.Family, p.Owner, p.DeclaredCapabilities = text("gpt"), text("acme"), []string{"x"}
 	}})
-	mustPublish(t, r, k, draft{Seq: 3, With: func(p *registry.Publication) { p.Owner = text("") }})
+	mustPublish(t, r, k, draft{Seq: 3, BeforeSign: func(p *registry.Publication) { p.Owner = text("") }})
 	g = get(t, r, k.ID())
-	if diff := cmp.Diff([]any{[]string{"translate English to Chinese"}, "gpt", ""}, []any{g.Declared, g.Family, g.Owner}); diff != "" {
+	if diff := cmp.Diff([]any{[]string{"translate English to Chinese"}, "gpt", ""}, []any{g.DeclaredCapabilities, g.Family, g.Owner}); diff != "" {
 		t.Errorf("said once (-want +got):\n%s", diff)
 	}
 }
@@ -71,7 +71,7 @@ func TestLocalVacantIsHidden(t *testing.T) {
 	if got := mustPublish(t, r, k, draft{State: lifecycle.Local}); got.Visibility != lifecycle.Hidden {
 		t.Errorf("Publish() of a LOCAL vacant = %s, want NONE", got.Visibility)
 	}
-	p := publication(t, k, draft{Seq: 2, After: func(p *registry.Publication) { p.State = lifecycle.Local }})
+	p := publication(t, k, draft{Seq: 2, AfterSign: func(p *registry.Publication) { p.State = lifecycle.Local }})
 	if _, err := r.Publish(t.Context(), p); !problem.Is(err, problem.BadSignature) {
 		t.Errorf("Publish() of a LOCAL vacant that signed PUBLIC = %v, want a bad signature", err)
 	}
@@ -90,10 +90,10 @@ func refusals() []refusal {
 		return func(t *testing.T) registry.Publication { return publication(t, key(1), d) }
 	}
 	second := func(with func(*registry.Publication)) func(*testing.T) registry.Publication {
-		return of(draft{Seq: 2, With: with})
+		return of(draft{Seq: 2, BeforeSign: with})
 	}
 	changed := func(after func(*registry.Publication)) func(*testing.T) registry.Publication {
-		return of(draft{Seq: 2, After: after})
+		return of(draft{Seq: 2, AfterSign: after})
 	}
 	self, other := key(1).ID(), key(2).ID()
 	known := func(t *testing.T) identity.Hash {
@@ -103,20 +103,20 @@ func refusals() []refusal {
 		return c.Hash()
 	}
 	return []refusal{
-		{"a state that is none", changed(func(p *registry.Publication) { p.State = "AWAKE" }), problem.Schema, `runtime_state: expected LOCAL`},
-		{"a visibility that is none", changed(func(p *registry.Publication) { p.Visibility = "LISTED" }), problem.Schema, "visibility: expected NONE"},
-		{"count 0", changed(func(p *registry.Publication) { p.ActorSeq = 0 }), problem.Schema, "event_actor_seq: expected 1"},
-		{"a count beyond all", changed(func(p *registry.Publication) { p.ActorSeq = 1 << 53 }), problem.Schema, "event_actor_seq"},
-		{"a time before 1970", changed(func(p *registry.Publication) { p.Time = -1 }), problem.Schema, "event_ts_ms: expected"},
-		{"a long key", changed(func(p *registry.Publication) { p.Key = strings.Repeat("k", event.MaxKey+1) }), problem.Schema, "event_idempotency_key"},
-		{"a key that is not UTF-8", changed(func(p *registry.Publication) { p.Key = "\xff" }), problem.Schema, "event_idempotency_key: expected UTF-8"},
-		{"a long owner", second(func(p *registry.Publication) { p.Owner = text(strings.Repeat("o", 129)) }), problem.Schema, "owner_org"},
-		{"a long family", second(func(p *registry.Publication) { p.Family = text(strings.Repeat("o", 129)) }), problem.Schema, "base_model_family"},
-		{"many capabilities", second(func(p *registry.Publication) { p.Declared = make([]string, 33) }), problem.Schema, "declared_capabilities: expected at most 32, got 33"},
-		{"a long capability", second(func(p *registry.Publication) { p.Declared = []string{strings.Repeat("c", 1025)} }), problem.Schema, "declared_capabilities[0]"},
+		{"a state that is none", changed(func(p *registry.Publication) { p.State = "AWAKE" }), problem.InvalidMember, `runtime_state: expected LOCAL`},
+		{"a visibility that is none", changed(func(p *registry.Publication) { p.Visibility = "LISTED" }), problem.InvalidMember, "visibility: expected NONE"},
+		{"count 0", changed(func(p *registry.Publication) { p.ActorSeq = 0 }), problem.InvalidMember, "event_actor_seq: expected 1"},
+		{"a count beyond all", changed(func(p *registry.Publication) { p.ActorSeq = 1 << 53 }), problem.InvalidMember, "event_actor_seq"},
+		{"a time before 1970", changed(func(p *registry.Publication) { p.Time = -1 }), problem.InvalidMember, "event_ts_ms: expected"},
+		{"a long key", changed(func(p *registry.Publication) { p.Key = strings.Repeat("k", event.MaxKeyBytes+1) }), problem.InvalidMember, "event_idempotency_key"},
+		{"a key that is not UTF-8", changed(func(p *registry.Publication) { p.Key = "\xff" }), problem.InvalidMember, "event_idempotency_key: expected UTF-8"},
+		{"a long owner", second(func(p *registry.Publication) { p.Owner = text(strings.Repeat("o", 129)) }), problem.InvalidMember, "owner_org"},
+		{"a long family", second(func(p *registry.Publication) { p.Family = text(strings.Repeat("o", 129)) }), problem.InvalidMember, "base_model_family"},
+		{"many capabilities", second(func(p *registry.Publication) { p.DeclaredCapabilities = make([]string, 33) }), problem.InvalidMember, "declared_capabilities: expected at most 32, got 33"},
+		{"a long capability", second(func(p *registry.Publication) { p.DeclaredCapabilities = []string{strings.Repeat("c", 1025)} }), problem.InvalidMember, "declared_capabilities[0]"},
 		{"capabilities that fill a table", second(func(p *registry.Publication) {
-			p.Declared = slices.Repeat([]string{strings.Repeat("\x01", 1024)}, 2)
-		}), problem.Schema, "declared_capabilities: expected at most 8192 bytes in all, got 12292"},
+			p.DeclaredCapabilities = slices.Repeat([]string{strings.Repeat("\x01", 1024)}, 2)
+		}), problem.InvalidMember, "declared_capabilities: expected at most 8192 bytes in all, got 12292"},
 		{"a card that is no JSON", changed(func(p *registry.Publication) { p.Card = []byte("card") }), problem.Malformed, "capability card parse failed: capability card not valid JSON"},
 		{"an object that is no card", changed(func(p *registry.Publication) { p.Card = []byte("{}") }), problem.Malformed, "capability card parse failed: invalid capability card: 'vacant_id'"},
 		{"a card of another version", changed(func(p *registry.Publication) {
@@ -129,16 +129,16 @@ func refusals() []refusal {
 		{"a card with two readings", func(t *testing.T) registry.Publication { return twofold(t) }, problem.Malformed, "expected no U+001F"},
 		{"another's event", changed(func(p *registry.Publication) { p.Signature[0] ^= 1 }), problem.BadSignature, "event signature did not verify"},
 		{"a visibility that was not signed", changed(func(p *registry.Publication) { p.Visibility = lifecycle.Restricted }), problem.BadSignature, "event signature did not verify"},
-		{"a key used for something else", of(draft{Seq: 2, Key: "first", Visibility: lifecycle.Restricted}), problem.Idempotency, "idempotency_key first reused with different payload"},
-		{"a count used for something else under its key", of(draft{Seq: 1, Key: "first", Visibility: lifecycle.Hidden}), problem.Idempotency, "idempotency_key first reused with different payload"},
-		{"the count again", of(draft{Seq: 1, Key: "other"}), problem.Sequence, "actor_seq must equal last_seq + 1 = 2, got 1"},
-		{"a count left out", of(draft{Seq: 9}), problem.Sequence, "actor_seq must equal last_seq + 1 = 2, got 9"},
-		{"a time to come", of(draft{Seq: 2, At: start.Add(6 * time.Minute)}), problem.Clock, "event_ts_ms: expected a time from 24 hours before"},
-		{"a time long gone", of(draft{Seq: 2, At: start.Add(-25 * time.Hour)}), problem.Clock, "event_ts_ms: expected a time from 24 hours before"},
+		{"a key used for something else", of(draft{Seq: 2, Key: "first", Visibility: lifecycle.Restricted}), problem.IdempotencyConflict, "idempotency_key first reused with different payload"},
+		{"a count used for something else under its key", of(draft{Seq: 1, Key: "first", Visibility: lifecycle.Hidden}), problem.IdempotencyConflict, "idempotency_key first reused with different payload"},
+		{"the count again", of(draft{Seq: 1, Key: "other"}), problem.OutOfSequence, "actor_seq must equal last_seq + 1 = 2, got 1"},
+		{"a count left out", of(draft{Seq: 9}), problem.OutOfSequence, "actor_seq must equal last_seq + 1 = 2, got 9"},
+		{"a time to come", of(draft{Seq: 2, SignedAt: start.Add(6 * time.Minute)}), problem.ClockSkew, "event_ts_ms: expected a time from 24 hours before"},
+		{"a time long gone", of(draft{Seq: 2, SignedAt: start.Add(-25 * time.Hour)}), problem.ClockSkew, "event_ts_ms: expected a time from 24 hours before"},
 		{"a parent that was none", second(func(p *registry.Publication) { p.Parent = &other }), problem.Malformed,
 			"publish_halo republish: parent_id is immutable; existing=None new='" + other.String() + "'"},
 		{"itself for a parent", func(t *testing.T) registry.Publication {
-			return publication(t, key(2), draft{With: func(p *registry.Publication) { p.Parent = &other }})
+			return publication(t, key(2), draft{BeforeSign: func(p *registry.Publication) { p.Parent = &other }})
 		}, problem.Malformed, "parent_id: expected another vacant than the child"},
 		{"another card of the version", of(draft{Seq: 2, Text: "review code"}), problem.Equivocation, "this halo_version already has the card "},
 		{"another card that follows none", func(t *testing.T) registry.Publication {
@@ -179,9 +179,9 @@ func twofold(t *testing.T) registry.Publication {
 	c, err := card.New(k.ID(), "x", []string{"mock"}, "https://a.example/")
 	must(t, err)
 	c.CapabilityText = "a\x1fb"
-	c.Signature, err = k.Sign(t.Context(), c.AppendSigning(nil))
+	c.Signature, err = k.Sign(t.Context(), c.AppendSignedBytes(nil))
 	must(t, err)
-	return publication(t, k, draft{Seq: 2, After: func(p *registry.Publication) { p.Card = c.Blob() }})
+	return publication(t, k, draft{Seq: 2, AfterSign: func(p *registry.Publication) { p.Card = c.Blob() }})
 }
 
 func TestEveryRefusalHasItsKindAndChangesNothing(t *testing.T) {
@@ -212,8 +212,8 @@ func TestAnEquivocationNamesBothCards(t *testing.T) {
 		t.Fatalf("Publish() = %v, want an equivocation", err)
 	}
 	c, err := card.Parse(p.Card)
-	if err != nil || two.Known != first.CardHash || two.Sent != c.Hash() {
-		t.Errorf("known %s, sent %s, want %s and %s", two.Known, two.Sent, first.CardHash, c.Hash())
+	if err != nil || two.KnownHash != first.CardHash || two.SentHash != c.Hash() {
+		t.Errorf("known %s, sent %s, want %s and %s", two.KnownHash, two.SentHash, first.CardHash, c.Hash())
 	}
 	// Only the actor may declare that one card replaces the other.
 	got := mustPublish(t, r, k, draft{Seq: 2, Text: "another", Key: event.ReplacesKey(first.CardHash)})
@@ -237,17 +237,17 @@ func TestAPublishSentAgainChangesNothing(t *testing.T) {
 	first := mustPublish(t, r, k, draft{Key: "one"})
 	mustPublish(t, r, k, draft{Seq: 2, Key: event.ReplacesKey(first.CardHash), Text: "new words", Visibility: lifecycle.Hidden})
 	before := everything(t, inner)
-	c.Pass(30 * 24 * time.Hour) // long after an event of that day would be accepted
+	c.Advance(30 * 24 * time.Hour) // long after an event of that day would be accepted
 	l := signedListing(t, k, 5, nil)
 	for name, again := range map[string]registry.Publication{
 		"as it was": publication(t, k, draft{Key: "one"}),
-		"with other claims": publication(t, k, draft{Key: "one", After: func(p *registry.Publication) {
-			p.Declared, p.Family, p.Owner, p.Version = []string{"stolen"}, text("gpt"), text("thief"), text("9")
+		"with other claims": publication(t, k, draft{Key: "one", AfterSign: func(p *registry.Publication) {
+			p.DeclaredCapabilities, p.Family, p.Owner, p.Version = []string{"stolen"}, text("gpt"), text("thief"), text("9")
 			p.Parent, p.Listing = &parent, &l
 		}}),
-		"in another state": publication(t, k, draft{Key: "one", After: func(p *registry.Publication) { p.State = lifecycle.Sunk }}),
+		"in another state": publication(t, k, draft{Key: "one", AfterSign: func(p *registry.Publication) { p.State = lifecycle.Sunk }}),
 		"at another count": publication(t, k, draft{Key: "one", Seq: 3}),
-		"at another time":  publication(t, k, draft{Key: "one", At: start.Add(time.Second)}),
+		"at another time":  publication(t, k, draft{Key: "one", SignedAt: start.Add(time.Second)}),
 	} {
 		want := first
 		want.Replayed = true
@@ -285,7 +285,7 @@ func TestAReplayIsFoundHoweverLongAgoItWas(t *testing.T) {
 	}
 	other := of(103)
 	other.Seq, other.Visibility = 104, lifecycle.Hidden
-	if _, err := r.Publish(t.Context(), publication(t, k, other)); !problem.Is(err, problem.Idempotency) {
+	if _, err := r.Publish(t.Context(), publication(t, k, other)); !problem.Is(err, problem.IdempotencyConflict) {
 		t.Errorf("Publish() with the key of event 103 and other words = %v, want an idempotency conflict", err)
 	}
 	old := of(3)
@@ -294,7 +294,7 @@ func TestAReplayIsFoundHoweverLongAgoItWas(t *testing.T) {
 		t.Errorf("Publish() with the key of event 3 = %+v, %v, want a new event", got, err)
 	}
 	old.Seq, old.Visibility = 3, lifecycle.Hidden
-	if _, err := r.Publish(t.Context(), publication(t, k, old)); !problem.Is(err, problem.Idempotency) {
+	if _, err := r.Publish(t.Context(), publication(t, k, old)); !problem.Is(err, problem.IdempotencyConflict) {
 		t.Errorf("Publish() at count 3 with its key and other words = %v, want an idempotency conflict", err)
 	}
 }

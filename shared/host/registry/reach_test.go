@@ -47,7 +47,7 @@ func isListed(t *testing.T, r *registry.Registry, id identity.ID, at time.Time) 
 // waiting returns the entries of the queue.
 func waiting(t *testing.T, s store.Store) int {
 	t.Helper()
-	docs, _, err := s.Docs(t.Context(), registry.UnreachedDocs.Range(), store.MaxPage, "")
+	docs, _, err := s.Docs(t.Context(), registry.PendingProbeDocs.Range(), store.MaxPage, "")
 	must(t, err)
 	return len(docs)
 }
@@ -81,10 +81,10 @@ func TestAnEndpointIsProbedBeforeItIsFirstListed(t *testing.T) {
 			t.Fatalf("%s: Publish() = %v", step.fact, err)
 		}
 		last = receipt.CardHash
-		if g := get(t, r, k.ID()); receipt.Unreached != (step.want != nil) || receipt.Unreached && g.IsListed() || g.AwaitsProbe != receipt.Unreached {
-			t.Errorf("%s: accepted as unreached %t, listed %t", step.fact, receipt.Unreached, g.IsListed())
+		if g := get(t, r, k.ID()); receipt.AwaitsProbe != (step.want != nil) || receipt.AwaitsProbe && g.IsListed() || g.AwaitsProbe != receipt.AwaitsProbe {
+			t.Errorf("%s: accepted as unreached %t, listed %t", step.fact, receipt.AwaitsProbe, g.IsListed())
 		}
-		if _, err := r.Reach(t.Context(), p.probe); err != nil {
+		if _, err := r.ProbeEndpoints(t.Context(), p.probe); err != nil {
 			t.Errorf("%s: Reach() = %v", step.fact, err)
 		}
 		if diff := cmp.Diff(step.want, p.probed); diff != "" {
@@ -111,21 +111,21 @@ func TestASilentEndpointIsProbedAgainLater(t *testing.T) {
 	p := prober{silent: map[string]bool{endpoint: true}}
 	publish := func(seq int64) {
 		t.Helper()
-		must(t, errorOf(r.Publish(t.Context(), publication(t, k, draft{Endpoint: endpoint, Seq: seq, At: c.Now()}))))
+		must(t, errorOf(r.Publish(t.Context(), publication(t, k, draft{Endpoint: endpoint, Seq: seq, SignedAt: c.Now()}))))
 	}
-	reach := func(want registry.ReachResult) {
+	reach := func(want registry.ProbeResult) {
 		t.Helper()
-		if got, err := r.Reach(t.Context(), p.probe); got != want || err != nil {
+		if got, err := r.ProbeEndpoints(t.Context(), p.probe); got != want || err != nil {
 			t.Errorf("Reach() at %v = %+v, %v; want %+v", c.Now(), got, err, want)
 		}
 	}
 	publish(1)
-	silent := registry.ReachResult{Silent: 1}
+	silent := registry.ProbeResult{Unanswered: 1}
 	reach(silent)
 	for _, wait := range []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour} {
-		c.Pass(wait - time.Second)
-		reach(registry.ReachResult{})
-		c.Pass(time.Second)
+		c.Advance(wait - time.Second)
+		reach(registry.ProbeResult{})
+		c.Advance(time.Second)
 		reach(silent)
 	}
 	if n := waiting(t, inner); n != 0 || isListed(t, r, k.ID(), c.Now()) {
@@ -133,7 +133,7 @@ func TestASilentEndpointIsProbedAgainLater(t *testing.T) {
 	}
 	publish(2)
 	p.silent = nil
-	reach(registry.ReachResult{Listed: 1})
+	reach(registry.ProbeResult{Listed: 1})
 	if !isListed(t, r, k.ID(), c.Now()) {
 		t.Error("it answers and is not listed")
 	}
@@ -144,12 +144,12 @@ func TestASilentEndpointIsProbedAgainLater(t *testing.T) {
 func TestARevokedVacantIsNotReached(t *testing.T) {
 	inner, p := memory.New(), prober{}
 	r, k := open(inner, newClock()), key(1)
-	if receipt, err := r.Publish(t.Context(), publication(t, k, draft{Endpoint: "https://one.example/"})); err != nil || !receipt.Unreached {
+	if receipt, err := r.Publish(t.Context(), publication(t, k, draft{Endpoint: "https://one.example/"})); err != nil || !receipt.AwaitsProbe {
 		t.Fatalf("Publish() = %+v, %v, want one that waits to be reached", receipt, err)
 	}
-	must(t, errorOf(registrytest.Revoke(t.Context(), r, revocation(t, k, 2, "stolen", event.RevokePayload))))
+	must(t, errorOf(registrytest.Revoke(t.Context(), r, revocationPut(t, k, 2, "stolen", event.RevokePayload))))
 	before := get(t, r, k.ID())
-	if got, err := r.Reach(t.Context(), p.probe); got != (registry.ReachResult{}) || err != nil || len(p.probed) > 0 {
+	if got, err := r.ProbeEndpoints(t.Context(), p.probe); got != (registry.ProbeResult{}) || err != nil || len(p.probed) > 0 {
 		t.Errorf("Reach() = %+v, %v, and probed %v; want nothing", got, err, p.probed)
 	}
 	if after := get(t, r, k.ID()); after.DocVersion != before.DocVersion || after.Status != registry.StatusRevoked {
@@ -171,15 +171,15 @@ func TestEndpointsThatHangHoldUpNobody(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	all.Add(registry.MaxConcurrentProbes) // each probe waits until all others have begun
-	first, err := r.Reach(t.Context(), func(context.Context, string) error {
+	first, err := r.ProbeEndpoints(t.Context(), func(context.Context, string) error {
 		all.Done()
 		all.Wait()
 		return errors.New("no answer")
 	})
-	if want := (registry.ReachResult{Silent: registry.MaxConcurrentProbes, More: true}); first != want || err != nil {
+	if want := (registry.ProbeResult{Unanswered: registry.MaxConcurrentProbes, HasMore: true}); first != want || err != nil {
 		t.Errorf("Reach() = %+v, %v; want %+v", first, err, want)
 	}
-	if second, err := r.Reach(t.Context(), (&prober{}).probe); second != (registry.ReachResult{Listed: more}) || err != nil {
+	if second, err := r.ProbeEndpoints(t.Context(), (&prober{}).probe); second != (registry.ProbeResult{Listed: more}) || err != nil {
 		t.Errorf("Reach() = %+v, %v; want the others listed", second, err)
 	}
 }
@@ -205,7 +205,7 @@ func TestWhatChangesDuringAProbeCounts(t *testing.T) {
 			must(t, err)
 			var probed []string
 			for range 2 {
-				if _, err := r.Reach(t.Context(), func(_ context.Context, endpoint string) error {
+				if _, err := r.ProbeEndpoints(t.Context(), func(_ context.Context, endpoint string) error {
 					if probed = append(probed, endpoint); len(probed) == 1 {
 						if isListed(t, r, k.ID(), start) {
 							t.Error("it was listed before it answered")
@@ -235,13 +235,13 @@ func TestAProbeThatIsCutShortIsDoneAgain(t *testing.T) {
 	must(t, errorOf(r.Publish(t.Context(), publication(t, key(1), draft{}))))
 	before := everything(t, inner)
 	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := r.Reach(ctx, func(context.Context, string) error { cancel(); return ctx.Err() }); !problem.Is(err, problem.Unavailable) {
+	if _, err := r.ProbeEndpoints(ctx, func(context.Context, string) error { cancel(); return ctx.Err() }); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Reach() = %v, want Unavailable", err)
 	}
 	if diff := cmp.Diff(before, everything(t, inner)); diff != "" {
 		t.Errorf("changed (-before +after):\n%s", diff)
 	}
-	if got, err := r.Reach(t.Context(), (&prober{}).probe); got.Listed != 1 || err != nil {
+	if got, err := r.ProbeEndpoints(t.Context(), (&prober{}).probe); got.Listed != 1 || err != nil {
 		t.Errorf("Reach() = %+v, %v; want one listed", got, err)
 	}
 }
@@ -249,11 +249,11 @@ func TestAProbeThatIsCutShortIsDoneAgain(t *testing.T) {
 func TestADamagedEntryHoldsUpNoOther(t *testing.T) {
 	inner := memory.New()
 	r := open(inner, newClock())
-	if err := inner.Commit(t.Context(), store.Put{Key: store.Key{Partition: registry.UnreachedDocs.Partition, Sort: "0#x"}, WriteID: store.WriteID{1}, Data: []byte("{}")}); err != nil {
+	if err := inner.Commit(t.Context(), store.Put{Key: store.Key{Partition: registry.PendingProbeDocs.Partition, Sort: "0#x"}, WriteID: store.WriteID{1}, Data: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
 	must(t, errorOf(r.Publish(t.Context(), publication(t, key(1), draft{}))))
-	got, err := r.Reach(t.Context(), (&prober{}).probe)
+	got, err := r.ProbeEndpoints(t.Context(), (&prober{}).probe)
 	if !problem.Is(err, problem.Damaged) || got.Listed != 1 {
 		t.Errorf("Reach() = %+v, %v; want the damage said, and the other listed", got, err)
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-const atOnce = 16
+const maxConcurrentReads = 16
 
 func notRegisteredError(id identity.ID) error { return problem.New(problem.NotFound, "%s", id) }
 
 // Get returns id's registration without a visibility check, with a strongly consistent read. It
 // returns false if id is not registered.
 func (r *Registry) Get(ctx context.Context, id identity.ID) (Registration, bool, error) {
-	g, err := r.registration(ctx, id)
+	g, err := r.loadRegistration(ctx, id)
 	if err != nil {
 		return Registration{}, false, WrapStoreError(err)
 	}
@@ -29,27 +29,27 @@ func (r *Registry) Get(ctx context.Context, id identity.ID) (Registration, bool,
 // visibility check. FirstSeq is 0 for an id that is not registered. It is also 0 for a damaged
 // registration, so that one damaged document does not break a list.
 func (r *Registry) GetMany(ctx context.Context, ids []identity.ID) ([]Registration, error) {
-	out := make([]Registration, len(ids))
+	registrations := make([]Registration, len(ids))
 	errs := make([]error, len(ids))
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, maxConcurrentReads)
 	for i, id := range ids {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			out[i], _, errs[i] = r.Get(ctx, id)
+			registrations[i], _, errs[i] = r.Get(ctx, id)
 		})
 	}
 	wg.Wait()
 	for i, err := range errs {
 		switch {
 		case problem.Is(err, problem.Damaged):
-			out[i] = Registration{ID: ids[i]}
+			registrations[i] = Registration{ID: ids[i]}
 		case err != nil:
 			return nil, err
 		}
 	}
-	return out, nil
+	return registrations, nil
 }
 
 // View returns the registration of id if caller, whose id must be proved, may see it. A nil caller
@@ -63,11 +63,11 @@ func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID
 	if !ok {
 		return Registration{}, notRegisteredError(id)
 	}
-	may, err := r.askerOf(caller).canSee(ctx, &g)
+	isVisible, err := r.newViewer(caller).canSee(ctx, &g)
 	switch {
 	case err != nil:
 		return Registration{}, err
-	case may:
+	case isVisible:
 		return g, nil
 	case g.Closed:
 		return Registration{}, notRegisteredError(id)
@@ -80,31 +80,31 @@ func (r *Registry) View(ctx context.Context, id identity.ID, caller *identity.ID
 // Events returns up to limit (1 to store.MaxPage) of actor's events in order whose seq is greater
 // than after. It returns no events if actor is unknown or hidden from caller.
 func (r *Registry) Events(ctx context.Context, actor identity.ID, caller *identity.ID, after uint64, limit int) ([]LoggedEvent, error) {
-	g, err := r.registration(ctx, actor)
+	g, err := r.loadRegistration(ctx, actor)
 	if err != nil {
 		return nil, WrapStoreError(err)
 	}
-	if may, err := r.askerOf(caller).canSee(ctx, &g); err != nil || !may {
+	if isVisible, err := r.newViewer(caller).canSee(ctx, &g); err != nil || !isVisible {
 		return nil, err
 	}
-	from, err := r.firstAfter(ctx, actor, after)
+	firstPosition, err := r.findFirstAfter(ctx, actor, after)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := r.Store.Rows(ctx, ActorStream(actor), from, limit, store.Ascending)
+	rows, err := r.Store.Rows(ctx, ActorStream(actor), firstPosition, limit, store.Ascending)
 	if err != nil {
 		return nil, WrapStoreError(err)
 	}
-	out := make([]LoggedEvent, len(rows))
+	events := make([]LoggedEvent, len(rows))
 	for i, row := range rows {
-		if out[i], err = DecodeActorRow(actor, row); err != nil {
+		if events[i], err = DecodeActorRow(actor, row); err != nil {
 			return nil, err
 		}
 	}
-	return out, nil
+	return events, nil
 }
 
-func (r *Registry) firstAfter(ctx context.Context, actor identity.ID, after uint64) (uint64, error) {
+func (r *Registry) findFirstAfter(ctx context.Context, actor identity.ID, after uint64) (uint64, error) {
 	// Binary search is possible because the seq rises along an actor's events.
 	if after == 0 {
 		return 1, nil
@@ -143,31 +143,31 @@ func (r *Registry) firstAfter(ctx context.Context, actor identity.ID, after uint
 // Event returns the event with a seq. The error is NotFound if the event does not exist or its
 // actor is hidden from caller.
 func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (LoggedEvent, error) {
-	missing := problem.New(problem.NotFound, "event seq=%d not found", seq)
+	notFoundErr := problem.New(problem.NotFound, "event seq=%d not found", seq)
 	if seq == 0 || seq > math.MaxInt64 {
-		return LoggedEvent{}, missing
+		return LoggedEvent{}, notFoundErr
 	}
 	rows, err := r.Store.Rows(ctx, EventStream(), seq, 1, store.Ascending)
 	if err != nil {
 		return LoggedEvent{}, WrapStoreError(err)
 	}
 	if len(rows) == 0 || rows[0].Position != seq {
-		return LoggedEvent{}, missing
+		return LoggedEvent{}, notFoundErr
 	}
 	leaf, err := DecodeEventRow(rows[0])
 	if err != nil {
 		return LoggedEvent{}, err
 	}
-	g, err := r.registration(ctx, leaf.Actor)
+	g, err := r.loadRegistration(ctx, leaf.Actor)
 	if err != nil {
 		return LoggedEvent{}, WrapStoreError(err)
 	}
-	may, err := r.askerOf(caller).canSee(ctx, &g)
+	isVisible, err := r.newViewer(caller).canSee(ctx, &g)
 	if err != nil {
 		return LoggedEvent{}, err
 	}
-	if !may {
-		return LoggedEvent{}, missing
+	if !isVisible {
+		return LoggedEvent{}, notFoundErr
 	}
 	rows, err = r.Store.Rows(ctx, ActorStream(leaf.Actor), uint64(leaf.ActorSeq), 1, store.Ascending)
 	if err != nil {
@@ -188,24 +188,24 @@ func (r *Registry) Event(ctx context.Context, seq uint64, caller *identity.ID) (
 // for all) or at cursor. The feed may lag behind, and entries move during a read, so readers should
 // start some time earlier and compare DocVersion. A damaged registration is returned as hidden,
 // with only its id, so that readers can continue.
-func (r *Registry) Changes(ctx context.Context, since string, n int, cursor string) ([]Registration, string, error) {
+func (r *Registry) Changes(ctx context.Context, since string, limit int, cursor string) ([]Registration, string, error) {
 	feed := RegistrationDocs.IndexRange()
-	feed.First = since
-	docs, next, err := r.Store.Docs(ctx, feed, n, cursor)
+	feed.Start = since
+	docs, next, err := r.Store.Docs(ctx, feed, limit, cursor)
 	if err != nil {
 		return nil, "", WrapStoreError(err)
 	}
-	out := make([]Registration, 0, len(docs))
+	registrations := make([]Registration, 0, len(docs))
 	for _, d := range docs {
-		id, err := vacantOf(d.Key)
+		id, err := parseVacantID(d.Key)
 		if err != nil || !RegistrationDocs.Matches(d.Key) {
-			return nil, "", problem.New(problem.Damaged, "%s is in the feed of registrations", clip(d.Key.String()))
+			return nil, "", problem.New(problem.Damaged, "%s is in the feed of registrations", quoteTruncated(d.Key.String()))
 		}
 		g, err := RegistrationDocs.Parse(d)
 		if err != nil {
 			g = Registration{ID: id, Visibility: lifecycle.Hidden, SignedVisibility: lifecycle.Hidden, ChangeKey: d.Index.Sort, DocVersion: d.Version}
 		}
-		out = append(out, g)
+		registrations = append(registrations, g)
 	}
-	return out, next, nil
+	return registrations, next, nil
 }

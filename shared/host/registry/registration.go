@@ -49,7 +49,7 @@ type Registration struct {
 	// SignedVisibility is the visibility in the last register event.
 	SignedVisibility lifecycle.Visibility
 	State            lifecycle.State // published state; see EffectiveState
-	Since            time.Time       // start of State
+	StateSince       time.Time       // start of State
 	Status           Status
 	Hosted           bool // whether the endpoint is on this host
 	// AwaitsProbe means that the card is public, and its endpoint on another host has not answered
@@ -57,10 +57,10 @@ type Registration struct {
 	AwaitsProbe bool
 	// Name is the name that this host gave to a vacant that it runs, or "" for other vacants. It is
 	// not signed.
-	Name     string
-	Declared []string // not empty; the default is the card's capability text
-	Family   string
-	Owner    string
+	Name                 string
+	DeclaredCapabilities []string // not empty; the default is the card's capability text
+	Family               string
+	Owner                string
 	// BaseModel is "" if the publisher did not claim one.
 	BaseModel    string
 	Version      string
@@ -74,19 +74,19 @@ type Registration struct {
 	FirstSeq      uint64            // seq of the first event
 	LastSeq       uint64            // seq of the last event
 	ActorSeq      int64             // actor's sequence number of the last event
-	Changed       time.Time         // time of the last change, including changes without an event
+	ChangedAt     time.Time         // time of the last change, including changes without an event
 	ChangeKey     string            // position in the feed of changes
 	DocVersion    uint64            // version of the stored document
 
-	reached        bool                                                        // whether the card's endpoint has answered or is hosted
+	isReachable    bool                                                        // whether the card's endpoint has answered or is hosted
 	listingVersion int64                                                       // highest version of a signed listing
 	wasListed      bool                                                        // result of IsListed when the document was read
-	heldSlug       string                                                      // slug when the document was read
-	mayFollow      func(ctx context.Context, former identity.ID) (bool, error) // Publication.MayFollow
+	storedSlug     string                                                      // slug when the document was read
+	mayReuseSlug   func(ctx context.Context, former identity.ID) (bool, error) // Publication.MayReuseSlug
 }
 
 func (g *Registration) EffectiveState(now time.Time) lifecycle.State {
-	if g.State == lifecycle.Hibernating && now.Sub(g.Since) >= StaleAge {
+	if g.State == lifecycle.Hibernating && now.Sub(g.StateSince) >= StaleAge {
 		return lifecycle.Stale
 	}
 	return g.State
@@ -117,13 +117,13 @@ func (g *Registration) slug() string {
 // HasReleasedSlug reports whether g no longer uses a slug that it claimed: its listing has another
 // slug, its key is revoked, or it is a hosted vacant that is sunk or archived.
 func (g *Registration) HasReleasedSlug(slug string) bool {
-	return g.slug() != slug || g.Status == StatusRevoked || g.Hosted && g.State.IsClosed()
+	return g.slug() != slug || g.Status == StatusRevoked || g.Hosted && g.State.IsRetired()
 }
 
-// ReadableBy reports whether caller, whose id must be proved, may see g. A nil caller is anonymous.
+// IsVisibleTo reports whether caller, whose id must be proved, may see g. A nil caller is anonymous.
 // A hidden g is visible only to the vacant itself and its proven parent. View additionally lets
 // siblings see a closed child.
-func (g *Registration) ReadableBy(caller *identity.ID) bool {
+func (g *Registration) IsVisibleTo(caller *identity.ID) bool {
 	// An id that was never registered is also hidden, so that the revocation of a closed child
 	// looks like the revocation of an unregistered key.
 	if g.FirstSeq > 0 && g.Visibility != lifecycle.Hidden {
@@ -132,14 +132,14 @@ func (g *Registration) ReadableBy(caller *identity.ID) bool {
 	return caller != nil && (*caller == g.ID || g.ParentProven && *caller == *g.Parent)
 }
 
-func ChangeKeyAt(t time.Time) string { return fmt.Sprintf("%016x", max(t.UnixMicro(), 0)) }
+func FormatChangeKey(t time.Time) string { return fmt.Sprintf("%016x", max(t.UnixMicro(), 0)) }
 
 // ChangeKeyBefore returns the feed position d before key, or "" for the start of the feed. Readers
 // continue from such a position, because concurrent writes do not become visible in order.
-func ChangeKeyBefore(key string, d time.Duration) string {
+func ChangeKeyBefore(key string, age time.Duration) string {
 	micros, err := strconv.ParseInt(key, 16, 64)
-	if err != nil || micros <= d.Microseconds() {
+	if err != nil || micros <= age.Microseconds() {
 		return ""
 	}
-	return fmt.Sprintf("%016x", micros-d.Microseconds())
+	return fmt.Sprintf("%016x", micros-age.Microseconds())
 }

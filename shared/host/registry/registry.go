@@ -70,16 +70,16 @@ type Config struct {
 // share a store.
 type Registry struct {
 	Config
-	turn    chan struct{} // contains a token while no caller has the turn
-	waiting chan struct{} // contains a token after endpoints were queued
+	publishTurn chan struct{} // contains a token while no caller has the turn
+	probeSignal chan struct{} // contains a token after endpoints were queued
 }
 
 func New(c Config) *Registry {
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
 	}
-	r := &Registry{Config: c, turn: make(chan struct{}, 1), waiting: make(chan struct{}, 1)}
-	r.turn <- struct{}{}
+	r := &Registry{Config: c, publishTurn: make(chan struct{}, 1), probeSignal: make(chan struct{}, 1)}
+	r.publishTurn <- struct{}{}
 	return r
 }
 

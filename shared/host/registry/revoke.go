@@ -28,46 +28,46 @@ type Revocation struct {
 // Replayed set and adds no writes. It refuses with the same kinds as Publish. The caller must hold
 // the turn (AcquireTurn) until tx is committed.
 func (r *Registry) Revoke(ctx context.Context, tx *store.Tx, v Revocation) (Receipt, error) {
-	d, err := r.revoke(ctx, &v)
+	d, err := r.decideRevocation(ctx, &v)
 	if err != nil {
 		return Receipt{}, err
 	}
-	return r.add(ctx, tx, d)
+	return r.addDecision(ctx, tx, d)
 }
 
-func (r *Registry) revoke(ctx context.Context, v *Revocation) (*decision, error) {
+func (r *Registry) decideRevocation(ctx context.Context, v *Revocation) (*decision, error) {
 	if err := event.CheckReason(v.Reason); err != nil {
 		cause := *problem.AsError(err)
-		cause.Kind = problem.Schema
+		cause.Kind = problem.InvalidMember
 		return nil, &cause
 	}
-	if err := checkSigned(v.Time, v.ActorSeq, v.Key); err != nil {
+	if err := checkEventMembers(v.Time, v.ActorSeq, v.Key); err != nil {
 		return nil, err
 	}
 	e, ok := v.event()
 	if !ok {
 		return nil, problem.New(problem.BadSignature, "event signature did not verify")
 	}
-	a, replay, err := r.admit(ctx, &e)
+	a, replay, err := r.checkEvent(ctx, &e)
 	if err != nil || replay != nil {
-		return &decision{event: e, replay: replay, reg: a.reg}, err
+		return &decision{event: e, replay: replay, registration: a.registration}, err
 	}
-	g := a.reg
+	g := a.registration
 	if a.isRegistered() {
 		now := r.now()
 		g.Status = StatusRevoked
-		if g.Hosted && !g.State.IsClosed() {
-			g.State, g.Since = lifecycle.Sunk, now
+		if g.Hosted && !g.State.IsRetired() {
+			g.State, g.StateSince = lifecycle.Sunk, now
 		}
-		g.touch(now)
+		g.recordChange(now)
 	}
-	return &decision{event: e, reg: g, keep: a.isRegistered()}, nil
+	return &decision{event: e, registration: g, mustWrite: a.isRegistered()}, nil
 }
 
 func (v *Revocation) event() (event.Event, bool) {
 	// The payload is in UTF-8 or in the ASCII form that the reference signs. The event keeps the
 	// form that was signed.
-	e := event.Event{Type: event.Revoke, Actor: v.ID, Key: v.Key, Time: v.Time, ActorSeq: v.ActorSeq, Signature: v.Signature}
+	e := event.Event{Type: event.Revoke, Actor: v.ID, IdempotencyKey: v.Key, Time: v.Time, ActorSeq: v.ActorSeq, Signature: v.Signature}
 	for _, payload := range [][]byte{event.RevokePayload(v.ID, v.Reason), event.RevokePayloadASCII(v.ID, v.Reason)} {
 		if e.Payload = payload; e.Verify() {
 			return e, true
@@ -76,12 +76,12 @@ func (v *Revocation) event() (event.Event, bool) {
 	return e, false
 }
 
-func revocation(l *LoggedEvent, writeID store.WriteID) (store.Put, error) {
+func revocationPut(l *LoggedEvent, writeID store.WriteID) (store.Put, error) {
 	reason, err := l.ParseRevoke()
 	if err != nil {
 		return store.Put{}, err
 	}
-	data, err := RevokedDocs.Encode(Revoked{l.Actor, reason, l.Time, l.Seq, l.ActorSeq, l.Hash})
+	data, err := RevokedDocs.Encode(RevocationRecord{l.Actor, reason, l.Time, l.Seq, l.ActorSeq, l.Hash})
 	return store.Put{Key: RevokedKey(l.Actor), WriteID: writeID, Data: data}, err
 }
 
@@ -90,24 +90,24 @@ func (r *Registry) IsRevoked(ctx context.Context, id identity.ID) (bool, error) 
 	return d.Version > 0, WrapStoreError(err)
 }
 
-// Revocations returns up to n revocations (1 to store.MaxPage) ordered by id, and the cursor of the
+// ListRevocations returns up to n revocations (1 to store.MaxPage) ordered by id, and the cursor of the
 // next page, or "" after the last page. It includes hidden vacants, because anyone must be able to
 // learn that a key is revoked. If cursor belongs to another list, the error is Malformed.
-func (r *Registry) Revocations(ctx context.Context, cursor string, n int) ([]Revoked, string, error) {
+func (r *Registry) ListRevocations(ctx context.Context, cursor string, limit int) ([]RevocationRecord, string, error) {
 	if c, err := store.ParseCursor(cursor); err != nil || cursor != "" && c.Key.Partition != revokedPartition {
-		return nil, "", problem.Invalid("cursor", "the cursor of an earlier page", clip(cursor))
+		return nil, "", problem.Invalid("cursor", "the cursor of an earlier page", quoteTruncated(cursor))
 	}
-	list := RevokedDocs.Range()
-	list.First = "0" // skips the list document
-	docs, next, err := r.Store.Docs(ctx, list, n, cursor)
+	docRange := RevokedDocs.Range()
+	docRange.Start = "0" // skips the list document
+	docs, next, err := r.Store.Docs(ctx, docRange, limit, cursor)
 	if err != nil {
 		return nil, "", WrapStoreError(err)
 	}
-	out := make([]Revoked, len(docs))
+	records := make([]RevocationRecord, len(docs))
 	for i, d := range docs {
-		if out[i], err = RevokedDocs.Parse(d); err != nil {
+		if records[i], err = RevokedDocs.Parse(d); err != nil {
 			return nil, "", err
 		}
 	}
-	return out, next, nil
+	return records, next, nil
 }

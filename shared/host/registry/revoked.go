@@ -25,31 +25,31 @@ const (
 	prefixSize  = 8
 	maxPrefixes = 400
 	filterSize  = 3584 // bytes
-	filterBits  = 5    // bits set per id
+	bitsPerID   = 5    // bits set per id
 
-	listHeader = 2 // bytes: format, then listFew or listMany
-	listFew    = 0
-	listMany   = 1
+	listHeaderSize = 2 // bytes: format, then listOfPrefixes or listAsFilter
+	listOfPrefixes = 0
+	listAsFilter   = 1
 )
 
 // RevokedList is the list of all revocations. A nil list is empty.
 type RevokedList []byte
 
-// Has reports whether id may be revoked. If it returns false, id is certainly not revoked.
-func (l RevokedList) Has(id identity.ID) bool {
-	if len(l) < listHeader {
+// MayContain reports whether id may be revoked. If it returns false, id is certainly not revoked.
+func (l RevokedList) MayContain(id identity.ID) bool {
+	if len(l) < listHeaderSize {
 		return false
 	}
-	list := l[listHeader:]
-	if l[1] == listMany {
-		for _, bit := range filterOf(id[:prefixSize]) {
-			if list[bit/8]&(1<<(bit%8)) == 0 {
+	body := l[listHeaderSize:]
+	if l[1] == listAsFilter {
+		for _, bit := range bitPositions(id[:prefixSize]) {
+			if body[bit/8]&(1<<(bit%8)) == 0 {
 				return false
 			}
 		}
 		return true
 	}
-	for prefix := range slices.Chunk(list, prefixSize) {
+	for prefix := range slices.Chunk(body, prefixSize) {
 		if bytes.Equal(prefix, id[:prefixSize]) {
 			return true
 		}
@@ -58,16 +58,16 @@ func (l RevokedList) Has(id identity.ID) bool {
 }
 
 func decodeRevokedList(d store.Doc) (RevokedList, error) {
-	if len(d.Data) >= listHeader && d.Data[0] == format {
-		size := len(d.Data) - listHeader
-		if kind := d.Data[1]; kind == listFew && size%prefixSize == 0 || kind == listMany && size == filterSize {
+	if len(d.Data) >= listHeaderSize && d.Data[0] == format {
+		size := len(d.Data) - listHeaderSize
+		if kind := d.Data[1]; kind == listOfPrefixes && size%prefixSize == 0 || kind == listAsFilter && size == filterSize {
 			return d.Data, nil
 		}
 	}
 	return nil, errors.New("it has neither prefixes of ids nor a filter of them")
 }
 
-func filterOf(prefix []byte) (bits [filterBits]uint32) {
+func bitPositions(prefix []byte) (bits [bitsPerID]uint32) {
 	sum := identity.Sum(prefix)
 	for i := range bits {
 		bits[i] = binary.BigEndian.Uint32(sum[4*i:]) % (filterSize * 8)
@@ -75,49 +75,49 @@ func filterOf(prefix []byte) (bits [filterBits]uint32) {
 	return bits
 }
 
-func setFilter(list, prefix []byte) {
-	for _, bit := range filterOf(prefix) {
-		list[bit/8] |= 1 << (bit % 8)
+func addToFilter(filter, prefix []byte) {
+	for _, bit := range bitPositions(prefix) {
+		filter[bit/8] |= 1 << (bit % 8)
 	}
 }
 
-// AnyRevoked reports for each id whether its key is revoked, with strongly consistent reads. It
+// AreRevoked reports for each id whether its key is revoked, with strongly consistent reads. It
 // costs one read if the list rules out all ids.
-func (r *Registry) AnyRevoked(ctx context.Context, ids ...identity.ID) ([]bool, error) {
+func (r *Registry) AreRevoked(ctx context.Context, ids ...identity.ID) ([]bool, error) {
 	list, _, err := RevokedListDocs.Get(ctx, r.Store, RevokedListKey())
 	if err != nil {
 		return nil, WrapStoreError(err)
 	}
-	out := make([]bool, len(ids))
+	results := make([]bool, len(ids))
 	for i, id := range ids {
-		if !list.Has(id) {
+		if !list.MayContain(id) {
 			continue
 		}
-		if out[i], err = r.IsRevoked(ctx, id); err != nil {
+		if results[i], err = r.IsRevoked(ctx, id); err != nil {
 			return nil, err
 		}
 	}
-	return out, nil
+	return results, nil
 }
 
 func (l RevokedList) withID(id identity.ID) RevokedList {
 	if l == nil {
-		l = RevokedList{format, listFew}
+		l = RevokedList{format, listOfPrefixes}
 	}
-	list := l[listHeader:]
-	if l[1] == listFew && len(list) < maxPrefixes*prefixSize {
+	body := l[listHeaderSize:]
+	if l[1] == listOfPrefixes && len(body) < maxPrefixes*prefixSize {
 		return append(slices.Clip(l), id[:prefixSize]...)
 	}
-	many := make(RevokedList, listHeader+filterSize)
-	many[0], many[1] = format, listMany
-	filter := many[listHeader:]
-	if l[1] == listMany {
-		copy(filter, list)
+	filterList := make(RevokedList, listHeaderSize+filterSize)
+	filterList[0], filterList[1] = format, listAsFilter
+	filter := filterList[listHeaderSize:]
+	if l[1] == listAsFilter {
+		copy(filter, body)
 	} else {
-		for prefix := range slices.Chunk(list, prefixSize) {
-			setFilter(filter, prefix)
+		for prefix := range slices.Chunk(body, prefixSize) {
+			addToFilter(filter, prefix)
 		}
 	}
-	setFilter(filter, id[:prefixSize])
-	return many
+	addToFilter(filter, id[:prefixSize])
+	return filterList
 }

@@ -39,7 +39,7 @@ const rowFormat = 1
 
 const leafSize = 1 + 3*identity.Size + 8
 
-func (l *EventLeaf) data() []byte {
+func (l *EventLeaf) encode() []byte {
 	b := append(make([]byte, 0, leafSize), rowFormat)
 	b = append(append(append(b, l.Hash[:]...), l.Prev[:]...), l.Actor[:]...)
 	return binary.BigEndian.AppendUint64(b, uint64(l.ActorSeq))
@@ -61,11 +61,11 @@ func DecodeEventRow(row store.Row) (EventLeaf, error) {
 	return l, nil
 }
 
-func (l *LoggedEvent) data() []byte {
+func (l *LoggedEvent) encode() []byte {
 	// A row contains the format, type, seq, prev and time, the signature and the key, each after
 	// its length, and the payload. The actor, its sequence number and the hash follow from these
 	// and the row's stream and position.
-	b := make([]byte, 0, 128+len(l.Signature)+len(l.Key)+len(l.Payload))
+	b := make([]byte, 0, 128+len(l.Signature)+len(l.IdempotencyKey)+len(l.Payload))
 	code := byte(codeRegister)
 	if l.Type == event.Revoke {
 		code = codeRevoke
@@ -75,7 +75,7 @@ func (l *LoggedEvent) data() []byte {
 	b = append(b, l.Prev[:]...)
 	b = binary.AppendUvarint(b, uint64(l.Time))
 	b = append(binary.AppendUvarint(b, uint64(len(l.Signature))), l.Signature...)
-	b = append(binary.AppendUvarint(b, uint64(len(l.Key))), l.Key...)
+	b = append(binary.AppendUvarint(b, uint64(len(l.IdempotencyKey))), l.IdempotencyKey...)
 	return append(b, l.Payload...)
 }
 
@@ -89,22 +89,22 @@ const (
 func DecodeActorRow(actor identity.ID, row store.Row) (LoggedEvent, error) {
 	r := rowReader{rest: row.Data}
 	l := LoggedEvent{Event: event.Event{Actor: actor, ActorSeq: int64(row.Position)}}
-	format, code := r.byte(), r.byte()
+	format, code := r.readByte(), r.readByte()
 	switch code {
 	case codeRegister:
 		l.Type = event.Register
 	case codeRevoke:
 		l.Type = event.Revoke
 	default:
-		r.short = true
+		r.isInvalid = true
 	}
-	l.Seq = r.uvarint()
-	copy(l.Prev[:], r.take(identity.Size))
-	l.Time = int64(r.uvarint())
-	l.Signature = bytes.Clone(r.take(r.uvarint()))
-	l.Key = string(r.take(r.uvarint()))
+	l.Seq = r.readUvarint()
+	copy(l.Prev[:], r.readBytes(identity.Size))
+	l.Time = int64(r.readUvarint())
+	l.Signature = bytes.Clone(r.readBytes(r.readUvarint()))
+	l.IdempotencyKey = string(r.readBytes(r.readUvarint()))
 	l.Payload = bytes.Clone(r.rest)
-	if r.short || format != rowFormat || !bytes.Equal(l.data(), row.Data) {
+	if r.isInvalid || format != rowFormat || !bytes.Equal(l.encode(), row.Data) {
 		return LoggedEvent{}, problem.New(problem.Damaged, "event %d of %s is not readable", row.Position, actor.Short())
 	}
 	if err := l.Event.Check(); err != nil {
@@ -116,13 +116,13 @@ func DecodeActorRow(actor identity.ID, row store.Row) (LoggedEvent, error) {
 
 // rowReader consumes bytes from the front. It sets short if bytes are missing.
 type rowReader struct {
-	rest  []byte
-	short bool
+	rest      []byte
+	isInvalid bool
 }
 
-func (r *rowReader) take(n uint64) []byte {
+func (r *rowReader) readBytes(n uint64) []byte {
 	if n > uint64(len(r.rest)) {
-		r.short, r.rest = true, nil
+		r.isInvalid, r.rest = true, nil
 		return nil
 	}
 	b := r.rest[:n]
@@ -130,17 +130,17 @@ func (r *rowReader) take(n uint64) []byte {
 	return b
 }
 
-func (r *rowReader) byte() byte {
-	if b := r.take(1); b != nil {
+func (r *rowReader) readByte() byte {
+	if b := r.readBytes(1); b != nil {
 		return b[0]
 	}
 	return 0
 }
 
-func (r *rowReader) uvarint() uint64 {
+func (r *rowReader) readUvarint() uint64 {
 	n, size := binary.Uvarint(r.rest)
 	if size <= 0 {
-		r.short, r.rest = true, nil
+		r.isInvalid, r.rest = true, nil
 		return 0
 	}
 	r.rest = r.rest[size:]

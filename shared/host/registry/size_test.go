@@ -18,22 +18,22 @@ import (
 const maxDocument = 64 << 10
 
 func TestTheLargestPublicationIsBounded(t *testing.T) {
-	home, k := &registrytest.Recorder{Store: memory.New()}, key(1)
+	home, k := &registrytest.CommitRecorder{Store: memory.New()}, key(1)
 	r := open(home, newClock())
 	size := len(publication(t, k, draft{Text: "x"}).Card)
 	l := signedListing(t, k, listing.MaxVersion, func(l *listing.Listing) {
-		l.Summary = strings.Repeat(`"`, listing.MaxSummary)
+		l.Summary = strings.Repeat(`"`, listing.MaxSummaryBytes)
 		for n := range listing.MaxSkills {
-			l.Skills = append(l.Skills, strings.Repeat(`"`, listing.MaxSkill-1)+string(rune('A'+n)))
+			l.Skills = append(l.Skills, strings.Repeat(`"`, listing.MaxSkillBytes-1)+string(rune('A'+n)))
 		}
 	})
-	p := publication(t, k, draft{Text: strings.Repeat("x", card.MaxBlob-size+1), With: func(p *registry.Publication) {
+	p := publication(t, k, draft{Text: strings.Repeat("x", card.MaxBlob-size+1), BeforeSign: func(p *registry.Publication) {
 		claim := text(strings.Repeat("\x01", registry.MaxClaim))
 		p.BaseModel, p.Family, p.Owner, p.Version, p.Listing = claim, claim, claim, claim, &l
-		p.Declared = slices.Repeat([]string{strings.Repeat("d", 254)}, 32)
+		p.DeclaredCapabilities = slices.Repeat([]string{strings.Repeat("d", 254)}, 32)
 	}})
 	must(t, errorOf(r.Publish(t.Context(), p)))
-	for _, w := range home.Writes {
+	for _, w := range home.LastWrites {
 		switch w := w.(type) {
 		case store.Put:
 			if len(w.Data) > maxDocument {

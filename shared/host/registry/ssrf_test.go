@@ -65,7 +65,7 @@ func TestInternalEndpointsAreRefused(t *testing.T) {
 		} else {
 			inner, r = memory.New(), open(inner, newClock())
 			err = probe(t.Context(), endpoint)
-			if reached, failed := r.Reach(t.Context(), probe); reached.Silent != 1 || reached.Listed > 0 || failed != nil {
+			if reached, failed := r.ProbeEndpoints(t.Context(), probe); reached.Unanswered != 1 || reached.Listed > 0 || failed != nil {
 				t.Errorf("Reach() of %s = %+v, %v; want one silent", endpoint, reached, failed)
 			}
 			r = open(inner, newClock())
@@ -89,8 +89,8 @@ func TestANameThatMovesInsideIsNotDialled(t *testing.T) {
 	r := open(memory.New(), newClock())
 	must(t, errorOf(r.Publish(t.Context(), publication(t, key(1), draft{Endpoint: "https://moves.example/"}))))
 	known["moves.example"] = []netip.Addr{netip.MustParseAddr("169.254.169.254")}
-	reached, err := r.Reach(t.Context(), registry.NewProbe(outbound.New(outbound.Options{Resolver: known})))
-	if reached.Silent != 1 || err != nil {
+	reached, err := r.ProbeEndpoints(t.Context(), registry.NewProbe(outbound.New(outbound.Options{Resolver: known})))
+	if reached.Unanswered != 1 || err != nil {
 		t.Errorf("Reach() = %+v, %v; want it silent", reached, err)
 	}
 	if g := get(t, r, key(1).ID()); g.IsListed() {
@@ -116,7 +116,7 @@ func TestEndpointsOfClosedChildrenAreNotProbed(t *testing.T) {
 	if _, err := r.Publish(t.Context(), publication(t, child, told)); err != nil {
 		t.Errorf("Publish() as %s = %v, want nil", told.Visibility, err)
 	}
-	if _, err := r.Reach(t.Context(), func(_ context.Context, endpoint string) error {
+	if _, err := r.ProbeEndpoints(t.Context(), func(_ context.Context, endpoint string) error {
 		probed = append(probed, endpoint)
 		return nil
 	}); err != nil || probed != nil {

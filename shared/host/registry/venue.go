@@ -9,62 +9,62 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// writes returns the writes for g: its document and, if they change, the count of venues and the
+// registrationWrites returns the writes for g: its document and, if they change, the count of venues and the
 // claim of its slug. The error is Conflict if another vacant has the slug.
-func (r *Registry) writes(ctx context.Context, g *Registration, id store.WriteID) ([]store.Write, error) {
-	put, err := g.put(id)
+func (r *Registry) registrationWrites(ctx context.Context, g *Registration, writeID store.WriteID) ([]store.Write, error) {
+	put, err := g.newPut(writeID)
 	if err != nil {
 		return nil, err
 	}
-	batch := []store.Write{put}
+	writes := []store.Write{put}
 	if listed := g.IsListed(); listed != g.wasListed {
 		delta := int64(1)
 		if !listed {
 			delta = -1
 		}
-		batch = append(batch, store.Add{Key: VenueCountKey(), Delta: delta, Max: math.MaxInt64})
+		writes = append(writes, store.Add{Key: VenueCountKey(), Delta: delta, Max: math.MaxInt64})
 	}
 	slug := g.slug()
-	if slug == "" || slug == g.heldSlug {
-		return batch, nil
+	if slug == "" || slug == g.storedSlug {
+		return writes, nil
 	}
 	// The claim of a slug that g gives up remains, so that other tenants cannot use the slug. The
 	// claim is read before the holder's registration. A holder that returns to its slug writes the
 	// claim again, so this order detects a concurrent return.
-	former, d, err := r.claimOf(ctx, slug)
+	holderID, d, err := r.findSlugClaim(ctx, slug)
 	if err == nil {
-		err = r.checkSlug(ctx, g, slug, former)
+		err = r.checkSlug(ctx, g, slug, holderID)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return append(batch, store.Put{Key: d.Key, IfVersion: d.Version, WriteID: id, Data: []byte(g.ID.String())}), nil
+	return append(writes, store.Put{Key: d.Key, IfVersion: d.Version, WriteID: writeID, Data: []byte(g.ID.String())}), nil
 }
 
-func (r *Registry) checkSlug(ctx context.Context, g *Registration, slug string, former identity.ID) error {
+func (r *Registry) checkSlug(ctx context.Context, g *Registration, slug string, holderID identity.ID) error {
 	if slug[0] == '-' {
 		return problem.Invalid("slug", "a slug that does not begin with -, for example shop", slug)
 	}
-	if former.IsZero() || former == g.ID {
+	if holderID.IsZero() || holderID == g.ID {
 		return nil
 	}
-	holder, err := r.registration(ctx, former)
+	holder, err := r.loadRegistration(ctx, holderID)
 	if err != nil {
 		return err
 	}
-	may := holder.HasReleasedSlug(slug) && g.mayFollow != nil
-	if may {
-		may, err = g.mayFollow(ctx, former)
+	mayUse := holder.HasReleasedSlug(slug) && g.mayReuseSlug != nil
+	if mayUse {
+		mayUse, err = g.mayReuseSlug(ctx, holderID)
 	}
-	if err == nil && !may {
+	if err == nil && !mayUse {
 		err = problem.New(problem.Conflict, "the slug %s is in use by another vacant; choose another", slug)
 	}
 	return err
 }
 
-// claimOf returns the vacant that claimed a slug last, and the document of the claim. The id is
+// findSlugClaim returns the vacant that claimed a slug last, and the document of the claim. The id is
 // zero if the slug was never claimed, or if an earlier version of the program released it.
-func (r *Registry) claimOf(ctx context.Context, slug string) (id identity.ID, d store.Doc, err error) {
+func (r *Registry) findSlugClaim(ctx context.Context, slug string) (id identity.ID, d store.Doc, err error) {
 	holder, d, err := SlugDocs.Get(ctx, r.Store, SlugKey(slug))
 	if err != nil || holder == "" {
 		return id, d, err
@@ -75,10 +75,10 @@ func (r *Registry) claimOf(ctx context.Context, slug string) (id identity.ID, d 
 	return id, d, err
 }
 
-// VenueOf returns the registration of the vacant that has a slug. It returns false if the slug is
+// FindVenue returns the registration of the vacant that has a slug. It returns false if the slug is
 // not in use.
-func (r *Registry) VenueOf(ctx context.Context, slug string) (g Registration, ok bool, err error) {
-	id, _, err := r.claimOf(ctx, slug)
+func (r *Registry) FindVenue(ctx context.Context, slug string) (g Registration, ok bool, err error) {
+	id, _, err := r.findSlugClaim(ctx, slug)
 	if err != nil || id.IsZero() {
 		return g, false, WrapStoreError(err)
 	}

@@ -40,9 +40,9 @@ func TestTheCountOfVenuesChangesWithWhatSearchShows(t *testing.T) {
 		must(t, registrytest.SetState(t.Context(), r, a.ID(), step.state))
 		wantVenues(t, r, fmt.Sprint("a state of ", step.state), step.want)
 	}
-	must(t, errorOf(registrytest.Revoke(t.Context(), r, revocation(t, b, 3, "over", event.RevokePayload))))
+	must(t, errorOf(registrytest.Revoke(t.Context(), r, revocationPut(t, b, 3, "over", event.RevokePayload))))
 	wantVenues(t, r, "a revocation", 1)
-	must(t, registrytest.AddManifest(t.Context(), r, registrytest.Manifest(t, key(3), a, true)))
+	must(t, registrytest.AddManifest(t.Context(), r, registrytest.NewManifest(t, key(3), a, true)))
 	wantVenues(t, r, "a manifest that closes", 0)
 }
 
@@ -58,7 +58,7 @@ func TestASlugIsTheFirstVacants(t *testing.T) {
 	}
 	holds := func(slug string, want *identity.ID) {
 		t.Helper()
-		g, ok, err := r.VenueOf(t.Context(), slug)
+		g, ok, err := r.FindVenue(t.Context(), slug)
 		if err != nil || ok != (want != nil) || ok && g.ID != *want {
 			t.Errorf("VenueOf(%s) = %v, %t, %v, want %v", slug, g.ID.Short(), ok, err, want)
 		}
@@ -124,7 +124,7 @@ func TestASlugWithoutAKnownVacantIsFree(t *testing.T) {
 	if _, err := r.PutListing(t.Context(), l); err != nil {
 		t.Error(err)
 	}
-	if g, ok, err := r.VenueOf(t.Context(), "warung"); err != nil || !ok || g.ID != key(1).ID() {
+	if g, ok, err := r.FindVenue(t.Context(), "warung"); err != nil || !ok || g.ID != key(1).ID() {
 		t.Errorf("VenueOf() = %v, %t, %v", g.ID, ok, err)
 	}
 }

@@ -95,7 +95,7 @@ func TestARingDoesNotReachTheTop(t *testing.T) {
 			_, err := f.Reviews.Submit(t.Context(), f.rate(f.call(by, to), signal))
 			if err == nil {
 				counted++
-			} else if !problem.Is(err, problem.TooMany) {
+			} else if !problem.Is(err, problem.TooManyRequests) {
 				t.Fatal(err)
 			}
 		}

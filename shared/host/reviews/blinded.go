@@ -14,84 +14,84 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// Limits of a target's blinded reviews. MaxPair limits the waiting reviews of each reviewer, so at most
-// MaxPair × (Threshold-1) reviews wait while the target has fewer than Threshold reviewers.
+// Limits of a target's blinded reviews. MaxPerPair limits the waiting reviews of each reviewer, so at most
+// MaxPerPair × (Threshold-1) reviews wait while the target has fewer than Threshold reviewers.
 const (
-	Threshold   = 3 // distinct reviewers that must have written a review before any is counted
-	maxWaitTime = 30 * 24 * time.Hour
+	MinReviewers = 3 // distinct reviewers that must have written a review before any is counted
+	maxWaitTime  = 30 * 24 * time.Hour
 )
 
-// ErrSpent is wrapped in the error for a commitment that was used before. The reference implementation
+// ErrCommitmentUsed is wrapped in the error for a commitment that was used before. The reference implementation
 // fixes its text.
-var ErrSpent = errors.New("commitment_already_spent")
+var ErrCommitmentUsed = errors.New("commitment_already_spent")
 
-// Blinded is the result of Service.Blind.
-type Blinded struct {
+// BlindedResult is the result of Service.SubmitBlinded.
+type BlindedResult struct {
 	Waiting int // reviews of the target that wait
 	Counted int // waiting reviews that Blind has counted
 }
 
-// Blind stores a blinded review, whose record names a commitment instead of the reviewer, until Threshold
+// SubmitBlinded stores a blinded review, whose record names a commitment instead of the reviewer, until Threshold
 // reviewers have reviewed its target. Then Blind counts all waiting reviews in random order and with the
 // same time, which hides who wrote which review.
 //
 // Blind returns the same errors as Submit, but checks the daily limits only when it counts the reviews.
-// If MaxPair reviews of the target by the reviewer are already waiting, the error has kind TooMany. If
-// the commitment was used before, the error has kind Conflict and wraps ErrSpent.
-func (s *Service) Blind(ctx context.Context, b review.Blinded) (out Blinded, err error) {
+// If MaxPerPair reviews of the target by the reviewer are already waiting, the error has kind TooMany. If
+// the commitment was used before, the error has kind Conflict and wraps ErrCommitmentUsed.
+func (s *Service) SubmitBlinded(ctx context.Context, b review.Blinded) (out BlindedResult, err error) {
 	j, err := s.judge(ctx, b.Record, &b.Reveal)
 	if err != nil {
 		return out, err
 	}
-	spent := problem.Wrap(problem.Conflict, ErrSpent, "the commitment was used before")
-	if j.earlier.Duplicate {
-		return out, spent
+	usedErr := problem.Wrap(problem.Conflict, ErrCommitmentUsed, "the commitment was used before")
+	if j.earlierReceipt.Duplicate {
+		return out, usedErr
 	}
 	target, now := b.Record.Target, s.now()
 	err = s.update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		_, mark, err := OnceDocs.Get(ctx, tx, OnceKey(target, b.Record.Commitment))
+		_, reviewedDoc, err := ReviewedCallDocs.Get(ctx, tx, ReviewedCallKey(target, b.Record.Commitment))
 		if err != nil {
 			return err
 		}
-		_, d, err := BlindDocs.Get(ctx, tx, BlindDocs.Key(target.String(), b.Record.Commitment.String()))
+		_, d, err := BlindedDocs.Get(ctx, tx, BlindedDocs.Key(target.String(), b.Record.Commitment.String()))
 		switch {
 		case err != nil:
 			return err
-		case mark.Version > 0 || d.Version > 0 && !d.IsExpired(now):
-			return spent
+		case reviewedDoc.Version > 0 || d.Version > 0 && !d.IsExpired(now):
+			return usedErr
 		}
-		last, recentDoc, err := RecentDocs.Get(ctx, tx, RecentDocs.Key(j.reviewer.String()))
+		times, recentDoc, err := RecentDocs.Get(ctx, tx, RecentDocs.Key(j.reviewer.String()))
 		if err != nil {
 			return err
 		}
-		putRecent(tx, recentDoc.Key, last, now) // unchanged, so that concurrent reviews by the reviewer conflict
-		_, waiting, err := s.listWaiting(ctx, target)
+		putReviewTimes(tx, recentDoc.Key, times, now) // unchanged, so that concurrent reviews by the reviewer conflict
+		_, countByReviewer, err := s.listWaiting(ctx, target)
 		switch {
 		case err != nil:
 			return err
-		case waiting[j.reviewer] >= MaxPair:
-			return problem.New(problem.TooMany, "%d blinded reviews of the vacant by this reviewer are waiting already, which is the limit; they are counted when %d reviewers have written theirs", MaxPair, Threshold)
+		case countByReviewer[j.reviewer] >= MaxPerPair:
+			return problem.New(problem.TooManyRequests, "%d blinded reviews of the vacant by this reviewer are waiting already, which is the limit; they are counted when %d reviewers have written theirs", MaxPerPair, MinReviewers)
 		}
-		BlindDocs.Put(tx, store.Doc{Key: d.Key, Expires: now.Add(maxWaitTime).Truncate(time.Second)}, b)
+		BlindedDocs.Put(tx, store.Doc{Key: d.Key, Expires: now.Add(maxWaitTime).Truncate(time.Second)}, b)
 		return nil
 	})
 	if err != nil {
 		return out, err
 	}
-	return s.release(ctx, target)
+	return s.countIfEnoughReviewers(ctx, target)
 }
 
 // listWaiting returns the waiting reviews of a vacant in random order, and their number by reviewer.
-func (s *Service) listWaiting(ctx context.Context, target identity.ID) (docs []store.Doc, reviewers map[identity.ID]int, err error) {
-	reviewers = map[identity.ID]int{}
-	for d, err := range store.Documents(ctx, s.Store, BlindDocs.Range(target.String())) {
+func (s *Service) listWaiting(ctx context.Context, target identity.ID) (docs []store.Doc, countByReviewer map[identity.ID]int, err error) {
+	countByReviewer = map[identity.ID]int{}
+	for d, err := range store.Documents(ctx, s.Store, BlindedDocs.Range(target.String())) {
 		if err != nil {
 			return nil, nil, store.AsProblem(err)
 		}
 		if d.IsExpired(s.now()) {
 			continue
 		}
-		blinded, err := BlindDocs.Parse(d)
+		blinded, err := BlindedDocs.Parse(d)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -99,23 +99,23 @@ func (s *Service) listWaiting(ctx context.Context, target identity.ID) (docs []s
 		if _, err := io.ReadFull(s.Rand, random[:]); err != nil {
 			return nil, nil, problem.Wrap(problem.Unavailable, err, "no randomness")
 		}
-		reviewers[blinded.Reveal.Reviewer]++
+		countByReviewer[blinded.Reveal.Reviewer]++
 		docs = slices.Insert(docs, int(binary.BigEndian.Uint64(random[:])%uint64(len(docs)+1)), d)
 	}
-	return docs, reviewers, nil
+	return docs, countByReviewer, nil
 }
 
-// release counts the waiting reviews of a vacant if at least Threshold reviewers have signed them. It
+// countIfEnoughReviewers counts the waiting reviews of a vacant if at least Threshold reviewers have signed them. It
 // deletes the reviews only after it has counted all of them, so that the next blinded review completes a
 // release that a crash interrupted.
-func (s *Service) release(ctx context.Context, target identity.ID) (out Blinded, err error) {
-	docs, reviewers, err := s.listWaiting(ctx, target)
-	if err != nil || len(reviewers) < Threshold {
-		return Blinded{Waiting: len(docs)}, err
+func (s *Service) countIfEnoughReviewers(ctx context.Context, target identity.ID) (out BlindedResult, err error) {
+	docs, countByReviewer, err := s.listWaiting(ctx, target)
+	if err != nil || len(countByReviewer) < MinReviewers {
+		return BlindedResult{Waiting: len(docs)}, err
 	}
 	now := s.now()
 	for _, d := range docs {
-		blinded, err := BlindDocs.Parse(d)
+		blinded, err := BlindedDocs.Parse(d)
 		if err != nil {
 			return out, err
 		}

@@ -42,12 +42,12 @@ func TestBlindedReviewsAreCountedTogether(t *testing.T) {
 	keys := []*identity.Key{f.key(), f.key(), f.key()}
 	for i, of := range []int{0, 0, 1} {
 		b := f.blind(f.call(keys[of], shop), 1)
-		out, err := f.Reviews.Blind(t.Context(), b)
+		out, err := f.Reviews.SubmitBlinded(t.Context(), b)
 		if err != nil || out.Waiting != i+1 || out.Counted != 0 {
 			t.Fatalf("Blind() = %+v, %v, want %d that wait", out, err, i+1)
 		}
-		if _, err := f.Reviews.Blind(t.Context(), b); !errors.Is(err, reviews.ErrSpent) {
-			t.Errorf("Blind() again = %v, want %v", err, reviews.ErrSpent)
+		if _, err := f.Reviews.SubmitBlinded(t.Context(), b); !errors.Is(err, reviews.ErrCommitmentUsed) {
+			t.Errorf("Blind() again = %v, want %v", err, reviews.ErrCommitmentUsed)
 		}
 		f.Clock.Advance(time.Minute)
 	}
@@ -58,13 +58,13 @@ func TestBlindedReviewsAreCountedTogether(t *testing.T) {
 	b := f.blind(third, 1)
 	other := b
 	other.Reveal.Nonce[0]++
-	if _, err := f.Reviews.Blind(t.Context(), other); !problem.Is(err, problem.BadSignature) {
+	if _, err := f.Reviews.SubmitBlinded(t.Context(), other); !problem.Is(err, problem.BadSignature) {
 		t.Errorf("Blind() with another nonce = %v, want %v", err, problem.BadSignature)
 	}
 	if _, err := f.Reviews.Submit(t.Context(), b.Record); !problem.Is(err, problem.BadSignature) {
 		t.Errorf("Submit() without its reveal = %v, want %v", err, problem.BadSignature)
 	}
-	out, err := f.Reviews.Blind(t.Context(), b)
+	out, err := f.Reviews.SubmitBlinded(t.Context(), b)
 	if err != nil || out.Waiting != 0 || out.Counted != 4 {
 		t.Fatalf("Blind() = %+v, %v, want 4 that are counted", out, err)
 	}
@@ -74,10 +74,10 @@ func TestBlindedReviewsAreCountedTogether(t *testing.T) {
 			t.Errorf("a blinded review is counted at %v by %s", row.At, row.Reviewer().Short())
 		}
 	}
-	if _, err := f.Reviews.Blind(t.Context(), b); !errors.Is(err, reviews.ErrSpent) {
-		t.Errorf("Blind() of a counted one = %v, want %v", err, reviews.ErrSpent)
+	if _, err := f.Reviews.SubmitBlinded(t.Context(), b); !errors.Is(err, reviews.ErrCommitmentUsed) {
+		t.Errorf("Blind() of a counted one = %v, want %v", err, reviews.ErrCommitmentUsed)
 	}
-	f.refused(f.rate(third, 0), problem.Reviewed, "an open review of a call with a blinded one")
+	f.refused(f.rate(third, 0), problem.AlreadyReviewed, "an open review of a call with a blinded one")
 	f.WantWhole()
 }
 
@@ -90,7 +90,7 @@ func TestACrashWithinAReleaseIsCompleted(t *testing.T) {
 		}
 		b := f.blind(f.call(f.key(), shop), 1)
 		f.faults.stopAt(failAt)
-		_, _ = f.Reviews.Blind(t.Context(), b)
+		_, _ = f.Reviews.SubmitBlinded(t.Context(), b)
 		f.faults.stopAt(0)
 		f.Clock.Advance(time.Hour)
 		if f.reputation(shop).Rows < 3 {
@@ -107,7 +107,7 @@ func TestACrashWithinAReleaseIsCompleted(t *testing.T) {
 func (f *fixture) blindly(id identity.ID) {
 	f.Helper()
 	b := f.blind(f.call(f.key(), id), 1)
-	_, err := f.Reviews.Blind(f.Context(), b)
+	_, err := f.Reviews.SubmitBlinded(f.Context(), b)
 	f.Must(err)
 }
 
@@ -123,29 +123,29 @@ func TestWaitingReviewsExpireAndAreLimited(t *testing.T) {
 	var wg sync.WaitGroup
 	for _, b := range all {
 		wg.Go(func() {
-			_, err := f.Reviews.Blind(context.WithoutCancel(t.Context()), b)
+			_, err := f.Reviews.SubmitBlinded(context.WithoutCancel(t.Context()), b)
 			if err == nil {
 				stored.Add(1)
-			} else if !problem.Is(err, problem.TooMany) {
-				t.Errorf("Blind() = %v, want %v", err, problem.TooMany)
+			} else if !problem.Is(err, problem.TooManyRequests) {
+				t.Errorf("Blind() = %v, want %v", err, problem.TooManyRequests)
 			}
 		})
 	}
 	wg.Wait()
-	if stored.Load() != reviews.MaxPair {
-		t.Errorf("%d reviews of one reviewer wait, want %d", stored.Load(), reviews.MaxPair)
+	if stored.Load() != reviews.MaxPerPair {
+		t.Errorf("%d reviews of one reviewer wait, want %d", stored.Load(), reviews.MaxPerPair)
 	}
 	c := f.call(f.key(), shop)
-	if out, err := f.Reviews.Blind(t.Context(), f.blind(c, 1)); err != nil || out.Waiting != reviews.MaxPair+1 {
+	if out, err := f.Reviews.SubmitBlinded(t.Context(), f.blind(c, 1)); err != nil || out.Waiting != reviews.MaxPerPair+1 {
 		t.Errorf("Blind() by another reviewer = %+v, %v, want that it waits", out, err)
 	}
 	b := all[0]
 	f.Clock.Advance(30*24*time.Hour + time.Second)
-	if out, err := f.Reviews.Blind(t.Context(), b); err != nil || out.Waiting != 1 {
+	if out, err := f.Reviews.SubmitBlinded(t.Context(), b); err != nil || out.Waiting != 1 {
 		t.Errorf("Blind() after 30 days = %+v, %v, want one that waits", out, err)
 	}
 	c.hash = identity.Sum([]byte("x"))
-	if _, err := f.Reviews.Blind(t.Context(), f.blind(c, 1)); !problem.Is(err, problem.NoCall) {
-		t.Errorf("Blind() without a call = %v, want %v", err, problem.NoCall)
+	if _, err := f.Reviews.SubmitBlinded(t.Context(), f.blind(c, 1)); !problem.Is(err, problem.NoMatchingCall) {
+		t.Errorf("Blind() without a call = %v, want %v", err, problem.NoMatchingCall)
 	}
 }

@@ -20,62 +20,62 @@ const partition = "reviews#*" // partition of a target
 
 var (
 	// BookDocs contains the reputation of a vacant, computed from the rows of its reviews.
-	BookDocs = store.Kind[reputation.Book]{
-		Shape: store.Shape{Name: "reputation", Partition: partition, Sort: "book", Owner: store.OfVacant, Verify: store.VerifyWithRows},
+	BookDocs = store.DocKind[reputation.Book]{
+		Shape: store.Shape{Name: "reputation", Partition: partition, Sort: "book", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.JSONCodec[reputation.Book](1),
 	}
 	// ClaimDocs contains the claims of reviews by the position of the review. A claim can be erased.
-	ClaimDocs = store.Kind[string]{
-		Shape: store.Shape{Name: "claim of a review", Partition: partition, Sort: "claim#*", Owner: store.OfVacant, Verify: store.VerifyWithRows},
-		Codec: store.Text(),
+	ClaimDocs = store.DocKind[string]{
+		Shape: store.Shape{Name: "claim of a review", Partition: partition, Sort: "claim#*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
+		Codec: store.TextCodec(),
 	}
-	// OnceDocs contains the position of a review by the hash of its call's envelope, and by its
+	// ReviewedCallDocs contains the position of a review by the hash of its call's envelope, and by its
 	// commitment if it is blinded. It ensures that a call has at most one review.
-	OnceDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "mark of a reviewed call", Partition: partition, Sort: "call#*", Owner: store.OfVacant, Verify: store.VerifyWithRows},
-		Codec: store.Count(),
+	ReviewedCallDocs = store.DocKind[int64]{
+		Shape: store.Shape{Name: "mark of a reviewed call", Partition: partition, Sort: "call#*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
+		Codec: store.CountCodec(),
 	}
 	// PartyDocs contains the number of a vacant's reviews by each party.
-	PartyDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "number of reviews by a party", Partition: partition, Sort: "party#*", Owner: store.OfVacant, Verify: store.VerifyNot},
-		Codec: store.Count(),
+	PartyDocs = store.DocKind[int64]{
+		Shape: store.Shape{Name: "number of reviews by a party", Partition: partition, Sort: "party#*", Owner: store.OwnedByVacant, Verify: store.VerifySkip},
+		Codec: store.CountCodec(),
 	}
-	// BlindDocs contains the blinded reviews that wait for further reviewers. The key contains the commitment.
-	BlindDocs = store.Kind[review.Blinded]{
-		Shape: store.Shape{Name: "blinded review", Partition: partition, Sort: "blind#*", Owner: store.OfVacant, Verify: store.VerifyNot},
+	// BlindedDocs contains the blinded reviews that wait for further reviewers. The key contains the commitment.
+	BlindedDocs = store.DocKind[review.Blinded]{
+		Shape: store.Shape{Name: "blinded review", Partition: partition, Sort: "blind#*", Owner: store.OwnedByVacant, Verify: store.VerifySkip},
 		Codec: store.JSONCodec[review.Blinded](1),
 	}
 	// RecentDocs contains the times of the reviews that a reviewer wrote in the last day.
-	RecentDocs = store.Kind[recent]{
-		Shape: store.Shape{Name: "recent reviews of a reviewer", Partition: "reviewer#*", Sort: "recent", Verify: store.VerifyNot},
-		Codec: store.JSONCodec[recent](1),
+	RecentDocs = store.DocKind[reviewTimes]{
+		Shape: store.Shape{Name: "recent reviews of a reviewer", Partition: "reviewer#*", Sort: "recent", Verify: store.VerifySkip},
+		Codec: store.JSONCodec[reviewTimes](1),
 	}
 )
 
-// recent contains the times of a reviewer's latest reviews, keyed by the short id of the target.
-type recent struct {
-	Taken map[string]gate.Window `json:"taken"`
+// reviewTimes contains the times of a reviewer's latest reviews, keyed by the short id of the target.
+type reviewTimes struct {
+	ByTarget map[string]gate.Window `json:"taken"`
 }
 
-// take returns r with a review of target added and without reviews older than a day. ok is false if a
+// withReview returns r with a review of target added and without reviews older than a day. ok is false if a
 // limit is exceeded.
-func (r recent) take(target identity.ID, now time.Time) (next recent, ok bool) {
-	next.Taken = map[string]gate.Window{}
+func (r reviewTimes) withReview(target identity.ID, now time.Time) (next reviewTimes, ok bool) {
+	next.ByTarget = map[string]gate.Window{}
 	total := 0
-	for id, w := range r.Taken {
+	for id, w := range r.ByTarget {
 		if w = w.Recent(now); len(w) > 0 {
-			next.Taken[id] = w
+			next.ByTarget[id] = w
 			total += len(w)
 		}
 	}
-	pair := len(next.Taken[target.Short()])
-	next.Taken[target.Short()] = next.Taken[target.Short()].Add(now)
-	return next, pair < MaxPair && total < MaxReviewer
+	pairCount := len(next.ByTarget[target.Short()])
+	next.ByTarget[target.Short()] = next.ByTarget[target.Short()].Add(now)
+	return next, pairCount < MaxPerPair && total < MaxPerReviewer
 }
 
-func putRecent(tx *store.Tx, k store.Key, r recent, now time.Time) {
-	if r.Taken == nil {
-		r.Taken = map[string]gate.Window{}
+func putReviewTimes(tx *store.Tx, k store.Key, r reviewTimes, now time.Time) {
+	if r.ByTarget == nil {
+		r.ByTarget = map[string]gate.Window{}
 	}
 	RecentDocs.Put(tx, store.Doc{Key: k, Expires: now.Add(25 * time.Hour).Truncate(time.Second)}, r)
 }
@@ -86,6 +86,6 @@ func ClaimKey(target identity.ID, position uint64) store.Key {
 
 func BookKey(target identity.ID) store.Key { return BookDocs.Key(target.String()) }
 
-func OnceKey(target identity.ID, hash identity.Hash) store.Key {
-	return OnceDocs.Key(target.String(), hash.String())
+func ReviewedCallKey(target identity.ID, hash identity.Hash) store.Key {
+	return ReviewedCallDocs.Key(target.String(), hash.String())
 }

@@ -84,10 +84,10 @@ func (s *unreliable) Commit(ctx context.Context, writes ...store.Write) error {
 	stopped := s.stop > 0 && s.commits >= s.stop
 	s.mu.Unlock()
 	if stopped {
-		return store.NotApplied(store.ErrClosed)
+		return store.NotAppliedError(store.ErrClosed)
 	}
 	if fail && !s.applied {
-		return store.NotApplied(errors.New("the network"))
+		return store.NotAppliedError(errors.New("the network"))
 	}
 	err := s.Store.Commit(ctx, writes...)
 	if fail && err == nil {
@@ -169,7 +169,7 @@ func open(t testing.TB) *fixture {
 	f.Billing = billing.New(billing.Config{Store: f.faults, Now: now, Rand: rand.Reader, MAC: keys.MAC, Self: f.Vacants.HostID})
 	f.Calls = call.New(call.Config{
 		Store: f.faults, Directory: answer.New(answer.Config{Vacants: f.Vacants}), Ledger: f.Billing, Texts: keys, Now: now, Rand: rand.Reader,
-		Self: f.Vacants.HostID, Revoked: f.Registry.AnyRevoked, Sibling: f.Registry.IsChild,
+		Self: f.Vacants.HostID, AreRevoked: f.Registry.AreRevoked, IsSibling: f.Registry.IsChild,
 	})
 	f.Reviews = &reviews.Service{Store: f.faults, Calls: f.Calls, Vacants: f.Vacants, Registry: f.Registry, Now: now, Rand: rand.Reader}
 	return f
@@ -213,7 +213,7 @@ func (f *fixture) Link(a billing.Account, caller identity.Signer) {
 // Findings returns what verify finds in the store.
 func (f *fixture) Findings() (found []string) {
 	f.Helper()
-	_, err := fsck.Run(f.Context(), fsck.Config{Source: f.Store, Vault: f.vault, Now: f.Clock.NowFunc(0), Found: func(one fsck.Finding) error {
+	_, err := fsck.Run(f.Context(), fsck.Config{Source: f.Store, Vault: f.vault, Now: f.Clock.NowFunc(0), ReportFinding: func(one fsck.Finding) error {
 		found = append(found, one.String())
 		return nil
 	}})
@@ -230,7 +230,7 @@ func (f *fixture) WantWhole() {
 
 // handler returns the handler of the registry.
 func (f *fixture) handler() http.Handler {
-	return registryapi.Registry(registryapi.Config{
+	return registryapi.NewRegistryHandler(registryapi.Config{
 		Registry: f.Registry, Vacants: f.Vacants, Reviews: f.Reviews, URL: f.Vacants.Base, Now: f.Clock.NowFunc(0), Logger: slog.New(slog.DiscardHandler),
 	})
 }
@@ -263,7 +263,7 @@ func (f *fixture) payer(tenant string) *identity.Key {
 // as calls fn with the signer of a hosted vacant.
 func (f *fixture) as(id identity.ID) (signer identity.Signer) {
 	f.Helper()
-	f.Must(f.Vacants.Sign(f.Context(), id, func(s identity.Signer) error { signer = s; return nil }))
+	f.Must(f.Vacants.WithSigner(f.Context(), id, func(s identity.Signer) error { signer = s; return nil }))
 	return signer
 }
 
@@ -279,7 +279,7 @@ type called struct {
 func (f *fixture) sign(by identity.Signer, to identity.ID) *envelope.Envelope {
 	f.Helper()
 	f.Clock.Advance(time.Millisecond)
-	next, err := f.Calls.Next(f.Context(), call.Pair{Caller: by.ID(), Vacant: to})
+	next, err := f.Calls.ExpectedEnvelope(f.Context(), call.Pair{Caller: by.ID(), Vacant: to})
 	f.Must(err)
 	e := &envelope.Envelope{
 		From: by.ID(), To: to, Seq: next.Seq, Prev: next.Prev, Time: f.Clock.NowFunc(0)().UTC().Truncate(time.Microsecond),
@@ -312,7 +312,7 @@ func (f *fixture) rate(c called, signal float64, change ...func(*review.Record))
 	f.Helper()
 	r := review.Record{Members: review.Members{
 		Target: c.to, Ratings: review.Ratings{"factual": signal, "logical": signal, "relevance": signal},
-		Substrate: "default", Call: c.hash, Position: int64(c.position), IssuedAt: canon.FormatTime(f.Clock.NowFunc(0)()),
+		Substrate: "default", CallHash: c.hash, Position: int64(c.position), IssuedAt: canon.FormatTime(f.Clock.NowFunc(0)()),
 	}}
 	for _, one := range change {
 		one(&r)
@@ -336,7 +336,7 @@ func (f *fixture) praise(by identity.Signer, to identity.ID, signal float64) reg
 
 func (f *fixture) price(id identity.ID) {
 	f.Helper()
-	_, err := f.Vacants.SetPrice(f.Context(), id, price.Price{Flat: 100, Free: 1000})
+	_, err := f.Vacants.SetPrice(f.Context(), id, price.Price{Flat: 100, FreePerSigner: 1000})
 	f.Must(err)
 }
 

@@ -117,7 +117,7 @@ func TestTheRoutesHaveTheStatusesOfTheirProblems(t *testing.T) {
 		{"[]", "schema", "", 422},
 		{blob(forged), "bad_signature", "", 401},
 		{blob(unknown), "not_found", "", 404},
-		{blob(f.rate(c, 1, func(r *review.Record) { r.Call[0]++ })), "no_call", "", 409},
+		{blob(f.rate(c, 1, func(r *review.Record) { r.CallHash[0]++ })), "no_call", "", 409},
 		{blob(f.rate(called{c.hash, 1, f.as(shop), shop, c.out}, 1)), "ineligible", "", 403},
 	} {
 		status, got := f.post("/v1/submit_review", tt.body)

@@ -25,12 +25,12 @@ const maxAncestors = 8
 
 // judgement contains the facts that determine whether a review is counted and how much it weighs.
 type judgement struct {
-	rec      review.Record
-	reveal   *review.Reveal
-	reviewer identity.ID
-	earlier  registryclient.ReviewReceipt // receipt of the same review if it was counted before, otherwise zero
+	rec            review.Record
+	reveal         *review.Reveal
+	reviewer       identity.ID
+	earlierReceipt registryclient.ReviewReceipt // receipt of the same review if it was counted before, otherwise zero
 
-	answered   time.Time
+	answeredAt time.Time
 	substrate  string // public name of the substrate that answered
 	sameFamily bool
 	reputation *reputation.State // reputation of a hosted reviewer, or nil
@@ -41,9 +41,9 @@ type judgement struct {
 	party string
 }
 
-func ineligible(why string) error { return problem.New(problem.Ineligible, "%s", why) }
+func ineligibleError(reason string) error { return problem.New(problem.Ineligible, "%s", reason) }
 
-func notHosted(id identity.ID) error {
+func notHostedError(id identity.ID) error {
 	return problem.New(problem.NotFound, "vacant %s is not hosted here", id.Short())
 }
 
@@ -52,7 +52,7 @@ func (s *Service) judge(ctx context.Context, rec review.Record, reveal *review.R
 	if reveal != nil {
 		j.reviewer = reveal.Reviewer
 	}
-	if isSigned := reveal == nil && rec.Commitment.IsZero() && rec.Verify(rec.Reviewer) || reveal != nil && reveal.Reveals(&rec); !isSigned {
+	if isSigned := reveal == nil && rec.Commitment.IsZero() && rec.Verify(rec.Reviewer) || reveal != nil && reveal.ProvesReviewer(&rec); !isSigned {
 		return j, problem.New(problem.BadSignature, "the review's signature does not verify")
 	}
 	target, ok, err := s.Vacants.Lookup(ctx, rec.Target, false)
@@ -60,54 +60,54 @@ func (s *Service) judge(ctx context.Context, rec review.Record, reveal *review.R
 		return j, err
 	}
 	if !ok || target.IsDeleted() || target.Closed { // only relatives may call a closed child
-		return j, notHosted(rec.Target)
+		return j, notHostedError(rec.Target)
 	}
-	if j.earlier, err = s.findDuplicate(ctx, s.Store, &rec); err != nil || j.earlier.Duplicate {
+	if j.earlierReceipt, err = s.findDuplicate(ctx, s.Store, &rec); err != nil || j.earlierReceipt.Duplicate {
 		return j, store.AsProblem(err)
 	}
 	if isRelative, err := s.areRelated(ctx, j.reviewer, rec.Target); err != nil || isRelative {
-		return j, cmp.Or(err, ineligible("reviewer and vacant are relatives or the same vacant"))
+		return j, cmp.Or(err, ineligibleError("reviewer and vacant are relatives or the same vacant"))
 	}
-	revoked, err := s.Registry.AnyRevoked(ctx, j.reviewer, rec.Target)
+	revoked, err := s.Registry.AreRevoked(ctx, j.reviewer, rec.Target)
 	if err != nil {
 		return j, err
 	}
 	if revoked[0] || revoked[1] {
 		return j, problem.New(problem.Revoked, "the key of the reviewer or of the vacant was revoked")
 	}
-	q, a, err := s.Calls.FindAnswered(ctx, call.Pair{Caller: j.reviewer, Vacant: rec.Target}, uint64(rec.Position), rec.Call)
+	request, response, err := s.Calls.FindCallByHash(ctx, call.Pair{Caller: j.reviewer, Vacant: rec.Target}, uint64(rec.Position), rec.CallHash)
 	if err != nil {
 		return j, err
 	}
-	if a == nil {
-		return j, problem.New(problem.NoCall, "call_envelope_id_hex: expected the hash of an answered call of the reviewer to the vacant, got %.64q; state its position as call_position if it is not one of the last %d", rec.Call.String(), call.MaxFound)
+	if response == nil {
+		return j, problem.New(problem.NoMatchingCall, "call_envelope_id_hex: expected the hash of an answered call of the reviewer to the vacant, got %.64q; state its position as call_position if it is not one of the last %d", rec.CallHash.String(), call.MaxSearchedRequests)
 	}
-	j.answered = a.Time
-	if j.substrate, err = s.substrateOf(ctx, &target, a); err == nil {
-		err = s.judgeReviewer(ctx, &j, &target, &q, a)
+	j.answeredAt = response.Time
+	if j.substrate, err = s.findSubstrate(ctx, &target, response); err == nil {
+		err = s.judgeReviewer(ctx, &j, &target, &request, response)
 	}
 	return j, err
 }
 
 // judgeReviewer sets the party, class and reputation of the reviewer. It refuses a hosted reviewer
 // whose state is not LOCAL, ACTIVE or HIBERNATING, and a reviewer that the target's owner runs or pays for.
-func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacants.Record, q *call.RequestRow, a *call.ResponseRow) error {
-	own, isHosted, err := s.Vacants.Lookup(ctx, j.reviewer, false)
+func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacants.Record, request *call.RequestRow, response *call.ResponseRow) error {
+	reviewer, isHosted, err := s.Vacants.Lookup(ctx, j.reviewer, false)
 	if err != nil {
 		return err
 	}
-	j.party, j.class = "key#"+j.reviewer.String(), review.Quarter
+	j.party, j.class = "key#"+j.reviewer.String(), review.ClassQuarter
 	var owners []string
 	if isHosted {
-		if own.IsDeleted() || own.State != lifecycle.Local && own.State != lifecycle.Active && own.State != lifecycle.Hibernating {
-			return ineligible("the reviewer is " + string(own.State) + ", but only a vacant that is LOCAL, ACTIVE or HIBERNATING may review")
+		if reviewer.IsDeleted() || reviewer.State != lifecycle.Local && reviewer.State != lifecycle.Active && reviewer.State != lifecycle.Hibernating {
+			return ineligibleError("the reviewer is " + string(reviewer.State) + ", but only a vacant that is LOCAL, ACTIVE or HIBERNATING may review")
 		}
-		owners = append(owners, own.Tenant)
-		j.sameFamily = isModel(j.substrate) && keyOf(own.Substrate) == j.substrate
-		j.class = review.Full
+		owners = append(owners, reviewer.Tenant)
+		j.sameFamily = isModel(j.substrate) && publicName(reviewer.Substrate) == j.substrate
+		j.class = review.ClassFull
 	}
-	if a.Charge > 0 && (q.PaidBy == call.PaidByAccount || q.PaidBy == call.PaidByVoucher) {
-		j.class = review.Full
+	if response.Charge > 0 && (request.PaidBy == call.PaidByAccount || request.PaidBy == call.PaidByVoucher) {
+		j.class = review.ClassFull
 	}
 	link, _, err := billing.LinkDocs.Get(ctx, s.Store, billing.LinkDocs.Key(j.reviewer.String()))
 	if err != nil {
@@ -117,8 +117,8 @@ func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacan
 	if link.Ended {
 		account = ""
 	}
-	if q.PaidBy == call.PaidByAccount {
-		account = hex.EncodeToString(q.Payer[:])
+	if request.PaidBy == call.PaidByAccount {
+		account = hex.EncodeToString(request.Payer[:])
 	}
 	if account != "" {
 		payer, _, err := billing.AccountDocs.Require(ctx, s.Store, billing.AccountKey(account))
@@ -129,22 +129,22 @@ func (s *Service) judgeReviewer(ctx context.Context, j *judgement, target *vacan
 	}
 	for _, tenant := range owners {
 		if tenant == target.Tenant {
-			return ineligible("reviewer and vacant have the same owner")
+			return ineligibleError("reviewer and vacant have the same owner")
 		}
 		j.party = "tenant#" + tenant
 	}
 	if !isHosted {
 		return nil
 	}
-	b, _, err := BookDocs.Get(ctx, s.Store, BookKey(j.reviewer))
-	if j.reputation = b.State(); err != nil || b.Rows == 0 {
+	book, _, err := BookDocs.Get(ctx, s.Store, BookKey(j.reviewer))
+	if j.reputation = book.State(); err != nil || book.Rows == 0 {
 		return store.AsProblem(err)
 	}
 	// If the target's owner has reviewed the reviewer, the two may praise each other, so the review
 	// weighs less.
-	_, mutual, err := PartyDocs.Get(ctx, s.Store, PartyDocs.Key(j.reviewer.String(), "tenant#"+target.Tenant))
-	if mutual.Version > 0 {
-		j.class, j.similarity = review.Quarter, 1
+	_, mutualDoc, err := PartyDocs.Get(ctx, s.Store, PartyDocs.Key(j.reviewer.String(), "tenant#"+target.Tenant))
+	if mutualDoc.Version > 0 {
+		j.class, j.similarity = review.ClassQuarter, 1
 	}
 	return store.AsProblem(err)
 }
@@ -165,29 +165,29 @@ func (s *Service) areRelated(ctx context.Context, a, b identity.ID) (bool, error
 	return a == b, nil
 }
 
-// substrateOf returns the public name of the substrate that gave an answer. If the answer does not
-// record a valid version of the vacant's agent, substrateOf uses the vacant's current substrate.
-func (s *Service) substrateOf(ctx context.Context, r *vacants.Record, a *call.ResponseRow) (string, error) {
-	if a.Usage == nil || a.Usage.Agent == 0 || a.Usage.Agent > uint64(r.Agent) {
-		return keyOf(r.Substrate), nil
+// findSubstrate returns the public name of the substrate that gave an answer. If the answer does not
+// record a valid version of the vacant's agent, findSubstrate uses the vacant's current substrate.
+func (s *Service) findSubstrate(ctx context.Context, r *vacants.Record, response *call.ResponseRow) (string, error) {
+	if response.Usage == nil || response.Usage.AgentVersion == 0 || response.Usage.AgentVersion > uint64(r.AgentVersion) {
+		return publicName(r.Substrate), nil
 	}
-	agent, err := s.Vacants.Agent(ctx, r, int(a.Usage.Agent))
+	agent, err := s.Vacants.Agent(ctx, r, int(response.Usage.AgentVersion))
 	if err != nil {
 		return "", err
 	}
 	spec, err := agent.Spec()
-	if fallback, ok := agent.Fallback(); ok && a.Usage.UsedFallback {
+	if fallback, ok := agent.Fallback(); ok && response.Usage.UsedFallback {
 		spec, err = fallback, nil
 	}
 	if err != nil {
-		return keyOf(r.Substrate), nil
+		return publicName(r.Substrate), nil
 	}
-	return keyOf(spec.String()), nil
+	return publicName(spec.String()), nil
 }
 
-// keyOf returns the public name of a substrate. For a model it is the family, otherwise only the kind,
+// publicName returns the public name of a substrate. For a model it is the family, otherwise only the kind,
 // because a URL is the owner's secret.
-func keyOf(text string) string {
+func publicName(text string) string {
 	spec, err := substrate.Parse(text)
 	if err != nil {
 		return "unknown"
@@ -198,14 +198,14 @@ func keyOf(text string) string {
 	return spec.Kind
 }
 
-func isModel(key string) bool { return strings.HasPrefix(key, "model:") }
+func isModel(name string) bool { return strings.HasPrefix(name, "model:") }
 
 // checkVisible returns NotFound if this host does not store the vacant, or if the vacant is a closed
 // child. A closed child has no reviews, because only its relatives may call it.
 func (s *Service) checkVisible(ctx context.Context, id identity.ID) error {
 	r, ok, err := s.Vacants.Lookup(ctx, id, false)
 	if err == nil && (!ok || r.Closed) {
-		err = notHosted(id)
+		err = notHostedError(id)
 	}
 	return err
 }

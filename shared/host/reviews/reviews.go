@@ -32,8 +32,8 @@ import (
 
 // Maximum numbers of reviews in 24 hours.
 const (
-	MaxPair     = 3  // reviews of one target by one reviewer
-	MaxReviewer = 20 // reviews of all targets by one reviewer
+	MaxPerPair     = 3  // reviews of one target by one reviewer
+	MaxPerReviewer = 20 // reviews of all targets by one reviewer
 )
 
 // Service is the part of a host that counts reviews. All fields are required. A Service is safe for
@@ -67,24 +67,24 @@ func (s *Service) Submit(ctx context.Context, rec review.Record) (registryclient
 // call to the target. If the call already has a review, Issue copies its time to rec, so that the same
 // ratings are a duplicate.
 func (s *Service) Issue(ctx context.Context, reviewer identity.ID, rec *review.Record) (out registryclient.ReviewReceipt, err error) {
-	if rec.Call.IsZero() {
-		last, err := s.Calls.LastDecided(ctx, call.Pair{Caller: reviewer, Vacant: rec.Target}, func(r *call.ResponseRow) bool { return r.Kind == call.RowAnswer })
+	if rec.CallHash.IsZero() {
+		last, err := s.Calls.FindLastDecision(ctx, call.Pair{Caller: reviewer, Vacant: rec.Target}, func(r *call.ResponseRow) bool { return r.Kind == call.RowAnswer })
 		if err != nil {
 			return out, err
 		}
 		if last == nil {
-			return out, problem.New(problem.NoCall, "vacant %s has no answer of %s to review", reviewer.Short(), rec.Target.Short())
+			return out, problem.New(problem.NoMatchingCall, "vacant %s has no answer of %s to review", reviewer.Short(), rec.Target.Short())
 		}
-		rec.Call, rec.Position = last.RequestHash, int64(last.Request)
+		rec.CallHash, rec.Position = last.RequestHash, int64(last.RequestPosition)
 	}
-	earlier, _, err := s.findReview(ctx, s.Store, rec.Target, rec.Call)
+	earlier, _, err := s.findReview(ctx, s.Store, rec.Target, rec.CallHash)
 	if err != nil {
 		return out, store.AsProblem(err)
 	}
 	if rec.IssuedAt = canon.FormatTime(s.now()); earlier != nil {
 		rec.IssuedAt = earlier.Record.IssuedAt // the same ratings then give the same signed bytes
 	}
-	if err := s.Vacants.Sign(ctx, reviewer, func(signer identity.Signer) error { return rec.Sign(ctx, signer) }); err != nil {
+	if err := s.Vacants.WithSigner(ctx, reviewer, func(signer identity.Signer) error { return rec.Sign(ctx, signer) }); err != nil {
 		return out, err
 	}
 	return s.submit(ctx, *rec, nil, s.now(), func(ctx context.Context, tx *store.Tx) error {
@@ -96,8 +96,8 @@ func (s *Service) Issue(ctx context.Context, reviewer identity.ID, rec *review.R
 
 func (s *Service) submit(ctx context.Context, rec review.Record, reveal *review.Reveal, now time.Time, addEntry func(context.Context, *store.Tx) error) (out registryclient.ReviewReceipt, err error) {
 	j, err := s.judge(ctx, rec, reveal)
-	if err != nil || j.earlier.Duplicate {
-		return j.earlier, err
+	if err != nil || j.earlierReceipt.Duplicate {
+		return j.earlierReceipt, err
 	}
 	err = s.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		if out, err = s.findDuplicate(ctx, tx, &rec); err != nil || out.Duplicate {
@@ -111,8 +111,8 @@ func (s *Service) submit(ctx context.Context, rec review.Record, reveal *review.
 	return out, err
 }
 
-func (s *Service) findReview(ctx context.Context, from store.Reader, target identity.ID, call identity.Hash) (*review.Row, uint64, error) {
-	n, d, err := OnceDocs.Get(ctx, from, OnceKey(target, call))
+func (s *Service) findReview(ctx context.Context, reader store.Reader, target identity.ID, callHash identity.Hash) (*review.Row, uint64, error) {
+	n, d, err := ReviewedCallDocs.Get(ctx, reader, ReviewedCallKey(target, callHash))
 	if err != nil || d.Version == 0 {
 		return nil, 0, err
 	}
@@ -122,39 +122,39 @@ func (s *Service) findReview(ctx context.Context, from store.Reader, target iden
 
 // findDuplicate returns a Duplicate receipt if rec was counted before, and the zero receipt if the call
 // has no review. If the call has another review, the error has kind Reviewed.
-func (s *Service) findDuplicate(ctx context.Context, from store.Reader, rec *review.Record) (out registryclient.ReviewReceipt, err error) {
-	row, n, err := s.findReview(ctx, from, rec.Target, rec.Call)
+func (s *Service) findDuplicate(ctx context.Context, reader store.Reader, rec *review.Record) (out registryclient.ReviewReceipt, err error) {
+	row, n, err := s.findReview(ctx, reader, rec.Target, rec.CallHash)
 	if err != nil || row == nil {
 		return out, err
 	}
 	if !bytes.Equal(row.Record.Signature, rec.Signature) {
-		return out, problem.New(problem.Reviewed, "the call %s was reviewed before, as review %d of the vacant", rec.Call, n)
+		return out, problem.New(problem.AlreadyReviewed, "the call %s was reviewed before, as review %d of the vacant", rec.CallHash, n)
 	}
-	b, _, err := BookDocs.Get(ctx, s.Store, BookKey(rec.Target))
+	book, _, err := BookDocs.Get(ctx, s.Store, BookKey(rec.Target))
 	out = newReceipt(row, n)
-	out.Duplicate, out.Before, out.After = true, scoreOf(b.State()), scoreOf(b.State())
+	out.Duplicate, out.ScoreBefore, out.ScoreAfter = true, newEarned(book.State()), newEarned(book.State())
 	return out, err
 }
 
 func newReceipt(row *review.Row, position uint64) registryclient.ReviewReceipt {
-	return registryclient.ReviewReceipt{Target: row.Record.Target, Position: position, Class: row.Class, Nth: row.Nth, Substrate: row.Substrate, Weights: row.Weights}
+	return registryclient.ReviewReceipt{Target: row.Record.Target, Position: position, Class: row.Class, Nth: row.ReviewNumber, Substrate: row.Substrate, Weights: row.Weights}
 }
 
-func scoreOf(s *reputation.State) registryclient.Earned {
+func newEarned(s *reputation.State) registryclient.Earned {
 	return registryclient.Earned{Score: s.EarnedScore(), Evidence: s.Evidence()}
 }
 
 func (s *Service) addReview(ctx context.Context, tx *store.Tx, j *judgement, now time.Time) (out registryclient.ReviewReceipt, err error) {
 	target := j.rec.Target
-	last, d, err := RecentDocs.Get(ctx, tx, RecentDocs.Key(j.reviewer.String()))
+	times, d, err := RecentDocs.Get(ctx, tx, RecentDocs.Key(j.reviewer.String()))
 	if err != nil {
 		return out, err
 	}
-	next, ok := last.take(target, now)
+	updated, ok := times.withReview(target, now)
 	if !ok {
-		return out, problem.New(problem.TooMany, "the reviewer has reached the limit of %d reviews of a vacant or %d reviews in all in 24 hours; try again tomorrow", MaxPair, MaxReviewer)
+		return out, problem.New(problem.TooManyRequests, "the reviewer has reached the limit of %d reviews of a vacant or %d reviews in all in 24 hours; try again tomorrow", MaxPerPair, MaxPerReviewer)
 	}
-	putRecent(tx, d.Key, next, now)
+	putReviewTimes(tx, d.Key, updated, now)
 	nth, d, err := PartyDocs.Get(ctx, tx, PartyDocs.Key(target.String(), j.party))
 	if err != nil {
 		return out, err
@@ -165,31 +165,31 @@ func (s *Service) addReview(ctx context.Context, tx *store.Tx, j *judgement, now
 		return out, err
 	}
 	row := review.NewRow(j.rec, j.reveal)
-	row.Prev, row.At, row.Answered, row.Class, row.Nth, row.Substrate = book.Tip, now, j.answered, j.class, nth+1, j.substrate
-	factors := reputation.Factors{Source: reputation.CallerReview, SameFamily: j.sameFamily, Nth: row.Nth, Similarity: j.similarity}
+	row.Prev, row.At, row.AnsweredAt, row.Class, row.ReviewNumber, row.Substrate = book.Tip, now, j.answeredAt, j.class, nth+1, j.substrate
+	factors := reputation.Factors{Source: reputation.SourceCallerReview, SameFamily: j.sameFamily, ReviewNumber: row.ReviewNumber, Similarity: j.similarity}
 	if j.reputation != nil {
-		own := j.reputation.Decay(now)
-		factors.Reviewer = &own
+		decayed := j.reputation.Decay(now)
+		factors.Reviewer = &decayed
 	}
-	row.Weights = book.Weigh(j.rec.Ratings, j.class, factors, now)
+	row.Weights = book.ComputeWeights(j.rec.Ratings, j.class, factors, now)
 	data, err := json.Marshal(row)
 	if err != nil {
 		return out, problem.Wrap(problem.Internal, err, "")
 	}
-	before := scoreOf(book.State())
+	earnedBefore := newEarned(book.State())
 	if err := book.Add(&row, data); err != nil {
 		return out, err
 	}
 	out = newReceipt(&row, book.Rows)
-	out.Before, out.After = before, scoreOf(book.State())
+	out.ScoreBefore, out.ScoreAfter = earnedBefore, newEarned(book.State())
 	tx.Append(Stream(target), book.Rows, data)
 	BookDocs.Put(tx, store.Doc{Key: d.Key}, book)
-	for _, hash := range []identity.Hash{j.rec.Call, j.rec.Commitment} {
+	for _, hash := range []identity.Hash{j.rec.CallHash, j.rec.Commitment} {
 		if !hash.IsZero() {
-			OnceDocs.Put(tx, store.Doc{Key: OnceKey(target, hash)}, int64(book.Rows))
+			ReviewedCallDocs.Put(tx, store.Doc{Key: ReviewedCallKey(target, hash)}, int64(book.Rows))
 		}
 	}
-	if row.Claimed {
+	if row.HasClaim {
 		ClaimDocs.Put(tx, store.Doc{Key: ClaimKey(target, book.Rows)}, j.rec.Claim)
 	}
 	return out, s.Registry.SetReputation(ctx, tx, target, *book.State())
@@ -201,12 +201,12 @@ func (s *Service) readRow(ctx context.Context, target identity.ID, position uint
 		return row, store.AsProblem(err)
 	}
 	if len(rows) == 0 || rows[0].Position != position {
-		return row, noReview(target, position)
+		return row, noReviewError(target, position)
 	}
 	return review.DecodeRow(rows[0].Data)
 }
 
-func noReview(target identity.ID, position uint64) error {
+func noReviewError(target identity.ID, position uint64) error {
 	return problem.New(problem.NotFound, "vacant %s has no review %d", target.Short(), position)
 }
 
@@ -214,8 +214,8 @@ func (s *Service) Reputation(ctx context.Context, id identity.ID) (out registryc
 	if err := s.checkVisible(ctx, id); err != nil {
 		return out, err
 	}
-	b, _, err := BookDocs.Get(ctx, s.Store, BookKey(id))
-	return registryclient.Reputation{ID: id, Earned: scoreOf(b.State()), Book: b}, store.AsProblem(err)
+	book, _, err := BookDocs.Get(ctx, s.Store, BookKey(id))
+	return registryclient.Reputation{ID: id, Earned: newEarned(book.State()), Book: book}, store.AsProblem(err)
 }
 
 func (s *Service) History(ctx context.Context, id identity.ID, from uint64, n int) (out registryclient.History, err error) {
@@ -227,7 +227,7 @@ func (s *Service) History(ctx context.Context, id identity.ID, from uint64, n in
 		return out, store.AsProblem(err)
 	}
 	claims := ClaimDocs.Range(id.String())
-	claims.First, claims.Last = ClaimKey(id, from).Sort, ClaimKey(id, from+uint64(n)).Sort
+	claims.Start, claims.End = ClaimKey(id, from).Sort, ClaimKey(id, from+uint64(n)).Sort
 	texts := map[string]string{}
 	for d, err := range store.Documents(ctx, s.Store, claims) {
 		if err != nil {
@@ -252,13 +252,13 @@ func (s *Service) History(ctx context.Context, id identity.ID, from uint64, n in
 
 // EraseClaim deletes the claim of a review. by must be the reviewer, or nil for the operator. If the
 // claim was erased before, EraseClaim succeeds.
-func (s *Service) EraseClaim(ctx context.Context, target identity.ID, position uint64, by *identity.ID) error {
+func (s *Service) EraseClaim(ctx context.Context, target identity.ID, position uint64, requester *identity.ID) error {
 	row, err := s.readRow(ctx, target, position)
 	if err != nil {
 		return err
 	}
-	if by != nil && *by != row.Reviewer() {
-		return noReview(target, position) // the same error as for a missing review
+	if requester != nil && *requester != row.Reviewer() {
+		return noReviewError(target, position) // the same error as for a missing review
 	}
 	return s.update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, ClaimKey(target, position))

@@ -33,17 +33,17 @@ func TestAReviewOfAnAnsweredCallIsCountedOnce(t *testing.T) {
 	c := f.call(f.key(), shop)
 	rec := f.rate(c, 1, func(r *review.Record) { r.Claim, r.Ratings["honesty"] = "good", 0.5 })
 	out := f.submit(rec)
-	if out.Position != 1 || out.Class != review.Quarter || out.Substrate != "echo" || out.Weights["factual"] != 0.045 || out.Before.Score != 0 || out.After.Score <= 0 {
+	if out.Position != 1 || out.Class != review.ClassQuarter || out.Substrate != "echo" || out.Weights["factual"] != 0.045 || out.ScoreBefore.Score != 0 || out.ScoreAfter.Score <= 0 {
 		t.Errorf("Submit() = %+v", out)
 	}
 	again := f.submit(rec)
-	if !again.Duplicate || again.Position != 1 || again.After != out.After {
+	if !again.Duplicate || again.Position != 1 || again.ScoreAfter != out.ScoreAfter {
 		t.Errorf("Submit() of the same = %+v, want a duplicate", again)
 	}
-	f.refused(f.rate(c, 0), problem.Reviewed, "another review of the call")
+	f.refused(f.rate(c, 0), problem.AlreadyReviewed, "another review of the call")
 	g, ok, err := f.Registry.Get(t.Context(), shop)
-	if err != nil || !ok || g.Reputation.EarnedScore() != out.After.Score || g.Reputation.Evidence() != out.After.Evidence {
-		t.Errorf("the registration has %v, %v, want %+v", g.Reputation, err, out.After)
+	if err != nil || !ok || g.Reputation.EarnedScore() != out.ScoreAfter.Score || g.Reputation.Evidence() != out.ScoreAfter.Evidence {
+		t.Errorf("the registration has %v, %v, want %+v", g.Reputation, err, out.ScoreAfter)
 	}
 	// If the review has no position, the host searches the last calls.
 	other := f.call(c.by, shop)
@@ -70,15 +70,15 @@ func TestWhoMayNotReview(t *testing.T) {
 	}
 	asker := f.key()
 	waits := f.sign(asker, shop)
-	if out := f.Calls.Accept(t.Context(), identity.ID{}, waits, call.Options{}); out.Problem != nil || out.State != call.Pending {
+	if out := f.Calls.AcceptForResume(t.Context(), identity.ID{}, waits, call.Options{}); out.Problem != nil || out.State != call.Pending {
 		t.Fatalf("Accept() = %+v, want a call without an answer", out)
 	}
-	none := f.rate(answered, 1, func(r *review.Record) { r.Call = identity.Hash{} })
-	f.refused(none, problem.NoCall, "without a call")
-	f.refused(f.rate(called{identity.Sum([]byte("x")), answered.position, key, shop, answered.out}, 1), problem.NoCall, "another hash at the position")
-	f.refused(f.rate(called{answered.hash, answered.position, f.key(), shop, answered.out}, 1), problem.NoCall, "somebody else's call")
-	f.refused(f.rate(void, 0), problem.NoCall, "a void call")
-	f.refused(f.rate(called{hash: waits.Hash(), position: 1, by: asker, to: shop}, 0), problem.NoCall, "an undecided call")
+	none := f.rate(answered, 1, func(r *review.Record) { r.CallHash = identity.Hash{} })
+	f.refused(none, problem.NoMatchingCall, "without a call")
+	f.refused(f.rate(called{identity.Sum([]byte("x")), answered.position, key, shop, answered.out}, 1), problem.NoMatchingCall, "another hash at the position")
+	f.refused(f.rate(called{answered.hash, answered.position, f.key(), shop, answered.out}, 1), problem.NoMatchingCall, "somebody else's call")
+	f.refused(f.rate(void, 0), problem.NoMatchingCall, "a void call")
+	f.refused(f.rate(called{hash: waits.Hash(), position: 1, by: asker, to: shop}, 0), problem.NoMatchingCall, "an undecided call")
 
 	forged := f.rate(answered, 1)
 	forged.Reviewer = f.key().ID()
@@ -91,7 +91,7 @@ func TestWhoMayNotReview(t *testing.T) {
 	owner := f.payer("acme")
 	f.refused(f.rate(f.call(owner, shop), 1), problem.Ineligible, "a key that the owner pays for")
 	linked := f.as(f.host("linked", "linked"))
-	a, err := f.Billing.Find(t.Context(), "acme")
+	a, err := f.Billing.FindAccount(t.Context(), "acme")
 	f.Must(err)
 	f.Link(a, linked)
 	free := f.host("acme", "free")
@@ -144,7 +144,7 @@ func TestAReviewAfterTheEndOfItsReviewerOrTarget(t *testing.T) {
 			shop, friend := f.host("acme", fmt.Sprint(tt.what, "-shop-", i)), f.host("friends", fmt.Sprint(tt.what, "-friend-", i))
 			openly, err := json.Marshal(f.rate(f.call(f.as(friend), shop), 1))
 			f.Must(err)
-			_, err = f.Reviews.Blind(t.Context(), f.blind(f.call(f.as(friend), shop), 1))
+			_, err = f.Reviews.SubmitBlinded(t.Context(), f.blind(f.call(f.as(friend), shop), 1))
 			f.Must(err)
 			tt.end([]identity.ID{friend, shop}[i])
 			f.Clock.Advance(2 * time.Second) // records are cached for a second
@@ -169,27 +169,27 @@ func TestAReviewAfterTheEndOfItsReviewerOrTarget(t *testing.T) {
 func TestPaidCallsAndVacantsOfOthersCountInFull(t *testing.T) {
 	f := open(t)
 	shop, friend := f.host("acme", "shop"), f.host("friends", "friend")
-	if out := f.praise(f.as(friend), shop, 1); out.Class != review.Full || out.Weights["factual"] != 0.18 {
+	if out := f.praise(f.as(friend), shop, 1); out.Class != review.ClassFull || out.Weights["factual"] != 0.18 {
 		t.Errorf("a hosted reviewer: %+v, want 0.18", out)
 	}
-	if out := f.praise(f.as(shop), friend, 1); out.Class != review.Quarter {
+	if out := f.praise(f.as(shop), friend, 1); out.Class != review.ClassQuarter {
 		t.Errorf("praise in return: %+v, want a quarter", out)
 	}
 	f.price(shop)
 	buyer := f.payer("buyer")
 	for i, want := range []float64{0.18, 0.18 / 1.4, 0.18 / 1.8} {
-		if out := f.praise(buyer, shop, 1); out.Class != review.Full || out.Nth != int64(i+1) || math.Abs(out.Weights["factual"]-want) > 1e-12 {
+		if out := f.praise(buyer, shop, 1); out.Class != review.ClassFull || out.Nth != int64(i+1) || math.Abs(out.Weights["factual"]-want) > 1e-12 {
 			t.Errorf("paid review %d: %+v, want %v", i+1, out, want)
 		}
 	}
-	f.refused(f.rate(f.call(buyer, shop), 1), problem.TooMany, "a fourth review in a day")
+	f.refused(f.rate(f.call(buyer, shop), 1), problem.TooManyRequests, "a fourth review in a day")
 	f.Clock.Advance(24 * time.Hour)
 	if out := f.praise(buyer, shop, 1); out.Nth != 4 {
 		t.Errorf("a day later: %+v", out)
 	}
 	// Another key that the same account pays for is not new.
 	second := f.key()
-	a, err := f.Billing.Find(t.Context(), "buyer")
+	a, err := f.Billing.FindAccount(t.Context(), "buyer")
 	f.Must(err)
 	f.Link(a, second)
 	if out := f.praise(second, shop, 1); out.Nth != 5 {
@@ -202,13 +202,13 @@ func TestAReviewerWritesTwentyReviewsADay(t *testing.T) {
 	f := open(t)
 	key := f.key()
 	var last called
-	for i := range reviews.MaxReviewer + 1 {
+	for i := range reviews.MaxPerReviewer + 1 {
 		last = f.call(key, f.host("acme", "shop-"+string(rune('a'+i))))
-		if i < reviews.MaxReviewer {
+		if i < reviews.MaxPerReviewer {
 			f.submit(f.rate(last, 1))
 		}
 	}
-	f.refused(f.rate(last, 1), problem.TooMany, "one more")
+	f.refused(f.rate(last, 1), problem.TooManyRequests, "one more")
 	f.Clock.Advance(24 * time.Hour)
 	f.submit(f.rate(last, 1))
 }
@@ -225,7 +225,7 @@ func TestReviewsAtOnceAreNeitherLostNorDoubled(t *testing.T) {
 	var wg sync.WaitGroup
 	for i, r := range all {
 		wg.Go(func() {
-			if _, err := f.Reviews.Submit(context.WithoutCancel(t.Context()), r); err != nil && !problem.Is(err, problem.Reviewed) {
+			if _, err := f.Reviews.Submit(context.WithoutCancel(t.Context()), r); err != nil && !problem.Is(err, problem.AlreadyReviewed) {
 				t.Errorf("review %d: %v", i, err)
 			}
 		})
@@ -244,11 +244,11 @@ func TestAFloodOfReviewsWithoutCallsWritesNothing(t *testing.T) {
 	f.faults.begin(0, false)
 	for i := range 100 {
 		r := f.rate(called{hash: identity.Sum([]byte{byte(i)}), by: key, to: shop}, 1)
-		if _, err := f.Reviews.Submit(t.Context(), r); !problem.Is(err, problem.NoCall) {
+		if _, err := f.Reviews.Submit(t.Context(), r); !problem.Is(err, problem.NoMatchingCall) {
 			t.Fatal(err)
 		}
 		b := f.blind(called{hash: identity.Sum([]byte{byte(i)}), by: key, to: shop}, 1)
-		if _, err := f.Reviews.Blind(t.Context(), b); !problem.Is(err, problem.NoCall) {
+		if _, err := f.Reviews.SubmitBlinded(t.Context(), b); !problem.Is(err, problem.NoMatchingCall) {
 			t.Fatal(err)
 		}
 	}
@@ -284,12 +284,12 @@ func TestACrashAtEachCommitLeavesTheReviewOrNothing(t *testing.T) {
 func TestTheSubstrateThatAnsweredIsReviewed(t *testing.T) {
 	f := open(t)
 	agent := definition.Agent{Provider: "mock", System: "```mock\ntext: so be it\nusage: 3 2\n```"}
-	shop := f.Create(vacants.CreateSpec{By: vacants.Operator(), Name: "shop", Capability: "answers", Agent: &agent, Tenant: "acme"}).ID
+	shop := f.Create(vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "shop", Capability: "answers", Agent: &agent, Tenant: "acme"}).ID
 	_, _, err := f.Vacants.Publish(t.Context(), shop, vacants.PublishOptions{})
 	f.Must(err)
 	before, late := f.call(f.key(), shop), f.call(f.key(), shop)
 	echo := "echo"
-	_, err = f.Vacants.Update(t.Context(), shop, vacants.Changes{By: vacants.Operator(), Substrate: &echo})
+	_, err = f.Vacants.Update(t.Context(), shop, vacants.Changes{Asker: vacants.OperatorAsker(), Substrate: &echo})
 	f.Must(err)
 	f.Clock.Advance(2 * time.Second) // records are cached for a second
 	for i, one := range []struct {
@@ -298,8 +298,8 @@ func TestTheSubstrateThatAnsweredIsReviewed(t *testing.T) {
 	}{{before, "mock", "mock"}, {f.call(f.key(), shop), "echo", "echo"}, {late, "mock", "echo"}} {
 		out := f.submit(f.rate(one.of, 1))
 		r := f.reputation(shop)
-		if out.Substrate != one.want || r.Current != one.current {
-			t.Errorf("review %d is of %s, and the reputation of %s, want %s and %s", i, out.Substrate, r.Current, one.want, one.current)
+		if out.Substrate != one.want || r.CurrentSubstrate != one.current {
+			t.Errorf("review %d is of %s, and the reputation of %s, want %s and %s", i, out.Substrate, r.CurrentSubstrate, one.want, one.current)
 		}
 		g, _, err := f.Registry.Get(t.Context(), shop)
 		if err != nil || *g.Reputation != *r.State() {
@@ -412,8 +412,8 @@ func TestAHostedReviewerLogsItsReviewOnce(t *testing.T) {
 			t.Errorf("%d entries, want 1", logged())
 		}
 	}
-	if _, err := issue(0); !problem.Is(err, problem.Reviewed) {
-		t.Errorf("Issue() of another review = %v, want %v", err, problem.Reviewed)
+	if _, err := issue(0); !problem.Is(err, problem.AlreadyReviewed) {
+		t.Errorf("Issue() of another review = %v, want %v", err, problem.AlreadyReviewed)
 	}
 	f.WantWhole()
 }

@@ -142,25 +142,25 @@ func (s Spec) Endpoint() string {
 	return u.JoinPath("chat/completions").String()
 }
 
-// modelVersion matches the version suffix of a model's name.
-var modelVersion = regexp.MustCompile(`-(latest|0[0-9]{2}|[0-9]{4}|[0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$`)
+// versionSuffix matches the version suffix of a model's name.
+var versionSuffix = regexp.MustCompile(`-(latest|0[0-9]{2}|[0-9]{4}|[0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$`)
 
-// bedrockName matches the id of a model in Bedrock: an optional area of an inference profile, the
+// bedrockModelID matches the id of a model in Bedrock: an optional area of an inference profile, the
 // vendor, the model, and an optional version such as -v1:0.
-var bedrockName = regexp.MustCompile(`^(?:([a-z]{2,6}(?:-[a-z]{3})?)\.)?([a-z0-9]+)\.([a-z0-9][a-z0-9.-]*?)(?:-v[0-9]+(?::[0-9]+)?|:[0-9]+)?$`)
+var bedrockModelID = regexp.MustCompile(`^(?:([a-z]{2,6}(?:-[a-z]{3})?)\.)?([a-z0-9]+)\.([a-z0-9][a-z0-9.-]*?)(?:-v[0-9]+(?::[0-9]+)?|:[0-9]+)?$`)
 
 // bedrockVendors lists the vendors in the ids of Bedrock models.
 var bedrockVendors = []string{"ai21", "amazon", "anthropic", "cohere", "deepseek", "google", "meta", "minimax", "mistral", "moonshot", "moonshotai", "nvidia", "openai", "qwen", "writer", "zai"}
 
 func IsBedrockModel(name string) bool {
-	m := bedrockName.FindStringSubmatch(name)
+	m := bedrockModelID.FindStringSubmatch(name)
 	return m != nil && slices.Contains(bedrockVendors, m[2])
 }
 
 // FoundationModel returns the id of the model behind a Bedrock inference profile. If id is already
 // the id of a model, profile is false.
-func FoundationModel(id string) (model string, profile bool) {
-	if m := bedrockName.FindStringSubmatch(id); m != nil && m[1] != "" && slices.Contains(bedrockVendors, m[2]) {
+func FoundationModel(id string) (model string, isProfile bool) {
+	if m := bedrockModelID.FindStringSubmatch(id); m != nil && m[1] != "" && slices.Contains(bedrockVendors, m[2]) {
 		return strings.TrimPrefix(id, m[1]+"."), true
 	}
 	return id, false
@@ -170,10 +170,10 @@ func FoundationModel(id string) (model string, profile bool) {
 // -2411 or -20260401. For a Bedrock id it returns the name that the vendor uses.
 func BaseModel(name string) string {
 	name = strings.ToLower(name)
-	if m := bedrockName.FindStringSubmatch(name); m != nil && slices.Contains(bedrockVendors, m[2]) {
+	if m := bedrockModelID.FindStringSubmatch(name); m != nil && slices.Contains(bedrockVendors, m[2]) {
 		name = m[3]
 	}
-	return modelVersion.ReplaceAllString(name, "")
+	return versionSuffix.ReplaceAllString(name, "")
 }
 
 // functionARN matches the ARN of a Lambda function with an optional alias or version.
@@ -188,7 +188,7 @@ func CheckFunction(arn string) error {
 
 func CheckMCP(argument string) error {
 	url, tool, _ := strings.Cut(argument, "#")
-	if url == "" || tool == "" || len(tool) > maxTool {
+	if url == "" || tool == "" || len(tool) > maxToolName {
 		return problem.Invalid("substrate", "mcp:URL#TOOL, such as mcp:http://127.0.0.1:8000/mcp#answer", fmt.Sprintf("%.80q", argument))
 	}
 	return CheckURL(url)
@@ -220,8 +220,8 @@ func (s Spec) Family() string {
 }
 
 const (
-	maxModel = 256 // limit for a model's name in bytes
-	maxTool  = 128 // limit for the name of an MCP tool in bytes
+	maxModelName = 256 // limit for a model's name in bytes
+	maxToolName  = 128 // limit for the name of an MCP tool in bytes
 )
 
 func (s Spec) CheckModel() error {
@@ -240,8 +240,8 @@ func (s Spec) CheckModel() error {
 		return problem.Invalid("substrate", "a URL without a query", fmt.Sprintf("%.80q", base))
 	}
 	unprintable := func(c rune) bool { return !unicode.IsGraphic(c) || unicode.IsSpace(c) || c == utf8.RuneError }
-	if len(model) > maxModel || strings.ContainsFunc(model, unprintable) {
-		return problem.Invalid("substrate", fmt.Sprintf("a model's name of 1 to %d bytes without blanks", maxModel), fmt.Sprintf("%.80q", model))
+	if len(model) > maxModelName || strings.ContainsFunc(model, unprintable) {
+		return problem.Invalid("substrate", fmt.Sprintf("a model's name of 1 to %d bytes without blanks", maxModelName), fmt.Sprintf("%.80q", model))
 	}
 	if s.Kind == KindBedrock && !IsBedrockModel(model) {
 		return problem.Invalid("substrate", "the id of a model or inference profile at Bedrock, for example amazon.nova-lite-v1:0", fmt.Sprintf("%.80q", model))

@@ -24,10 +24,10 @@ func (b *HeadReader) Read(p []byte) (int, error) {
 
 const redacted = "[redacted]"
 
-// secrets matches the usual forms of secrets in error messages: after a name, in a URL, with the
+// secretPatterns matches the usual forms of secrets in error messages: after a name, in a URL, with the
 // prefix of a well-known service, or as a long random string. The first group of each expression is
 // not redacted.
-var secrets = []*regexp.Regexp{
+var secretPatterns = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)(\b(?:bearer|basic)\s+)[^\s"',;]+`),
 	regexp.MustCompile(`(?i)((?:authorization|api[-_ ]?key|access[-_ ]?key|token|secret|passw(?:or)?d|pwd|cookie|credential|session|signature)[a-z_-]*\\?["']?\s*(?:[:=]|\bis\b)\s*\\?["']?)[^\s"',;&}\\]+`),
 	regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@"']+@`),
@@ -40,8 +40,8 @@ var secrets = []*regexp.Regexp{
 // A token count such as "prompt_tokens": 12 looks like a named secret. counters matches its name, and
 // counted its value, which is a number, null, or the start of an object or array of counts.
 var (
-	counters = regexp.MustCompile(`(?i)tokens|token_?count`)
-	counted  = regexp.MustCompile(`^(?:-?[0-9][0-9.]*|[{\[]+|null)$`)
+	tokenCountName  = regexp.MustCompile(`(?i)tokens|token_?count`)
+	tokenCountValue = regexp.MustCompile(`^(?:-?[0-9][0-9.]*|[{\[]+|null)$`)
 )
 
 func Truncate(text string, maxBytes int) string {
@@ -55,27 +55,27 @@ func Excerpt(body []byte) string {
 	// is recognized as a secret.
 	s := strings.ToValidUTF8(string(body[:min(len(body), 2*MaxExcerpt)]), "\uFFFD")
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }), " ")
-	return Truncate(redact(s), MaxExcerpt)
+	return Truncate(replaceSecrets(s), MaxExcerpt)
 }
 
 // Redact returns the start of a text, limited to maxBytes bytes of UTF-8, without anything that looks
 // like a secret.
 func Redact(text string, maxBytes int) string {
-	s := redact(Truncate(text, maxBytes+MaxExcerpt))
+	s := replaceSecrets(Truncate(text, maxBytes+MaxExcerpt))
 	if len(text) > maxBytes+MaxExcerpt { // the end may be an incomplete secret
 		s = s[:max(len(s)-MaxExcerpt, 0)]
 	}
 	return Truncate(s, maxBytes)
 }
 
-func redact(s string) string {
-	for _, re := range secrets {
-		s = re.ReplaceAllStringFunc(s, func(found string) string {
-			before := re.FindStringSubmatch(found)[1]
-			if counters.MatchString(before) && counted.MatchString(found[len(before):]) {
-				return found
+func replaceSecrets(s string) string {
+	for _, re := range secretPatterns {
+		s = re.ReplaceAllStringFunc(s, func(match string) string {
+			prefix := re.FindStringSubmatch(match)[1]
+			if tokenCountName.MatchString(prefix) && tokenCountValue.MatchString(match[len(prefix):]) {
+				return match
 			}
-			return before + redacted
+			return prefix + redacted
 		})
 	}
 	return s

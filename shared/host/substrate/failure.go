@@ -21,7 +21,7 @@ import (
 func ConvertRequestError(err error) error {
 	kind := problem.SubstrateUnavailable
 	switch problem.AsError(err).Kind {
-	case problem.Deadline, problem.Canceled:
+	case problem.DeadlineExceeded, problem.Canceled:
 		return err
 	case problem.TooLarge:
 		kind = problem.SubstrateTooLarge
@@ -45,41 +45,41 @@ func StatusError(status int) error {
 	return &problem.Error{Kind: KindOfStatus(status), Field: "answer of the agent: status", Want: "200", Got: fmt.Sprint(status)}
 }
 
-// EndedError returns the error for an operation that was still running when ctx ended. The kind of the
+// ContextError returns the error for an operation that was still running when ctx ended. The kind of the
 // error is Canceled or Deadline.
-func EndedError(ctx context.Context, what string) error {
+func ContextError(ctx context.Context, operation string) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return problem.Wrap(problem.Canceled, ctx.Err(), "%s was canceled", what)
+		return problem.Wrap(problem.Canceled, ctx.Err(), "%s was canceled", operation)
 	}
-	return problem.Wrap(problem.Deadline, ctx.Err(), "%s did not end in time", what)
+	return problem.Wrap(problem.DeadlineExceeded, ctx.Err(), "%s did not end in time", operation)
 }
 
 // AnswerError returns an error with an excerpt of an agent's answer for the operator.
 func AnswerError(status int, h http.Header, body []byte, err error) *call.AgentError {
-	seconds, notSeconds := strconv.ParseUint(h.Get("Retry-After"), 10, 31)
-	if notSeconds != nil { // absent, or in the date format of RFC 9110 §10.2.3
+	seconds, parseErr := strconv.ParseUint(h.Get("Retry-After"), 10, 31)
+	if parseErr != nil { // absent, or in the date format of RFC 9110 §10.2.3
 		seconds = 0
 	}
-	return &call.AgentError{Status: status, After: time.Duration(seconds) * time.Second, Body: Excerpt(body), Err: err}
+	return &call.AgentError{Status: status, RetryAfter: time.Duration(seconds) * time.Second, Body: Excerpt(body), Err: err}
 }
 
 const (
-	refusedTime = 2 * time.Second       // total waiting time of RetryRefused
-	firstWait   = 50 * time.Millisecond // doubles with each try
+	maxRefusedTime = 2 * time.Second       // total waiting time of RetryConnectionRefused
+	firstBackoff   = 50 * time.Millisecond // doubles with each try
 )
 
-// RetryRefused repeats send for up to refusedTime while the server refuses connections, because the
+// RetryConnectionRefused repeats send for up to maxRefusedTime while the server refuses connections, because the
 // agent may be restarting. A retry is safe, because the agent has not received the call.
-func RetryRefused[T any](ctx context.Context, send func() (T, error)) (T, error) {
-	for wait, waited := firstWait, time.Duration(0); ; wait *= 2 {
-		got, err := send()
-		if !errors.Is(err, syscall.ECONNREFUSED) || waited >= refusedTime {
-			return got, err
+func RetryConnectionRefused[T any](ctx context.Context, send func() (T, error)) (T, error) {
+	for delay, totalWait := firstBackoff, time.Duration(0); ; delay *= 2 {
+		result, err := send()
+		if !errors.Is(err, syscall.ECONNREFUSED) || totalWait >= maxRefusedTime {
+			return result, err
 		}
-		wait = min(wait, refusedTime-waited)
-		if retry.Sleep(ctx, wait) != nil {
-			return got, err
+		delay = min(delay, maxRefusedTime-totalWait)
+		if retry.Sleep(ctx, delay) != nil {
+			return result, err
 		}
-		waited += wait
+		totalWait += delay
 	}
 }

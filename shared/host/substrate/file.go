@@ -18,18 +18,20 @@ type File struct {
 // MediaJSON is the media type of JSON values.
 const MediaJSON = "application/json"
 
-func (f *File) IsText() bool { return isText(f.MediaType) }
+func (f *File) IsText() bool { return isTextType(f.MediaType) }
 
-func isText(media string) bool { return media == MediaJSON || strings.HasPrefix(media, "text/") }
+func isTextType(mediaType string) bool {
+	return mediaType == MediaJSON || strings.HasPrefix(mediaType, "text/")
+}
 
 // Inputs describes the media types that the substrate can read in addition to text, for display. If
 // it reads only text, Inputs returns "".
 func (s Spec) Inputs() string {
-	switch images := s.images(); {
+	switch types := s.imageTypes(); {
 	case s.AcceptsURLs():
 		return "any media type"
-	case images != nil:
-		return strings.Join(images, ", ") + ", application/json, text/..."
+	case types != nil:
+		return strings.Join(types, ", ") + ", application/json, text/..."
 	}
 	return ""
 }
@@ -37,14 +39,14 @@ func (s Spec) Inputs() string {
 // AcceptsMedia reports whether the substrate can read files of a media type. An HTTP agent and a worker can
 // read all types, because the host only forwards the files. A model reads text and those images that
 // its provider's API accepts.
-func (s Spec) AcceptsMedia(media string) bool {
-	images := s.images()
-	return s.AcceptsURLs() || images != nil && (isText(media) || slices.Contains(images, media))
+func (s Spec) AcceptsMedia(mediaType string) bool {
+	types := s.imageTypes()
+	return s.AcceptsURLs() || types != nil && (isTextType(mediaType) || slices.Contains(types, mediaType))
 }
 
 func (s Spec) AcceptsURLs() bool { return s.Kind == KindHTTP || s.Kind == KindWorker }
 
-func (s Spec) images() []string {
+func (s Spec) imageTypes() []string {
 	switch s.Kind {
 	case KindAnthropic, KindBedrock, KindOpenAI, KindMistral, KindOllama:
 		return []string{"image/png", "image/jpeg", "image/gif", "image/webp"}

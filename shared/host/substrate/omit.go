@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// optional lists the members of model requests that are omitted if a server rejects them. words are
+// memberTerms lists the members of model requests that are omitted if a server rejects them. words are
 // other terms for the member in the error messages of servers.
-var optional = []struct {
+var memberTerms = []struct {
 	member string
 	words  []string
 }{
@@ -26,17 +26,17 @@ var optional = []struct {
 }
 
 func OptionalMembers() []string {
-	names := make([]string, len(optional))
-	for i, o := range optional {
+	names := make([]string, len(memberTerms))
+	for i, o := range memberTerms {
 		names[i] = o.member
 	}
 	return names
 }
 
-// NamedMembers returns the optional members that the error message of a server names.
-func NamedMembers(text string) (names []string) {
+// FindNamedMembers returns the optional members that the error message of a server names.
+func FindNamedMembers(text string) (names []string) {
 	text = strings.ToLower(text)
-	for _, o := range optional {
+	for _, o := range memberTerms {
 		isNamed := func(word string) bool { return strings.Contains(text, strings.ToLower(word)) }
 		if isNamed(o.member) || slices.ContainsFunc(o.words, isNamed) {
 			names = append(names, o.member)

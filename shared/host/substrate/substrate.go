@@ -26,7 +26,7 @@
 //     limit, because otherwise a call may be incomplete. After an unknown reason, tools that may
 //     change something or cost money are not run.
 //
-// The adapters for models pass the tests of substratetest.Wire.Oddities, which cover all rules.
+// The adapters for models pass the tests of substratetest.Wire.TestOddities, which cover all rules.
 package substrate
 
 import (
@@ -70,21 +70,21 @@ type Request struct {
 
 	Secret Secret // authenticates the host at the agent's server
 
-	call *envelope.Envelope // nil if the host itself asks, not readable by adapters
-	id   identity.Hash      // hash of the call if another process has its envelope
+	call     *envelope.Envelope // nil if the host itself asks, not readable by adapters
+	callHash identity.Hash      // hash of the call if another process has its envelope
 }
 
 // ID returns the hash of the call's envelope, or zero if the host itself asks. The hash is computed on
 // demand, because most substrates do not need it.
 func (r *Request) ID() identity.Hash {
 	if r.call == nil {
-		return r.id
+		return r.callHash
 	}
 	return r.call.Hash()
 }
 
 func (r Request) WithID(id identity.Hash) Request {
-	r.call, r.id = nil, id
+	r.call, r.callHash = nil, id
 	return r
 }
 
@@ -132,7 +132,7 @@ const (
 
 func Efforts() []Effort { return []Effort{Low, Medium, High} }
 
-func Ask(caller, vacant identity.ID, text string) Request {
+func NewTextRequest(caller, vacant identity.ID, text string) Request {
 	return Request{Caller: caller, Vacant: vacant, Turns: []Turn{{Role: Caller, Text: text}}}
 }
 
@@ -155,17 +155,17 @@ type (
 	// Usage counts the work for the answer so far. A later Usage replaces an earlier one.
 	Usage struct {
 		// Numbers of tokens. In includes Cached.
-		In, Out, Cached int
+		InputTokens, OutputTokens, CachedTokens int
 
 		// The following fields are for agents, which may use several turns of a model.
-		Turns, Tools int  // number of requests to models, and of tool calls
-		Fallback     bool // whether the fallback model was used last
-		Unreported   int  // number of turns for which the model's server reported no usage
-		Agent        int  // version of the agent
-		Cost         int  // micro-dollars, where a turn with unknown usage costs the reserved amount
-		// Prices is the version of the table of models, or zero if the call is free or the agent
+		Turns, ToolCalls int  // number of requests to models, and of tool calls
+		UsedFallback     bool // whether the fallback model was used last
+		UnreportedTurns  int  // number of turns for which the model's server reported no usage
+		AgentVersion     int  // version of the agent
+		Cost             int  // micro-dollars, where a turn with unknown usage costs the reserved amount
+		// PriceTableVersion is the version of the table of models, or zero if the call is free or the agent
 		// states its price.
-		Prices int
+		PriceTableVersion int
 		// MaxTokens is the limit for the last turn if budgets set it below max_tokens, or zero.
 		MaxTokens int
 	}
@@ -187,11 +187,11 @@ const (
 	Stop   FinishReason = "stop"
 	Length FinishReason = "length" // the token limit is reached
 	// Budget is like Length, but a budget set the limit below the agent's max_tokens.
-	Budget FinishReason = "budget"
-	Called FinishReason = "called" // the model waits for the results of its tool calls
-	// Unknown means that the model's server gave a reason that this host does not know. The text or
+	Budget  FinishReason = "budget"
+	ToolUse FinishReason = "called" // the model waits for the results of its tool calls
+	// UnknownReason means that the model's server gave a reason that this host does not know. The text or
 	// the tool calls may be incomplete.
-	Unknown FinishReason = "unknown"
+	UnknownReason FinishReason = "unknown"
 )
 
 // Substrate answers requests. It must be safe for concurrent use and must stop when its context
@@ -228,14 +228,14 @@ type Answer struct {
 	Reason FinishReason
 }
 
-// IncompleteReason returns the reason why the answer is incomplete, or "" if it is complete.
-func (a *Answer) IncompleteReason() call.CutReason {
+// CutReason returns the reason why the answer is incomplete, or "" if it is complete.
+func (a *Answer) CutReason() call.CutReason {
 	switch a.Reason {
 	case Length:
 		return call.CutLength
 	case Budget:
 		return call.CutBudget
-	case Unknown:
+	case UnknownReason:
 		return call.CutUnknown
 	}
 	return ""
@@ -267,12 +267,12 @@ func ReadAnswer(events iter.Seq2[Event, error]) (Answer, error) {
 		case Usage:
 			a.Usage = &e
 		case FinishReason:
-			if a.Text, a.Reason = text.String(), e; a.IncompleteReason() != "" && a.Text == "" && len(a.Calls) == 0 {
-				why := "max_tokens, which includes thoughts, is too low"
+			if a.Text, a.Reason = text.String(), e; a.CutReason() != "" && a.Text == "" && len(a.Calls) == 0 {
+				reason := "max_tokens, which includes thoughts, is too low"
 				if a.Reason == Budget {
-					why = "budget or daily_budget left too few tokens, which include thoughts"
+					reason = "budget or daily_budget left too few tokens, which include thoughts"
 				}
-				return Answer{Usage: a.Usage}, problem.New(problem.SubstrateMisconfigured, "the model's answer was cut off before its first word: %s", why)
+				return Answer{Usage: a.Usage}, problem.New(problem.SubstrateMisconfigured, "the model's answer was cut off before its first word: %s", reason)
 			}
 			if a.Text == "" && len(a.Calls) == 0 {
 				return Answer{Usage: a.Usage}, problem.New(problem.SubstrateUnavailable, "the model returned neither a text nor a tool call")
@@ -290,23 +290,25 @@ func TooLargeError(n int) error {
 // Behaviour returns the behaviour of a vacant that answers with s. before contains the earlier
 // turns. The answer has one part and the role ROLE_AGENT. The behaviour records the usage and the
 // reason why an answer is incomplete.
-func Behaviour(s Substrate, before ...Turn) call.Behaviour { return BehaviourWith(s, nil, before...) }
+func Behaviour(s Substrate, earlierTurns ...Turn) call.Behaviour {
+	return BehaviourWithFiles(s, nil, earlierTurns...)
+}
 
-func BehaviourWith(s Substrate, files []File, before ...Turn) call.Behaviour {
+func BehaviourWithFiles(s Substrate, files []File, earlierTurns ...Turn) call.Behaviour {
 	return func(ctx context.Context, _ *call.Host, e envelope.Envelope) (envelope.Message, error) {
-		r := Ask(e.From, e.To, e.Payload.Text())
+		r := NewTextRequest(e.From, e.To, e.Payload.Text())
 		r.Turns[0].Files = files
-		r.Turns = append(slices.Clip(before), r.Turns...)
+		r.Turns = append(slices.Clip(earlierTurns), r.Turns...)
 		r.call, r.ContextID = &e, e.Payload.ContextID
 		a, err := ReadAnswer(reportEvents(ctx, s.Infer(ctx, r)))
 		if a.Usage != nil {
-			call.RecordUsage(ctx, *a.Usage.counts())
+			call.RecordUsage(ctx, *a.Usage.toCallUsage())
 		}
 		if err != nil {
 			return envelope.Message{}, err
 		}
-		if why := a.IncompleteReason(); why != "" {
-			call.RecordCut(ctx, why)
+		if reason := a.CutReason(); reason != "" {
+			call.RecordCutReason(ctx, reason)
 		}
 		return envelope.Message{Role: envelope.RoleAgent, Parts: []string{a.Text}}, nil
 	}
@@ -320,17 +322,17 @@ func reportEvents(ctx context.Context, events iter.Seq2[Event, error]) iter.Seq2
 		for e, err := range events {
 			switch e := e.(type) {
 			case Text:
-				call.Report(ctx, call.Provisional{Text: string(e)})
+				call.Report(ctx, call.ProvisionalEvent{Text: string(e)})
 			case Thought:
-				call.Report(ctx, call.Provisional{Thought: string(e)})
+				call.Report(ctx, call.ProvisionalEvent{Thought: string(e)})
 			case ToolCall:
-				call.Report(ctx, call.Provisional{Tool: e.Name})
+				call.Report(ctx, call.ProvisionalEvent{Tool: e.Name})
 			case Usage:
-				call.Report(ctx, call.Provisional{Usage: e.counts()})
+				call.Report(ctx, call.ProvisionalEvent{Usage: e.toCallUsage()})
 			case Question:
-				call.Report(ctx, call.Provisional{Asks: true})
+				call.Report(ctx, call.ProvisionalEvent{IsQuestion: true})
 			case FinishReason:
-				call.Report(ctx, call.Provisional{Last: true})
+				call.Report(ctx, call.ProvisionalEvent{IsLast: true})
 			}
 			if !yield(e, err) {
 				return
@@ -339,17 +341,17 @@ func reportEvents(ctx context.Context, events iter.Seq2[Event, error]) iter.Seq2
 	}
 }
 
-func (u *Usage) counts() *call.Usage {
+func (u *Usage) toCallUsage() *call.Usage {
 	return &call.Usage{
-		In: count(u.In), Out: count(u.Out), Cached: count(u.Cached), Turns: count(u.Turns), Tools: count(u.Tools),
-		Agent: count(u.Agent), UsedFallback: u.Fallback, Unreported: count(u.Unreported), Cost: count(u.Cost), Prices: count(u.Prices),
+		InputTokens: clampCount(u.InputTokens), OutputTokens: clampCount(u.OutputTokens), CachedTokens: clampCount(u.CachedTokens), Turns: clampCount(u.Turns), ToolCalls: clampCount(u.ToolCalls),
+		AgentVersion: clampCount(u.AgentVersion), UsedFallback: u.UsedFallback, UnreportedTurns: clampCount(u.UnreportedTurns), Cost: clampCount(u.Cost), PriceTableVersion: clampCount(u.PriceTableVersion),
 	}
 }
 
 // maxCount limits a number that a model's server reports, because the number may be absurd.
 const maxCount = 1 << 40
 
-func count(n int) uint64 { return uint64(min(max(n, 0), maxCount)) }
+func clampCount(n int) uint64 { return uint64(min(max(n, 0), maxCount)) }
 
 // Spec identifies a substrate by its kind and argument. Its string form, which a vacant's record
 // contains, is KIND or KIND:ARGUMENT.
@@ -378,7 +380,7 @@ func (s Spec) String() string {
 type Kinds map[string]func(argument string) (Substrate, error)
 
 func (k Kinds) Open(s Spec) (Substrate, error) {
-	make, ok := k[s.Kind]
+	open, ok := k[s.Kind]
 	if !ok {
 		names := []string{}
 		for name := range k {
@@ -387,5 +389,5 @@ func (k Kinds) Open(s Spec) (Substrate, error) {
 		slices.Sort(names)
 		return nil, problem.Invalid("substrate", "one of "+strings.Join(names, ", "), fmt.Sprintf("%.40q", s.Kind))
 	}
-	return make(s.Argument)
+	return open(s.Argument)
 }

@@ -113,8 +113,8 @@ func events(all ...any) func(func(substrate.Event, error) bool) {
 }
 
 func TestFoldTakesTheTextAndTheLastUsage(t *testing.T) {
-	got, err := substrate.ReadAnswer(events(substrate.Thought("hm"), substrate.Text("a"), substrate.Usage{In: 1}, substrate.Text("b"), substrate.Usage{In: 2, Out: 3}, substrate.Length))
-	want := substrate.Answer{Text: "ab", Usage: &substrate.Usage{In: 2, Out: 3}, Reason: substrate.Length}
+	got, err := substrate.ReadAnswer(events(substrate.Thought("hm"), substrate.Text("a"), substrate.Usage{InputTokens: 1}, substrate.Text("b"), substrate.Usage{InputTokens: 2, OutputTokens: 3}, substrate.Length))
+	want := substrate.Answer{Text: "ab", Usage: &substrate.Usage{InputTokens: 2, OutputTokens: 3}, Reason: substrate.Length}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
 	}
@@ -125,7 +125,7 @@ func TestFoldTakesTheTextAndTheLastUsage(t *testing.T) {
 	if _, err := substrate.ReadAnswer(events(substrate.Text("a"))); !problem.Is(err, problem.SubstrateUnavailable) {
 		t.Errorf("Fold() without Done = %v, want SubstrateUnavailable", err)
 	}
-	if got, err := substrate.ReadAnswer(events(substrate.Usage{Out: 3}, substrate.Length)); !problem.Is(err, problem.SubstrateMisconfigured) || got.Usage == nil {
+	if got, err := substrate.ReadAnswer(events(substrate.Usage{OutputTokens: 3}, substrate.Length)); !problem.Is(err, problem.SubstrateMisconfigured) || got.Usage == nil {
 		t.Errorf("Fold() of nothing that was cut off = %+v, %v, want SubstrateMisconfigured and the usage", got, err)
 	}
 	half := substrate.Text(strings.Repeat("x", substrate.MaxText/2+1))

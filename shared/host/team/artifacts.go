@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Artifacts returns the file paths in a text, sorted: paths in source folders, and files with the
+// FindArtifacts returns the file paths in a text, sorted: paths in source folders, and files with the
 // extensions of documents or source files.
-func Artifacts(text string) []string {
-	found := []string{}
+func FindArtifacts(text string) []string {
+	paths := []string{}
 	before := ' '
 	for text != "" {
 		end := strings.IndexFunc(text, func(c rune) bool { return !isPathLetter(c) })
@@ -22,12 +22,12 @@ func Artifacts(text string) []string {
 		startsWord := unicode.IsSpace(before) || strings.ContainsRune("\"'`(,", before)
 		endsWord := size == 0 || unicode.IsSpace(after) || strings.ContainsRune("\"'`),;:", after)
 		if startsWord && endsWord && isArtifact(path) {
-			found = append(found, path)
+			paths = append(paths, path)
 		}
 		before, text = after, text[end+size:]
 	}
-	slices.Sort(found)
-	return slices.Compact(found)
+	slices.Sort(paths)
+	return slices.Compact(paths)
 }
 
 func isPathLetter(c rune) bool {
@@ -40,8 +40,8 @@ func isArtifact(path string) bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc([]string{".md", ".rs", ".toml", ".py"}, func(ending string) bool {
-		return strings.HasSuffix(path, ending) && len(path) > len(ending)
+	return slices.ContainsFunc([]string{".md", ".rs", ".toml", ".py"}, func(extension string) bool {
+		return strings.HasSuffix(path, extension) && len(path) > len(extension)
 	})
 }
 

@@ -24,7 +24,7 @@ func TestArtifactsAreTheFilesOfAText(t *testing.T) {
 		"src/a\xffsrc/b":                        {},
 		"\xff src/a":                            {"src/a"},
 	} {
-		if got := Artifacts(text); !slices.Equal(got, want) {
+		if got := FindArtifacts(text); !slices.Equal(got, want) {
 			t.Errorf("Artifacts(%q) = %q, want %q", text, got, want)
 		}
 	}

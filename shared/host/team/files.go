@@ -14,36 +14,36 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// access returns the access to files for a task of the caller's own agent, or nil if the host has
+// fileAccess returns the access to files for a task of the caller's own agent, or nil if the host has
 // no workspaces. A read-only task locks the shared folder. Other tasks lock the paths in the
 // agent's file.
-func (t *Team) access(c Caller, a *definition.Agent, mode string) (*task.Files, error) {
-	if t.Files == nil {
+func (t *Team) fileAccess(c Caller, a *definition.Agent, mode string) (*task.Files, error) {
+	if t.Workspaces == nil {
 		return nil, nil
 	}
 	name := a.Workspace
 	if c.Payer != nil && c.Payer.Test {
-		name = workspace.Test
+		name = workspace.TestName
 	}
-	ref, err := workspace.RefOf(c.Payer, name)
+	ref, err := workspace.ResolveRef(c.Payer, name)
 	if err != nil {
 		return nil, err
 	}
-	f := &task.Files{Owner: ref.Owner, Workspace: ref.Name, Lock: a.LockPaths}
+	f := &task.Files{Owner: ref.Owner, Workspace: ref.Name, LockPaths: a.LockPaths}
 	if mode == string(definition.ReadOnly) {
-		f.Lock = []string{definition.SharedFolder}
+		f.LockPaths = []string{definition.SharedFolder}
 	}
 	return f, nil
 }
 
-// taskText returns the content of the Markdown file in the task's workspace if text is the path of
+// resolveTaskText returns the content of the Markdown file in the task's workspace if text is the path of
 // such a file. Otherwise it returns text.
-func (t *Team) taskText(ctx context.Context, d *task.Dispatch, text string) (string, error) {
+func (t *Team) resolveTaskText(ctx context.Context, d *task.Dispatch, text string) (string, error) {
 	name := strings.TrimSpace(text)
 	if d.Files == nil || !strings.HasSuffix(name, ".md") {
 		return text, nil
 	}
-	f, data, err := t.Files.Read(ctx, workspace.Ref{Owner: d.Files.Owner, Name: d.Files.Workspace}, name)
+	f, data, err := t.Workspaces.Read(ctx, workspace.Ref{Owner: d.Files.Owner, Name: d.Files.Workspace}, name)
 	switch {
 	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Malformed), problem.Is(err, problem.Conflict): // Conflict means that the path of the file has another spelling
 		return text, nil
@@ -53,7 +53,7 @@ func (t *Team) taskText(ctx context.Context, d *task.Dispatch, text string) (str
 	return string(data), err
 }
 
-func (t *Team) lockOf(ctx context.Context, d *task.Dispatched) (*locks.Lock, error) {
+func (t *Team) findLock(ctx context.Context, d *task.DispatchedTask) (*locks.Lock, error) {
 	if d.Files == nil {
 		return nil, nil
 	}
@@ -72,13 +72,13 @@ func (t *Team) HeldLocks(ctx context.Context, c Caller) ([]locks.Lock, map[strin
 	if t.Locks == nil {
 		return []locks.Lock{}, nil, nil
 	}
-	ref, err := workspace.RefOf(c.Payer, "")
+	ref, err := workspace.ResolveRef(c.Payer, "")
 	if err != nil {
 		return nil, nil, err
 	}
 	lockList, policies, err := t.Locks.List(ctx, ref.Owner)
 	isHidden := func(name string) bool {
-		_, err := workspace.RefOf(c.Payer, name)
+		_, err := workspace.ResolveRef(c.Payer, name)
 		return err != nil
 	}
 	lockList = slices.DeleteFunc(lockList, func(l locks.Lock) bool { return isHidden(l.Workspace) })
@@ -93,9 +93,9 @@ func (t *Team) SetLockPolicy(ctx context.Context, c Caller, name string, p locks
 	case c.Payer != nil && c.Payer.Issuer != "":
 		return problem.New(problem.Forbidden, "a token may not set the policy of a workspace; use a key of the account")
 	}
-	ref, err := workspace.RefOf(c.Payer, name)
+	ref, err := workspace.ResolveRef(c.Payer, name)
 	if err == nil {
-		_, _, err = t.Files.List(ctx, ref, "", 1, "") // fails unless the workspace exists or would be created by the first write
+		_, _, err = t.Workspaces.ListFiles(ctx, ref, "", 1, "") // fails unless the workspace exists or would be created by the first write
 	}
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (t *Team) SetLockPolicy(ctx context.Context, c Caller, name string, p locks
 }
 
 func (t *Team) Log(ctx context.Context, c Caller, id string, after int) ([]task.LogEvent, error) {
-	d, err := t.task(ctx, c, id, missingOrExpired)
+	d, err := t.findTask(ctx, c, id, missingOrExpiredFormat)
 	if err != nil {
 		return nil, err
 	}

@@ -33,27 +33,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Lifetime is the default time during which a finished task can be read.
-const Lifetime = time.Hour
+// DefaultLifetime is the default time during which a finished task can be read.
+const DefaultLifetime = time.Hour
 
 const (
-	maxTask    = 200 << 10 // bytes of a task's text
-	maxSummary = 500       // characters
+	maxTaskBytes    = 200 << 10 // bytes of a task's text
+	maxSummaryRunes = 500       // characters
 )
 
 // Config contains the dependencies of a Team.
 type Config struct {
 	Tasks   *task.Engine
 	Vacants *vacants.Directory
-	// Published reports whether a vacant is published.
-	Published func(context.Context, identity.ID) (bool, error)
+	// IsPublished reports whether a vacant is published.
+	IsPublished func(context.Context, identity.ID) (bool, error)
 	// Lifetime returns the time during which finished tasks of an account can be read, or 0 for the
 	// default. If Lifetime is nil, all accounts have the default.
 	Lifetime func(ctx context.Context, account string) (time.Duration, error)
-	// Files stores the workspaces of accounts, and Locks stores their locks. If Files is nil, tasks
+	// Workspaces stores the workspaces of accounts, and Locks stores their locks. If Files is nil, tasks
 	// have no files.
-	Files *workspace.Workspaces
-	Locks *locks.Locks
+	Workspaces *workspace.Workspaces
+	Locks      *locks.Locks
 }
 
 // Team dispatches tasks. It is safe for concurrent use.
@@ -83,9 +83,9 @@ func (c *Caller) tenant() string {
 
 func (c *Caller) asker() vacants.Asker {
 	if c.Payer == nil {
-		return vacants.Operator()
+		return vacants.OperatorAsker()
 	}
-	return vacants.Tenant(c.Payer.Tenant)
+	return vacants.TenantAsker(c.Payer.Tenant)
 }
 
 type Agent struct {
@@ -145,9 +145,9 @@ func (t *Team) Agents(ctx context.Context, c Caller) (agents []Agent, err error)
 }
 
 func (t *Team) Agent(ctx context.Context, c Caller, name string) (Details, error) {
-	r, err := t.find(ctx, c, name)
+	r, err := t.findVacant(ctx, c, name)
 	if err == nil && !c.isOwn(&r) {
-		err = unknownAgent(name)
+		err = unknownAgentError(name)
 	}
 	if err != nil {
 		return Details{}, err
@@ -189,30 +189,30 @@ func (t *Team) definition(ctx context.Context, r *vacants.Record) (*definition.A
 	return &a, err
 }
 
-func unknownAgent(name string) error {
+func unknownAgentError(name string) error {
 	return problem.New(problem.NotFound, "Agent '%.80s' not found.", name)
 }
 
-// find returns the vacant that a caller means by name: one of its own agents by name or id, or a
+// findVacant returns the vacant that a caller means by name: one of its own agents by name or id, or a
 // published vacant of another tenant by id.
-func (t *Team) find(ctx context.Context, c Caller, name string) (r vacants.Record, err error) {
-	id, notID := identity.ParseID(name)
-	if notID != nil {
-		r, err = t.Vacants.ByName(ctx, c.asker(), name)
+func (t *Team) findVacant(ctx context.Context, c Caller, name string) (r vacants.Record, err error) {
+	id, parseErr := identity.ParseID(name)
+	if parseErr != nil {
+		r, err = t.Vacants.GetByName(ctx, c.asker(), name)
 	} else {
-		r, err = t.Vacants.Get(ctx, vacants.Operator(), id)
+		r, err = t.Vacants.Get(ctx, vacants.OperatorAsker(), id)
 	}
 	switch {
 	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Malformed):
-		return r, unknownAgent(name)
+		return r, unknownAgentError(name)
 	case err != nil || c.isOwn(&r):
 		return r, err
-	case notID != nil || r.Closed || r.IsDeleted():
-		return r, unknownAgent(name)
+	case parseErr != nil || r.Closed || r.IsDeleted():
+		return r, unknownAgentError(name)
 	}
-	published, err := t.Published(ctx, r.ID)
-	if err == nil && !published {
-		err = unknownAgent(name)
+	isPublished, err := t.IsPublished(ctx, r.ID)
+	if err == nil && !isPublished {
+		err = unknownAgentError(name)
 	}
 	return r, err
 }
@@ -242,22 +242,22 @@ type Started struct {
 // Dispatch starts a task of an agent. It returns before the agent begins. If a request is repeated
 // with the same key, Dispatch returns the existing task.
 func (t *Team) Dispatch(ctx context.Context, c Caller, q Request) (Started, error) {
-	owner, sum, id := c.owner(), q.hash(), ""
+	owner, requestHash, id := c.owner(), q.hash(), ""
 	if q.Key != "" {
-		if err := checkKey(q.Key); err != nil {
+		if err := checkIdempotencyKey(q.Key); err != nil {
 			return Started{}, err
 		}
 		id = task.DispatchID(owner, q.Key)
 		d, err := t.Tasks.FindDispatched(ctx, owner, id)
 		if !errors.Is(err, task.ErrNotFound) {
-			return newStarted(&d, sum, err)
+			return newStarted(&d, requestHash, err)
 		}
 	}
-	r, err := t.find(ctx, c, q.Agent)
+	r, err := t.findVacant(ctx, c, q.Agent)
 	if err != nil {
 		return Started{}, err
 	}
-	d, err := t.settings(ctx, c, &r, &q)
+	d, err := t.resolveSettings(ctx, c, &r, &q)
 	if err != nil {
 		return Started{}, err
 	}
@@ -266,19 +266,19 @@ func (t *Team) Dispatch(ctx context.Context, c Caller, q Request) (Started, erro
 			return Started{}, err
 		}
 	}
-	if q.Text, err = t.taskText(ctx, &d, q.Text); err != nil {
+	if q.Text, err = t.resolveTaskText(ctx, &d, q.Text); err != nil {
 		return Started{}, err
 	}
-	d.Request = sum
-	turn := task.Turn{Ref: task.Ref{Vacant: r.ID, Owner: owner, ID: id}, List: owner, From: c.Address, Operation: "dispatch"}
+	d.RequestHash = requestHash
+	turn := task.Turn{Ref: task.Ref{Vacant: r.ID, Owner: owner, ID: id}, ListOwner: owner, ClientAddress: c.Address, Operation: "dispatch"}
 	turn.Credential = call.Credential{Payer: c.Payer, Address: c.Address}
-	turn.Message = message(id, q.Key, q.Text)
+	turn.Message = newMessage(id, q.Key, q.Text)
 	turn.Message.Context = "c-" + id
 	if err := checkMessage("task", q.Text, &turn.Message); err != nil {
 		return Started{}, err
 	}
-	began, err := t.Tasks.Dispatch(ctx, turn, d)
-	return newStarted(&began, sum, err)
+	dispatched, err := t.Tasks.Dispatch(ctx, turn, d)
+	return newStarted(&dispatched, requestHash, err)
 }
 
 func (q *Request) hash() string {
@@ -287,29 +287,29 @@ func (q *Request) hash() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-func newStarted(d *task.Dispatched, sum string, err error) (Started, error) {
-	if err == nil && d.Request != sum {
-		err = otherRequest()
+func newStarted(d *task.DispatchedTask, requestHash string, err error) (Started, error) {
+	if err == nil && d.RequestHash != requestHash {
+		err = otherRequestError()
 	}
 	if err != nil {
 		return Started{}, err
 	}
-	s := Started{Status: task.Working.EngineName(), Agent: d.Agent, TaskID: d.Ref.ID, Mode: d.Mode, Warnings: d.Warnings}
-	if d.Answers != "" {
-		s.Model = &d.Answers
+	s := Started{Status: task.Working.TeamStateName(), Agent: d.Agent, TaskID: d.Ref.ID, Mode: d.Mode, Warnings: d.Warnings}
+	if d.AgentModel != "" {
+		s.Model = &d.AgentModel
 	}
 	return s, nil
 }
 
-func otherRequest() error {
+func otherRequestError() error {
 	return problem.New(problem.Conflict, "idempotency-key: expected a new key, or the same request again, got another request")
 }
 
-func message(id, key, text string) task.Message {
+func newMessage(id, key, text string) task.Message {
 	return task.Message{ID: cmp.Or(key, "m-"+id), Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}}}
 }
 
-func checkKey(key string) error {
+func checkIdempotencyKey(key string) error {
 	if (envelope.Message{Role: envelope.RoleUser, MessageID: &key}).Check() != nil {
 		return problem.Invalid("idempotency-key", fmt.Sprintf("1 to %d bytes without control characters", envelope.MaxIDBytes), fmt.Sprintf("%.80q", key))
 	}
@@ -320,17 +320,17 @@ func checkMessage(field, text string, m *task.Message) error {
 	switch size := len(canon.AppendString(nil, text)); {
 	case strings.TrimSpace(text) == "":
 		return problem.Invalid(field, "a text", "none")
-	case len(text) > maxTask:
-		return problem.New(problem.TooLarge, "%s: expected at most %d bytes, got %d", field, maxTask, len(text))
+	case len(text) > maxTaskBytes:
+		return problem.New(problem.TooLarge, "%s: expected at most %d bytes, got %d", field, maxTaskBytes, len(text))
 	case size > canon.DefaultLimits().Bytes-1024: // leaves room for the rest of the envelope
 		return problem.New(problem.TooLarge, "%s: expected at most %d bytes in JSON, which escapes quotes and control characters, got %d", field, canon.DefaultLimits().Bytes-1024, size)
 	}
 	return (envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, MessageID: &m.ID}).Check()
 }
 
-// settings returns the settings of a new task. It ignores a setting that does not apply to the agent or
+// resolveSettings returns the settings of a new task. It ignores a setting that does not apply to the agent or
 // that the caller may not choose, and adds a warning.
-func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Request) (d task.Dispatch, err error) {
+func (t *Team) resolveSettings(ctx context.Context, c Caller, r *vacants.Record, q *Request) (d task.Dispatch, err error) {
 	switch {
 	case q.MaxTurns != nil && *q.MaxTurns < 1:
 		return d, problem.New(problem.Malformed, "max_turns must be positive, got %d", *q.MaxTurns)
@@ -345,7 +345,7 @@ func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Req
 		return d, problem.New(problem.NotAccepting, "agent %s is %s, and accepts no tasks", r.Name, r.State)
 	}
 	isOwn := c.isOwn(r)
-	if !isOwn && r.KeylessAccess == vacants.PlainOff {
+	if !isOwn && r.KeylessAccess == vacants.KeylessOff {
 		return d, problem.New(problem.Forbidden, "agent %s answers only signed calls", r.ID.Short())
 	}
 	if err := c.checkPrice(r, q, isOwn); err != nil {
@@ -361,7 +361,7 @@ func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Req
 	}
 	spec, err := a.Spec()
 	isModel := err == nil && spec.IsModel()
-	d = task.Dispatch{Agent: cmp.Or(r.Name, r.ID.String()), Deadline: t.Tasks.Now().UTC().Add(task.RunTime), Budget: q.Budget, IsOwn: isOwn}
+	d = task.Dispatch{Agent: cmp.Or(r.Name, r.ID.String()), Deadline: t.Tasks.Now().UTC().Add(task.DefaultRunTime), Budget: q.Budget, IsOwn: isOwn}
 	if isOwn {
 		d.Warnings = slices.Clone(a.Warnings)
 	}
@@ -396,7 +396,7 @@ func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Req
 	case a.Budget != nil && *q.Budget > *a.Budget:
 		warn("budget: the agent's file limits each turn to %s", *a.Budget)
 	}
-	for _, o := range []struct {
+	for _, override := range []struct {
 		field, value string
 		set          func(*definition.Agent, string)
 		to           *string
@@ -405,39 +405,39 @@ func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Req
 		{"effort", q.Effort, func(a *definition.Agent, v string) { a.Effort = substrate.Effort(v) }, &d.Effort},
 		{"output_format", q.OutputFormat, func(a *definition.Agent, v string) { a.OutputFormat = definition.Format(v) }, &d.OutputFormat},
 	} {
-		changed := *a
+		candidate := *a
 		switch {
-		case o.value == "":
+		case override.value == "":
 			continue
 		case !isOwn:
-			warn("%s: only the owner of the agent may change it", o.field)
+			warn("%s: only the owner of the agent may change it", override.field)
 			continue
 		case !isModel:
-			warn("%s: the agent has no model", o.field)
+			warn("%s: the agent has no model", override.field)
 			continue
 		}
-		o.set(&changed, o.value)
-		err := t.Vacants.Resources.CheckAgent(&changed)
+		override.set(&candidate, override.value)
+		err := t.Vacants.Resources.CheckAgent(&candidate)
 		if err == nil {
-			err = t.Vacants.Resources.CheckPrice(ctx, r.Tenant, &changed)
+			err = t.Vacants.Resources.CheckPrice(ctx, r.Tenant, &candidate)
 		}
 		if err != nil {
 			if problem.Is(err, problem.Unavailable) {
 				return d, err
 			}
-			warn("%s: %s", o.field, strings.TrimPrefix(problem.AsError(err).Text(), o.field+": "))
+			warn("%s: %s", override.field, strings.TrimPrefix(problem.AsError(err).Text(), override.field+": "))
 			continue
 		}
-		*o.to = o.value
-		*a = changed
+		*override.to = override.value
+		*a = candidate
 	}
 	if len(q.Servers) > 0 {
-		changed := *a
-		changed.MCPServers = slices.Clone(a.MCPServers)
+		candidate := *a
+		candidate.MCPServers = slices.Clone(a.MCPServers)
 		for _, s := range q.Servers {
-			changed.MCPServers = append(changed.MCPServers, definition.Server(s))
+			candidate.MCPServers = append(candidate.MCPServers, definition.Server(s))
 		}
-		switch err := t.Vacants.Resources.CheckAgent(&changed); {
+		switch err := t.Vacants.Resources.CheckAgent(&candidate); {
 		case !isOwn:
 			warn("mcp_servers: only the owner of the agent may add servers")
 		case !isModel:
@@ -451,9 +451,9 @@ func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Req
 		}
 	}
 	if isOwn {
-		d.Answers = a.Model
+		d.AgentModel = a.Model
 		if isModel || isPlan { // other agents have no file tools
-			if d.Files, err = t.access(c, a, d.Mode); err != nil {
+			if d.Files, err = t.fileAccess(c, a, d.Mode); err != nil {
 				return d, err
 			}
 		}
@@ -464,7 +464,7 @@ func (t *Team) settings(ctx context.Context, c Caller, r *vacants.Record, q *Req
 func (c *Caller) checkPrice(r *vacants.Record, q *Request, isOwn bool) error {
 	switch {
 	case c.Payer != nil && c.Payer.Test && !isOwn:
-		return problem.New(problem.TestKey, "a test key can dispatch tasks only to agents of its own tenant, %s", c.Payer.Tenant)
+		return problem.New(problem.TestKeyNotAllowed, "a test key can dispatch tasks only to agents of its own tenant, %s", c.Payer.Tenant)
 	case r.Price.IsFree():
 		return nil
 	case c.Payer == nil:
@@ -509,9 +509,9 @@ type Result struct {
 	Unverified []string `json:"unverified,omitempty"`
 }
 
-// Shorten truncates the response to size bytes. If the response is not longer than size, it clears
+// TruncateResponse truncates the response to size bytes. If the response is not longer than size, it clears
 // the path of the complete response.
-func (s *Status) Shorten(size int) {
+func (s *Status) TruncateResponse(size int) {
 	switch r := s.Result; {
 	case r == nil:
 	case len(r.Response) > size:
@@ -521,15 +521,15 @@ func (s *Status) Shorten(size int) {
 	}
 }
 
-// IsOver reports whether the task's current turn has ended.
-func (s *Status) IsOver() bool {
-	return s.Status != task.Submitted.EngineName() && s.Status != task.Working.EngineName()
+// IsTurnOver reports whether the task's current turn has ended.
+func (s *Status) IsTurnOver() bool {
+	return s.Status != task.Submitted.TeamStateName() && s.Status != task.Working.TeamStateName()
 }
 
-func status(d *task.Dispatched) Status {
-	s := Status{TaskID: d.Ref.ID, Status: d.Task.Status.State.EngineName(), Agent: d.Agent, Mode: d.Mode, Warnings: d.Warnings}
-	if d.Answers != "" {
-		s.Model = &d.Answers
+func newStatus(d *task.DispatchedTask) Status {
+	s := Status{TaskID: d.Ref.ID, Status: d.Task.Status.State.TeamStateName(), Agent: d.Agent, Mode: d.Mode, Warnings: d.Warnings}
+	if d.AgentModel != "" {
+		s.Model = &d.AgentModel
 	}
 	text := ""
 	if m := d.Task.Status.Message; m != nil {
@@ -538,15 +538,15 @@ func status(d *task.Dispatched) Status {
 		}
 	}
 	switch {
-	case d.Task.Status.State.Waits():
+	case d.Task.Status.State.AwaitsMessage():
 		s.Question = cmp.Or(strings.TrimSpace(text), "The agent waits for an answer.")
 	case d.Task.Status.State == task.Completed:
 		r := &Result{
-			TaskID: s.TaskID, Status: s.Status, Agent: d.Agent, Model: cmp.Or(d.Answers, "(default)"), Duration: d.Task.Status.Time.Sub(d.Began).Seconds(),
-			Summary: text, Response: text, Artifacts: Artifacts(text),
+			TaskID: s.TaskID, Status: s.Status, Agent: d.Agent, Model: cmp.Or(d.AgentModel, "(default)"), Duration: d.Task.Status.Time.Sub(d.StartedAt).Seconds(),
+			Summary: text, Response: text, Artifacts: FindArtifacts(text),
 		}
-		if runes := []rune(text); len(runes) > maxSummary {
-			r.Summary = string(runes[:maxSummary]) + "..."
+		if runes := []rune(text); len(runes) > maxSummaryRunes {
+			r.Summary = string(runes[:maxSummaryRunes]) + "..."
 		}
 		for _, path := range r.Artifacts {
 			if isUnverified(path) {
@@ -554,77 +554,77 @@ func status(d *task.Dispatched) Status {
 			}
 		}
 		if d.Files != nil {
-			r.Artifacts = append(r.Artifacts, d.Files.Written...)
+			r.Artifacts = append(r.Artifacts, d.Files.WrittenPaths...)
 			slices.Sort(r.Artifacts)
 			r.Artifacts = slices.Compact(r.Artifacts)
 		}
 		s.Result = r
-	case d.Task.Status.State.Terminal() && d.Task.Status.State != task.Canceled:
+	case d.Task.Status.State.IsTerminal() && d.Task.Status.State != task.Canceled:
 		s.Error = text
 	}
 	return s
 }
 
-func (t *Team) lifetime(ctx context.Context, c Caller) (time.Duration, error) {
+func (t *Team) taskLifetime(ctx context.Context, c Caller) (time.Duration, error) {
 	if c.Payer == nil || t.Lifetime == nil {
-		return Lifetime, nil
+		return DefaultLifetime, nil
 	}
 	lifetime, err := t.Lifetime(ctx, c.Payer.Account)
-	return cmp.Or(lifetime, Lifetime), err
+	return cmp.Or(lifetime, DefaultLifetime), err
 }
 
-func (t *Team) isExpired(d *task.Dispatched, lifetime time.Duration) bool {
-	return d.Task.Status.State.Terminal() && t.Tasks.Now().Sub(d.Task.Status.Time) >= lifetime
+func (t *Team) isExpired(d *task.DispatchedTask, lifetime time.Duration) bool {
+	return d.Task.Status.State.IsTerminal() && t.Tasks.Now().Sub(d.Task.Status.Time) >= lifetime
 }
 
-func (t *Team) task(ctx context.Context, c Caller, id, missing string) (task.Dispatched, error) {
-	lifetime, err := t.lifetime(ctx, c)
+func (t *Team) findTask(ctx context.Context, c Caller, id, format string) (task.DispatchedTask, error) {
+	lifetime, err := t.taskLifetime(ctx, c)
 	if err != nil {
-		return task.Dispatched{}, err
+		return task.DispatchedTask{}, err
 	}
 	d, err := t.Tasks.FindDispatched(ctx, c.owner(), id)
 	if err == nil && t.isExpired(&d, lifetime) {
 		err = task.ErrNotFound
 	}
 	if errors.Is(err, task.ErrNotFound) {
-		err = problem.New(problem.NotFound, missing, fmt.Sprintf("%.80s", id))
+		err = problem.New(problem.NotFound, format, fmt.Sprintf("%.80s", id))
 	}
 	return d, err
 }
 
 const (
-	missingOrExpired = "Task '%s' not found or expired."
-	missing          = "Task '%s' not found."
+	missingOrExpiredFormat = "Task '%s' not found or expired."
+	missingFormat          = "Task '%s' not found."
 )
 
 // Status returns the state of a task, and its result if the task is completed. If wait is positive
 // and a turn is active, Status waits up to wait for the end of the turn.
 func (t *Team) Status(ctx context.Context, c Caller, id string, wait time.Duration) (Status, error) {
-	d, err := t.task(ctx, c, id, missingOrExpired)
-	if err == nil && wait > 0 && d.Task.Status.State.Active() {
-		waiting, cancel := context.WithTimeout(ctx, wait)
+	d, err := t.findTask(ctx, c, id, missingOrExpiredFormat)
+	if err == nil && wait > 0 && d.Task.Status.State.IsActive() {
+		waitCtx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
-		err = t.Tasks.FollowTurn(waiting, d.Ref, 0, func(task.Numbered) bool { return true })
+		err = t.Tasks.FollowTurn(waitCtx, d.Ref, 0, func(task.NumberedEvent) bool { return true })
 		if err == nil || errors.Is(err, task.ErrNotFound) {
-			d, err = t.task(ctx, c, id, missingOrExpired)
+			d, err = t.findTask(ctx, c, id, missingOrExpiredFormat)
 		}
 	}
 	if err != nil {
 		return Status{}, err
 	}
-	s := status(&d)
-	s.Lock, err = t.lockOf(ctx, &d)
+	s := newStatus(&d)
+	s.Lock, err = t.findLock(ctx, &d)
 	return s, err
 }
 
 // Steps returns the thoughts and tool calls of a task, oldest first. If the caller does not own the
 // task's agent, it returns none.
 func (t *Team) Steps(ctx context.Context, c Caller, id string) ([]task.TraceEntry, error) {
-	d, err := t.task(ctx, c, id, missingOrExpired)
+	d, err := t.findTask(ctx, c, id, missingOrExpiredFormat)
 	if err != nil {
 		return nil, err
 	}
-	r, err := t.Vacants.Get(ctx, vacants.Operator(), d.Ref.Vacant)
+	r, err := t.Vacants.Get(ctx, vacants.OperatorAsker(), d.Ref.Vacant)
 	if err != nil || !c.isOwn(&r) {
 		return nil, err
 	}
@@ -633,11 +633,11 @@ func (t *Team) Steps(ctx context.Context, c Caller, id string) ([]task.TraceEntr
 
 // Cancel cancels a task. It has no effect if the task is already canceled.
 func (t *Team) Cancel(ctx context.Context, c Caller, id string) (Status, error) {
-	d, err := t.task(ctx, c, id, missing)
+	d, err := t.findTask(ctx, c, id, missingFormat)
 	if err == nil && d.Task.Status.State != task.Canceled {
 		d.Task, err = t.Tasks.Cancel(ctx, d.Ref)
 		if errors.Is(err, task.ErrNotCancelable) {
-			if d, err = t.task(ctx, c, id, missing); err == nil && d.Task.Status.State != task.Canceled {
+			if d, err = t.findTask(ctx, c, id, missingFormat); err == nil && d.Task.Status.State != task.Canceled {
 				err = problem.New(problem.Conflict, "Task already completed.")
 			}
 		}
@@ -645,26 +645,26 @@ func (t *Team) Cancel(ctx context.Context, c Caller, id string) (Status, error) 
 	if err != nil {
 		return Status{}, err
 	}
-	return status(&d), nil
+	return newStatus(&d), nil
 }
 
 // Answer sends a task the answer that it waits for. If an answer is repeated with the same key, it
 // is sent only once.
 func (t *Team) Answer(ctx context.Context, c Caller, id, text, key string) (Status, error) {
-	d, err := t.task(ctx, c, id, missingOrExpired)
+	d, err := t.findTask(ctx, c, id, missingOrExpiredFormat)
 	if err == nil && key != "" {
-		err = checkKey(key)
+		err = checkIdempotencyKey(key)
 	}
 	if err != nil {
 		return Status{}, err
 	}
-	turn := task.Turn{Ref: d.Ref, List: d.Ref.Owner, Continue: true, Once: key != "", From: c.Address, Operation: "answer"}
+	turn := task.Turn{Ref: d.Ref, ListOwner: d.Ref.Owner, Continue: true, Idempotent: key != "", ClientAddress: c.Address, Operation: "answer"}
 	turn.Credential = call.Credential{Payer: c.Payer, Address: c.Address}
-	fresh, err := t.Tasks.NewID()
+	messageID, err := t.Tasks.NewID()
 	if err != nil {
 		return Status{}, err
 	}
-	m := message(fresh, key, text)
+	m := newMessage(messageID, key, text)
 	m.Task, m.Context = id, d.Task.Context
 	if err := checkMessage("text", text, &m); err != nil {
 		return Status{}, err
@@ -672,17 +672,17 @@ func (t *Team) Answer(ctx context.Context, c Caller, id, text, key string) (Stat
 	if err := t.Tasks.Sign(ctx, &turn, d.Task.Context, m, ""); err != nil {
 		return Status{}, err
 	}
-	after, err := t.Tasks.Start(ctx, turn)
+	updated, err := t.Tasks.Enqueue(ctx, turn)
 	switch {
 	case errors.Is(err, task.ErrBusy):
 		return Status{}, problem.New(problem.Conflict, "Task '%s' does not wait for an answer.", id)
 	case err != nil && problem.AsError(err).Field == "messageId":
-		return Status{}, otherRequest()
+		return Status{}, otherRequestError()
 	case err != nil:
 		return Status{}, err
 	}
-	d.Task = after
-	return status(&d), nil
+	d.Task = updated
+	return newStatus(&d), nil
 }
 
 // List returns a page of the caller's tasks, newest first and without responses, and the cursor of
@@ -691,20 +691,20 @@ func (t *Team) List(ctx context.Context, c Caller, state, agent, cursor string, 
 	page = []Status{}
 	var states []task.State
 	if state != "" {
-		if states, err = task.ParseEngineName(state); err != nil {
+		if states, err = task.ParseTeamStateName(state); err != nil {
 			return nil, "", err
 		}
 	}
-	lifetime, err := t.lifetime(ctx, c)
+	lifetime, err := t.taskLifetime(ctx, c)
 	if err != nil {
 		return nil, "", err
 	}
-	tasks, next, err := t.Tasks.ListDispatched(ctx, c.owner(), cursor, size, func(d *task.Dispatched) bool {
+	tasks, next, err := t.Tasks.ListDispatched(ctx, c.owner(), cursor, size, func(d *task.DispatchedTask) bool {
 		return !t.isExpired(d, lifetime) && (len(states) == 0 || slices.Contains(states, d.Task.Status.State)) && (agent == "" || agent == d.Agent || agent == d.Ref.Vacant.String())
 	})
 	for i := range tasks {
-		s := status(&tasks[i])
-		s.Shorten(0)
+		s := newStatus(&tasks[i])
+		s.TruncateResponse(0)
 		page = append(page, s)
 	}
 	return page, next, err

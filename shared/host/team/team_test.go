@@ -13,14 +13,14 @@ import (
 // statusOf is the status of a task that took a second, in a state with a text.
 func statusOf(s task.State, text string) Status {
 	began := time.Unix(1_800_000_000, 0)
-	d := task.Dispatched{Began: began, Dispatch: task.Dispatch{Agent: "writer", Mode: "read-write"}}
+	d := task.DispatchedTask{StartedAt: began, Dispatch: task.Dispatch{Agent: "writer", Mode: "read-write"}}
 	d.Task.Status = task.Status{State: s, Time: began.Add(time.Second), Message: &task.Message{Parts: []task.Part{{Kind: task.Text, Text: text}}}}
-	return status(&d)
+	return newStatus(&d)
 }
 
 func TestTheResultOfATask(t *testing.T) {
-	long := strings.Repeat("é", maxSummary+1)
-	for text, summary := range map[string]string{"short": "short", long[:2*maxSummary]: long[:2*maxSummary], long: long[:2*maxSummary] + "..."} {
+	long := strings.Repeat("é", maxSummaryRunes+1)
+	for text, summary := range map[string]string{"short": "short", long[:2*maxSummaryRunes]: long[:2*maxSummaryRunes], long: long[:2*maxSummaryRunes] + "..."} {
 		r := statusOf(task.Completed, text).Result
 		if r.Summary != summary || r.Response != text || r.Duration != 1 || r.Model != "(default)" {
 			t.Errorf("%d bytes: %+v", len(text), r)
@@ -63,11 +63,11 @@ func TestALongResponseIsShortened(t *testing.T) {
 	}{{"ééé", 6, 6, ""}, {"ééé", 5, 4, "/p"}, {"ééé", 0, 0, "/p"}, {"", 0, 0, ""}} {
 		s := statusOf(task.Completed, tt.text)
 		s.Result.Path = "/p"
-		s.Shorten(tt.size)
+		s.TruncateResponse(tt.size)
 		if len(s.Result.Response) != tt.want || s.Result.Path != tt.path || !utf8.ValidString(s.Result.Response) {
 			t.Errorf("%q to %d bytes = %q at %q", tt.text, tt.size, s.Result.Response, s.Result.Path)
 		}
 	}
 	s := statusOf(task.Failed, "x")
-	s.Shorten(0) // has no result
+	s.TruncateResponse(0) // has no result
 }

@@ -11,7 +11,7 @@ import (
 // MaxName limits a name in bytes.
 const MaxName = 128
 
-const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
+const allowedCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 
 // CheckNew checks the name of a tenant that is about to get an account. In addition to Check, it
 // refuses names that a command would parse as a flag.
@@ -25,7 +25,7 @@ func CheckNew(name string) error {
 // Check checks the name of a tenant. The empty name is valid and means no tenant. An error names
 // the field tenant.
 func Check(name string) error {
-	if len(name) > MaxName || strings.Trim(name, letters) != "" {
+	if len(name) > MaxName || strings.Trim(name, allowedCharacters) != "" {
 		return problem.Invalid("tenant", fmt.Sprintf("at most %d of A-Z a-z 0-9 . _ -", MaxName), fmt.Sprintf("%.80q", name))
 	}
 	return nil

@@ -21,7 +21,7 @@ func TestRunsOfLimitedTimeContinueEachOther(t *testing.T) {
 	ranges := []store.Range{{Partition: "a"}, {Partition: "b"}}
 	var want []string
 	for _, within := range ranges {
-		for i := range 2*limitedPage + 5 {
+		for i := range 2*limitedPageSize + 5 {
 			k := store.Key{Partition: within.Partition, Sort: fmt.Sprintf("%04d", i)}
 			want = append(want, k.Partition+k.Sort)
 			err := u.Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
@@ -35,17 +35,17 @@ func TestRunsOfLimitedTimeContinueEachOther(t *testing.T) {
 		}
 	}
 	now := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
-	data := Data{Store: s, Now: func() time.Time { return now }, Until: now, Rand: rand.Reader}
+	data := Data{Store: s, Now: func() time.Time { return now }, StopAt: now, Rand: rand.Reader}
 	var mu sync.Mutex
 	var visited []string
 	for runs := 1; ; runs++ {
-		from, err := Read(t.Context(), s)
+		from, err := ReadVersion(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := run{Data: data, from: from, page: limitedPage, visited: func() {}}
+		r := runState{Data: data, stored: from, pageSize: limitedPageSize, visited: func() {}}
 		for _, within := range ranges {
-			err = r.each(t.Context(), within, func(_ context.Context, d store.Doc) error {
+			err = r.forEachDocument(t.Context(), within, func(_ context.Context, d store.Doc) error {
 				mu.Lock()
 				defer mu.Unlock()
 				visited = append(visited, d.Key.Partition+d.Key.Sort)

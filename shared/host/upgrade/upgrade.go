@@ -36,35 +36,35 @@ import (
 type Step struct {
 	Number int
 	Name   string // documents that the step changes
-	// run is nil if documents without a new member remain valid and need no change. Such a step is
+	// apply is nil if documents without a new member remain valid and need no change. Such a step is
 	// still necessary, because programs of the previous version would drop the member and must refuse
 	// the documents.
-	run func(*run, context.Context) error
+	apply func(*runState, context.Context) error
 }
 
-// first is the version of documents from programs that did not store a version.
-const first = 1
+// firstVersion is the version of documents from programs that did not store a version.
+const firstVersion = 1
 
 var steps = []Step{
-	{2, "the identity of the host", (*run).identity},
-	{3, "tasks of accounts", (*run).tasks}, // precedes records, because the format of a record shows which program stored the tasks
-	{4, "records of vacants", (*run).records},
-	{5, "names", (*run).names},
-	{6, "the number of venues", (*run).venues},
+	{2, "the identity of the host", (*runState).upgradeIdentity},
+	{3, "tasks of accounts", (*runState).upgradeTasks}, // precedes records, because the format of a record shows which program stored the tasks
+	{4, "records of vacants", (*runState).upgradeRecords},
+	{5, "names", (*runState).upgradeNames},
+	{6, "the number of venues", (*runState).upgradeVenueCount},
 	{7, "dispatched tasks", nil}, // an earlier program would drop their settings
 	{8, "reviews", nil},          // an earlier program would report their rows as damage
 	{9, "turns of workers", nil}, // an earlier program knows neither the substrate nor the servers of a task
 }
 
-// Current is the version of the documents that this program supports.
-var Current = steps[len(steps)-1].Number
+// CurrentVersion is the version of the documents that this program supports.
+var CurrentVersion = steps[len(steps)-1].Number
 
 // Version is the version of the documents of a store.
 type Version struct {
-	Version int       `json:"version"`
-	From    int       `json:"from,omitempty"` // version before the last upgrade, or 0
-	At      time.Time `json:"at"`             // time when Version was reached
-	Program string    `json:"program,omitempty"`
+	Version   int       `json:"version"`
+	Previous  int       `json:"from,omitempty"` // version before the last upgrade, or 0
+	ReachedAt time.Time `json:"at"`             // time when Version was reached
+	Program   string    `json:"program,omitempty"`
 	// WalkedRanges is the number of ranges that an incomplete run of the next step has completed. Cursor
 	// is the run's position in the next range.
 	WalkedRanges int    `json:"walked,omitempty"`
@@ -73,7 +73,7 @@ type Version struct {
 
 // VersionDocs contains the version of a store's documents. If the document is missing, the store is
 // empty or its documents have the version first.
-var VersionDocs = store.Kind[Version]{
+var VersionDocs = store.DocKind[Version]{
 	Shape: store.Shape{Name: "version of the documents", Partition: "host", Sort: "documents", Verify: store.VerifyParse},
 	Codec: store.JSONCodec[Version](1),
 }
@@ -90,100 +90,100 @@ type Data struct {
 	Log      *slog.Logger
 	Now      func() time.Time
 	Rand     io.Reader // safe for concurrent use
-	// Until limits the time of a Run, for example in a process with a time limit. At this time Run
+	// StopAt limits the time of a Run, for example in a process with a time limit. At this time Run
 	// returns even if steps remain, and the next Run continues. The zero time means no limit.
-	Until time.Time
+	StopAt time.Time
 	// Progress is called with the number of documents that a step has visited, possibly
 	// concurrently. It may be nil.
 	Progress func(s Step, visited int)
 }
 
-// run is the state of a Run.
-type run struct {
+// runState is the state of a Run.
+type runState struct {
 	Data
-	visited func()  // called after each document, possibly concurrently
-	from    Version // stored version, with the position of an earlier run of the same step
-	walked  int     // number of ranges that this run has completed or skipped
-	page    int     // number of documents between two checks of Until
+	visited      func()  // called after each document, possibly concurrently
+	stored       Version // stored version, with the position of an earlier run of the same step
+	walkedRanges int     // number of ranges that this run has completed or skipped
+	pageSize     int     // number of documents between two checks of Until
 }
 
 // errPaused is returned after a run has stored its position because its time is over.
 var errPaused = errors.New("the time of the run is over")
 
-func (r *run) updater() store.Updater { return store.Updater{Store: r.Store, Rand: r.Rand} }
+func (r *runState) updater() store.Updater { return store.Updater{Store: r.Store, Rand: r.Rand} }
 
-// Read returns the version of the documents of a store that is not empty. If it is newer than
+// ReadVersion returns the version of the documents of a store that is not empty. If it is newer than
 // Current, the error is of kind Conflict.
-func Read(ctx context.Context, s store.Reader) (Version, error) {
+func ReadVersion(ctx context.Context, s store.Reader) (Version, error) {
 	v, d, err := VersionDocs.Get(ctx, s, VersionDocs.Key())
 	if err == nil && d.Version == 0 {
-		v.Version = first
+		v.Version = firstVersion
 	}
-	if err == nil && v.Version > Current {
-		err = problem.New(problem.Conflict, "the documents have version %d, and this vacancy reads versions up to %d: use a newer vacancy", v.Version, Current)
+	if err == nil && v.Version > CurrentVersion {
+		err = problem.New(problem.Conflict, "the documents have version %d, and this vacancy reads versions up to %d: use a newer vacancy", v.Version, CurrentVersion)
 	}
 	return v, store.AsProblem(err)
 }
 
-func New(ctx context.Context, d Data) (Version, error) {
-	r := run{Data: d}
-	return r.storeVersion(ctx, Current, Current)
+func InitVersion(ctx context.Context, d Data) (Version, error) {
+	r := runState{Data: d}
+	return r.storeVersion(ctx, CurrentVersion, CurrentVersion)
 }
 
 // Run upgrades the documents of a store to the version Current, or to an earlier version if Until is
 // reached first. It may be called again after an error. It has no effect if the documents already have this
 // version.
 func Run(ctx context.Context, d Data) (Version, error) {
-	v, err := Read(ctx, d.Store)
+	v, err := ReadVersion(ctx, d.Store)
 	if err != nil {
 		return v, err
 	}
-	from := v.Version
+	previous := v.Version
 	for _, s := range steps {
-		if s.Number <= v.Version || s.run == nil {
+		if s.Number <= v.Version || s.apply == nil {
 			continue
 		}
 		var visited atomic.Int64
-		r := run{Data: d, from: v, page: limitedPage, visited: func() {
+		r := runState{Data: d, stored: v, pageSize: limitedPageSize, visited: func() {
 			if n := visited.Add(1); d.Progress != nil {
 				d.Progress(s, int(n))
 			}
 		}}
-		err := s.run(&r, ctx)
+		err := s.apply(&r, ctx)
 		if errors.Is(err, errPaused) {
 			return v, nil
 		}
 		if err != nil {
 			return v, problem.Wrap(problem.AsError(err).Kind, err, "the upgrade of %s was interrupted: %s; the next start continues it", s.Name, problem.AsError(err).Text())
 		}
-		if v, err = r.storeVersion(ctx, s.Number, from); err != nil || d.isOver() {
+		if v, err = r.storeVersion(ctx, s.Number, previous); err != nil || d.isTimeOver() {
 			return v, err
 		}
 	}
-	if v.Version < Current {
-		r := run{Data: d}
-		return r.storeVersion(ctx, Current, from)
+	if v.Version < CurrentVersion {
+		r := runState{Data: d}
+		return r.storeVersion(ctx, CurrentVersion, previous)
 	}
 	return v, nil
 }
 
-func (d *Data) isOver() bool { return !d.Until.IsZero() && !d.Now().Before(d.Until) }
+func (d *Data) isTimeOver() bool { return !d.StopAt.IsZero() && !d.Now().Before(d.StopAt) }
 
 // ChangesDocuments reports whether Run would change documents of a version, apart from the version itself.
 func ChangesDocuments(version int) bool {
-	return slices.ContainsFunc(steps, func(s Step) bool { return s.Number > version && s.run != nil })
+	return slices.ContainsFunc(steps, func(s Step) bool { return s.Number > version && s.apply != nil })
 }
 
-func (r *run) storeVersion(ctx context.Context, version, from int) (Version, error) {
+func (r *runState) storeVersion(ctx context.Context, version, previous int) (Version, error) {
 	v := Version{Version: version, Program: r.Program}
-	if from < version {
-		v.From = from
+	if previous < version {
+		v.Previous = previous
 	}
-	return r.put(ctx, v)
+	return r.writeVersion(ctx, v)
 }
 
-func (r *run) put(ctx context.Context, v Version) (Version, error) {
-	v.At = r.Now().UTC().Truncate(time.Second)
+func (r *runState) writeVersion(ctx context.Context, v Version) (Version, error) {
+	v.ReachedAt = r.Now().UTC().Truncate(time.Second)
 	err := r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		_, d, err := VersionDocs.Get(ctx, tx, VersionDocs.Key())
 		VersionDocs.Put(tx, store.Doc{Key: d.Key}, v)
@@ -192,32 +192,32 @@ func (r *run) put(ctx context.Context, v Version) (Version, error) {
 	return v, store.AsProblem(err)
 }
 
-// atOnce limits the concurrent changes. Concurrent changes share commits to the disk.
-const atOnce = 64
+// maxConcurrentChanges limits the concurrent changes. Concurrent changes share commits to the disk.
+const maxConcurrentChanges = 64
 
-// limitedPage is the page size if Until is set, for steps that need few reads per document.
-const limitedPage = 100
+// limitedPageSize is the page size if Until is set, for steps that need few reads per document.
+const limitedPageSize = 100
 
-// each calls change concurrently for the documents of a range. It skips damaged documents, which
+// forEachDocument calls change concurrently for the documents of a range. It skips damaged documents, which
 // verify reports, and ranges that an earlier run has completed.
-func (r *run) each(ctx context.Context, within store.Range, change func(context.Context, store.Doc) error) error {
-	n, cursor := store.MaxPage, ""
-	if !r.Until.IsZero() {
-		n = r.page
+func (r *runState) forEachDocument(ctx context.Context, docRange store.Range, change func(context.Context, store.Doc) error) error {
+	pageSize, cursor := store.MaxPage, ""
+	if !r.StopAt.IsZero() {
+		pageSize = r.pageSize
 	}
-	if r.walked++; r.walked <= r.from.WalkedRanges {
+	if r.walkedRanges++; r.walkedRanges <= r.stored.WalkedRanges {
 		return nil
 	}
-	if r.walked == r.from.WalkedRanges+1 {
-		cursor = r.from.Cursor
+	if r.walkedRanges == r.stored.WalkedRanges+1 {
+		cursor = r.stored.Cursor
 	}
 	for {
-		docs, next, err := r.Store.Docs(ctx, within, n, cursor)
+		docs, next, err := r.Store.Docs(ctx, docRange, pageSize, cursor)
 		if err != nil {
 			return store.AsProblem(err)
 		}
 		g, ctx := errgroup.WithContext(ctx)
-		g.SetLimit(atOnce)
+		g.SetLimit(maxConcurrentChanges)
 		for _, d := range docs {
 			g.Go(func() error {
 				defer r.visited()
@@ -230,10 +230,10 @@ func (r *run) each(ctx context.Context, within store.Range, change func(context.
 		if next == "" {
 			return nil
 		}
-		if cursor = next; r.isOver() {
-			v := r.from
-			v.WalkedRanges, v.Cursor = r.walked-1, cursor
-			if _, err := r.put(context.WithoutCancel(ctx), v); err != nil {
+		if cursor = next; r.isTimeOver() {
+			v := r.stored
+			v.WalkedRanges, v.Cursor = r.walkedRanges-1, cursor
+			if _, err := r.writeVersion(context.WithoutCancel(ctx), v); err != nil {
 				return err
 			}
 			return errPaused
@@ -241,7 +241,7 @@ func (r *run) each(ctx context.Context, within store.Range, change func(context.
 	}
 }
 
-func (r *run) skipDamaged(ctx context.Context, err error) error {
+func (r *runState) skipDamaged(ctx context.Context, err error) error {
 	if problem.Is(err, problem.Damaged) {
 		r.Log.WarnContext(ctx, "a damaged document was not upgraded", "cause", err.Error())
 		return nil
@@ -249,22 +249,22 @@ func (r *run) skipDamaged(ctx context.Context, err error) error {
 	return err
 }
 
-func (r *run) update(ctx context.Context, within store.Range, change func(context.Context, *store.Tx, store.Doc) error) error {
-	return r.each(ctx, within, func(ctx context.Context, d store.Doc) error {
+func (r *runState) updateEachDocument(ctx context.Context, docRange store.Range, change func(context.Context, *store.Tx, store.Doc) error) error {
+	return r.forEachDocument(ctx, docRange, func(ctx context.Context, d store.Doc) error {
 		return r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return change(ctx, tx, d) })
 	})
 }
 
-func (r *run) identity(ctx context.Context) error {
-	return r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return vacants.UpgradeSelf(ctx, tx, r.Vault) })
+func (r *runState) upgradeIdentity(ctx context.Context) error {
+	return r.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return vacants.UpgradeHostIdentity(ctx, tx, r.Vault) })
 }
 
-// hosted contains the ranges of names through which all vacants, including deleted ones, are found.
-var hosted = []store.Range{vacants.NameDocs.Range(), vacants.FormerDocs.Range()}
+// vacantNameRanges contains the ranges of names through which all vacants, including deleted ones, are found.
+var vacantNameRanges = []store.Range{vacants.NameDocs.Range(), vacants.NamelessTombstoneDocs.Range()}
 
-func (r *run) records(ctx context.Context) error {
-	for _, within := range hosted {
-		err := r.update(ctx, within, func(ctx context.Context, tx *store.Tx, d store.Doc) error {
+func (r *runState) upgradeRecords(ctx context.Context) error {
+	for _, docRange := range vacantNameRanges {
+		err := r.updateEachDocument(ctx, docRange, func(ctx context.Context, tx *store.Tx, d store.Doc) error {
 			id, err := vacants.NameDocs.Parse(d)
 			if err != nil {
 				return err
@@ -278,11 +278,11 @@ func (r *run) records(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) names(ctx context.Context) error {
+func (r *runState) upgradeNames(ctx context.Context) error {
 	// Names in lower case come first, because a name with capitals moves to its key in lower case
 	// only if no vacant has that name.
-	for _, within := range hosted {
-		err := r.update(ctx, within, func(ctx context.Context, tx *store.Tx, d store.Doc) error {
+	for _, docRange := range vacantNameRanges {
+		err := r.updateEachDocument(ctx, docRange, func(ctx context.Context, tx *store.Tx, d store.Doc) error {
 			if strings.ToLower(d.Key.Sort) != d.Key.Sort {
 				return nil
 			}
@@ -302,18 +302,18 @@ func (r *run) names(ctx context.Context) error {
 		}
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
+	g.SetLimit(maxConcurrentChanges)
 	for _, keys := range spellings {
 		g.Go(func() error { return r.skipDamaged(ctx, vacants.UpgradeSpellings(ctx, r.updater(), keys)) })
 	}
 	return store.AsProblem(g.Wait())
 }
 
-func (r *run) venues(ctx context.Context) error {
+func (r *runState) upgradeVenueCount(ctx context.Context) error {
 	return registry.UpgradeVenueCount(ctx, r.updater())
 }
 
-func (r *run) tasks(ctx context.Context) error {
+func (r *runState) upgradeTasks(ctx context.Context) error {
 	var accounts []string
 	for id, err := range billing.TenantDocs.Each(ctx, r.Store, billing.TenantDocs.Range()) {
 		if err != nil {
@@ -324,17 +324,17 @@ func (r *run) tasks(ctx context.Context) error {
 	if len(accounts) == 0 {
 		return nil
 	}
-	r.page = max(1, limitedPage/len(accounts))
+	r.pageSize = max(1, limitedPageSize/len(accounts))
 	engine := task.New(task.Config{Store: r.Store, Texts: r.Texts, Log: r.Log, Now: r.Now, Rand: r.Rand})
-	for _, within := range hosted {
-		err := r.each(ctx, within, func(ctx context.Context, d store.Doc) error {
+	for _, docRange := range vacantNameRanges {
+		err := r.forEachDocument(ctx, docRange, func(ctx context.Context, d store.Doc) error {
 			id, err := vacants.NameDocs.Parse(d)
 			if err != nil {
 				return err
 			}
 			// Programs that stored records in the current format also stored tasks under their
 			// current owner.
-			if earlier, err := vacants.HasEarlierRecord(ctx, r.Store, id); err != nil || !earlier {
+			if hasEarlier, err := vacants.HasEarlierRecord(ctx, r.Store, id); err != nil || !hasEarlier {
 				return err
 			}
 			for _, a := range accounts {
@@ -351,12 +351,12 @@ func (r *run) tasks(ctx context.Context) error {
 	if !r.HasQueue {
 		return nil
 	}
-	return r.update(ctx, local.MessageDocs.Range(), func(ctx context.Context, tx *store.Tx, d store.Doc) error {
+	return r.updateEachDocument(ctx, local.MessageDocs.Range(), func(ctx context.Context, tx *store.Tx, d store.Doc) error {
 		d, err := tx.Doc(ctx, d.Key)
 		if err != nil || d.Version == 0 {
 			return err
 		}
-		if text := task.UpgradeMessage(string(d.Data), accounts); text != string(d.Data) {
+		if text := task.UpgradeQueueMessage(string(d.Data), accounts); text != string(d.Data) {
 			d.Data = []byte(text)
 			tx.Put(d)
 		}

@@ -101,7 +101,7 @@ func newHost(t testing.TB) *host {
 	}
 	// There are a tombstone with its name, and a tombstone whose name has another owner.
 	for _, name := range []string{"sold", "left"} {
-		r, err := h.Vacants.ByName(h.Ctx, vacants.Operator(), name)
+		r, err := h.Vacants.GetByName(h.Ctx, vacants.OperatorAsker(), name)
 		h.Must(err)
 		for _, change := range []func(context.Context, identity.ID) (vacants.Record, error){h.Vacants.Sink, h.Vacants.Archive, h.Vacants.Delete} {
 			_, err = change(h.Ctx, r.ID)
@@ -109,9 +109,9 @@ func newHost(t testing.TB) *host {
 		}
 	}
 	h.create("", "left")
-	clerk, err := h.Vacants.ByName(h.Ctx, vacants.Operator(), "clerk")
+	clerk, err := h.Vacants.GetByName(h.Ctx, vacants.OperatorAsker(), "clerk")
 	h.Must(err)
-	_, err = h.Vacants.Update(h.Ctx, clerk.ID, vacants.Changes{By: vacants.Operator(), Agent: &definition.Agent{Provider: substrate.KindMock}})
+	_, err = h.Vacants.Update(h.Ctx, clerk.ID, vacants.Changes{Asker: vacants.OperatorAsker(), Agent: &definition.Agent{Provider: substrate.KindMock}})
 	h.Must(err)
 	_, _, err = h.Vacants.Publish(h.Ctx, clerk.ID, vacants.PublishOptions{})
 	h.Must(err)
@@ -120,7 +120,7 @@ func newHost(t testing.TB) *host {
 
 func (h *host) create(tenant, name string) vacants.Record {
 	h.Helper()
-	r, err := h.Vacants.Create(h.Ctx, vacants.CreateSpec{By: vacants.Operator(), Tenant: tenant, Name: name, Capability: "c", Substrate: "echo"})
+	r, err := h.Vacants.Create(h.Ctx, vacants.CreateSpec{Asker: vacants.OperatorAsker(), Tenant: tenant, Name: name, Capability: "c", Substrate: "echo"})
 	h.Must(err)
 	return r
 }
@@ -136,7 +136,7 @@ func (h *host) write(d store.Doc) {
 	h.Must(err)
 	if d.Data == nil && d.Number == 0 {
 		if was.Version > 0 {
-			h.Must(h.store.Commit(h.Ctx, store.Delete{Key: d.Key, If: was.Version}))
+			h.Must(h.store.Commit(h.Ctx, store.Delete{Key: d.Key, IfVersion: was.Version}))
 		}
 		return
 	}
@@ -168,12 +168,12 @@ func (h *host) age(format int) {
 			h.write(store.Doc{Key: k})
 			d.Key.Sort, d.Index = d.Index.Sort, store.Key{}
 			h.write(d)
-		case vacants.FormerDocs.Matches(k):
+		case vacants.NamelessTombstoneDocs.Matches(k):
 			d.Index = store.Key{}
 			h.write(d)
-		case vacants.NameOwnerDocs.Matches(k), k == registry.VenueCountKey(), quota.UsedDocs.Matches(k):
+		case vacants.NameOwnerDocs.Matches(k), k == registry.VenueCountKey(), quota.UsageDocs.Matches(k):
 			h.write(store.Doc{Key: k})
-		case k == vacants.SelfKey():
+		case k == vacants.HostIdentityKey():
 			d.Data = h.sealAs(d, sealed.Host, sealed.Vacant)
 			h.write(d)
 		}
@@ -183,7 +183,7 @@ func (h *host) age(format int) {
 // sealAs returns the host's identity, sealed with another kind.
 func (h *host) sealAs(d store.Doc, from, to sealed.Kind) []byte {
 	h.Helper()
-	id, err := vacants.CheckSelf(h.Ctx, d, h.Vault)
+	id, err := vacants.CheckHostIdentity(h.Ctx, d, h.Vault)
 	h.Must(err)
 	seed := regexp.MustCompile(`"seed":"([^"]*)"`)
 	box, err := base64.StdEncoding.DecodeString(string(seed.FindSubmatch(d.Data)[1]))
@@ -200,7 +200,7 @@ func (h *host) sealAs(d store.Doc, from, to sealed.Kind) []byte {
 var same = cmp.Options{
 	cmpopts.EquateEmpty(),
 	cmpopts.IgnoreMapEntries(func(k store.Key, _ store.Doc) bool {
-		return k == vacants.SelfKey() || quota.UsedDocs.Matches(k) && k.Sort == string(quota.Vacants)
+		return k == vacants.HostIdentityKey() || quota.UsageDocs.Matches(k) && k.Sort == string(quota.Vacants)
 	}),
 }
 
@@ -213,7 +213,7 @@ func TestDocumentsOfEarlierProgramsGetTodaysForm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v.Version != upgrade.Current || v.From != 1 || v.Program != "test" || v.At.IsZero() {
+		if v.Version != upgrade.CurrentVersion || v.Previous != 1 || v.Program != "test" || v.ReachedAt.IsZero() {
 			t.Errorf("Run() = %+v", v)
 		}
 		if diff := cmp.Diff(want, h.store.all(t), same); diff != "" {
@@ -233,20 +233,20 @@ func TestDocumentsOfEarlierProgramsGetTodaysForm(t *testing.T) {
 // works checks that the host finds its vacants and its identity and accepts calls and changes.
 func (h *host) works() {
 	h.Helper()
-	h.Open("http://127.0.0.1:8080")
-	if _, err := h.Vacants.Self(h.Ctx); err != nil {
+	h.OpenHost("http://127.0.0.1:8080")
+	if _, err := h.Vacants.HostSigner(h.Ctx); err != nil {
 		h.Errorf("the host's identity: %v", err)
 	}
-	records, _, err := h.Vacants.List(h.Ctx, vacants.Tenant("acme"), "", 10)
+	records, _, err := h.Vacants.List(h.Ctx, vacants.TenantAsker("acme"), "", 10)
 	if err != nil || len(records) != 2 {
 		h.Errorf("tenant acme has %v, %v, want clerk and Shop", records, err)
 	}
 	for name, want := range map[string]bool{"Shop": true, "clerk": true, "left": true, "shop": false} {
-		if _, err := h.Vacants.ByName(h.Ctx, vacants.Operator(), name); (err == nil) != want {
+		if _, err := h.Vacants.GetByName(h.Ctx, vacants.OperatorAsker(), name); (err == nil) != want {
 			h.Errorf("ByName(%s) = %v", name, err)
 		}
 	}
-	if _, err := h.Vacants.Create(h.Ctx, vacants.CreateSpec{By: vacants.Tenant("eve"), Tenant: "eve", Name: "SOLD", Capability: "c", Substrate: "echo"}); !problem.Is(err, problem.Conflict) {
+	if _, err := h.Vacants.Create(h.Ctx, vacants.CreateSpec{Asker: vacants.TenantAsker("eve"), Tenant: "eve", Name: "SOLD", Capability: "c", Substrate: "echo"}); !problem.Is(err, problem.Conflict) {
 		h.Errorf("another tenant takes the name of a deleted vacant: %v", err)
 	}
 }
@@ -300,7 +300,7 @@ func TestNamesThatDifferByCaseLeadWhereTheyLed(t *testing.T) {
 		if !problem.Is(err, problem.NotFound) {
 			t.Fatal(err)
 		}
-		r, err := h.Vacants.ByName(h.Ctx, vacants.Operator(), "Shop")
+		r, err := h.Vacants.GetByName(h.Ctx, vacants.OperatorAsker(), "Shop")
 		h.Must(err)
 		before := map[string]identity.ID{}
 		for i, name := range names {
@@ -325,9 +325,9 @@ func TestNamesThatDifferByCaseLeadWhereTheyLed(t *testing.T) {
 		if _, err := upgrade.Run(t.Context(), h.data()); err != nil {
 			t.Fatal(err)
 		}
-		h.Open("http://127.0.0.1:8080")
+		h.OpenHost("http://127.0.0.1:8080")
 		for name, id := range before {
-			if r, err := h.Vacants.ByName(h.Ctx, vacants.Operator(), name); err != nil || r.ID != id {
+			if r, err := h.Vacants.GetByName(h.Ctx, vacants.OperatorAsker(), name); err != nil || r.ID != id {
 				t.Errorf("%v: ByName(%s) = %s, %v, want %s", names, name, r.ID, err, id)
 			}
 			if r, ok, err := h.Vacants.ShowNamed(h.Ctx, name); err != nil || !ok || r.ID != id {
@@ -335,21 +335,21 @@ func TestNamesThatDifferByCaseLeadWhereTheyLed(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"SHOp", "shop", "Shop"} {
-			if _, err := h.Vacants.Create(h.Ctx, vacants.CreateSpec{By: vacants.Operator(), Name: name, Capability: "c", Substrate: "echo"}); !problem.Is(err, problem.Conflict) {
+			if _, err := h.Vacants.Create(h.Ctx, vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: name, Capability: "c", Substrate: "echo"}); !problem.Is(err, problem.Conflict) {
 				t.Errorf("%v: Create(%s) = %v, want a conflict", names, name, err)
 			}
 		}
 		// Each name is changed, so that the operator can then assign it.
 		for i, name := range names {
-			r, err := h.Vacants.ByName(h.Ctx, vacants.Operator(), name)
+			r, err := h.Vacants.GetByName(h.Ctx, vacants.OperatorAsker(), name)
 			h.Must(err)
 			to := fmt.Sprint("y", i)
-			_, err = h.Vacants.Update(h.Ctx, r.ID, vacants.Changes{By: vacants.Operator(), Name: &to})
+			_, err = h.Vacants.Update(h.Ctx, r.ID, vacants.Changes{Asker: vacants.OperatorAsker(), Name: &to})
 			h.Must(err)
 		}
 		for i := range names {
 			tenant := fmt.Sprint("tenant", i)
-			if _, err := h.Vacants.Create(h.Ctx, vacants.CreateSpec{By: vacants.Tenant(tenant), Tenant: tenant, Name: "shop", Capability: "c", Substrate: "echo"}); !problem.Is(err, problem.Conflict) {
+			if _, err := h.Vacants.Create(h.Ctx, vacants.CreateSpec{Asker: vacants.TenantAsker(tenant), Tenant: tenant, Name: "shop", Capability: "c", Substrate: "echo"}); !problem.Is(err, problem.Conflict) {
 				t.Errorf("%v: %s takes the name of three tenants: %v", names, tenant, err)
 			}
 		}
@@ -362,7 +362,7 @@ func TestNamesThatDifferByCaseLeadWhereTheyLed(t *testing.T) {
 func TestBytesOfBeforeCountInTheTenantsQuota(t *testing.T) {
 	h := newHost(t)
 	used := func() int64 {
-		d, err := h.store.Doc(h.Ctx, quota.UsedDocs.Key("acme", string(quota.Megabytes)))
+		d, err := h.store.Doc(h.Ctx, quota.UsageDocs.Key("acme", string(quota.Megabytes)))
 		h.Must(err)
 		return d.Number
 	}
@@ -388,8 +388,8 @@ func TestDamagedDocumentsAreLeftForVerify(t *testing.T) {
 	if got := strings.Count(log.String(), "was not upgraded"); got < 2 {
 		t.Errorf("the log has %d damaged documents:\n%s", got, log.String())
 	}
-	h.Open("http://127.0.0.1:8080")
-	if _, err := h.Vacants.ByName(h.Ctx, vacants.Operator(), "clerk"); err != nil {
+	h.OpenHost("http://127.0.0.1:8080")
+	if _, err := h.Vacants.GetByName(h.Ctx, vacants.OperatorAsker(), "clerk"); err != nil {
 		t.Errorf("another vacant: %v", err)
 	}
 }
@@ -410,7 +410,7 @@ func TestAnIdentityOfAnotherKeyEndsTheUpgradeBeforeAnyChange(t *testing.T) {
 
 func TestNewerDocumentsAreRefused(t *testing.T) {
 	h := newHost(t)
-	h.write(store.Doc{Key: upgrade.VersionDocs.Key(), Data: fmt.Appendf(nil, `{"format":1,"version":%d,"at":"2026-05-06T00:00:00Z"}`, upgrade.Current+1)})
+	h.write(store.Doc{Key: upgrade.VersionDocs.Key(), Data: fmt.Appendf(nil, `{"format":1,"version":%d,"at":"2026-05-06T00:00:00Z"}`, upgrade.CurrentVersion+1)})
 	if _, err := upgrade.Run(t.Context(), h.data()); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "use a newer vacancy") {
 		t.Errorf("Run() = %v, want a conflict that says what helps", err)
 	}

@@ -19,25 +19,25 @@ const subjectPartition = "use#subject#"
 // The documents contain usage by UTC hour or day, ordered by time.
 var (
 	// PaidDocs contains an account's payments per hour, vacant and caller.
-	PaidDocs = store.Kind[Hour]{
-		Shape: store.Shape{Name: "usage of an account", Partition: "use#paid#*", Sort: "*#*#*", Owner: store.OfAccount, Verify: store.VerifyWithRows},
-		Codec: hours,
+	PaidDocs = store.DocKind[Hour]{
+		Shape: store.Shape{Name: "usage of an account", Partition: "use#paid#*", Sort: "*#*#*", Owner: store.OwnedByAccount, Verify: store.VerifyWithRows},
+		Codec: hourCodec,
 	}
 	// OwnedDocs contains the earnings of a tenant's vacants per hour and vacant. An empty tenant
 	// means the operator's vacants.
-	OwnedDocs = store.Kind[Hour]{
-		Shape: store.Shape{Name: "usage of vacants", Partition: "use#owned#*", Sort: "*#*", Owner: store.OfTenant, Verify: store.VerifyNot},
-		Codec: hours,
+	OwnedDocs = store.DocKind[Hour]{
+		Shape: store.Shape{Name: "usage of vacants", Partition: "use#owned#*", Sort: "*#*", Owner: store.OwnedByTenant, Verify: store.VerifySkip},
+		Codec: hourCodec,
 	}
 	// SubjectDocs contains an account's payments per hour and subject, for calls with a token that
 	// names a subject. PaidDocs also contains these payments.
-	SubjectDocs = store.Kind[Hour]{
-		Shape: store.Shape{Name: "usage of subjects", Partition: subjectPartition + "*", Sort: "*#*", Owner: store.OfAccount, Verify: store.VerifyNot},
-		Codec: hours,
+	SubjectDocs = store.DocKind[Hour]{
+		Shape: store.Shape{Name: "usage of subjects", Partition: subjectPartition + "*", Sort: "*#*", Owner: store.OwnedByAccount, Verify: store.VerifySkip},
+		Codec: hourCodec,
 	}
 	// SpentDocs contains the spending of an account per UTC day.
-	SpentDocs = store.Kind[Day]{
-		Shape: store.Shape{Name: "day of an account", Partition: "use#spent#*", Sort: "*", Owner: store.OfAccount, Verify: store.VerifyWithRows},
+	SpentDocs = store.DocKind[Day]{
+		Shape: store.Shape{Name: "day of an account", Partition: "use#spent#*", Sort: "*", Owner: store.OwnedByAccount, Verify: store.VerifyWithRows},
 		Codec: store.Codec[Day]{
 			Decode: func(d store.Doc) (Day, error) {
 				at, err := time.Parse(time.DateOnly, d.Key.Sort)
@@ -48,34 +48,34 @@ var (
 	}
 	// OffsetDocs contains the offset up to which each partition of the feed is folded. The
 	// document's Number is 1 if the partition has ended and is folded completely.
-	OffsetDocs = store.Kind[string]{
-		Shape: store.Shape{Name: "offset of the meter", Partition: "meter", Sort: "*", Verify: store.VerifyNot},
-		Codec: store.Text(),
+	OffsetDocs = store.DocKind[string]{
+		Shape: store.Shape{Name: "offset of the meter", Partition: "meter", Sort: "*", Verify: store.VerifySkip},
+		Codec: store.TextCodec(),
 	}
 )
 
-var counts = store.JSONCodec[Counts](1)
+var countsCodec = store.JSONCodec[Counts](1)
 
-// hours is the codec of an Hour. The data contains the counts. The key contains the hour and the
+// hourCodec is the codec of an Hour. The data contains the counts. The key contains the hour and the
 // account or tenant, and either the subject or the vacant and the caller.
-var hours = store.Codec[Hour]{
+var hourCodec = store.Codec[Hour]{
 	Decode: func(d store.Doc) (h Hour, err error) {
-		c, err := counts.Decode(d)
+		c, err := countsCodec.Decode(d)
 		if err == nil {
-			h, err = hourOf(d.Key)
+			h, err = parseHour(d.Key)
 		}
 		h.Counts = c
 		return h, err
 	},
-	Encode: func(h Hour) ([]byte, error) { return counts.Encode(h.Counts) },
+	Encode: func(h Hour) ([]byte, error) { return countsCodec.Encode(h.Counts) },
 }
 
-func hourOf(k store.Key) (h Hour, err error) {
+func parseHour(k store.Key) (h Hour, err error) {
 	parts := strings.Split(k.Sort, "#")
 	if len(parts) != 2 && len(parts) != 3 {
 		return h, errors.New("its key is not the key of a usage document")
 	}
-	if h.Start, err = time.Parse(hourForm, parts[0]); err != nil {
+	if h.Start, err = time.Parse(hourLayout, parts[0]); err != nil {
 		return h, err
 	}
 	if strings.HasPrefix(k.Partition, subjectPartition) {
@@ -93,9 +93,9 @@ func spentKey(account string, spentAt time.Time) store.Key {
 	return SpentDocs.Key(account, spentAt.UTC().Format(time.DateOnly))
 }
 
-func kindOf(k store.Key) *store.Kind[Hour] {
+func kindOfKey(k store.Key) *store.DocKind[Hour] {
 	switch {
-	case isOwned(k):
+	case isOwnedKey(k):
 		return &OwnedDocs
 	case strings.HasPrefix(k.Partition, subjectPartition):
 		return &SubjectDocs
@@ -103,6 +103,6 @@ func kindOf(k store.Key) *store.Kind[Hour] {
 	return &PaidDocs
 }
 
-func isOwned(k store.Key) bool { return OwnedDocs.HasPartition(k.Partition) }
+func isOwnedKey(k store.Key) bool { return OwnedDocs.HasPartition(k.Partition) }
 
-func isSpent(k store.Key) bool { return SpentDocs.HasPartition(k.Partition) }
+func isSpentKey(k store.Key) bool { return SpentDocs.HasPartition(k.Partition) }

@@ -29,7 +29,7 @@ func (s *shards) journal(ctx context.Context) ([]store.FeedRow, error) {
 	}
 	var all []store.FeedRow
 	for offset := ""; ; {
-		rows, next, _, err := s.Feed.After(ctx, partitions[0].ID, offset, store.MaxPage)
+		rows, next, _, err := s.Feed.RowsAfter(ctx, partitions[0].ID, offset, store.MaxPage)
 		if err != nil || len(rows) == 0 {
 			return all, err
 		}
@@ -50,7 +50,7 @@ func (s *shards) Partitions(ctx context.Context) (all []store.Partition, err err
 	return all, err
 }
 
-func (s *shards) After(ctx context.Context, partition, offset string, n int) ([]store.FeedRow, string, bool, error) {
+func (s *shards) RowsAfter(ctx context.Context, partition, offset string, n int) ([]store.FeedRow, string, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.looked[partition]++

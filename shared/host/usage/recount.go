@@ -33,10 +33,10 @@ type Recounter struct {
 
 // Recount adds up all rows, folds the rows that usage does not contain yet, and then corrects the
 // documents that differ.
-func (r *Recounter) Recount(ctx context.Context) (done RecountResult, err error) {
-	c := &recount{Recounter: r, complete: CompleteUntil(r.Meter.Now()), read: map[string]bool{}, before: map[store.Key]store.Doc{}, rows: sums{}}
-	if err := c.readAccounts(ctx); err != nil {
-		return done, err
+func (r *Recounter) Recount(ctx context.Context) (result RecountResult, err error) {
+	c := &recountState{Recounter: r, completeUntil: CompleteUntil(r.Meter.Now()), readPartitions: map[string]bool{}, docs: map[store.Key]store.Doc{}, rowSums: sums{}}
+	if err := c.readAccountDocuments(ctx); err != nil {
+		return result, err
 	}
 	if err := r.Rows.Walk(ctx, func(v store.View) error {
 		for s, err := range store.Streams(ctx, v, "") {
@@ -49,24 +49,24 @@ func (r *Recounter) Recount(ctx context.Context) (done RecountResult, err error)
 		}
 		return nil
 	}); err != nil {
-		return done, err
+		return result, err
 	}
 	if err := r.Fold(ctx); err != nil {
-		return done, err
+		return result, err
 	}
 	return c.correct(ctx)
 }
 
-// recount is the state of a Recount.
-type recount struct {
+// recountState is the state of a Recount.
+type recountState struct {
 	*Recounter
-	complete time.Time               // time before which usage contains all rows
-	read     map[string]bool         // partitions whose documents are in before
-	before   map[store.Key]store.Doc // documents that were read before the rows of their partition
-	rows     sums                    // sums of all rows
+	completeUntil  time.Time               // time before which usage contains all rows
+	readPartitions map[string]bool         // partitions whose documents are in before
+	docs           map[store.Key]store.Doc // documents that were read before the rows of their partition
+	rowSums        sums                    // sums of all rows
 }
 
-func (c *recount) readAccounts(ctx context.Context) error {
+func (c *recountState) readAccountDocuments(ctx context.Context) error {
 	accounts := billing.New(billing.Config{Store: c.Meter.Store, Now: c.Meter.Now})
 	ranges := []store.Range{OwnedDocs.Range("")}
 	for a, err := range accounts.AllAccounts(ctx) {
@@ -83,80 +83,80 @@ func (c *recount) readAccounts(ctx context.Context) error {
 	return nil
 }
 
-func (c *recount) readDocuments(ctx context.Context, r store.Range) error {
-	if c.read[r.Partition] {
+func (c *recountState) readDocuments(ctx context.Context, r store.Range) error {
+	if c.readPartitions[r.Partition] {
 		return nil
 	}
-	c.read[r.Partition] = true
+	c.readPartitions[r.Partition] = true
 	for d, err := range store.Documents(ctx, c.Meter.Store, r) {
 		if err != nil {
 			return store.AsProblem(err)
 		}
-		c.before[d.Key] = d
+		c.docs[d.Key] = d
 	}
 	return nil
 }
 
 // correct writes the documents that differ from the rows. It skips the documents of missing
 // accounts, which verify reports.
-func (c *recount) correct(ctx context.Context) (done RecountResult, err error) {
-	for k := range c.before {
-		if c.rows[k] == nil {
-			c.rows[k] = &Counts{}
+func (c *recountState) correct(ctx context.Context) (result RecountResult, err error) {
+	for k := range c.docs {
+		if c.rowSums[k] == nil {
+			c.rowSums[k] = &Counts{}
 		}
 	}
-	for _, k := range c.rows.keys() {
-		ends, ok := endOf(k)
-		d, want := c.before[k], *c.rows[k]
-		if !ok || ends.After(c.complete) || !c.read[k.Partition] || matches(d, want) {
+	for _, k := range c.rowSums.keys() {
+		end, ok := periodEnd(k)
+		d, want := c.docs[k], *c.rowSums[k]
+		if !ok || end.After(c.completeUntil) || !c.readPartitions[k.Partition] || hasCounts(d, want) {
 			continue
 		}
 		id, err := c.Meter.updater().NewWriteID()
 		var w store.Put
 		if err == nil {
-			w, err = put(k, d.Version, id, want)
+			w, err = newPut(k, d.Version, id, want)
 		}
 		if err == nil {
 			err = c.Meter.updater().Commit(ctx, w)
 		}
 		switch {
 		case store.IsConflict(err):
-			done.Changed++
+			result.Changed++
 		case err != nil:
-			return done, store.AsProblem(err)
+			return result, store.AsProblem(err)
 		default:
-			done.Corrected++
+			result.Corrected++
 		}
 	}
-	return done, nil
+	return result, nil
 }
 
-func endOf(k store.Key) (end time.Time, ok bool) {
-	form, long := hourForm, time.Hour
-	if isSpent(k) {
-		form, long = time.DateOnly, 24*time.Hour
+func periodEnd(k store.Key) (end time.Time, ok bool) {
+	layout, duration := hourLayout, time.Hour
+	if isSpentKey(k) {
+		layout, duration = time.DateOnly, 24*time.Hour
 	}
-	start, err := time.Parse(form, k.Sort[:min(len(k.Sort), len(form))])
-	return start.Add(long), err == nil
+	start, err := time.Parse(layout, k.Sort[:min(len(k.Sort), len(layout))])
+	return start.Add(duration), err == nil
 }
 
-func matches(d store.Doc, want Counts) bool {
+func hasCounts(d store.Doc, want Counts) bool {
 	switch {
 	case d.Version == 0:
 		return want == Counts{}
-	case isSpent(d.Key):
+	case isSpentKey(d.Key):
 		return d.Number == int64(want.Charge)
 	}
-	h, err := hours.Decode(d)
+	h, err := hourCodec.Decode(d)
 	return err == nil && h.Counts == want && d.Number == int64(want.Charge)
 }
 
-func (c *recount) countStream(ctx context.Context, v store.View, s store.Stream) error {
+func (c *recountState) countStream(ctx context.Context, v store.View, s store.Stream) error {
 	switch ids := s.IDs(); {
 	case s.Kind() == booking.KindBooking:
 	case s.Kind() == store.KindResponse && len(ids) == 2:
-		// The tenant of the vacant may have no account, so readAccounts has not read its documents.
-		owner, err := c.Meter.owner(ctx, ids[1])
+		// The tenant of the vacant may have no account, so readAccountDocuments has not read its documents.
+		owner, err := c.Meter.cachedTenant(ctx, ids[1])
 		if err == nil {
 			err = c.readDocuments(ctx, OwnedDocs.Range(owner))
 		}
@@ -166,37 +166,37 @@ func (c *recount) countStream(ctx context.Context, v store.View, s store.Stream)
 	default:
 		return nil
 	}
-	requests := &requestReader{view: v, next: 1, undecided: map[uint64]*call.RequestRow{}}
-	for from := uint64(1); ; {
-		page, err := v.Rows(ctx, s, from, store.MaxPage, store.Ascending)
+	requests := &requestReader{view: v, nextPosition: 1, requests: map[uint64]*call.RequestRow{}}
+	for position := uint64(1); ; {
+		page, err := v.Rows(ctx, s, position, store.MaxPage, store.Ascending)
 		if err != nil || len(page) == 0 {
 			return store.AsProblem(err)
 		}
 		for _, row := range page {
-			adds, _, err := c.Meter.counts(ctx, store.FeedRow{Stream: s, Row: row}, requests.find)
+			additions, _, err := c.Meter.rowAdditions(ctx, store.FeedRow{Stream: s, Row: row}, requests.find)
 			if errors.Is(err, errUnreadable) {
 				return problem.Wrap(problem.Damaged, err, "%s: usage was not corrected; run verify to list all damage", problem.AsError(err).Text())
 			}
 			if err != nil {
 				return err
 			}
-			c.rows.add(adds)
+			c.rowSums.add(additions)
 		}
-		from = page[len(page)-1].Position + 1
+		position = page[len(page)-1].Position + 1
 	}
 }
 
 // requestReader reads the requests of a pair in order, up to the request that find looks up. It retains
 // the other requests that it has read until find looks them up.
 type requestReader struct {
-	view      store.View
-	next      uint64
-	undecided map[uint64]*call.RequestRow
+	view         store.View
+	nextPosition uint64
+	requests     map[uint64]*call.RequestRow
 }
 
 func (r *requestReader) find(ctx context.Context, pair call.Pair, position uint64) (*call.RequestRow, error) {
-	for r.next <= position {
-		page, err := r.view.Rows(ctx, pair.Requests(), r.next, store.MaxPage, store.Ascending)
+	for r.nextPosition <= position {
+		page, err := r.view.Rows(ctx, pair.Requests(), r.nextPosition, store.MaxPage, store.Ascending)
 		if err != nil {
 			return nil, store.AsProblem(err)
 		}
@@ -204,13 +204,13 @@ func (r *requestReader) find(ctx context.Context, pair call.Pair, position uint6
 			break
 		}
 		for _, row := range page {
-			r.undecided[row.Position], r.next = requestOf(row), row.Position+1
+			r.requests[row.Position], r.nextPosition = decodeCallRequest(row), row.Position+1
 		}
 	}
-	q := r.undecided[position]
+	q := r.requests[position]
 	if q == nil {
-		return nil, unreadable(pair.Requests(), position, nil)
+		return nil, unreadableError(pair.Requests(), position, nil)
 	}
-	delete(r.undecided, position)
+	delete(r.requests, position)
 	return q, nil
 }

@@ -20,15 +20,15 @@ import (
 
 // Counts contains the totals of an hour.
 type Counts struct {
-	Answers uint64       `json:"answers"`
-	Voids   uint64       `json:"voids"` // calls that ended without an answer
-	Charge  money.Amount `json:"charge"`
-	Fee     money.Amount `json:"fee"` // the host's share of Charge
-	In      uint64       `json:"in"`  // tokens
-	Out     uint64       `json:"out"`
-	// Unreported is the number of answers with a price by tokens whose agents did not report all
+	Answers      uint64       `json:"answers"`
+	Voids        uint64       `json:"voids"` // calls that ended without an answer
+	Charge       money.Amount `json:"charge"`
+	Fee          money.Amount `json:"fee"` // the host's share of Charge
+	InputTokens  uint64       `json:"in"`  // tokens
+	OutputTokens uint64       `json:"out"`
+	// UnreportedAnswers is the number of answers with a price by tokens whose agents did not report all
 	// tokens. These tokens were not charged.
-	Unreported uint64 `json:"unreported,omitempty"`
+	UnreportedAnswers uint64 `json:"unreported,omitempty"`
 }
 
 func (c *Counts) Add(other Counts) {
@@ -36,9 +36,9 @@ func (c *Counts) Add(other Counts) {
 	c.Voids += other.Voids
 	c.Charge += other.Charge
 	c.Fee += other.Fee
-	c.In += other.In
-	c.Out += other.Out
-	c.Unreported += other.Unreported
+	c.InputTokens += other.InputTokens
+	c.OutputTokens += other.OutputTokens
+	c.UnreportedAnswers += other.UnreportedAnswers
 }
 
 func (c *Counts) Sub(other Counts) {
@@ -46,9 +46,9 @@ func (c *Counts) Sub(other Counts) {
 	c.Voids -= other.Voids
 	c.Charge -= other.Charge
 	c.Fee -= other.Fee
-	c.In -= other.In
-	c.Out -= other.Out
-	c.Unreported -= other.Unreported
+	c.InputTokens -= other.InputTokens
+	c.OutputTokens -= other.OutputTokens
+	c.UnreportedAnswers -= other.UnreportedAnswers
 }
 
 // Hour contains the counts of a UTC hour. They belong to an account, a vacant and a caller. If
@@ -61,7 +61,7 @@ type Hour struct {
 	Counts
 }
 
-const hourForm = "2006-01-02T15"
+const hourLayout = "2006-01-02T15"
 
 type Day struct {
 	Start  time.Time
@@ -91,47 +91,47 @@ func EachSpent(ctx context.Context, s store.Lister, account string, fn func(day 
 // EachPaid calls fn with the hours of an account between from and until, in order. A zero time does not
 // limit the range.
 func EachPaid(ctx context.Context, s store.Lister, account string, from, until time.Time, fn func(Hour) error) error {
-	return each(ctx, s, PaidDocs, account, from, until, fn)
+	return eachHour(ctx, s, PaidDocs, account, from, until, fn)
 }
 
 func EachBySubject(ctx context.Context, s store.Lister, account string, from, until time.Time, fn func(Hour) error) error {
-	return each(ctx, s, SubjectDocs, account, from, until, fn)
+	return eachHour(ctx, s, SubjectDocs, account, from, until, fn)
 }
 
 // EachOwned calls fn with the hours of the vacants of a tenant, or of the operator if tenant is empty.
 func EachOwned(ctx context.Context, s store.Lister, tenant string, from, until time.Time, fn func(Hour) error) error {
-	return each(ctx, s, OwnedDocs, tenant, from, until, fn)
+	return eachHour(ctx, s, OwnedDocs, tenant, from, until, fn)
 }
 
-// maxCounted limits the documents that CallsOfDay reads. The limit suffices for 100 vacants that are
+// maxDayDocs limits the documents that CallsOfDay reads. The limit suffices for 100 vacants that are
 // called in every hour of a day.
-const maxCounted = 2400
+const maxDayDocs = 2400
 
 // CallsOfDay returns the number of decided calls per vacant of a tenant on the UTC day of now. An
-// empty tenant means the operator. If there are more than maxCounted documents, CallsOfDay returns nil.
+// empty tenant means the operator. If there are more than maxDayDocs documents, CallsOfDay returns nil.
 func CallsOfDay(ctx context.Context, s store.Lister, tenant string, now time.Time) (calls map[identity.ID]uint64, err error) {
 	calls = map[identity.ID]uint64{}
-	counted, enough := 0, errors.New("enough")
+	docCount, errTooMany := 0, errors.New("enough")
 	err = EachOwned(ctx, s, tenant, now.UTC().Truncate(24*time.Hour), time.Time{}, func(h Hour) error {
-		if counted++; counted > maxCounted {
-			return enough
+		if docCount++; docCount > maxDayDocs {
+			return errTooMany
 		}
 		calls[h.Vacant] += h.Answers + h.Voids
 		return nil
 	})
-	if err == enough {
+	if err == errTooMany {
 		return nil, nil
 	}
 	return calls, err
 }
 
-func each(ctx context.Context, s store.Lister, kind store.Kind[Hour], owner string, from, until time.Time, fn func(Hour) error) error {
+func eachHour(ctx context.Context, s store.Lister, kind store.DocKind[Hour], owner string, from, until time.Time, fn func(Hour) error) error {
 	r := kind.Range(owner)
 	if !from.IsZero() {
-		r.First = from.UTC().Format(hourForm)
+		r.Start = from.UTC().Format(hourLayout)
 	}
 	if !until.IsZero() {
-		r.Last = until.UTC().Add(time.Hour - 1).Format(hourForm)
+		r.End = until.UTC().Add(time.Hour - 1).Format(hourLayout)
 	}
 	for h, err := range kind.Each(ctx, s, r) {
 		if err != nil {

@@ -34,24 +34,24 @@ import (
 // ledger charges accounts that are identified by the first byte of the caller. It moves no money.
 type ledger struct{ calltest.Ledger }
 
-func (*ledger) Quote(_ context.Context, q call.Query) (call.Charge, error) {
+func (*ledger) Quote(_ context.Context, q call.QuoteRequest) (call.PaymentPlan, error) {
 	if q.Pair.Caller[0]%4 == 0 {
-		return call.Charge{Kind: call.PaidByFreeCall, Version: q.Price.Version}, nil
+		return call.PaymentPlan{Kind: call.PaidByFreeCall, Version: q.Price.Version}, nil
 	}
-	return call.Charge{Kind: call.PaidByAccount, Payer: account(q.Pair.Caller), Hold: 2000, Version: q.Price.Version}, nil
+	return call.PaymentPlan{Kind: call.PaidByAccount, Payer: account(q.Pair.Caller), Hold: 2000, Version: q.Price.Version}, nil
 }
 
-func (*ledger) Settle(_ context.Context, s call.Settlement) (call.FinalCharge, error) {
+func (*ledger) Settle(_ context.Context, s call.SettlementRequest) (call.FinalCharge, error) {
 	var used call.Usage
 	if s.Usage != nil {
 		used = *s.Usage
 	}
-	return call.FinalCharge{Charge: min(s.Price.Charge(used.In, used.Out), money.Amount(s.Row.Price))}, nil
+	return call.FinalCharge{Charge: min(s.Price.Charge(used.InputTokens, used.OutputTokens), money.Amount(s.Row.Price))}, nil
 }
 
-func (*ledger) Debit(call.Pair, *call.Charge, *call.RequestRow) []store.Write { return nil }
-func (*ledger) Refund(call.Pair, *call.RequestRow, bool) []store.Write        { return nil }
-func (*ledger) Explain(_ context.Context, _ call.Query, c *call.Charge, err error) (call.Charge, error) {
+func (*ledger) Debit(call.Pair, *call.PaymentPlan, *call.RequestRow) []store.Write { return nil }
+func (*ledger) Refund(call.Pair, *call.RequestRow, bool) []store.Write             { return nil }
+func (*ledger) Replan(_ context.Context, _ call.QuoteRequest, c *call.PaymentPlan, err error) (call.PaymentPlan, error) {
 	return *c, err
 }
 
@@ -93,7 +93,7 @@ func newWorld(t testing.TB) *world {
 	}
 	t.Cleanup(func() { file.Close() })
 	w := &world{TB: t, file: file, clock: calltest.NewClock(noon), vacant: newKey(t), want: map[string]usage.Counts{}}
-	w.sell(&price.Price{Version: 1, Flat: 2000, FeeBasisPoints: 1000}, &call.Usage{In: 3, Out: 2})
+	w.sell(&price.Price{Version: 1, Flat: 2000, FeeBasisPoints: 1000}, &call.Usage{InputTokens: 3, OutputTokens: 2})
 	return w
 }
 
@@ -102,7 +102,7 @@ func (w *world) sell(p *price.Price, used *call.Usage) {
 	w.Helper()
 	data, err := price.VersionDocs.Encode(*p)
 	w.must(err)
-	w.must(w.file.Commit(context.Background(), store.Put{Key: price.Key(w.vacant.ID(), p.Version), WriteID: store.WriteID{1}, Data: data}))
+	w.must(w.file.Commit(context.Background(), store.Put{Key: price.VersionKey(w.vacant.ID(), p.Version), WriteID: store.WriteID{1}, Data: data}))
 	w.host = call.New(call.Config{
 		Store: w.file, Texts: &calltest.Texts{}, Now: w.clock.NowFunc(0), Rand: rand.Reader, Ledger: &ledger{},
 		Directory: call.SingleVacant{ID: w.vacant.ID(), State: lifecycle.Active, Signer: w.vacant, Price: p, Tenant: "acme",
@@ -157,9 +157,9 @@ func (w *world) callsOf(k *identity.Key, n int) {
 		out := w.host.Send(context.Background(), identity.ID{}, e)
 		w.host.Send(context.Background(), identity.ID{}, e)
 		before = e
-		c := usage.Counts{In: 3, Out: 2, Voids: 1}
+		c := usage.Counts{InputTokens: 3, OutputTokens: 2, Voids: 1}
 		if out.Problem == nil {
-			c = usage.Counts{In: 3, Out: 2, Answers: 1, Charge: out.Charge, Fee: out.Charge / 10}
+			c = usage.Counts{InputTokens: 3, OutputTokens: 2, Answers: 1, Charge: out.Charge, Fee: out.Charge / 10}
 		}
 		w.mu.Lock()
 		for _, whose := range []string{"owned", hex.EncodeToString(firstOf(account(k.ID())))} {
@@ -178,7 +178,7 @@ func firstOf(a [32]byte) []byte { return a[:] }
 
 func (w *world) meter(s store.Store) *usage.Meter {
 	return &usage.Meter{Store: s, Feed: w.file, Now: w.clock.NowFunc(0), Rand: rand.Reader,
-		Owner: func(context.Context, identity.ID) (string, error) { return "acme", nil }}
+		TenantOf: func(context.Context, identity.ID) (string, error) { return "acme", nil }}
 }
 
 // fold folds until no rows are left, despite faults.
@@ -304,21 +304,21 @@ func (d stopping) Commit(ctx context.Context, writes ...store.Write) error {
 // because no later fold reports them.
 func TestUnreportedAnswersAreToldByAFoldThatIsStopped(t *testing.T) {
 	w := newPayingWorld(t)
-	w.sell(&price.Price{Version: 2, Flat: 1, In: 1_000_000, MaxCharge: 2000}, nil)
+	w.sell(&price.Price{Version: 2, Flat: 1, InputPrice: 1_000_000, MaxCharge: 2000}, nil)
 	w.callsOf(payingKey(t), 2)
 	ctx, end := context.WithCancel(t.Context())
 	f, err := w.meter(stopping{w.file, end}).Fold(ctx)
-	if len(f.Unreported) != 1 {
+	if len(f.UnreportedHours) != 1 {
 		t.Errorf("Fold() = %+v, %v, want one hour with unreported answers", f, err)
 	}
 	f, err = w.meter(w.file).Fold(t.Context())
-	if err != nil || len(f.Unreported) > 0 {
+	if err != nil || len(f.UnreportedHours) > 0 {
 		t.Errorf("the next Fold() = %+v, %v, want nothing new", f, err)
 	}
 }
 
 func TestUsageCountsAnswersWithoutTheTokensThatTheirPriceIsBy(t *testing.T) {
-	flat, tokens := price.Price{Flat: 2000}, price.Price{Flat: 1, In: 1_000_000, MaxCharge: 2000}
+	flat, tokens := price.Price{Flat: 2000}, price.Price{Flat: 1, InputPrice: 1_000_000, MaxCharge: 2000}
 	w := newPayingWorld(t)
 	m := w.meter(w.file)
 	for i, tt := range []struct {
@@ -327,13 +327,13 @@ func TestUsageCountsAnswersWithoutTheTokensThatTheirPriceIsBy(t *testing.T) {
 		used       *call.Usage
 		unreported uint64 // of two answers
 	}{
-		{"all reported", tokens, &call.Usage{In: 3, Out: 2, Turns: 1}, 0},
+		{"all reported", tokens, &call.Usage{InputTokens: 3, OutputTokens: 2, Turns: 1}, 0},
 		{"nothing reported", tokens, nil, 2},
-		{"no turn reported", tokens, &call.Usage{Turns: 1, Unreported: 1}, 2},
-		{"one of two turns reported", tokens, &call.Usage{In: 3, Out: 2, Turns: 2, Unreported: 1}, 2},
+		{"no turn reported", tokens, &call.Usage{Turns: 1, UnreportedTurns: 1}, 2},
+		{"one of two turns reported", tokens, &call.Usage{InputTokens: 3, OutputTokens: 2, Turns: 2, UnreportedTurns: 1}, 2},
 		{"nothing used", tokens, &call.Usage{Turns: 1}, 0},
 		{"nothing reported, flat", flat, nil, 0},
-		{"no turn reported, flat", flat, &call.Usage{Turns: 1, Unreported: 1}, 0},
+		{"no turn reported, flat", flat, &call.Usage{Turns: 1, UnreportedTurns: 1}, 0},
 	} {
 		w.clock.Advance(time.Hour)
 		hour := w.clock.NowFunc(0)().Truncate(time.Hour)
@@ -354,22 +354,22 @@ func TestUsageCountsAnswersWithoutTheTokensThatTheirPriceIsBy(t *testing.T) {
 		if tt.unreported > 0 {
 			told = []usage.Hour{{Start: hour, Vacant: w.vacant.ID()}}
 		}
-		for i := range f.Unreported {
-			if f.Unreported[i].Unreported != tt.unreported {
-				t.Errorf("%s: the fold tells of %d unreported answers, want %d", tt.name, f.Unreported[i].Unreported, tt.unreported)
+		for i := range f.UnreportedHours {
+			if f.UnreportedHours[i].UnreportedAnswers != tt.unreported {
+				t.Errorf("%s: the fold tells of %d unreported answers, want %d", tt.name, f.UnreportedHours[i].UnreportedAnswers, tt.unreported)
 			}
-			f.Unreported[i].Counts = usage.Counts{}
+			f.UnreportedHours[i].Counts = usage.Counts{}
 		}
-		if diff := cmp.Diff(told, f.Unreported); diff != "" || len(again.Unreported) > 0 {
-			t.Errorf("%s: the next fold tells of %v, the first (-want +got):\n%s", tt.name, again.Unreported, diff)
+		if diff := cmp.Diff(told, f.UnreportedHours); diff != "" || len(again.UnreportedHours) > 0 {
+			t.Errorf("%s: the next fold tells of %v, the first (-want +got):\n%s", tt.name, again.UnreportedHours, diff)
 		}
 		want := tt.unreported * 3 / 2
 		check := func(when string) {
 			var owned, paid uint64
-			w.must(usage.EachOwned(t.Context(), w.file, "acme", hour, hour.Add(time.Hour), func(h usage.Hour) error { owned += h.Unreported; return nil }))
+			w.must(usage.EachOwned(t.Context(), w.file, "acme", hour, hour.Add(time.Hour), func(h usage.Hour) error { owned += h.UnreportedAnswers; return nil }))
 			for n := range byte(accounts) {
 				id := hex.EncodeToString(firstOf([32]byte{1 + n}))
-				w.must(usage.EachPaid(t.Context(), w.file, id, hour, hour.Add(time.Hour), func(h usage.Hour) error { paid += h.Unreported; return nil }))
+				w.must(usage.EachPaid(t.Context(), w.file, id, hour, hour.Add(time.Hour), func(h usage.Hour) error { paid += h.UnreportedAnswers; return nil }))
 			}
 			if owned != want || paid != want {
 				t.Errorf("%s: %d owned and %d paid answers are unreported %s, want %d", tt.name, owned, paid, when, want)
@@ -392,7 +392,7 @@ type unsure struct{ store.Store }
 func (s unsure) Commit(ctx context.Context, writes ...store.Write) error {
 	switch mathrand.IntN(3) {
 	case 0:
-		return store.NotApplied(errors.New("failed"))
+		return store.NotAppliedError(errors.New("failed"))
 	case 1:
 		if err := s.Store.Commit(ctx, writes...); err != nil {
 			return err
@@ -604,7 +604,7 @@ type dying struct {
 func (s *dying) Commit(ctx context.Context, writes ...store.Write) error {
 	if s.left == 0 {
 		s.die()
-		return store.NotApplied(context.Canceled)
+		return store.NotAppliedError(context.Canceled)
 	}
 	s.left--
 	return s.Store.Commit(ctx, writes...)
@@ -652,7 +652,7 @@ func BenchmarkFold(b *testing.B) {
 		d, err := w.file.Doc(b.Context(), store.Key{Partition: "meter", Sort: "journal"})
 		w.must(err)
 		if d.Version > 0 {
-			w.must(w.file.Commit(b.Context(), store.Delete{Key: d.Key, If: d.Version}))
+			w.must(w.file.Commit(b.Context(), store.Delete{Key: d.Key, IfVersion: d.Version}))
 		}
 		b.StartTimer()
 		if f, err := w.meter(w.file).Fold(b.Context()); err != nil || f.Rows == 0 {

@@ -24,21 +24,21 @@ func AgentKey(id identity.ID, version int) store.Key {
 // agentCache caches versions of agents, which never change.
 type agentCache = lru.Cache[store.Key, definition.Agent]
 
-const cachedAgents = 64 // each at most 64 KiB
+const maxCachedAgents = 64 // each at most 64 KiB
 
 // Agent returns a version of r's agent. Version 0 is the current version, or the default agent if r
 // has no agent. If the version does not exist, the error is NotFound. If version is 0 and the
 // vacant answers with a plan, the error is Conflict.
 func (v *Directory) Agent(ctx context.Context, r *Record, version int) (definition.Agent, error) {
 	switch {
-	case version < 0 || version > r.Agent:
-		return definition.Agent{}, problem.New(problem.NotFound, "the agent of vacant %s has %d versions, but no version %d", r.Name, r.Agent, version)
+	case version < 0 || version > r.AgentVersion:
+		return definition.Agent{}, problem.New(problem.NotFound, "the agent of vacant %s has %d versions, but no version %d", r.Name, r.AgentVersion, version)
 	case version > 0:
 		return v.agentVersion(ctx, r.ID, version)
-	case kindOf(r.Substrate) == plan.Kind:
+	case substrateKind(r.Substrate) == plan.Kind:
 		return definition.Agent{}, problem.New(problem.Conflict, "vacant %s answers with a plan, not with an agent", r.Name)
-	case r.Agent > 0:
-		return v.agentVersion(ctx, r.ID, r.Agent)
+	case r.AgentVersion > 0:
+		return v.agentVersion(ctx, r.ID, r.AgentVersion)
 	}
 	spec, err := substrate.Parse(r.Substrate)
 	if err != nil {
@@ -64,17 +64,17 @@ func (v *Directory) agentVersion(ctx context.Context, id identity.ID, version in
 // have different content.
 func (v *Directory) ForgetAgents() { v.agents.Purge() }
 
-func (v *Directory) substrateText(text string, a *definition.Agent) (string, error) {
+func (v *Directory) resolveSubstrateText(text string, a *definition.Agent) (string, error) {
 	if a == nil {
 		return text, nil
 	}
 	if text != "" {
-		return "", problem.Invalid("substrate", "no substrate together with an agent, which has its own", clip(text))
+		return "", problem.Invalid("substrate", "no substrate together with an agent, which has its own", quoteTruncated(text))
 	}
 	if err := v.Resources.CheckAgent(a); err != nil {
 		return "", err
 	}
-	return textOf(a)
+	return formatSubstrate(a)
 }
 
 func (v *Directory) nextAgent(ctx context.Context, r *Record, c *Changes) (*definition.Agent, error) {
@@ -82,10 +82,10 @@ func (v *Directory) nextAgent(ctx context.Context, r *Record, c *Changes) (*defi
 	switch {
 	case c.Agent != nil:
 		var err error
-		if next, err = v.resolveVacants(ctx, c.By, r, *c.Agent); err != nil {
+		if next, err = v.resolveVacants(ctx, c.Asker, r, *c.Agent); err != nil {
 			return nil, err
 		}
-	case c.Substrate != nil && *c.Substrate != r.Substrate && r.Agent > 0:
+	case c.Substrate != nil && *c.Substrate != r.Substrate && r.AgentVersion > 0:
 		spec, err := substrate.Parse(*c.Substrate)
 		if err != nil {
 			return nil, err
@@ -97,14 +97,14 @@ func (v *Directory) nextAgent(ctx context.Context, r *Record, c *Changes) (*defi
 	default:
 		return nil, nil
 	}
-	if r.Agent == 0 {
+	if r.AgentVersion == 0 {
 		return &next, nil
 	}
-	now, err := v.agentVersion(ctx, r.ID, r.Agent)
+	current, err := v.agentVersion(ctx, r.ID, r.AgentVersion)
 	if err != nil {
 		return nil, err
 	}
-	if text, err := textOf(&next); err != nil || text == r.Substrate && bytes.Equal(now.Blob(), next.Blob()) {
+	if text, err := formatSubstrate(&next); err != nil || text == r.Substrate && bytes.Equal(current.Blob(), next.Blob()) {
 		return nil, err
 	}
 	return &next, nil
@@ -113,30 +113,30 @@ func (v *Directory) nextAgent(ctx context.Context, r *Record, c *Changes) (*defi
 // resolveVacants replaces the names in a.Vacants with ids. a is the agent of self, whose ID, Tenant
 // and Parent must be set. The Asker must know each of these vacants unless it is public, and self
 // must be allowed to ask each of them.
-func (v *Directory) resolveVacants(ctx context.Context, by Asker, self *Record, a definition.Agent) (definition.Agent, error) {
+func (v *Directory) resolveVacants(ctx context.Context, asker Asker, self *Record, a definition.Agent) (definition.Agent, error) {
 	a.Vacants = slices.Clone(a.Vacants)
-	for i, what := range a.Vacants {
+	for i, nameOrID := range a.Vacants {
 		field := fmt.Sprintf("vacants[%d]", i)
-		r, err := v.toolOf(ctx, by, self, what)
+		r, err := v.findTool(ctx, asker, self, nameOrID)
 		switch {
 		case err != nil:
-			e := problem.WithPlace(problem.AsError(err).Kind, field, err)
-			e.Field = field
-			return a, e
+			fieldErr := problem.WithPlace(problem.AsError(err).Kind, field, err)
+			fieldErr.Field = field
+			return a, fieldErr
 		case r.ID == self.ID:
 			return a, problem.Invalid(field, "another vacant", "the agent's own")
 		case slices.Contains(a.Vacants[:i], r.ID.String()):
-			return a, problem.Invalid(field, "each vacant once", clip(what))
+			return a, problem.Invalid(field, "each vacant once", quoteTruncated(nameOrID))
 		}
 		a.Vacants[i] = r.ID.String()
 	}
 	return a, a.Check()
 }
 
-func (v *Directory) toolOf(ctx context.Context, by Asker, self *Record, what string) (Record, error) {
-	r, err := v.Find(ctx, by, what)
-	if tenant, ok := by.OfTenant(); ok && problem.Is(err, problem.NotFound) {
-		return v.foreignTool(ctx, tenant, self, what)
+func (v *Directory) findTool(ctx context.Context, asker Asker, self *Record, query string) (Record, error) {
+	r, err := v.Find(ctx, asker, query)
+	if tenant, ok := asker.AsTenant(); ok && problem.Is(err, problem.NotFound) {
+		return v.findForeignTool(ctx, tenant, self, query)
 	}
 	if err == nil && r.IsDeleted() {
 		err = deletedError(&r)
@@ -144,32 +144,32 @@ func (v *Directory) toolOf(ctx context.Context, by Asker, self *Record, what str
 	if err != nil || r.ID == self.ID {
 		return r, err
 	}
-	may, err := v.mayAsk(ctx, self, &r)
-	if err == nil && !may {
+	isAllowed, err := v.mayAsk(ctx, self, &r)
+	if err == nil && !isAllowed {
 		err = problem.New(problem.Malformed, "the agent may not ask %s: it may ask public vacants, vacants of its own tenant, and, if they are closed, only its own children and its siblings", r.Name)
 	}
 	return r, err
 }
 
-func (v *Directory) foreignTool(ctx context.Context, tenant string, self *Record, what string) (Record, error) {
+func (v *Directory) findForeignTool(ctx context.Context, tenant string, self *Record, query string) (Record, error) {
 	// The error must not reveal whether a vacant of another tenant exists, unless self may ask it
 	// now.
-	r, err := v.exactly(ctx, Operator(), what)
-	missing := problem.Is(err, problem.NotFound) || problem.Is(err, problem.Malformed)
+	r, err := v.findExact(ctx, OperatorAsker(), query)
+	isMissing := problem.Is(err, problem.NotFound) || problem.Is(err, problem.Malformed)
 	if err == nil {
-		var may bool
-		may, err = v.mayAsk(ctx, self, &r)
-		missing = err == nil && !(may && r.State.CanBeCalled())
+		var isAllowed bool
+		isAllowed, err = v.mayAsk(ctx, self, &r)
+		isMissing = err == nil && !(isAllowed && r.State.CanBeCalled())
 	}
-	if missing {
-		return Record{}, problem.New(problem.NotFound, "expected a vacant of %s, or a public one of this host, got %s", tenant, clip(what))
+	if isMissing {
+		return Record{}, problem.New(problem.NotFound, "expected a vacant of %s, or a public one of this host, got %s", tenant, quoteTruncated(query))
 	}
 	return r, err
 }
 
-// Askable returns the record of a vacant that the agent of asker may ask now. If the vacant cannot
+// FindAskable returns the record of a vacant that the agent of asker may ask now. If the vacant cannot
 // be called or asker may not ask it, ok is false.
-func (v *Directory) Askable(ctx context.Context, asker, id identity.ID) (r Record, ok bool, err error) {
+func (v *Directory) FindAskable(ctx context.Context, asker, id identity.ID) (r Record, ok bool, err error) {
 	self, ok, err := v.Show(ctx, asker)
 	if err != nil || !ok {
 		return Record{}, false, err
@@ -189,20 +189,20 @@ func (v *Directory) mayAsk(ctx context.Context, self, r *Record) (bool, error) {
 	if r.Parent != nil && (*r.Parent == self.ID || self.Parent != nil && *self.Parent == *r.Parent) {
 		return true, nil
 	}
-	admits := call.Vacant{Parent: r.Parent, IsClosed: r.Closed, Reach: r.Reach}
+	target := call.Vacant{Parent: r.Parent, IsClosedChild: r.Closed, Reachability: r.Reachability}
 	switch {
-	case admits.TreeOnly():
+	case target.IsTreeOnly():
 		return false, nil
 	case self.Tenant == "", self.Tenant == r.Tenant, self.Parent != nil && *self.Parent == r.ID:
 		return true, nil
 	case v.Registry == nil:
 		return false, nil
 	}
-	g, ok, err := v.Registry.Get(ctx, r.ID)
-	return ok && g.IsListed(), err
+	registration, ok, err := v.Registry.Get(ctx, r.ID)
+	return ok && registration.IsListed(), err
 }
 
-func textOf(a *definition.Agent) (string, error) {
+func formatSubstrate(a *definition.Agent) (string, error) {
 	spec, err := a.Spec()
 	return spec.String(), err
 }

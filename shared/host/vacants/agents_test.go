@@ -36,15 +36,15 @@ func played(model string) *definition.Agent {
 func TestVersionsOfAnAgentAreNumberedAndStay(t *testing.T) {
 	v := thinking(t)
 	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: played("one")})
-	if err != nil || r.Agent != 1 || r.Substrate != "mock:one" {
-		t.Fatalf("Create() = %v, version %d, %s", err, r.Agent, r.Substrate)
+	if err != nil || r.AgentVersion != 1 || r.Substrate != "mock:one" {
+		t.Fatalf("Create() = %v, version %d, %s", err, r.AgentVersion, r.Substrate)
 	}
 	before := r.Card
 	for i, model := range []string{"two", "two", "three"} {
 		r, err = v.Update(t.Context(), r.ID, vacants.Changes{Agent: played(model)})
 		must(t, err)
-		if want := []int{2, 2, 3}[i]; r.Agent != want || r.Substrate != "mock:"+model {
-			t.Errorf("after %s: version %d, %s; want version %d", model, r.Agent, r.Substrate, want)
+		if want := []int{2, 2, 3}[i]; r.AgentVersion != want || r.Substrate != "mock:"+model {
+			t.Errorf("after %s: version %d, %s; want version %d", model, r.AgentVersion, r.Substrate, want)
 		}
 	}
 	if string(r.Card) != string(before) {
@@ -62,8 +62,8 @@ func TestVersionsOfAnAgentAreNumberedAndStay(t *testing.T) {
 	}
 	// Setting only a substrate makes an agent of its defaults.
 	r, err = v.Update(t.Context(), r.ID, vacants.Changes{Substrate: pointer("echo")})
-	if err != nil || r.Agent != 4 {
-		t.Fatalf("Update() = %v, version %d, want version 4", err, r.Agent)
+	if err != nil || r.AgentVersion != 4 {
+		t.Fatalf("Update() = %v, version %d, want version 4", err, r.AgentVersion)
 	}
 	a, err := v.Agent(t.Context(), &r, 0)
 	c, bad := card.Parse(r.Card)
@@ -87,9 +87,9 @@ func TestAnAgentIsRefused(t *testing.T) {
 		"a kind that is not there": {vacants.Changes{Agent: &definition.Agent{Model: "m"}}, problem.Malformed, "substrate"},
 		"a plan":                   {vacants.Changes{Agent: &definition.Agent{Provider: "composite"}}, problem.Malformed, "provider"},
 		"a member that is wrong":   {vacants.Changes{Agent: &definition.Agent{Provider: "echo", Model: "m"}}, problem.Malformed, "model"},
-		"a vacant of nobody":       {vacants.Changes{By: vacants.Operator(), Agent: &definition.Agent{Provider: "mock", Vacants: []string{"nobody"}}}, problem.NotFound, "vacants[0]"},
-		"itself":                   {vacants.Changes{By: vacants.Operator(), Agent: &definition.Agent{Provider: "mock", Vacants: []string{"demo"}}}, problem.Malformed, "vacants[0]"},
-		"another version":          {vacants.Changes{Agent: played(""), IfAgent: pointer(3)}, problem.Conflict, ""},
+		"a vacant of nobody":       {vacants.Changes{Asker: vacants.OperatorAsker(), Agent: &definition.Agent{Provider: "mock", Vacants: []string{"nobody"}}}, problem.NotFound, "vacants[0]"},
+		"itself":                   {vacants.Changes{Asker: vacants.OperatorAsker(), Agent: &definition.Agent{Provider: "mock", Vacants: []string{"demo"}}}, problem.Malformed, "vacants[0]"},
+		"another version":          {vacants.Changes{Agent: played(""), IfAgentVersion: pointer(3)}, problem.Conflict, ""},
 	} {
 		_, err := v.Update(t.Context(), r.ID, tt.c)
 		if p := problem.AsError(err); err == nil || p.Kind != tt.kind || p.Field != tt.field {
@@ -98,11 +98,11 @@ func TestAnAgentIsRefused(t *testing.T) {
 	}
 	other := create(t, v, "other")
 	twice := &definition.Agent{Provider: "mock", Vacants: []string{"other", other.ID.String()}}
-	if _, err := v.Update(t.Context(), r.ID, vacants.Changes{By: vacants.Operator(), Agent: twice}); problem.AsError(err).Field != "vacants[1]" {
+	if _, err := v.Update(t.Context(), r.ID, vacants.Changes{Asker: vacants.OperatorAsker(), Agent: twice}); problem.AsError(err).Field != "vacants[1]" {
 		t.Errorf("one vacant twice: %v", err)
 	}
-	if after, err := v.Get(t.Context(), vacants.Operator(), r.ID); err != nil || after.Agent != 0 {
-		t.Errorf("after the refusals there is version %d, %v", after.Agent, err)
+	if after, err := v.Get(t.Context(), vacants.OperatorAsker(), r.ID); err != nil || after.AgentVersion != 0 {
+		t.Errorf("after the refusals there is version %d, %v", after.AgentVersion, err)
 	}
 }
 
@@ -125,12 +125,12 @@ func TestAChildHasItsParentsAgentOrItsOwn(t *testing.T) {
 		child, _, err := v.Spawn(t.Context(), tt.spec)
 		must(t, err)
 		a, err := v.Agent(t.Context(), &child, 0)
-		if err != nil || a.Model != tt.model || child.Agent != tt.version || (a.System != "") != (tt.model == "m") {
-			t.Errorf("child %d has %+v, version %d, %v; want %s, version %d", i, a, child.Agent, err, tt.model, tt.version)
+		if err != nil || a.Model != tt.model || child.AgentVersion != tt.version || (a.System != "") != (tt.model == "m") {
+			t.Errorf("child %d has %+v, version %d, %v; want %s, version %d", i, a, child.AgentVersion, err, tt.model, tt.version)
 		}
 		again, _, err := v.Spawn(t.Context(), tt.spec)
-		if err != nil || again.ID != child.ID || again.Agent != child.Agent {
-			t.Errorf("the same again makes %v, version %d, %v", again, again.Agent, err)
+		if err != nil || again.ID != child.ID || again.AgentVersion != child.AgentVersion {
+			t.Errorf("the same again makes %v, version %d, %v", again, again.AgentVersion, err)
 		}
 	}
 	_, _, err = v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D5", Name: "same", Capability: "c", Agent: played("m")})
@@ -149,8 +149,8 @@ func TestAClosedChildsModelIsInItsManifest(t *testing.T) {
 	v.Resources.Substrates[substrate.KindOllama] = mock.Kinds()[substrate.KindMock]
 	parent := create(t, v, "firm")
 	_, m, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: parent.ID, Path: "D2", Name: "pupil", Agent: &definition.Agent{Model: "m"}})
-	if err != nil || m.Outbound != composite.ParentPermitted || len(m.Tools()) != 1 || m.Tools()[0] != substrate.OllamaURL+"/chat/completions" {
-		t.Errorf("the manifest permits %v, %s, %v", m.Tools(), m.Outbound, err)
+	if err != nil || m.OutboundPolicy != composite.ParentPermitted || len(m.Tools()) != 1 || m.Tools()[0] != substrate.OllamaURL+"/chat/completions" {
+		t.Errorf("the manifest permits %v, %s, %v", m.Tools(), m.OutboundPolicy, err)
 	}
 }
 
@@ -282,8 +282,8 @@ func TestTheSameSubstrateKeepsTheAgent(t *testing.T) {
 	must(t, err)
 	r, err = v.Update(t.Context(), r.ID, vacants.Changes{Substrate: pointer("mock:m"), Capability: pointer("knows more")})
 	must(t, err)
-	if a, err := v.Agent(t.Context(), &r, 0); err != nil || r.Agent != 1 || a.System != "Be kind" || r.Capability != "knows more" {
-		t.Errorf("version %d is %+v, %v; want the agent that was there", r.Agent, a, err)
+	if a, err := v.Agent(t.Context(), &r, 0); err != nil || r.AgentVersion != 1 || a.System != "Be kind" || r.Capability != "knows more" {
+		t.Errorf("version %d is %+v, %v; want the agent that was there", r.AgentVersion, a, err)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestAnAgentThatCannotBeReadNowIsUnavailable(t *testing.T) {
 	r, err := host(t, inner, va, newClock().now, hostURL).Create(t.Context(), vacants.CreateSpec{Name: "sage", Capability: "knows", Agent: &definition.Agent{Provider: "echo"}})
 	must(t, err)
 	broken := false
-	v := host(t, &storetest.Lossy{Store: inner, Decide: func(string, []store.Write) storetest.Fault {
+	v := host(t, &storetest.Lossy{Store: inner, ChooseFault: func(string, []store.Write) storetest.Fault {
 		if broken {
 			return storetest.Lost
 		}

@@ -11,33 +11,33 @@ import (
 // that does not exist. The operator and the host itself know all vacants, and the zero Asker knows
 // none.
 type Asker struct {
-	who    who
+	kind   askerKind
 	tenant string
 }
 
-type who byte
+type askerKind byte
 
 const (
-	noAsker who = iota
-	operator
-	ofTenant
+	kindNone askerKind = iota
+	kindOperator
+	kindTenant
 )
 
-func Operator() Asker { return Asker{who: operator} }
+func OperatorAsker() Asker { return Asker{kind: kindOperator} }
 
-func Tenant(name string) Asker { return Asker{ofTenant, name} }
+func TenantAsker(name string) Asker { return Asker{kindTenant, name} }
 
-func (a Asker) OfTenant() (tenant string, ok bool) { return a.tenant, a.who == ofTenant }
+func (a Asker) AsTenant() (tenant string, ok bool) { return a.tenant, a.kind == kindTenant }
 
 func (a Asker) MayKnow(r *Record) bool {
-	return a.who == operator || a.who == ofTenant && r.Tenant == a.tenant
+	return a.kind == kindOperator || a.kind == kindTenant && r.Tenant == a.tenant
 }
 
 func (a Asker) chooser() outbound.URLChooser {
-	switch a.who {
-	case operator:
+	switch a.kind {
+	case kindOperator:
 		return outbound.Operator
-	case ofTenant:
+	case kindTenant:
 		return outbound.Tenant
 	}
 	return outbound.Stranger
@@ -45,9 +45,9 @@ func (a Asker) chooser() outbound.URLChooser {
 
 // unknownError returns the error for a lookup of what if the Asker a knows no such vacant. A tenant always
 // gets the same error, even if the name or id in what is malformed. Other askers get err.
-func (a Asker) unknownError(what string, err error) error {
-	if a.who == ofTenant {
-		return problem.New(problem.NotFound, "%s has no vacant %s here", a.tenant, clip(what))
+func (a Asker) unknownError(nameOrID string, err error) error {
+	if a.kind == kindTenant {
+		return problem.New(problem.NotFound, "%s has no vacant %s here", a.tenant, quoteTruncated(nameOrID))
 	}
 	return err
 }
@@ -59,28 +59,28 @@ func (a Asker) unknownError(what string, err error) error {
 // need no signature of the host, because a forged cursor is only another position among the same
 // vacants.
 const (
-	afterNames = "~"
-	reserved   = "~~"
+	tombstoneSortPrefix = "~"
+	reservedSortPrefix  = "~~"
 )
 
-func nameIndex(r *Record, sort string) store.Key {
+func nameIndexKey(r *Record, sort string) store.Key {
 	return NameDocs.IndexKey(sort, r.Tenant)
 }
 
-func (a Asker) names() store.Range {
-	switch a.who {
-	case operator:
+func (a Asker) nameRange() store.Range {
+	switch a.kind {
+	case kindOperator:
 		return NameDocs.Range()
-	case ofTenant:
+	case kindTenant:
 		r := NameDocs.IndexRange(a.tenant)
-		r.Last = afterNames
+		r.End = tombstoneSortPrefix
 		return r
 	}
 	return store.Range{}
 }
 
-func reservedRange(tenant string) store.Range {
+func reservedNameRange(tenant string) store.Range {
 	r := NameOwnerDocs.IndexRange(tenant)
-	r.First = reserved
+	r.Start = reservedSortPrefix
 	return r
 }

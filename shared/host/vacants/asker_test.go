@@ -35,7 +35,7 @@ func listed(t *testing.T, v *vacants.Directory, by vacants.Asker, n int) (names,
 // deleteNamed deletes a vacant by its name.
 func deleteNamed(t *testing.T, v *vacants.Directory, name string) {
 	t.Helper()
-	do(t, v, named(t, v, name).ID, "sink", "archive", "delete")
+	do(t, v, namedVacant(t, v, name).ID, "sink", "archive", "delete")
 }
 
 func TestATenantIsShownItsOwnVacantsByPagesThatTellOfNoOthers(t *testing.T) {
@@ -50,7 +50,7 @@ func TestATenantIsShownItsOwnVacantsByPagesThatTellOfNoOthers(t *testing.T) {
 	first := add("acme", "b")
 	add("acme", "d")
 	add("acme", "f")
-	acme := vacants.Tenant("acme")
+	acme := vacants.TenantAsker("acme")
 	alone, cursors := listed(t, v, acme, 1)
 	for _, name := range []string{"a", "c", "e", "g"} {
 		add("other", name)
@@ -62,10 +62,10 @@ func TestATenantIsShownItsOwnVacantsByPagesThatTellOfNoOthers(t *testing.T) {
 	}
 	// The operator gives the name of a deleted vacant to another tenant.
 	deleteNamed(t, v, "d")
-	must(t, errorOf(v.Create(t.Context(), vacants.CreateSpec{By: vacants.Operator(), Name: "d", Capability: "c", Substrate: "echo", Tenant: "other"})))
+	must(t, errorOf(v.Create(t.Context(), vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: "d", Capability: "c", Substrate: "echo", Tenant: "other"})))
 	renamed, err := v.Update(t.Context(), first.ID, vacants.Changes{Name: pointer("z")})
 	must(t, err)
-	for by, want := range map[vacants.Asker]string{acme: "f z d", vacants.Tenant("other"): "a c d e g", vacants.Tenant(""): "h", {}: "", vacants.Operator(): "a c d e f g h z d"} {
+	for by, want := range map[vacants.Asker]string{acme: "f z d", vacants.TenantAsker("other"): "a c d e g", vacants.TenantAsker(""): "h", {}: "", vacants.OperatorAsker(): "a c d e f g h z d"} {
 		if got, _ := listed(t, v, by, 2); got != want {
 			t.Errorf("%v lists %q, want %q", by, got, want)
 		}
@@ -80,7 +80,7 @@ func TestWhatAnAskerDoesNotKnowIsRefusedAsWhatDoesNotExist(t *testing.T) {
 	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "theirs", Capability: "c", Substrate: "echo", Tenant: "other"})
 	must(t, err)
 	missing := identity.ID{9}
-	for _, by := range []vacants.Asker{{}, vacants.Tenant("acme"), vacants.Tenant("")} {
+	for _, by := range []vacants.Asker{{}, vacants.TenantAsker("acme"), vacants.TenantAsker("")} {
 		for what, none := range map[string]string{"theirs": "nobody", r.ID.String(): missing.String(), r.ID.Short(): missing.Short(), r.ID.String()[:5]: missing.String()[:5]} {
 			_, err := v.Find(t.Context(), by, what)
 			_, want := v.Find(t.Context(), by, none)
@@ -90,7 +90,7 @@ func TestWhatAnAskerDoesNotKnowIsRefusedAsWhatDoesNotExist(t *testing.T) {
 			}
 		}
 	}
-	for what, by := range map[string]vacants.Asker{"its tenant": vacants.Tenant("other"), "the operator": vacants.Operator()} {
+	for what, by := range map[string]vacants.Asker{"its tenant": vacants.TenantAsker("other"), "the operator": vacants.OperatorAsker()} {
 		if got, err := v.Find(t.Context(), by, "theirs"); err != nil || got.ID != r.ID {
 			t.Errorf("Find() by %s = %v, %v", what, got, err)
 		}

@@ -17,7 +17,7 @@ import (
 // Pause makes a LOCAL or ACTIVE vacant HIBERNATING. Like all changes of state, it has no effect if
 // the vacant is already in this state, so a command with an unknown outcome can be repeated.
 func (v *Directory) Pause(ctx context.Context, id identity.ID) (Record, error) {
-	return v.move(ctx, id, lifecycle.Hibernating, "paused", func(s lifecycle.State) (lifecycle.State, error) {
+	return v.changeState(ctx, id, lifecycle.Hibernating, "paused", func(s lifecycle.State) (lifecycle.State, error) {
 		if s.CanBeCalled() {
 			return lifecycle.Hibernating, nil
 		}
@@ -27,25 +27,25 @@ func (v *Directory) Pause(ctx context.Context, id identity.ID) (Record, error) {
 
 // Resume makes a HIBERNATING or STALE vacant ACTIVE, or LOCAL if its manifest is closed.
 func (v *Directory) Resume(ctx context.Context, id identity.ID) (Record, error) {
-	return v.moveRecord(ctx, id, "resumed", func(r *Record) (lifecycle.State, error) {
-		goal := lifecycle.Active
+	return v.changeRecordState(ctx, id, "resumed", func(r *Record) (lifecycle.State, error) {
+		target := lifecycle.Active
 		if r.Closed {
-			goal = lifecycle.Local
+			target = lifecycle.Local
 		}
-		if r.State == goal {
-			return goal, nil
+		if r.State == target {
+			return target, nil
 		}
 		if _, err := r.State.Next(lifecycle.ReviveRequested); err != nil {
 			return r.State, err
 		}
-		return goal, nil
+		return target, nil
 	})
 }
 
 // Sink makes a vacant SUNK from every state except ARCHIVED. A SUNK vacant never answers calls
 // again.
 func (v *Directory) Sink(ctx context.Context, id identity.ID) (Record, error) {
-	return v.move(ctx, id, lifecycle.Sunk, "sunk", func(s lifecycle.State) (lifecycle.State, error) {
+	return v.changeState(ctx, id, lifecycle.Sunk, "sunk", func(s lifecycle.State) (lifecycle.State, error) {
 		if s == lifecycle.Archived {
 			return s, problem.New(problem.Conflict, "it is closed for good")
 		}
@@ -54,32 +54,32 @@ func (v *Directory) Sink(ctx context.Context, id identity.ID) (Record, error) {
 }
 
 func (v *Directory) Archive(ctx context.Context, id identity.ID) (Record, error) {
-	return v.move(ctx, id, lifecycle.Archived, "archived", func(s lifecycle.State) (lifecycle.State, error) {
+	return v.changeState(ctx, id, lifecycle.Archived, "archived", func(s lifecycle.State) (lifecycle.State, error) {
 		return s.Next(lifecycle.ArchiveRequested)
 	})
 }
 
-func (v *Directory) move(ctx context.Context, id identity.ID, goal lifecycle.State, verb string, next func(lifecycle.State) (lifecycle.State, error)) (Record, error) {
-	return v.moveRecord(ctx, id, verb, func(r *Record) (lifecycle.State, error) {
-		if r.State == goal {
-			return goal, nil
+func (v *Directory) changeState(ctx context.Context, id identity.ID, target lifecycle.State, verb string, nextState func(lifecycle.State) (lifecycle.State, error)) (Record, error) {
+	return v.changeRecordState(ctx, id, verb, func(r *Record) (lifecycle.State, error) {
+		if r.State == target {
+			return target, nil
 		}
-		return next(r.State)
+		return nextState(r.State)
 	})
 }
 
-func (v *Directory) moveRecord(ctx context.Context, id identity.ID, verb string, next func(*Record) (lifecycle.State, error)) (Record, error) {
-	return v.change(ctx, id, func(r *Record) (*entry, error) {
-		from := r.State
-		to, err := next(r)
+func (v *Directory) changeRecordState(ctx context.Context, id identity.ID, verb string, nextState func(*Record) (lifecycle.State, error)) (Record, error) {
+	return v.changeRecord(ctx, id, func(r *Record) (*entry, error) {
+		oldState := r.State
+		newState, err := nextState(r)
 		if err != nil {
-			return nil, problem.Wrap(problem.Conflict, err, "vacant %s is %s; it cannot be %s", r.Name, from, verb)
+			return nil, problem.Wrap(problem.Conflict, err, "vacant %s is %s; it cannot be %s", r.Name, oldState, verb)
 		}
-		if to == from {
+		if newState == oldState {
 			return nil, nil
 		}
-		r.State = to
-		return &entry{logbook.KindStateChanged, logbook.StateChangedPayload(from, to)}, nil
+		r.State = newState
+		return &entry{logbook.KindStateChanged, logbook.StateChangedPayload(oldState, newState)}, nil
 	})
 }
 
@@ -88,67 +88,67 @@ func (v *Directory) moveRecord(ctx context.Context, id identity.ID, verb string,
 // that are signed at or before the Floor are refused, so callers must wait until it has passed, or sign
 // with a later time. If RaiseFloors is repeated after an error, it sets a later Floor.
 func (v *Directory) RaiseFloors(ctx context.Context) (total RaiseResult, err error) {
-	_, err = v.each(ctx, Operator(), func(n named) (bool, error) { return v.raiseFloor(ctx, n, &total) })
+	_, err = v.forEachVacant(ctx, OperatorAsker(), func(n namedVacant) (bool, error) { return v.raiseFloor(ctx, n, &total) })
 	return total, err
 }
 
 // RaiseResult contains the number of vacants whose Floor was raised, and the latest Floor.
 type RaiseResult struct {
-	Vacants int
-	Until   time.Time
+	Vacants     int
+	LatestFloor time.Time
 }
 
-func (v *Directory) RaiseFloorsPage(ctx context.Context, cursor string, n int) (total RaiseResult, next string, failed []error, err error) {
-	page, next, err := v.ids(ctx, Operator().names(), cursor, n)
+func (v *Directory) RaiseFloorsPage(ctx context.Context, cursor string, n int) (total RaiseResult, next string, errs []error, err error) {
+	page, next, err := v.listNames(ctx, OperatorAsker().nameRange(), cursor, n)
 	if err != nil {
 		return total, "", nil, err
 	}
 	// An error of one vacant does not stop the others.
 	for _, item := range page {
 		if _, err := v.raiseFloor(ctx, item, &total); err != nil {
-			failed = append(failed, err)
+			errs = append(errs, err)
 		}
 	}
-	return total, next, failed, nil
+	return total, next, errs, nil
 }
 
-func (v *Directory) raiseFloor(ctx context.Context, n named, total *RaiseResult) (open bool, err error) {
-	r, err := v.change(ctx, n.id, func(r *Record) (*entry, error) {
-		if r.State.IsClosed() {
+func (v *Directory) raiseFloor(ctx context.Context, n namedVacant, total *RaiseResult) (raised bool, err error) {
+	r, err := v.changeRecord(ctx, n.id, func(r *Record) (*entry, error) {
+		if r.State.IsRetired() {
 			return nil, nil
 		}
-		r.Restored = v.now()
-		r.Floor = v.floor()
+		r.RestoredAt = v.now()
+		r.Floor = v.newFloor()
 		return &entry{logbook.KindRestored, logbook.RestoredPayload(r.Floor)}, nil
 	})
-	if err != nil || r.State.IsClosed() {
+	if err != nil || r.State.IsRetired() {
 		return false, err
 	}
 	total.Vacants++
-	if r.Floor.After(total.Until) {
-		total.Until = r.Floor
+	if r.Floor.After(total.LatestFloor) {
+		total.LatestFloor = r.Floor
 	}
 	return true, nil
 }
 
-// floor returns a time after all envelopes that a host can have accepted so far, because envelopes
+// newFloor returns a time after all envelopes that a host can have accepted so far, because envelopes
 // may be signed up to call.MaxSkew in the future.
-func (v *Directory) floor() time.Time { return v.now().Add(call.MaxSkew) }
+func (v *Directory) newFloor() time.Time { return v.now().Add(call.MaxSkew) }
 
-// change applies decide to the record of id. It commits the record together with the logbook entry
+// changeRecord applies decide to the record of id. It commits the record together with the logbook entry
 // that decide returns. If the entry is nil, the record does not change. After a conflict, decide is
 // called again until ctx ends.
-func (v *Directory) change(ctx context.Context, id identity.ID, decide func(*Record) (*entry, error)) (Record, error) {
-	ctx, cancel := store.WithPatience(ctx)
+func (v *Directory) changeRecord(ctx context.Context, id identity.ID, decide func(*Record) (*entry, error)) (Record, error) {
+	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()
-	done, err := v.logs.Lock(ctx, id)
+	unlock, err := v.logbookLocks.Lock(ctx, id)
 	if err != nil {
 		return Record{}, err
 	}
-	defer done()
+	defer unlock()
 	var r Record
-	err = v.update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		current, ok, err := v.read(ctx, id)
+	err = v.commitTx(ctx, func(ctx context.Context, tx *store.Tx) error {
+		current, ok, err := v.readRecord(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -156,12 +156,12 @@ func (v *Directory) change(ctx context.Context, id identity.ID, decide func(*Rec
 			return notHosted(id)
 		}
 		r = current
-		from := r.State
+		oldState := r.State
 		e, err := decide(&r)
 		if e == nil || err != nil {
 			return err
 		}
-		if r.State != from && v.Registry != nil {
+		if r.State != oldState && v.Registry != nil {
 			if err := v.Registry.SetState(ctx, tx, r.ID, r.State); err != nil {
 				return err
 			}
@@ -171,38 +171,38 @@ func (v *Directory) change(ctx context.Context, id identity.ID, decide func(*Rec
 	return r, err
 }
 
-func (v *Directory) update(ctx context.Context, decide func(ctx context.Context, tx *store.Tx) error) error {
-	defer v.memory.forget() // even if the outcome of the commit is unknown
-	return store.AsProblem(v.Quotas.Explain(v.updater().Update(ctx, decide)))
+func (v *Directory) commitTx(ctx context.Context, decide func(ctx context.Context, tx *store.Tx) error) error {
+	defer v.cache.invalidate() // even if the outcome of the commit is unknown
+	return store.AsProblem(v.Quotas.ConvertError(v.updater().Update(ctx, decide)))
 }
 
 func (v *Directory) addChange(ctx context.Context, tx *store.Tx, r *Record, e *entry) error {
-	signer, err := v.signers.Signer(ctx, r.ID, r.seed)
+	signer, err := v.signers.Signer(ctx, r.ID, r.sealedSeed)
 	if err != nil {
 		return err
 	}
 	if err := v.addEntry(ctx, tx, signer, e); err != nil {
 		return err
 	}
-	r.Changed = v.now()
-	if err := v.useQuotas(ctx, tx, r); err != nil {
+	r.ChangedAt = v.now()
+	if err := v.addQuotaUse(ctx, tx, r); err != nil {
 		return err
 	}
-	return r.put(tx)
+	return r.addTo(tx)
 }
 
-func (r *Record) put(tx *store.Tx) error {
-	if r.next != nil {
-		r.Agent, r.Input, r.Memory = r.Agent+1, r.next.Input, r.next.Memory
-		AgentDocs.Put(tx, store.Doc{Key: AgentKey(r.ID, r.Agent)}, *r.next)
-		r.next = nil
+func (r *Record) addTo(tx *store.Tx) error {
+	if r.nextAgent != nil {
+		r.AgentVersion, r.Input, r.Memory = r.AgentVersion+1, r.nextAgent.Input, r.nextAgent.Memory
+		AgentDocs.Put(tx, store.Doc{Key: AgentKey(r.ID, r.AgentVersion)}, *r.nextAgent)
+		r.nextAgent = nil
 	}
 	data, err := RecordDocs.Encode(*r)
 	if err != nil {
 		return err
 	}
-	tx.Add(store.Put{Key: RecordKey(r.ID), IfVersion: r.version, WriteID: tx.ID, Data: data, Index: r.place()})
-	r.version++
+	tx.AddWrites(store.Put{Key: RecordKey(r.ID), IfVersion: r.docVersion, WriteID: tx.ID, Data: data, Index: r.openIndexKey()})
+	r.docVersion++
 	return nil
 }
 
@@ -213,14 +213,14 @@ type entry struct {
 }
 
 func (v *Directory) addEntry(ctx context.Context, tx *store.Tx, signer identity.Signer, e *entry) error {
-	row, err := v.row(ctx, signer, e)
+	row, err := v.newLogbookRow(ctx, signer, e)
 	if err == nil {
 		tx.Append(row.Stream, row.Position, row.Data)
 	}
 	return err
 }
 
-func (v *Directory) row(ctx context.Context, signer identity.Signer, e *entry) (store.Append, error) {
+func (v *Directory) newLogbookRow(ctx context.Context, signer identity.Signer, e *entry) (store.Append, error) {
 	s := store.StreamOf(store.KindLogbook, signer.ID())
 	tip, err := v.Store.Tip(ctx, s)
 	if err != nil {
@@ -254,63 +254,63 @@ func decodeEntry(id identity.ID, row store.Row) (*logbook.Entry, error) {
 	return e, nil
 }
 
-// Rebase signs every card again that contains a different URL than this host's, adds a logbook
+// UpdateCardURLs signs every card again that contains a different URL than this host's, adds a logbook
 // entry for each, and returns their number. A host calls it when it starts. Terminal vacants keep
 // their cards. After an error it continues with the next vacant, and returns all errors. If the
 // vacant did not sign the card or the capability differs from the record, the error is Damaged,
 // because a new signature would make a forged text valid.
-func (v *Directory) Rebase(ctx context.Context) (signed int, err error) {
-	base, err := v.base(ctx)
+func (v *Directory) UpdateCardURLs(ctx context.Context) (signed int, err error) {
+	base, err := v.requireBase(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return v.each(ctx, Operator(), func(n named) (bool, error) { return v.rebase(ctx, n.id, base) })
+	return v.forEachVacant(ctx, OperatorAsker(), func(n namedVacant) (bool, error) { return v.updateCardURL(ctx, n.id, base) })
 }
 
-func (v *Directory) rebase(ctx context.Context, id identity.ID, base string) (changed bool, err error) {
-	published := false
-	_, err = v.change(ctx, id, func(r *Record) (*entry, error) {
-		changed, published = false, false
-		if r.State.IsClosed() {
+func (v *Directory) updateCardURL(ctx context.Context, id identity.ID, base string) (changed bool, err error) {
+	isPublished := false
+	_, err = v.changeRecord(ctx, id, func(r *Record) (*entry, error) {
+		changed, isPublished = false, false
+		if r.State.IsRetired() {
 			return nil, nil
 		}
 		// The state of the publication is read after the record, so that a concurrent publication
 		// conflicts with this commit.
-		if published, err = v.isPublished(ctx, id); err != nil || published {
+		if isPublished, err = v.isPublished(ctx, id); err != nil || isPublished {
 			return nil, err
 		}
-		c, fresh, err := v.current(ctx, r, base, r.Capability, nil)
-		if err != nil || !fresh {
+		c, isNew, err := v.currentCard(ctx, r, base, r.Capability, nil)
+		if err != nil || !isNew {
 			return nil, err
 		}
 		changed = true
 		return &entry{logbook.KindCardSigned, logbook.CardSignedPayload(c.Hash(), c.Endpoint)}, nil
 	})
-	if err == nil && published {
+	if err == nil && isPublished {
 		changed, err = v.republish(ctx, id)
 	}
 	return changed && err == nil, err
 }
 
-// current returns r's card for the base URL, the capability and the substrates, and signs it again
+// currentCard returns r's card for the base URL, the capability and the substrates, and signs it again
 // if one of them has changed. If the substrates are nil, the new card has the substrates of the old
 // card, because a plan changes the substrate but not the card.
-func (v *Directory) current(ctx context.Context, r *Record, base, capability string, allowed []string) (c card.Card, fresh bool, err error) {
+func (v *Directory) currentCard(ctx context.Context, r *Record, base, capability string, cardSubstrates []string) (c card.Card, isNew bool, err error) {
 	old, err := card.Parse(r.Card)
 	if err != nil || old.VacantID != r.ID || !old.Verify() || old.CapabilityText != r.Capability || len(old.AllowedSubstrates) == 0 {
 		return c, false, problem.Wrap(problem.Damaged, err, "the card of vacant %s is damaged or does not match its record", r.Name)
 	}
-	if allowed == nil {
-		allowed = old.AllowedSubstrates
+	if cardSubstrates == nil {
+		cardSubstrates = old.AllowedSubstrates
 	}
-	if capability == r.Capability && old.Endpoint == endpoint(base, r.ID) && slices.Equal(old.AllowedSubstrates, allowed) {
+	if capability == r.Capability && old.Endpoint == cardEndpoint(base, r.ID) && slices.Equal(old.AllowedSubstrates, cardSubstrates) {
 		return old, false, nil
 	}
 	r.Capability = capability
-	signer, err := v.signers.Signer(ctx, r.ID, r.seed)
+	signer, err := v.signers.Signer(ctx, r.ID, r.sealedSeed)
 	if err != nil {
 		return c, false, err
 	}
-	c, err = sign(ctx, r, base, allowed, signer)
+	c, err = signCard(ctx, r, base, cardSubstrates, signer)
 	return c, err == nil, err
 }

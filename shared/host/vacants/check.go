@@ -10,17 +10,17 @@ import (
 )
 
 func (r *Record) CheckKey(ctx context.Context, v custody.Vault) error {
-	return checkKey(ctx, sealed.Vacant, v, r.ID, r.seed)
+	return checkKey(ctx, sealed.Vacant, v, r.ID, r.sealedSeed)
 }
 
-// CheckSelf checks that the sealed seed in the document of the host's own identity opens and is the
+// CheckHostIdentity checks that the sealed seed in the document of the host's own identity opens and is the
 // key of the host's id. It returns the id even if the key does not open.
-func CheckSelf(ctx context.Context, d store.Doc, v custody.Vault) (identity.ID, error) {
-	s, err := SelfDocs.Parse(d)
+func CheckHostIdentity(ctx context.Context, d store.Doc, v custody.Vault) (identity.ID, error) {
+	s, err := HostIdentityDocs.Parse(d)
 	if err != nil {
 		return s.ID, err
 	}
-	return s.ID, checkKey(ctx, sealed.Host, v, s.ID, s.Seed)
+	return s.ID, checkKey(ctx, sealed.Host, v, s.ID, s.SealedSeed)
 }
 
 func checkKey(ctx context.Context, kind sealed.Kind, v custody.Vault, id identity.ID, box []byte) error {

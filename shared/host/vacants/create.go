@@ -23,17 +23,17 @@ import (
 // CreateSpec describes a vacant to create. A CreateSpec with a Key imports a vacant from another host. The
 // vacant's logbook is continued, and the chains of its calls are stored.
 type CreateSpec struct {
-	// By is the party that creates the vacant and that chose Substrate and Agent. It must be allowed
+	// Asker is the party that creates the vacant and that chose Substrate and Agent. It must be allowed
 	// to know the vacants in Agent.Vacants, except public vacants.
-	By         Asker
+	Asker      Asker
 	Name       string
 	Capability string
 	Substrate  string // string form of a substrate.Spec, or "" if Agent is set
 	// Agent is the first version of the agent. Its Vacants may be names. If Agent is nil, the default
 	// agent of Substrate is used.
-	Agent  *definition.Agent
-	Tenant string        // tenant for which the vacant is hosted, may be ""
-	Work   time.Duration // limit of a call, where zero means the host's limit
+	Agent       *definition.Agent
+	Tenant      string        // tenant for which the vacant is hosted, may be ""
+	CallTimeout time.Duration // limit of a call, where zero means the host's limit
 
 	Key     *identity.Key   // nil creates a new key
 	Logbook []logbook.Entry // only with a Key, may be empty
@@ -47,26 +47,26 @@ type CreateSpec struct {
 
 // Limits of an import.
 const (
-	MaxEntries = 10_000
-	MaxChains  = 1000
-	MaxChain   = 64 << 10 // bytes of one chain
+	MaxLogbookEntries = 10_000
+	MaxChains         = 1000
+	MaxChainBytes     = 64 << 10 // bytes of one chain
 )
 
 // Create creates a vacant in the state LOCAL or, if a logbook is given, in the state at its end. If
 // this state is terminal, the error is Gone. If the name is taken, the error is Conflict. A
 // repeated call with the same key and texts has no effect.
 func (v *Directory) Create(ctx context.Context, s CreateSpec) (Record, error) {
-	r, allowed, err := v.plan(s)
+	r, cardSubstrates, err := v.prepareCreation(s)
 	if err != nil {
 		return Record{}, err
 	}
-	base, err := v.base(ctx)
+	base, err := v.requireBase(ctx)
 	if err != nil {
 		return Record{}, err
 	}
 	if v.Registry != nil && s.Key != nil { // a revoked key must not return as a new vacant
-		gone, err := v.Registry.IsRevoked(ctx, s.Key.ID())
-		if err == nil && gone {
+		isRevoked, err := v.Registry.IsRevoked(ctx, s.Key.ID())
+		if err == nil && isRevoked {
 			err = problem.New(problem.Revoked, "the key of %s was revoked; its vacant cannot be hosted again", s.Key.ID().Short())
 		}
 		if err != nil {
@@ -91,13 +91,13 @@ func (v *Directory) Create(ctx context.Context, s CreateSpec) (Record, error) {
 				self.Parent = &m.ParentID
 			}
 		}
-		next, err := v.resolveVacants(ctx, s.By, &self, *s.Agent)
+		next, err := v.resolveVacants(ctx, s.Asker, &self, *s.Agent)
 		if err != nil {
 			return Record{}, err
 		}
-		r.next = &next
+		r.nextAgent = &next
 	}
-	if err := v.Resources.CheckAgentOfTenant(ctx, r.Tenant, r.Substrate, r.next); err != nil {
+	if err := v.Resources.CheckAgentOfTenant(ctx, r.Tenant, r.Substrate, r.nextAgent); err != nil {
 		return Record{}, err
 	}
 	key, wipe, err := v.sealKey(ctx, &r, s.Key)
@@ -105,7 +105,7 @@ func (v *Directory) Create(ctx context.Context, s CreateSpec) (Record, error) {
 		return Record{}, err
 	}
 	defer wipe()
-	c, err := sign(ctx, &r, base, allowed, key)
+	c, err := signCard(ctx, &r, base, cardSubstrates, key)
 	if err != nil {
 		return Record{}, err
 	}
@@ -113,13 +113,13 @@ func (v *Directory) Create(ctx context.Context, s CreateSpec) (Record, error) {
 	if existing, err := find(ctx); err != nil || !existing.ID.IsZero() {
 		return existing, err
 	}
-	first := entry{logbook.KindGenesis, logbook.GenesisPayload(r.Name, r.ID)}
+	firstEntry := entry{logbook.KindGenesis, logbook.GenesisPayload(r.Name, r.ID)}
 	if s.Key != nil {
-		began, err := v.importLogbook(ctx, &r, s.Logbook)
+		firstKind, err := v.importLogbook(ctx, &r, s.Logbook)
 		if err != nil {
 			return Record{}, err
 		}
-		if began == logbook.KindBirth && v.Registry != nil && s.Manifest == nil {
+		if firstKind == logbook.KindBirth && v.Registry != nil && s.Manifest == nil {
 			// A closed child without its manifest would be open on this host.
 			_, ok, err := v.Registry.Manifest(ctx, r.ID)
 			if err == nil && !ok {
@@ -129,69 +129,69 @@ func (v *Directory) Create(ctx context.Context, s CreateSpec) (Record, error) {
 				return Record{}, err
 			}
 		}
-		if began != "" {
-			first = entry{logbook.KindCardSigned, logbook.CardSignedPayload(c.Hash(), c.Endpoint)}
+		if firstKind != "" {
+			firstEntry = entry{logbook.KindCardSigned, logbook.CardSignedPayload(c.Hash(), c.Endpoint)}
 		}
 	}
 	// The chains of an aborted import remain stored but are not used.
 	for target, data := range s.Chains {
 		err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-			kept, d, err := ChainDocs.Get(ctx, tx, ChainDocs.Key(r.ID.String(), target.String()))
-			if err != nil || d.Version > 0 && bytes.Equal(kept, data) {
+			storedChain, d, err := ChainDocs.Get(ctx, tx, ChainDocs.Key(r.ID.String(), target.String()))
+			if err != nil || d.Version > 0 && bytes.Equal(storedChain, data) {
 				return err
 			}
 			ChainDocs.Put(tx, store.Doc{Key: d.Key}, data)
-			return v.useBytes(ctx, tx, r.Tenant, int64(len(data)-len(kept)))
+			return v.addQuotaBytes(ctx, tx, r.Tenant, int64(len(data)-len(storedChain)))
 		})
 		if err != nil {
-			return Record{}, store.AsProblem(v.Quotas.Explain(err))
+			return Record{}, store.AsProblem(v.Quotas.ConvertError(err))
 		}
-		r.Stored += int64(len(data))
+		r.StoredBytes += int64(len(data))
 	}
-	return v.commitNew(ctx, s.By, key, base, nil, find, func(ctx context.Context, tx *store.Tx) (Record, entry, error) {
-		made := r
+	return v.commitNew(ctx, s.Asker, key, base, nil, find, func(ctx context.Context, tx *store.Tx) (Record, entry, error) {
+		created := r
 		if v.Registry == nil || s.Key == nil {
-			return made, first, nil
+			return created, firstEntry, nil
 		}
 		// The imported manifest or, if AddManifest does not add it, the registered manifest determines the parent.
 		if m := s.Manifest; m != nil {
 			added, err := v.Registry.AddManifest(ctx, tx, m)
 			if err != nil {
-				return made, first, err
+				return created, firstEntry, err
 			}
 			if added {
-				made.bind(m)
-				return made, first, v.markParent(ctx, tx, m.ParentID)
+				created.applyManifest(m)
+				return created, firstEntry, v.markAsParent(ctx, tx, m.ParentID)
 			}
 		}
 		// If another manifest is registered first, tx conflicts.
-		if err := v.Registry.AddGuard(ctx, tx, made.ID); err != nil {
-			return made, first, err
+		if err := v.Registry.AddConflictWrite(ctx, tx, created.ID); err != nil {
+			return created, firstEntry, err
 		}
-		manifestDoc, ok, err := v.Registry.Manifest(ctx, made.ID)
+		manifestDoc, ok, err := v.Registry.Manifest(ctx, created.ID)
 		if err != nil {
-			return made, first, err
+			return created, firstEntry, err
 		}
 		if ok {
-			made.bind(&manifestDoc.Manifest)
-			made.Closed = manifestDoc.IsClosed()
+			created.applyManifest(&manifestDoc.Manifest)
+			created.Closed = manifestDoc.IsClosed()
 		}
-		children, _, err := v.Registry.Children(ctx, made.ID, "", 1)
-		made.HasKin = made.HasKin || len(children) > 0
-		return made, first, err
+		children, _, err := v.Registry.ListChildIDs(ctx, created.ID, "", 1)
+		created.HasKin = created.HasKin || len(children) > 0
+		return created, firstEntry, err
 	})
 }
 
-func (v *Directory) sealKey(ctx context.Context, r *Record, given *identity.Key) (key *identity.Key, wipe func(), err error) {
+func (v *Directory) sealKey(ctx context.Context, r *Record, importedKey *identity.Key) (key *identity.Key, wipe func(), err error) {
 	// If given is nil, sealKey creates a key, which wipe destroys.
-	if key, wipe = given, func() {}; key == nil {
+	if key, wipe = importedKey, func() {}; key == nil {
 		if key, err = identity.NewKey(v.Rand); err != nil {
 			return nil, nil, err
 		}
 		wipe = key.Wipe
 	}
 	r.ID = key.ID()
-	if r.seed, err = sealed.Vacant.Seal(ctx, v.Vault, key); err != nil {
+	if r.sealedSeed, err = sealed.Vacant.Seal(ctx, v.Vault, key); err != nil {
 		wipe()
 	}
 	return key, wipe, err
@@ -201,7 +201,7 @@ func (v *Directory) sealKey(ctx context.Context, r *Record, given *identity.Key)
 // The function add returns the vacant and its first logbook entry, and adds the other writes to tx.
 // Before a retry, the function find returns the vacant if another host or an earlier run of the
 // command has created it.
-func (v *Directory) commitNew(ctx context.Context, by Asker, key *identity.Key, base string, locks []identity.ID, find func(context.Context) (Record, error), add func(context.Context, *store.Tx) (Record, entry, error)) (r Record, err error) {
+func (v *Directory) commitNew(ctx context.Context, asker Asker, key *identity.Key, base string, locks []identity.ID, find func(context.Context) (Record, error), add func(context.Context, *store.Tx) (Record, entry, error)) (r Record, err error) {
 	isRetry := false
 	attempt := func(ctx context.Context, tx *store.Tx) (err error) {
 		if isRetry {
@@ -211,21 +211,21 @@ func (v *Directory) commitNew(ctx context.Context, by Asker, key *identity.Key, 
 			}
 		}
 		isRetry = true
-		var first entry
-		if r, first, err = add(ctx, tx); err != nil {
+		var firstEntry entry
+		if r, firstEntry, err = add(ctx, tx); err != nil {
 			return err
 		}
-		if err := v.addEntry(ctx, tx, key, &first); err != nil {
+		if err := v.addEntry(ctx, tx, key, &firstEntry); err != nil {
 			return err
 		}
-		r.Changed = v.now()
-		if err := v.useQuotas(ctx, tx, &r); err != nil {
+		r.ChangedAt = v.now()
+		if err := v.addQuotaUse(ctx, tx, &r); err != nil {
 			return err
 		}
-		if err := r.put(tx); err != nil {
+		if err := r.addTo(tx); err != nil {
 			return err
 		}
-		err = v.claim(ctx, tx, by, r.Name, &r)
+		err = v.claimName(ctx, tx, asker, r.Name, &r)
 		// The name was taken just now, so the retry checks its owner again.
 		if problem.Is(err, problem.Conflict) {
 			err = &store.ConflictError{Key: NameKey(r.Name)}
@@ -233,12 +233,12 @@ func (v *Directory) commitNew(ctx context.Context, by Asker, key *identity.Key, 
 		return err
 	}
 	if err := func() error {
-		done, err := v.logs.Lock(ctx, locks...)
+		unlock, err := v.logbookLocks.Lock(ctx, locks...)
 		if err != nil {
 			return err
 		}
-		defer done()
-		return v.update(ctx, attempt)
+		defer unlock()
+		return v.commitTx(ctx, attempt)
 	}(); err != nil {
 		return Record{}, err
 	}
@@ -247,15 +247,15 @@ func (v *Directory) commitNew(ctx context.Context, by Asker, key *identity.Key, 
 	}
 	// SetURL stores the host's URL before it searches for cards, and may have missed r. If this
 	// process crashes now, a repeated SetURL finds the card.
-	if now, err := v.base(ctx); err != nil || now == base {
+	if newBase, err := v.requireBase(ctx); err != nil || newBase == base {
 		return r, err
-	} else if _, err := v.rebase(ctx, r.ID, now); err != nil {
+	} else if _, err := v.updateCardURL(ctx, r.ID, newBase); err != nil {
 		return Record{}, err
 	}
-	return v.get(ctx, r.ID)
+	return v.getAsOperator(ctx, r.ID)
 }
 
-func (v *Directory) plan(s CreateSpec) (r Record, allowed []string, err error) {
+func (v *Directory) prepareCreation(s CreateSpec) (r Record, cardSubstrates []string, err error) {
 	if err := registry.CheckNewName(s.Name); err != nil {
 		return r, nil, err
 	}
@@ -265,12 +265,12 @@ func (v *Directory) plan(s CreateSpec) (r Record, allowed []string, err error) {
 	if err := tenant.Check(s.Tenant); err != nil {
 		return r, nil, err
 	}
-	if s.Work != 0 {
-		if err := CheckWork(s.Work); err != nil {
+	if s.CallTimeout != 0 {
+		if err := CheckCallTimeout(s.CallTimeout); err != nil {
 			return r, nil, err
 		}
 	}
-	text, err := v.substrateText(s.Substrate, s.Agent)
+	text, err := v.resolveSubstrateText(s.Substrate, s.Agent)
 	if err != nil {
 		return r, nil, err
 	}
@@ -281,15 +281,15 @@ func (v *Directory) plan(s CreateSpec) (r Record, allowed []string, err error) {
 	if s.Key == nil && (len(s.Logbook) > 0 || len(s.Chains) > 0 || s.Manifest != nil) {
 		return r, nil, problem.Invalid("key", "the key of the logbook, the chains and the manifest", "none")
 	}
-	if len(s.Logbook) > MaxEntries {
-		return r, nil, problem.Invalid("logbook", fmt.Sprintf("at most %d entries", MaxEntries), fmt.Sprint(len(s.Logbook)))
+	if len(s.Logbook) > MaxLogbookEntries {
+		return r, nil, problem.Invalid("logbook", fmt.Sprintf("at most %d entries", MaxLogbookEntries), fmt.Sprint(len(s.Logbook)))
 	}
 	if len(s.Chains) > MaxChains {
 		return r, nil, problem.Invalid("chains", fmt.Sprintf("at most %d", MaxChains), fmt.Sprint(len(s.Chains)))
 	}
 	for target, chain := range s.Chains {
-		if len(chain) == 0 || len(chain) > MaxChain {
-			return r, nil, problem.Invalid("chain with "+target.Short(), fmt.Sprintf("1 to %d bytes", MaxChain), fmt.Sprint(len(chain)))
+		if len(chain) == 0 || len(chain) > MaxChainBytes {
+			return r, nil, problem.Invalid("chain with "+target.Short(), fmt.Sprintf("1 to %d bytes", MaxChainBytes), fmt.Sprint(len(chain)))
 		}
 	}
 	if s.Key != nil {
@@ -313,33 +313,33 @@ func (v *Directory) plan(s CreateSpec) (r Record, allowed []string, err error) {
 	}
 	r = Record{
 		Name: s.Name, State: lifecycle.Local, Capability: s.Capability, Substrate: spec.String(),
-		Tenant: s.Tenant, Chooser: ChooserOf(s.Tenant, s.By.chooser()), MaxCallTime: s.Work, Created: v.now(),
+		Tenant: s.Tenant, Chooser: ChooserOf(s.Tenant, s.Asker.chooser()), CallTimeout: s.CallTimeout, CreatedAt: v.now(),
 	}
 	if s.Key != nil {
-		r.Floor = v.floor() // another host may have answered earlier envelopes of callers
+		r.Floor = v.newFloor() // another host may have answered earlier envelopes of callers
 	}
-	return r, cardWords(spec, s.Agent), nil
+	return r, listCardSubstrates(spec, s.Agent), nil
 }
 
 // findExisting returns the vacant that an earlier run of the command created with the same key, or
 // the zero Record if r can be created. Otherwise, the error contains the reason. For a vacant of
 // another tenant it contains only the id, although the caller has the key.
 func (v *Directory) findExisting(ctx context.Context, r *Record, s *CreateSpec) (existing Record, err error) {
-	stored, ok, err := v.read(ctx, r.ID)
+	found, ok, err := v.readRecord(ctx, r.ID)
 	if err != nil {
 		return Record{}, err
 	}
 	switch {
-	case ok && stored.Tenant != r.Tenant:
+	case ok && found.Tenant != r.Tenant:
 		return Record{}, problem.New(problem.Conflict, "vacant %s is or was hosted here for another tenant", r.ID.Short())
-	case ok && stored.IsDeleted():
-		return Record{}, deletedError(&stored)
-	case ok && s.Key != nil && stored.Name == r.Name && stored.Capability == r.Capability && stored.Substrate == r.Substrate:
-		return stored, stored.checkParent(s.Manifest)
+	case ok && found.IsDeleted():
+		return Record{}, deletedError(&found)
+	case ok && s.Key != nil && found.Name == r.Name && found.Capability == r.Capability && found.Substrate == r.Substrate:
+		return found, found.checkParent(s.Manifest)
 	case ok:
-		return Record{}, problem.New(problem.Conflict, "vacant %s is hosted here already, as %s", r.ID.Short(), stored.Name)
+		return Record{}, problem.New(problem.Conflict, "vacant %s is hosted here already, as %s", r.ID.Short(), found.Name)
 	}
-	_, err = v.checkName(ctx, v.Store, s.By, r.Name, r)
+	_, err = v.checkName(ctx, v.Store, s.Asker, r.Name, r)
 	return Record{}, store.AsProblem(err)
 }
 
@@ -348,22 +348,22 @@ func (v *Directory) findExisting(ctx context.Context, r *Record, s *CreateSpec) 
 // The stored entries must be a prefix of the import, or the import must be a prefix of the stored
 // entries. importLogbook sets the state of r to the state at the end of the logbook. It returns the
 // kind of the first entry, or "" if the logbook is empty.
-func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logbook.Entry) (began string, err error) {
-	kept, err := v.readLogbook(ctx, r.ID)
+func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logbook.Entry) (firstKind string, err error) {
+	storedEntries, err := v.readLogbook(ctx, r.ID)
 	if err != nil {
 		return "", err
 	}
-	for i := range min(len(kept), len(entries)) {
-		if kept[i].Hash() != entries[i].Hash() {
+	for i := range min(len(storedEntries), len(entries)) {
+		if storedEntries[i].Hash() != entries[i].Hash() {
 			return "", problem.New(problem.Conflict, "logbook entry %d differs from the entry stored here: the key has two histories", i)
 		}
 	}
-	whole := kept
-	if len(entries) > len(kept) {
-		whole = entries
+	longest := storedEntries
+	if len(entries) > len(storedEntries) {
+		longest = entries
 	}
-	for i := range whole {
-		next, ok, err := whole[i].StateAfter(r.ID)
+	for i := range longest {
+		next, ok, err := longest[i].StateAfter(r.ID)
 		if err != nil {
 			return "", problem.Wrap(problem.Malformed, err, "logbook entry %d: %s", i, problem.AsError(err).Text())
 		}
@@ -371,13 +371,13 @@ func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logb
 			r.State = next
 		}
 	}
-	if r.State.IsClosed() {
+	if r.State.IsRetired() {
 		return "", problem.New(problem.Gone, "the logbook ends in the state %s; a vacant in this state cannot be hosted again", r.State)
 	}
 	// If the children are hosted on other hosts, only the logbook shows them.
-	r.HasKin = slices.ContainsFunc(whole, func(e logbook.Entry) bool { return e.Kind == logbook.KindSpawn })
+	r.HasKin = slices.ContainsFunc(longest, func(e logbook.Entry) bool { return e.Kind == logbook.KindSpawn })
 	s := store.StreamOf(store.KindLogbook, r.ID)
-	for i := len(kept); i < len(entries); i++ {
+	for i := len(storedEntries); i < len(entries); i++ {
 		writeID, err := v.updater().NewWriteID()
 		if err != nil {
 			return "", err
@@ -387,16 +387,16 @@ func (v *Directory) importLogbook(ctx context.Context, r *Record, entries []logb
 			return "", err
 		}
 		err = v.updater().Commit(ctx, store.Append{Stream: s, Position: uint64(i) + 1, WriteID: writeID, Data: data})
-		var taken *store.TakenError
+		var takenErr *store.TakenError
 		// The same import may run twice.
-		if err != nil && !(errors.As(err, &taken) && bytes.Equal(taken.Occupant.Data, data)) {
+		if err != nil && !(errors.As(err, &takenErr) && bytes.Equal(takenErr.Occupant.Data, data)) {
 			return "", store.AsProblem(err)
 		}
 	}
-	if len(whole) == 0 {
+	if len(longest) == 0 {
 		return "", nil
 	}
-	return whole[0].Kind, nil
+	return longest[0].Kind, nil
 }
 
 func (v *Directory) readLogbook(ctx context.Context, id identity.ID) ([]logbook.Entry, error) {

@@ -23,9 +23,9 @@ import (
 // The tombstone is written last, in one commit with this entry. If a deletion was interrupted,
 // repeating the command completes it. Repeating it later has no effect. A parent cannot be deleted
 // before its children on this host, because they could then never graduate. Other instances remove
-// the key from memory within KeyTime.
+// the key from memory within KeyTTL.
 func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) {
-	r, err := v.get(ctx, id)
+	r, err := v.getAsOperator(ctx, id)
 	if err == nil && !r.IsDeleted() {
 		err = checkDeletable(&r)
 	}
@@ -36,15 +36,15 @@ func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) 
 		return Record{}, err
 	}
 	// The vault is checked first, because its failure would leave a partly deleted vacant.
-	if err := v.signers.Key(id, r.seed).Ready(ctx); err != nil {
+	if err := v.signers.Key(id, r.sealedSeed).Ready(ctx); err != nil {
 		return Record{}, err
 	}
-	record := RecordKey(id)
-	for d, err := range store.Documents(ctx, v.Store, store.Range{Partition: record.Partition}) {
+	recordKey := RecordKey(id)
+	for d, err := range store.Documents(ctx, v.Store, store.Range{Partition: recordKey.Partition}) {
 		if err != nil {
 			return Record{}, store.AsProblem(err)
 		}
-		if d.Key == record {
+		if d.Key == recordKey {
 			continue
 		}
 		if err := v.destroy(ctx, d); err != nil {
@@ -52,7 +52,7 @@ func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) 
 		}
 	}
 	if r.HasKin { // r no longer answers calls, so no call statistics are added
-		d, err := v.Store.Doc(ctx, callstats.Key(id))
+		d, err := v.Store.Doc(ctx, callstats.CallsKey(id))
 		if err == nil && d.Version > 0 {
 			err = v.destroy(ctx, d)
 		}
@@ -60,20 +60,20 @@ func (v *Directory) Delete(ctx context.Context, id identity.ID) (Record, error) 
 			return Record{}, store.AsProblem(err)
 		}
 	}
-	if _, err = v.change(ctx, id, func(r *Record) (*entry, error) {
+	if _, err = v.changeRecord(ctx, id, func(r *Record) (*entry, error) {
 		if r.IsDeleted() {
 			return nil, nil
 		}
 		if err := checkDeletable(r); err != nil {
 			return nil, err
 		}
-		r.Deleted = v.now()
+		r.DeletedAt = v.now()
 		return &entry{logbook.KindDeleted, logbook.DeletedPayload(r.Name, r.ID)}, nil
 	}); err != nil {
 		return Record{}, err
 	}
 	v.signers.Forget(id)
-	return v.get(ctx, id)
+	return v.getAsOperator(ctx, id)
 }
 
 func checkDeletable(r *Record) error {
@@ -87,18 +87,18 @@ func (v *Directory) checkChildless(ctx context.Context, r *Record) error {
 	if !r.HasKin {
 		return nil
 	}
-	byEdge := func(ctx context.Context, cursor string) ([]identity.ID, string, error) {
-		return v.Registry.Children(ctx, r.ID, cursor, MaxPage)
+	listByEdge := func(ctx context.Context, cursor string) ([]identity.ID, string, error) {
+		return v.Registry.ListChildIDs(ctx, r.ID, cursor, MaxPage)
 	}
-	names, isComplete, err := v.someChildren(ctx, r, byEdge, maxEdges)
+	names, isComplete, err := v.listChildNames(ctx, r, listByEdge, maxEdges)
 	if err == nil && !isComplete && len(names) == 0 {
-		names, _, err = v.someChildren(ctx, r, v.listIDsByName, math.MaxInt)
+		names, _, err = v.listChildNames(ctx, r, v.listIDsByName, math.MaxInt)
 	}
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	if len(names) > namedChildren {
-		names = append(names[:namedChildren], "others")
+	if len(names) > maxNamedChildren {
+		names = append(names[:maxNamedChildren], "others")
 	}
 	return problem.New(problem.Conflict, "vacant %s has children here: %s; delete them first", r.Name, strings.Join(names, ", "))
 }
@@ -108,16 +108,16 @@ const (
 	// because the holder of the parent's key can create any number of edges to children that do not
 	// exist. Beyond this limit, all vacants on this host are read instead, whose number the operator
 	// controls.
-	maxEdges      = 1000
-	namedChildren = 3 // maximum number of children that an error names
-	readsAtOnce   = 16
+	maxEdges           = 1000
+	maxNamedChildren   = 3 // maximum number of children that an error names
+	maxConcurrentReads = 16
 )
 
-// pages returns a page of ids and the cursor of the next page.
-type pages func(ctx context.Context, cursor string) (ids []identity.ID, next string, err error)
+// idLister returns a page of ids and the cursor of the next page.
+type idLister func(ctx context.Context, cursor string) (ids []identity.ID, next string, err error)
 
 func (v *Directory) listIDsByName(ctx context.Context, cursor string) ([]identity.ID, string, error) {
-	page, next, err := v.ids(ctx, Operator().names(), cursor, MaxPage)
+	page, next, err := v.listNames(ctx, OperatorAsker().nameRange(), cursor, MaxPage)
 	ids := make([]identity.ID, len(page))
 	for i, n := range page {
 		ids[i] = n.id
@@ -125,14 +125,14 @@ func (v *Directory) listIDsByName(ctx context.Context, cursor string) ([]identit
 	return ids, next, err
 }
 
-// someChildren returns the names of parent's children among the ids that list returns. It stops
-// when it has more than namedChildren names, and limit limits the ids that it reads. It does not
+// listChildNames returns the names of parent's children among the ids that list returns. It stops
+// when it has more than maxNamedChildren names, and limit limits the ids that it reads. It does not
 // name children of other tenants. isComplete reports whether it has seen all ids.
-func (v *Directory) someChildren(ctx context.Context, parent *Record, list pages, limit int) (names []string, isComplete bool, err error) {
+func (v *Directory) listChildNames(ctx context.Context, parent *Record, list idLister, limit int) (names []string, isComplete bool, err error) {
 	if v.Registry == nil {
 		return nil, true, nil
 	}
-	seen := 0
+	readCount := 0
 	for cursor := ""; ; {
 		ids, next, err := list(ctx, cursor)
 		if err != nil {
@@ -140,10 +140,10 @@ func (v *Directory) someChildren(ctx context.Context, parent *Record, list pages
 		}
 		records := make([]Record, len(ids))
 		g, gctx := errgroup.WithContext(ctx)
-		g.SetLimit(readsAtOnce)
+		g.SetLimit(maxConcurrentReads)
 		for i, id := range ids {
 			g.Go(func() (err error) {
-				records[i], _, err = v.read(gctx, id)
+				records[i], _, err = v.readRecord(gctx, id)
 				return err
 			})
 		}
@@ -152,11 +152,11 @@ func (v *Directory) someChildren(ctx context.Context, parent *Record, list pages
 		}
 		for _, r := range records {
 			if r.Parent != nil && *r.Parent == parent.ID && !r.IsDeleted() {
-				names = append(names, r.nameFor(parent))
+				names = append(names, r.nameVisibleTo(parent))
 			}
 		}
-		seen += len(ids)
-		if next == "" || seen >= limit || len(names) > namedChildren {
+		readCount += len(ids)
+		if next == "" || readCount >= limit || len(names) > maxNamedChildren {
 			return names, next == "", nil
 		}
 		cursor = next
@@ -164,14 +164,14 @@ func (v *Directory) someChildren(ctx context.Context, parent *Record, list pages
 }
 
 func (v *Directory) destroy(ctx context.Context, d store.Doc) error {
-	retried := false
+	isRetry := false
 	return store.AsProblem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		if retried {
+		if isRetry {
 			d, err = tx.Doc(ctx, d.Key)
 		}
-		retried = true
+		isRetry = true
 		if err == nil && d.Version > 0 {
-			tx.Add(store.Delete{Key: d.Key, If: d.Version})
+			tx.AddWrites(store.Delete{Key: d.Key, IfVersion: d.Version})
 		}
 		return err
 	}))

@@ -32,7 +32,7 @@ func archived(t *testing.T, v *vacants.Directory, key *identity.Key) vacants.Rec
 			t.Fatalf("%s = %v", command, err)
 		}
 	}
-	return named(t, v, "demo")
+	return namedVacant(t, v, "demo")
 }
 
 func TestADeletedVacantLeavesATombstoneAndItsLogbook(t *testing.T) {
@@ -42,14 +42,14 @@ func TestADeletedVacantLeavesATombstoneAndItsLogbook(t *testing.T) {
 	r, err := v.Delete(t.Context(), before.ID)
 	must(t, err)
 	wantTombstone(t, s, r)
-	if r.ID != before.ID || r.Name != "demo" || r.State != lifecycle.Archived || !r.Deleted.Equal(newClock().t) || !r.Created.Equal(before.Created) {
-		t.Errorf("tombstone = %v, %s, deleted %v", r, r.State, r.Deleted)
+	if r.ID != before.ID || r.Name != "demo" || r.State != lifecycle.Archived || !r.DeletedAt.Equal(newClock().t) || !r.CreatedAt.Equal(before.CreatedAt) {
+		t.Errorf("tombstone = %v, %s, deleted %v", r, r.State, r.DeletedAt)
 	}
 	lines := story(t, v, r.ID)
 	if want := logbook.KindDeleted + ` {"name":"demo","vacant_id":"` + r.ID.String() + `"}`; lines[len(lines)-1] != want {
 		t.Errorf("last entry = %s, want %s", lines[len(lines)-1], want)
 	}
-	if again, err := v.Delete(t.Context(), r.ID); err != nil || again.Changed != r.Changed || len(log(t, v, r.ID)) != len(lines) {
+	if again, err := v.Delete(t.Context(), r.ID); err != nil || again.ChangedAt != r.ChangedAt || len(log(t, v, r.ID)) != len(lines) {
 		t.Errorf("deleted again = %v, %d entries, want nothing done", err, len(log(t, v, r.ID)))
 	}
 	wantWhole(t, s, v, key.ID())
@@ -79,7 +79,7 @@ func TestTheIDOfADeletedVacantIsTakenForEver(t *testing.T) {
 	for what, run := range map[string]func(context.Context) (int, error){"RaiseFloors": func(ctx context.Context) (int, error) {
 		all, err := v.RaiseFloors(ctx)
 		return all.Vacants, err
-	}, "Rebase": host(t, s, va, newClock().now, "https://elsewhere.example").Rebase} {
+	}, "Rebase": host(t, s, va, newClock().now, "https://elsewhere.example").UpdateCardURLs} {
 		if n, err := run(t.Context()); n != 0 || err != nil {
 			t.Errorf("%s() = %d, %v, want nothing to do", what, n, err)
 		}
@@ -109,7 +109,7 @@ func TestAParentOfManyChildrenElsewhereIsDeletedAfterItsOwn(t *testing.T) {
 	const remote = 5000
 	for i := range remote { // before and after the child's
 		id := identity.ID{byte(i % 256), byte(i / 256), 1}
-		must(t, d.Commit(t.Context(), store.Put{Key: registry.KinKey(parent.ID, id), WriteID: store.WriteID{1}, Data: []byte{1}}))
+		must(t, d.Commit(t.Context(), store.Put{Key: registry.ChildEdgeKey(parent.ID, id), WriteID: store.WriteID{1}, Data: []byte{1}}))
 	}
 	do(t, v, parent.ID, "sink", "archive")
 	do(t, v, child.ID, "sink", "archive")

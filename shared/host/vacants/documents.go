@@ -14,8 +14,8 @@ import (
 
 const (
 	// The vacant's id replaces the star.
-	ofVacant  = "v#*"
-	aboutHost = "host"
+	vacantPartition = "v#*"
+	hostPartition   = "host"
 	// tenantIndex is the index of a tenant's vacants.
 	tenantIndex = "vacants#*"
 )
@@ -23,28 +23,28 @@ const (
 var (
 	// RecordDocs contains the records and the tombstones of deleted vacants. The index lists the
 	// open vacants by name.
-	RecordDocs = store.Kind[Record]{
-		Shape:    store.Shape{Name: "record of a vacant", Partition: ofVacant, Sort: "record", Index: "open", Owner: store.OfVacant, Verify: store.VerifyWithRows},
+	RecordDocs = store.DocKind[Record]{
+		Shape:    store.Shape{Name: "record of a vacant", Partition: vacantPartition, Sort: "record", Index: "open", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec:    store.Codec[Record]{Decode: decodeRecord, Encode: encodeRecord},
 		KeyParts: func(r Record) []string { return []string{r.ID.String()} },
 	}
 	// AgentDocs contains the versions of a vacant's agent, which start at 1 and never change.
-	AgentDocs = store.Kind[definition.Agent]{
-		Shape: store.Shape{Name: "version of an agent", Partition: ofVacant, Sort: "agent#*", Owner: store.OfVacant, Verify: store.VerifyWithRows},
+	AgentDocs = store.DocKind[definition.Agent]{
+		Shape: store.Shape{Name: "version of an agent", Partition: vacantPartition, Sort: "agent#*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.Codec[definition.Agent]{
 			Decode: func(d store.Doc) (definition.Agent, error) { return definition.Parse(d.Data) },
 			Encode: func(a definition.Agent) ([]byte, error) { return a.Blob(), nil },
 		},
-		CheckValue: func(d store.Doc, a definition.Agent) error { return canonical(d, a.Blob()) },
+		CheckValue: func(d store.Doc, a definition.Agent) error { return checkCanonical(d, a.Blob()) },
 	}
-	PlanDocs = store.Kind[plan.Plan]{
-		Shape: store.Shape{Name: "plan of a composite", Partition: ofVacant, Sort: "plan", Owner: store.OfVacant, Verify: store.VerifyWithRows},
+	PlanDocs = store.DocKind[plan.Plan]{
+		Shape: store.Shape{Name: "plan of a composite", Partition: vacantPartition, Sort: "plan", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.Codec[plan.Plan]{
 			Decode: func(d store.Doc) (plan.Plan, error) { return plan.Parse(d.Data) },
 			Encode: func(p plan.Plan) ([]byte, error) { return p.Blob(), nil },
 		},
 		CheckValue: func(d store.Doc, p plan.Plan) error {
-			if err := canonical(d, p.Blob()); err != nil {
+			if err := checkCanonical(d, p.Blob()); err != nil {
 				return err
 			}
 			_, err := p.Children()
@@ -53,72 +53,72 @@ var (
 	}
 	// ChainDocs contains the states of an imported vacant's calls to others, by the called vacant
 	// (bundle.Chain).
-	ChainDocs = store.Kind[[]byte]{
-		Shape: store.Shape{Name: "chain of an imported vacant", Partition: ofVacant, Sort: "chain#*", Owner: store.OfVacant, Verify: store.VerifyNot},
-		Codec: store.Bytes(),
+	ChainDocs = store.DocKind[[]byte]{
+		Shape: store.Shape{Name: "chain of an imported vacant", Partition: vacantPartition, Sort: "chain#*", Owner: store.OwnedByVacant, Verify: store.VerifySkip},
+		Codec: store.BytesCodec(),
 	}
 	// ForgetDocs contains the times before which a vacant's agent has forgotten a caller's thread
 	// (ForgetAnswers). The key contains the caller and the hash of the thread.
-	ForgetDocs = store.Kind[mark]{
-		Shape: store.Shape{Name: "mark of what is forgotten", Partition: ofVacant, Sort: "forget#*#*", Owner: store.OfVacant, Verify: store.VerifyParse},
-		Codec: store.JSONCodec[mark](1),
+	ForgetDocs = store.DocKind[forgetMark]{
+		Shape: store.Shape{Name: "mark of what is forgotten", Partition: vacantPartition, Sort: "forget#*#*", Owner: store.OwnedByVacant, Verify: store.VerifyParse},
+		Codec: store.JSONCodec[forgetMark](1),
 	}
 	// NameDocs maps names to vacants. The index lists the names of a tenant.
-	NameDocs = store.Kind[identity.ID]{
+	NameDocs = store.DocKind[identity.ID]{
 		Shape: store.Shape{Name: "name", Partition: "name", Sort: "*", Index: tenantIndex, Verify: store.VerifyWithRows},
-		Codec: ids,
+		Codec: idCodec,
 	}
 	// NameOwnerDocs maps names in lower case to their tenants. The index lists the names that a
 	// tenant has given up by a rename.
-	NameOwnerDocs = store.Kind[nameOwner]{
+	NameOwnerDocs = store.DocKind[nameOwner]{
 		Shape:    store.Shape{Name: "owner of a name", Partition: "nameowner", Sort: "*", Index: tenantIndex, Verify: store.VerifyParse},
 		Codec:    store.JSONCodec[nameOwner](1),
 		KeyParts: func(o nameOwner) []string { return []string{strings.ToLower(o.Name)} },
 	}
-	// FormerDocs contains the tombstones whose names were released or belong to other vacants now,
+	// NamelessTombstoneDocs contains the tombstones whose names were released or belong to other vacants now,
 	// so that ListAll finds them.
-	FormerDocs = store.Kind[identity.ID]{
+	NamelessTombstoneDocs = store.DocKind[identity.ID]{
 		Shape: store.Shape{Name: "tombstone without a name", Partition: "former", Sort: "*", Index: tenantIndex, Verify: store.VerifyWithRows},
-		Codec: ids,
+		Codec: idCodec,
 	}
-	// SelfDocs contains the host's own identity.
-	SelfDocs = store.Kind[self]{
-		Shape: store.Shape{Name: "identity of the host", Partition: aboutHost, Sort: "identity", Verify: store.VerifyWithRows},
-		Codec: store.JSONCodec[self](1),
+	// HostIdentityDocs contains the host's own identity.
+	HostIdentityDocs = store.DocKind[hostIdentity]{
+		Shape: store.Shape{Name: "identity of the host", Partition: hostPartition, Sort: "identity", Verify: store.VerifyWithRows},
+		Codec: store.JSONCodec[hostIdentity](1),
 	}
 	// URLDocs contains the base URL of a host that gets its URL when it is deployed.
-	URLDocs = store.Kind[hostURL]{
-		Shape: store.Shape{Name: "URL of the host", Partition: aboutHost, Sort: "url", Verify: store.VerifyParse},
+	URLDocs = store.DocKind[hostURL]{
+		Shape: store.Shape{Name: "URL of the host", Partition: hostPartition, Sort: "url", Verify: store.VerifyParse},
 		Codec: store.JSONCodec[hostURL](1),
 		CheckValue: func(_ store.Doc, u hostURL) error {
-			_, err := cleanURL(u.URL)
+			_, err := normalizeURL(u.URL)
 			return err
 		},
 	}
 	// ReadyDocs is written to check that a host can write.
-	ReadyDocs = store.Kind[time.Time]{
-		Shape: store.Shape{Name: "mark of a host that can write", Partition: aboutHost, Sort: "ready", Verify: store.VerifyNot},
+	ReadyDocs = store.DocKind[time.Time]{
+		Shape: store.Shape{Name: "mark of a host that can write", Partition: hostPartition, Sort: "ready", Verify: store.VerifySkip},
 		Codec: store.Codec[time.Time]{
 			Decode: func(d store.Doc) (time.Time, error) { return time.Parse(time.RFC3339, string(d.Data)) },
 			Encode: func(t time.Time) ([]byte, error) { return t.AppendFormat(nil, time.RFC3339), nil },
 		},
 	}
 	// RootDocs contains the vacant at the host's own address.
-	RootDocs = store.Kind[root]{
-		Shape: store.Shape{Name: "vacant at the address of the host", Partition: aboutHost, Sort: "root", Verify: store.VerifyParse},
-		Codec: store.JSONCodec[root](1),
+	RootDocs = store.DocKind[rootVacant]{
+		Shape: store.Shape{Name: "vacant at the address of the host", Partition: hostPartition, Sort: "root", Verify: store.VerifyParse},
+		Codec: store.JSONCodec[rootVacant](1),
 	}
 )
 
-func canonical(d store.Doc, blob []byte) error {
+func checkCanonical(d store.Doc, blob []byte) error {
 	if !bytes.Equal(blob, d.Data) {
 		return problem.New(problem.Damaged, "it is not in its canonical form")
 	}
 	return nil
 }
 
-// ids is the codec of documents that contain a format and the id of a vacant.
-var ids = store.Codec[identity.ID]{
+// idCodec is the codec of documents that contain a format and the id of a vacant.
+var idCodec = store.Codec[identity.ID]{
 	Decode: func(d store.Doc) (id identity.ID, err error) {
 		if len(d.Data) != 1+identity.Size {
 			return id, problem.New(problem.Damaged, "expected %d bytes, got %d", 1+identity.Size, len(d.Data))

@@ -24,13 +24,13 @@ func TestARecordFollowsARevocationThatARegistryWithoutAVaultTook(t *testing.T) {
 	must(t, errorOf(v.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "c", Substrate: "echo", Key: key})))
 	must(t, errorOf2(v.Publish(t.Context(), id, vacants.PublishOptions{})))
 	handler := hosttest.NewVacants(t, s, c.now, hostURL, vacants.Config{Resources: &resources.Resources{Substrates: substrate.Kinds{echo.Kind: echo.New}}})
-	e := event.Event{Type: event.Revoke, Actor: id, Payload: event.RevokePayload(id, "lost"), Key: "r", Time: c.now().UnixMilli(), ActorSeq: 2}
+	e := event.Event{Type: event.Revoke, Actor: id, Payload: event.RevokePayload(id, "lost"), IdempotencyKey: "r", Time: c.now().UnixMilli(), ActorSeq: 2}
 	must(t, e.Sign(t.Context(), key))
 	must(t, errorOf(handler.AcceptRevocation(t.Context(), registry.Revocation{ID: id, Reason: "lost", Time: e.Time, ActorSeq: 2, Key: "r", Signature: e.Signature})))
-	if r, err := v.Get(t.Context(), vacants.Operator(), id); err != nil || r.State != lifecycle.Active {
+	if r, err := v.Get(t.Context(), vacants.OperatorAsker(), id); err != nil || r.State != lifecycle.Active {
 		t.Fatalf("the record is %s, %v, want ACTIVE as before", r.State, err)
 	}
-	if gone, err := v.Registry.AnyRevoked(t.Context(), id); err != nil || !gone[0] {
+	if gone, err := v.Registry.AreRevoked(t.Context(), id); err != nil || !gone[0] {
 		t.Errorf("AnyRevoked() = %v, %v, want that calls are refused", gone, err)
 	}
 	r, receipt, err := v.Revoke(t.Context(), id, "lost")

@@ -18,10 +18,10 @@ type LogEntry struct {
 	Payload []byte // created by a constructor of package logbook
 }
 
-// Entries appends one entry to each of two logbooks together with other writes in one commit. If
+// AppendEntries appends one entry to each of two logbooks together with other writes in one commit. If
 // second is the zero value, it is omitted. Entries retries conflicts on the logbooks until ctx
 // ends, and returns conflicts of the other writes unchanged.
-func (v *Directory) Entries(ctx context.Context, first, second LogEntry, beside ...store.Write) error {
+func (v *Directory) AppendEntries(ctx context.Context, first, second LogEntry, otherWrites ...store.Write) error {
 	logEntries := []LogEntry{first}
 	if second.Kind != "" {
 		logEntries = append(logEntries, second)
@@ -30,32 +30,32 @@ func (v *Directory) Entries(ctx context.Context, first, second LogEntry, beside 
 	for i := range logEntries {
 		ids[i] = logEntries[i].ID
 	}
-	ctx, cancel := store.WithPatience(ctx)
+	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()
-	done, err := v.logs.Lock(ctx, ids...)
+	unlock, err := v.logbookLocks.Lock(ctx, ids...)
 	if err != nil {
 		return err
 	}
-	defer done()
-	var elsewhere error
+	defer unlock()
+	var otherConflict error
 	err = v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		err := v.entries(ctx, tx.ID, logEntries, beside)
-		var taken *store.TakenError
-		if store.IsConflict(err) && !(errors.As(err, &taken) && taken.Stream.Kind() == store.KindLogbook) {
-			elsewhere = err
+		err := v.commitEntries(ctx, tx.ID, logEntries, otherWrites)
+		var takenErr *store.TakenError
+		if store.IsConflict(err) && !(errors.As(err, &takenErr) && takenErr.Stream.Kind() == store.KindLogbook) {
+			otherConflict = err
 			return nil
 		}
 		return err
 	})
-	if elsewhere != nil {
-		return elsewhere
+	if otherConflict != nil {
+		return otherConflict
 	}
 	return store.AsProblem(err)
 }
 
-func (v *Directory) entries(ctx context.Context, writeID store.WriteID, logEntries []LogEntry, beside []store.Write) error {
+func (v *Directory) commitEntries(ctx context.Context, writeID store.WriteID, logEntries []LogEntry, otherWrites []store.Write) error {
 	// Both tips are read concurrently, because other writers are waiting.
-	writes := make([]store.Write, len(logEntries), len(logEntries)+len(beside))
+	writes := make([]store.Write, len(logEntries), len(logEntries)+len(otherWrites))
 	g, gctx := errgroup.WithContext(ctx)
 	for i, e := range logEntries {
 		g.Go(func() error {
@@ -68,7 +68,7 @@ func (v *Directory) entries(ctx context.Context, writeID store.WriteID, logEntri
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	err := v.updater().Commit(ctx, append(writes, beside...)...)
+	err := v.updater().Commit(ctx, append(writes, otherWrites...)...)
 	if store.IsConflict(err) {
 		return err
 	}
@@ -81,12 +81,12 @@ func (v *Directory) LogRow(ctx context.Context, e LogEntry) (store.Append, error
 	if err != nil {
 		return store.Append{}, err
 	}
-	return v.row(ctx, signer, &entry{e.Kind, e.Payload})
+	return v.newLogbookRow(ctx, signer, &entry{e.Kind, e.Payload})
 }
 
-// Sign calls fn with the signer of a vacant on this host. It is only for the host itself. Handlers
+// WithSigner calls fn with the signer of a vacant on this host. It is only for the host itself. Handlers
 // must not give a signer to a client.
-func (v *Directory) Sign(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error {
+func (v *Directory) WithSigner(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error {
 	signer, err := v.signer(ctx, id)
 	if err != nil {
 		return err
@@ -94,12 +94,12 @@ func (v *Directory) Sign(ctx context.Context, id identity.ID, fn func(identity.S
 	return fn(signer)
 }
 
-func (v *Directory) Key(r *Record) *sealed.Key { return v.signers.Key(r.ID, r.seed) }
+func (v *Directory) Key(r *Record) *sealed.Key { return v.signers.Key(r.ID, r.sealedSeed) }
 
 func (v *Directory) signer(ctx context.Context, id identity.ID) (identity.Signer, error) {
 	// A record that is a second old is safe, because a key never changes and a commit by a deleted
 	// vacant conflicts.
-	m, err := v.lookup(ctx, id, false)
+	m, err := v.lookupCached(ctx, id, false)
 	switch {
 	case err != nil:
 		return nil, err
@@ -108,5 +108,5 @@ func (v *Directory) signer(ctx context.Context, id identity.ID) (identity.Signer
 	case m.record.IsDeleted():
 		return nil, deletedError(&m.record)
 	}
-	return v.signers.Signer(ctx, id, m.record.seed)
+	return v.signers.Signer(ctx, id, m.record.sealedSeed)
 }

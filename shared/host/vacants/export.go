@@ -16,7 +16,7 @@ import (
 // returns, it records the export in a logbook entry, which is part of the bundle. If the export
 // fails later, the entry remains. The vacant does not change otherwise.
 func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record, error) {
-	r, err := v.get(ctx, id)
+	r, err := v.getAsOperator(ctx, id)
 	if err != nil {
 		return nil, r, err
 	}
@@ -24,7 +24,7 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 		return nil, Record{}, deletedError(&r)
 	}
 	// The key is opened first, so that an unreachable vault leaves no entry.
-	key, err := sealed.Vacant.Open(ctx, v.Vault, id, r.seed)
+	key, err := sealed.Vacant.Open(ctx, v.Vault, id, r.sealedSeed)
 	if err != nil {
 		return nil, Record{}, err
 	}
@@ -33,7 +33,7 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 	if err != nil {
 		return nil, Record{}, err
 	}
-	r, err = v.change(ctx, id, func(r *Record) (*entry, error) {
+	r, err = v.changeRecord(ctx, id, func(r *Record) (*entry, error) {
 		if r.IsDeleted() {
 			return nil, deletedError(r)
 		}
@@ -53,8 +53,8 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 	if isChild {
 		b.Manifest = m.Manifest.Blob()
 	}
-	if r.Agent > 0 {
-		a, err := v.agentVersion(ctx, id, r.Agent)
+	if r.AgentVersion > 0 {
+		a, err := v.agentVersion(ctx, id, r.AgentVersion)
 		if err != nil {
 			return nil, Record{}, err
 		}
@@ -63,13 +63,13 @@ func (v *Directory) Export(ctx context.Context, id identity.ID) ([]byte, Record,
 	if b.Logbook, err = v.readLogbook(ctx, id); err != nil {
 		return nil, Record{}, err
 	}
-	if b.Chains, err = v.chains(ctx, id); err != nil {
+	if b.Chains, err = v.loadChains(ctx, id); err != nil {
 		return nil, Record{}, err
 	}
-	return b.Append(nil, v.now()), r, nil
+	return b.AppendJSON(nil, v.now()), r, nil
 }
 
-func (v *Directory) chains(ctx context.Context, id identity.ID) ([]bundle.Chain, error) {
+func (v *Directory) loadChains(ctx context.Context, id identity.ID) ([]bundle.Chain, error) {
 	var chains []bundle.Chain
 	for d, err := range store.Documents(ctx, v.Store, ChainDocs.Range(id.String())) {
 		if err != nil {

@@ -1,4 +1,4 @@
 package vacants
 
 // Remembered is the number of ids in v's cache.
-func Remembered(v *Directory) int { return len(v.memory.items) }
+func Remembered(v *Directory) int { return len(v.cache.items) }

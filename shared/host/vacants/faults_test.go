@@ -54,7 +54,7 @@ func (c *faultCase) called() string {
 func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCase {
 	onDemo := func(command string) func(context.Context, *vacants.Directory) error {
 		return func(ctx context.Context, v *vacants.Directory) error {
-			r, err := v.ByName(ctx, vacants.Operator(), "demo")
+			r, err := v.GetByName(ctx, vacants.OperatorAsker(), "demo")
 			if err != nil {
 				return err
 			}
@@ -64,9 +64,9 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 	}
 	update := func(c vacants.Changes) func(context.Context, *vacants.Directory) error {
 		return func(ctx context.Context, v *vacants.Directory) error {
-			r, err := v.ByName(ctx, vacants.Operator(), "demo")
+			r, err := v.GetByName(ctx, vacants.OperatorAsker(), "demo")
 			if problem.Is(err, problem.NotFound) {
-				r, err = v.ByName(ctx, vacants.Operator(), "scribe")
+				r, err = v.GetByName(ctx, vacants.OperatorAsker(), "scribe")
 			}
 			if err != nil {
 				return err
@@ -95,7 +95,7 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 		"delete": {prepare: []string{"import", "sink", "archive"}, run: onDemo("delete"),
 			story: []string{genesis, moved, signed, moved, moved, logbook.KindDeleted}, state: lifecycle.Archived, gone: true},
 		"export": {prepare: []string{"import"}, run: func(ctx context.Context, v *vacants.Directory) error {
-			r, err := v.ByName(ctx, vacants.Operator(), "demo")
+			r, err := v.GetByName(ctx, vacants.OperatorAsker(), "demo")
 			if err != nil {
 				return err
 			}
@@ -107,7 +107,7 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 			return err
 		}, story: []string{genesis, signed}, state: lifecycle.Local},
 		"rebase": {prepare: []string{"create"}, url: "https://vacancy.example", run: func(ctx context.Context, v *vacants.Directory) error {
-			_, err := v.Rebase(ctx)
+			_, err := v.UpdateCardURLs(ctx)
 			return err
 		}, story: []string{genesis, signed}, state: lifecycle.Local},
 		"publish": {prepare: []string{"create"}, run: onDemo("publish"), story: []string{genesis, listed}, state: lifecycle.Active},
@@ -124,7 +124,7 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 			return err
 		}, story: []string{genesis, listed, listed}, state: lifecycle.Active},
 		"rebase what is published": {prepare: []string{"create", "publish"}, url: "https://vacancy.example", run: func(ctx context.Context, v *vacants.Directory) error {
-			_, err := v.Rebase(ctx)
+			_, err := v.UpdateCardURLs(ctx)
 			return err
 		}, story: []string{genesis, listed, listed}, state: lifecycle.Active},
 		"spawn":    {prepare: []string{"create"}, run: onDemo("spawn"), story: []string{genesis, spawn}, state: lifecycle.Local},
@@ -149,14 +149,14 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 			_, err := v.Create(ctx, vacants.CreateSpec{Name: "demo", Capability: "c", Agent: &definition.Agent{Provider: "echo", System: "one"}})
 			return err
 		}, lost: true, story: []string{genesis}, state: lifecycle.Local},
-		"set an agent": {prepare: []string{"create"}, run: update(vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: "two"}, IfAgent: pointer(0)}),
+		"set an agent": {prepare: []string{"create"}, run: update(vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: "two"}, IfAgentVersion: pointer(0)}),
 			story: []string{genesis, logbook.KindUpdated}, state: lifecycle.Local},
-		"set another agent": {prepare: []string{"create an agent", "publish"}, run: update(vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: "two"}, IfAgent: pointer(1)}),
+		"set another agent": {prepare: []string{"create an agent", "publish"}, run: update(vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: "two"}, IfAgentVersion: pointer(1)}),
 			story: []string{genesis, listed, logbook.KindUpdated}, state: lifecycle.Active},
 		"delete what has agents": {prepare: []string{"create", "set an agent", "forget", "sink", "archive"}, run: onDemo("delete"),
 			story: []string{genesis, logbook.KindUpdated, moved, moved, logbook.KindDeleted}, state: lifecycle.Archived, gone: true},
 		"forget": {prepare: []string{"create"}, run: func(ctx context.Context, v *vacants.Directory) error {
-			r, err := v.ByName(ctx, vacants.Operator(), "demo")
+			r, err := v.GetByName(ctx, vacants.OperatorAsker(), "demo")
 			if err != nil {
 				return err
 			}
@@ -164,14 +164,14 @@ func faultCases(key *identity.Key, elsewhere []logbook.Entry) map[string]faultCa
 			return err
 		}, story: []string{genesis}, state: lifecycle.Local},
 		"set a plan": {prepare: []string{"create", "spawn"}, run: func(ctx context.Context, v *vacants.Directory) error {
-			r, err := v.ByName(ctx, vacants.Operator(), "demo")
+			r, err := v.GetByName(ctx, vacants.OperatorAsker(), "demo")
 			if err != nil {
 				return err
 			}
-			return errorOf2(v.SetPlan(ctx, vacants.Operator(), r.ID, asking("kid")))
+			return errorOf2(v.SetPlan(ctx, vacants.OperatorAsker(), r.ID, asking("kid")))
 		}, story: []string{genesis, spawn, logbook.KindPlanChanged}, state: lifecycle.Local},
 		"self": {prepare: []string{"create"}, run: func(ctx context.Context, v *vacants.Directory) error {
-			_, err := v.Self(ctx)
+			_, err := v.HostSigner(ctx)
 			return err
 		}, story: []string{genesis}, state: lifecycle.Local},
 	}
@@ -190,7 +190,7 @@ func TestACommandBrokenOffAnywhereLeavesNoHalfVacantAndCanBeGivenAgain(t *testin
 			}
 			n := 0
 			for at, op := range ops {
-				for _, fate := range storetest.FatesOf(op) {
+				for _, fate := range storetest.FaultsOf(op) {
 					for _, crash := range []bool{false, true} {
 						if n++; !storetest.InSample(n) {
 							continue
@@ -229,7 +229,7 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Ke
 	}
 	commit := false
 	var mu sync.Mutex // a command may read several at once
-	lossy := &storetest.Lossy{Store: inner, Decide: func(op string, _ []store.Write) storetest.Fault {
+	lossy := &storetest.Lossy{Store: inner, ChooseFault: func(op string, _ []store.Write) storetest.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		ops = append(ops, op)
@@ -251,7 +251,7 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Ke
 	}
 	wantWhole(t, inner, clean, imported.ID())
 	acknowledged := err == nil
-	lossy.AwaitPending(t.Context())
+	lossy.ApplyPending(t.Context())
 	wantWhole(t, inner, clean, imported.ID())
 
 	again := host(t, inner, va, newClock().now, url)
@@ -263,7 +263,7 @@ func breakOff(t *testing.T, c faultCase, va custody.Vault, imported *identity.Ke
 		t.Error("created twice under one name")
 	}
 	wantWhole(t, inner, clean, imported.ID())
-	r := named(t, again, c.called())
+	r := namedVacant(t, again, c.called())
 	kinds := []string{}
 	for _, e := range log(t, again, r.ID) {
 		if n := len(kinds); n > 0 && e.Kind == c.repeats && kinds[n-1] == e.Kind {
@@ -298,7 +298,7 @@ func prepare(t *testing.T, v *vacants.Directory, command string, key *identity.K
 		_, err := v.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "c", Agent: &definition.Agent{Provider: "echo", System: "one"}})
 		return err
 	}
-	r, err := v.ByName(t.Context(), vacants.Operator(), "demo")
+	r, err := v.GetByName(t.Context(), vacants.OperatorAsker(), "demo")
 	switch {
 	case err != nil:
 	case command == "set an agent":
@@ -362,8 +362,8 @@ func wantWhole(t *testing.T, inner *memory.Store, v *vacants.Directory, imported
 		wantKin(t, v, &r, entries)
 		wantPlan(t, v, &r, entries)
 		wantListed(t, v, &r)
-		if a, err := v.Agent(t.Context(), &r, r.Agent); r.Agent > 0 && r.State != lifecycle.Archived && (err != nil || a.Provider != r.Substrate) {
-			t.Errorf("version %d of the agent of %v is %+v, %v", r.Agent, r, a, err)
+		if a, err := v.Agent(t.Context(), &r, r.AgentVersion); r.AgentVersion > 0 && r.State != lifecycle.Archived && (err != nil || a.Provider != r.Substrate) {
+			t.Errorf("version %d of the agent of %v is %+v, %v", r.AgentVersion, r, a, err)
 		}
 	}
 	err = inner.Walk(t.Context(), func(view store.View) error {
@@ -377,7 +377,7 @@ func wantWhole(t *testing.T, inner *memory.Store, v *vacants.Directory, imported
 		return err
 	})
 	must(t, err)
-	if _, err := v.Get(t.Context(), vacants.Operator(), imported); err == nil && named[imported].ID != imported {
+	if _, err := v.Get(t.Context(), vacants.OperatorAsker(), imported); err == nil && named[imported].ID != imported {
 		t.Error("record of the import without a name")
 	}
 }
@@ -387,7 +387,7 @@ func wantListed(t *testing.T, v *vacants.Directory, r *vacants.Record) {
 	t.Helper()
 	g, ok, err := v.Registry.Get(t.Context(), r.ID)
 	must(t, err)
-	if gone, err := v.Registry.IsRevoked(t.Context(), r.ID); err != nil || ok && gone != (g.Status == registry.StatusRevoked) || gone && !r.State.IsClosed() {
+	if gone, err := v.Registry.IsRevoked(t.Context(), r.ID); err != nil || ok && gone != (g.Status == registry.StatusRevoked) || gone && !r.State.IsRetired() {
 		t.Errorf("%v is %s, revoked %t, registered as %s: %v", r, r.State, gone, g.Status, err)
 	}
 	if !ok {
@@ -403,7 +403,7 @@ func wantListed(t *testing.T, v *vacants.Directory, r *vacants.Record) {
 	if err != nil || len(last) != 1 || !last[0].Verify() || last[0].ActorSeq != g.ActorSeq {
 		t.Fatalf("last event of %v = %v, %v, want number %d", r, last, err, g.ActorSeq)
 	}
-	if said, err := last[0].ParseRegister(); last[0].Type == event.Register && (err != nil || said.Card != g.CardHash || said.Visibility != g.SignedVisibility) {
+	if said, err := last[0].ParseRegister(); last[0].Type == event.Register && (err != nil || said.CardHash != g.CardHash || said.Visibility != g.SignedVisibility) {
 		t.Errorf("last event of %v says %+v, %v, want card %s, %s", r, said, err, g.CardHash, g.SignedVisibility)
 	}
 }
@@ -457,12 +457,12 @@ func wantKin(t *testing.T, v *vacants.Directory, r *vacants.Record, entries []lo
 	if ok != (r.Parent != nil) || ok && *r.Parent != m.Manifest.ParentID || r.Closed != (ok && m.IsClosed()) {
 		t.Errorf("record of %v: a child of %v, closed %t; its manifest is there: %t, %+v", r, r.Parent, r.Closed, ok, m)
 	}
-	reach, outbound := m.Manifest.Reachability, m.Manifest.Outbound
-	if m.Manifest.Schema == composite.V1 {
+	reach, outbound := m.Manifest.Reachability, m.Manifest.OutboundPolicy
+	if m.Manifest.SchemaVersion == composite.SchemaV1 {
 		reach, outbound = "", "" // nobody has signed them
 	}
-	if ok && (!r.HasKin || r.Reach != reach || r.Outbound != outbound) {
-		t.Errorf("record of %v: kin %t, %s, %s; its manifest %+v", r, r.HasKin, r.Reach, r.Outbound, m.Manifest)
+	if ok && (!r.HasKin || r.Reachability != reach || r.OutboundPolicy != outbound) {
+		t.Errorf("record of %v: kin %t, %s, %s; its manifest %+v", r, r.HasKin, r.Reachability, r.OutboundPolicy, m.Manifest)
 	}
 	if entries[0].Kind != logbook.KindBirth {
 		return
@@ -498,10 +498,10 @@ func TestOfCommandsAtOnceOneSucceeds(t *testing.T) {
 			return err
 		},
 		"update": func(v *vacants.Directory, r vacants.Record, text string) error {
-			return errorOf(v.Update(ctx, r.ID, vacants.Changes{Capability: &text, IfChanged: r.Changed}))
+			return errorOf(v.Update(ctx, r.ID, vacants.Changes{Capability: &text, IfChanged: r.ChangedAt}))
 		},
 		"set an agent": func(v *vacants.Directory, r vacants.Record, text string) error {
-			return errorOf(v.Update(ctx, r.ID, vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: text}, IfAgent: pointer(0)}))
+			return errorOf(v.Update(ctx, r.ID, vacants.Changes{Agent: &definition.Agent{Provider: "echo", System: text}, IfAgentVersion: pointer(0)}))
 		},
 	} {
 		s, va, clock := memory.New(), vault(t), newClock()
@@ -551,7 +551,7 @@ func everyRecord(t *testing.T, v *vacants.Directory) (all []vacants.Record, err 
 	t.Helper()
 	for cursor, more := "", true; more; more = cursor != "" {
 		var page []vacants.Record
-		if page, cursor, err = v.ListAll(t.Context(), vacants.Operator(), cursor, vacants.MaxPage); err != nil {
+		if page, cursor, err = v.ListAll(t.Context(), vacants.OperatorAsker(), cursor, vacants.MaxPage); err != nil {
 			return nil, err
 		}
 		all = append(all, page...)

@@ -16,7 +16,7 @@ func TestAHostBackFromABackupRefusesWhatWasSignedUntilThen(t *testing.T) {
 	v := host(t, s, va, c.now, hostURL)
 	open, closed := create(t, v, "open"), create(t, v, "closed")
 	do(t, v, closed.ID, "sink")
-	if all, err := v.RaiseFloors(t.Context()); all.Vacants != 1 || !all.Until.Equal(c.now().Add(call.MaxSkew)) || err != nil {
+	if all, err := v.RaiseFloors(t.Context()); all.Vacants != 1 || !all.LatestFloor.Equal(c.now().Add(call.MaxSkew)) || err != nil {
 		t.Fatalf("RaiseFloors() = %+v, %v, want the one that is open", all, err)
 	}
 	ahead := c.now().Add(call.MaxSkew)

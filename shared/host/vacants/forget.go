@@ -12,24 +12,24 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// anyone replaces the caller or the thread in the key of a mark for all callers or threads.
-const anyone = "*"
+// wildcard replaces the caller or the thread in the key of a mark for all callers or threads.
+const wildcard = "*"
 
 func forgetKey(id identity.ID, caller *identity.ID, thread *string) store.Key {
 	// A nil caller means all callers, and a nil thread means all threads.
-	who, what := anyone, anyone
+	callerPart, threadPart := wildcard, wildcard
 	if caller != nil {
-		who = caller.String()
+		callerPart = caller.String()
 	}
 	if thread != nil {
 		sum := sha256.Sum256([]byte(*thread))
-		what = hex.EncodeToString(sum[:])
+		threadPart = hex.EncodeToString(sum[:])
 	}
-	return ForgetDocs.Key(id.String(), who, what)
+	return ForgetDocs.Key(id.String(), callerPart, threadPart)
 }
 
-// mark records the time of a call of ForgetAnswers.
-type mark struct {
+// forgetMark records the time of a call of ForgetAnswers.
+type forgetMark struct {
 	Time time.Time `json:"time"`
 }
 
@@ -46,7 +46,7 @@ func (v *Directory) ForgetAnswers(ctx context.Context, id identity.ID, caller *i
 		if err != nil {
 			return err
 		}
-		ForgetDocs.Put(tx, store.Doc{Key: d.Key}, mark{v.now()})
+		ForgetDocs.Put(tx, store.Doc{Key: d.Key}, forgetMark{v.now()})
 		return nil
 	}))
 }
@@ -55,7 +55,7 @@ func (v *Directory) ForgetAnswers(ctx context.Context, id identity.ID, caller *i
 // zero time.
 func (v *Directory) ForgottenUntil(ctx context.Context, id, caller identity.ID, thread string) (until time.Time, err error) {
 	keys := []store.Key{forgetKey(id, nil, nil), forgetKey(id, &caller, nil), forgetKey(id, nil, &thread), forgetKey(id, &caller, &thread)}
-	marks := make([]mark, len(keys))
+	marks := make([]forgetMark, len(keys))
 	g, ctx := errgroup.WithContext(ctx)
 	for i, k := range keys {
 		g.Go(func() (err error) {

@@ -20,7 +20,7 @@ import (
 type Graduation struct {
 	Request   composite.GraduationRequest // signed by both parties
 	Artefacts Artefacts
-	When      time.Time // time of the register event
+	EventTime time.Time // time of the register event
 }
 
 // Artefacts contains the signatures that a party created in advance, because this host does not
@@ -51,17 +51,17 @@ type GraduationResult struct {
 // LockGraduation locks the logbooks of parent and child and takes the registry's turn (its lock for
 // appending events), so that the caller can plan and commit a graduation. It returns a function
 // that releases all three locks.
-func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.ID) (done func(), err error) {
+func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.ID) (unlock func(), err error) {
 	if v.Registry == nil {
 		return nil, problem.New(problem.Conflict, "this host has no registry")
 	}
-	end, err := v.lockAll(ctx, parent, child)
+	unlockAll, err := v.lockWithTurn(ctx, parent, child)
 	if err != nil {
 		return nil, err
 	}
 	return func() {
-		v.memory.forget() // even if the outcome of the commit is unknown
-		end()
+		v.cache.invalidate() // even if the outcome of the commit is unknown
+		unlockAll()
 	}, nil
 }
 
@@ -75,12 +75,12 @@ func (v *Directory) LockGraduation(ctx context.Context, parent, child identity.I
 // party that cannot be called or a parent that is a closed child, and Malformed for a missing
 // signature of a party on another host.
 func (v *Directory) AddGraduation(ctx context.Context, tx *store.Tx, g Graduation) (GraduationResult, error) {
-	p, err := v.graduating(ctx, &g)
+	p, err := v.planGraduation(ctx, &g)
 	if err != nil {
 		return GraduationResult{}, err
 	}
 	p.tx = tx
-	for _, step := range []func(context.Context, *graduating) error{v.openManifest, v.publicCard, v.announceChild, v.graduationEntries} {
+	for _, step := range []func(context.Context, *graduationPlan) error{v.signOpenManifest, v.preparePublicCard, v.addRegistration, v.addGraduationEntries} {
 		if err := step(ctx, p); err != nil {
 			if store.IsConflict(err) {
 				return GraduationResult{}, err
@@ -88,22 +88,22 @@ func (v *Directory) AddGraduation(ctx context.Context, tx *store.Tx, g Graduatio
 			return GraduationResult{}, store.AsProblem(err)
 		}
 	}
-	return p.made, nil
+	return p.result, nil
 }
 
-// graduating is a graduation that is being planned.
-type graduating struct {
+// graduationPlan is a graduation that is being planned.
+type graduationPlan struct {
 	Graduation
-	parent, child     Record             // records after the graduation, or zero if not hosted here
-	before            composite.Manifest // the child's manifest before the graduation
-	publication       registry.Publication
-	made              GraduationResult
-	tx                *store.Tx
-	hasParent, hasKid bool // whether parent and child are hosted here
+	parent, child       Record             // records after the graduation, or zero if not hosted here
+	oldManifest         composite.Manifest // the child's manifest before the graduation
+	publication         registry.Publication
+	result              GraduationResult
+	tx                  *store.Tx
+	hasParent, hasChild bool // whether parent and child are hosted here
 }
 
-func (v *Directory) graduating(ctx context.Context, g *Graduation) (*graduating, error) {
-	p := &graduating{Graduation: *g}
+func (v *Directory) planGraduation(ctx context.Context, g *Graduation) (*graduationPlan, error) {
+	p := &graduationPlan{Graduation: *g}
 	r := &p.Request
 	if err := r.Verify(); err != nil {
 		return nil, err
@@ -115,45 +115,45 @@ func (v *Directory) graduating(ctx context.Context, g *Graduation) (*graduating,
 	case !ok:
 		return nil, registry.UnknownChildError(r.ChildID)
 	case doc.Manifest.ParentID != r.ParentID:
-		return nil, problem.New(problem.Consent, "graduation request names the parent %s, the manifest %s", r.ParentID.Short(), doc.Manifest.ParentID.Short())
+		return nil, problem.New(problem.ConsentRequired, "graduation request names the parent %s, the manifest %s", r.ParentID.Short(), doc.Manifest.ParentID.Short())
 	}
-	p.before = doc.Manifest
-	gone, err := v.Registry.AnyRevoked(ctx, r.ParentID, r.ChildID)
+	p.oldManifest = doc.Manifest
+	revoked, err := v.Registry.AreRevoked(ctx, r.ParentID, r.ChildID)
 	if err != nil {
 		return nil, err
 	}
 	for i, id := range []identity.ID{r.ParentID, r.ChildID} {
-		if gone[i] {
+		if revoked[i] {
 			return nil, problem.New(problem.Revoked, "the key of vacant %s was revoked", id.Short())
 		}
 	}
-	if p.parent, p.hasParent, err = v.restoreState(ctx, r.ParentID); err != nil {
+	if p.parent, p.hasParent, err = v.findParty(ctx, r.ParentID); err != nil {
 		return nil, err
 	}
-	if p.child, p.hasKid, err = v.restoreState(ctx, r.ChildID); err != nil {
+	if p.child, p.hasChild, err = v.findParty(ctx, r.ChildID); err != nil {
 		return nil, err
 	}
-	if !p.hasParent && !p.hasKid {
+	if !p.hasParent && !p.hasChild {
 		return nil, registry.UnknownChildError(r.ChildID)
 	}
 	// The public card would name the parent, but a closed child must look as if it were not hosted
 	// here.
-	closed := p.parent.Closed
+	isParentClosed := p.parent.Closed
 	if !p.hasParent {
-		above, ok, err := v.Manifest(ctx, p.Request.ParentID)
+		parentManifest, ok, err := v.Manifest(ctx, p.Request.ParentID)
 		if err != nil {
 			return nil, err
 		}
-		closed = ok && above.IsClosed()
+		isParentClosed = ok && parentManifest.IsClosed()
 	}
-	if closed {
+	if isParentClosed {
 		return nil, problem.New(problem.Conflict, "the parent %s is a closed child itself; it must graduate first", p.Request.ParentID.Short())
 	}
 	return p, nil
 }
 
-func (v *Directory) restoreState(ctx context.Context, id identity.ID) (Record, bool, error) {
-	r, ok, err := v.read(ctx, id)
+func (v *Directory) findParty(ctx context.Context, id identity.ID) (Record, bool, error) {
+	r, ok, err := v.readRecord(ctx, id)
 	if err != nil || !ok {
 		return Record{}, false, err
 	}
@@ -163,8 +163,8 @@ func (v *Directory) restoreState(ctx context.Context, id identity.ID) (Record, b
 	return r, true, nil
 }
 
-func (v *Directory) openManifest(ctx context.Context, p *graduating) error {
-	m := p.before.AfterGraduation()
+func (v *Directory) signOpenManifest(ctx context.Context, p *graduationPlan) error {
+	m := p.oldManifest.AfterGraduation()
 	for _, party := range []struct {
 		role      string
 		here      bool
@@ -174,7 +174,7 @@ func (v *Directory) openManifest(ctx context.Context, p *graduating) error {
 		sent      []byte
 	}{
 		{"parent", p.hasParent, &p.parent, m.SignParent, &m.SignatureParent, p.Artefacts.ManifestParent},
-		{"child", p.hasKid, &p.child, m.SignChild, &m.SignatureChild, p.Artefacts.ManifestChild},
+		{"child", p.hasChild, &p.child, m.SignChild, &m.SignatureChild, p.Artefacts.ManifestChild},
 	} {
 		if !party.here {
 			if len(party.sent) == 0 {
@@ -183,7 +183,7 @@ func (v *Directory) openManifest(ctx context.Context, p *graduating) error {
 			*party.signature = party.sent
 			continue
 		}
-		signer, err := v.signers.Signer(ctx, party.record.ID, party.record.seed)
+		signer, err := v.signers.Signer(ctx, party.record.ID, party.record.sealedSeed)
 		if err != nil {
 			return err
 		}
@@ -191,12 +191,12 @@ func (v *Directory) openManifest(ctx context.Context, p *graduating) error {
 			return err
 		}
 	}
-	p.made.Manifest = m
-	return p.before.CheckGraduation(&m)
+	p.result.Manifest = m
+	return p.oldManifest.CheckGraduation(&m)
 }
 
-func (v *Directory) publicCard(ctx context.Context, p *graduating) error {
-	if !p.hasKid {
+func (v *Directory) preparePublicCard(ctx context.Context, p *graduationPlan) error {
+	if !p.hasChild {
 		const field = "artefacts.capability_card_blob_hex"
 		if len(p.Artefacts.Card) == 0 {
 			return problem.Invalid(field, "the card of the child, who is not hosted here", "none")
@@ -209,72 +209,72 @@ func (v *Directory) publicCard(ctx context.Context, p *graduating) error {
 		case c.VacantID != p.Request.ChildID || !c.Verify():
 			return problem.Invalid(field, "a card that the child has signed", "another")
 		case c.CapabilityText != p.Request.CapabilityText:
-			return problem.Invalid(field, "the capability text of the request", clip(c.CapabilityText))
+			return problem.Invalid(field, "the capability text of the request", quoteTruncated(c.CapabilityText))
 		case c.Endpoint == "":
 			return problem.Invalid(field, "an endpoint", "none")
 		}
-		p.made.Card, p.publication.Card = c, p.Artefacts.Card
+		p.result.Card, p.publication.Card = c, p.Artefacts.Card
 		return nil
 	}
 	if err := checkCapability(p.Request.CapabilityText); err != nil {
 		return err
 	}
-	base, err := v.base(ctx)
+	base, err := v.requireBase(ctx)
 	if err != nil {
 		return err
 	}
-	p.made.Card, _, err = v.current(ctx, &p.child, base, p.Request.CapabilityText, nil)
+	p.result.Card, _, err = v.currentCard(ctx, &p.child, base, p.Request.CapabilityText, nil)
 	p.publication.Card = p.child.Card
 	return err
 }
 
-func (v *Directory) announceChild(ctx context.Context, p *graduating) error {
-	n := &p.publication
-	n.State, n.Visibility, n.Name = lifecycle.Active, lifecycle.Public, p.child.Name
-	if !p.hasKid {
+func (v *Directory) addRegistration(ctx context.Context, p *graduationPlan) error {
+	publication := &p.publication
+	publication.State, publication.Visibility, publication.Name = lifecycle.Active, lifecycle.Public, p.child.Name
+	if !p.hasChild {
 		a := &p.Artefacts
-		n.Time, n.ActorSeq, n.Key, n.Signature = a.Time, a.ActorSeq, a.Key, a.Signature
+		publication.Time, publication.ActorSeq, publication.Key, publication.Signature = a.Time, a.ActorSeq, a.Key, a.Signature
 	} else {
 		registration, _, err := v.Registry.Get(ctx, p.child.ID)
 		if err != nil {
 			return err
 		}
-		signer, err := v.signers.Signer(ctx, p.child.ID, p.child.seed)
+		signer, err := v.signers.Signer(ctx, p.child.ID, p.child.sealedSeed)
 		if err != nil {
 			return err
 		}
-		c := &p.made.Card
+		c := &p.result.Card
 		e := event.Event{
-			Type: event.Register, Actor: p.child.ID, Time: p.When.UnixMilli(), ActorSeq: registration.ActorSeq + 1,
-			Key:     fmt.Sprintf("graduate:%d", registration.ActorSeq+1),
-			Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, p.child.ID, lifecycle.Public),
+			Type: event.Register, Actor: p.child.ID, Time: p.EventTime.UnixMilli(), ActorSeq: registration.ActorSeq + 1,
+			IdempotencyKey: fmt.Sprintf("graduate:%d", registration.ActorSeq+1),
+			Payload:        event.RegisterPayload(c.Hash(), c.HaloVersion, p.child.ID, lifecycle.Public),
 		}
 		if registration.FirstSeq > 0 && registration.CardHash != c.Hash() {
-			e.Key = event.ReplacesKeyAt(registration.CardHash, e.ActorSeq)
+			e.IdempotencyKey = event.ReplacesKeyAt(registration.CardHash, e.ActorSeq)
 		}
 		if err := e.Sign(ctx, signer); err != nil {
 			return err
 		}
-		n.Time, n.ActorSeq, n.Key, n.Signature = e.Time, e.ActorSeq, e.Key, e.Signature
+		publication.Time, publication.ActorSeq, publication.Key, publication.Signature = e.Time, e.ActorSeq, e.IdempotencyKey, e.Signature
 	}
-	receipt, err := v.Registry.Graduate(ctx, p.tx, *n, p.made.Manifest, p.hasKid)
-	if err != nil && p.hasKid {
-		err = v.asConflict(ctx, p.child.ID, n.ActorSeq, err)
+	receipt, err := v.Registry.Graduate(ctx, p.tx, *publication, p.result.Manifest, p.hasChild)
+	if err != nil && p.hasChild {
+		err = v.convertSequenceError(ctx, p.child.ID, publication.ActorSeq, err)
 	}
 	if err != nil {
 		return err
 	}
-	p.made.Receipt = receipt
+	p.result.Receipt = receipt
 	return nil
 }
 
-func (v *Directory) graduationEntries(ctx context.Context, p *graduating) error {
+func (v *Directory) addGraduationEntries(ctx context.Context, p *graduationPlan) error {
 	e := &entry{logbook.KindGraduated, logbook.Graduation{
 		Parent: p.Request.ParentID, Child: p.Request.ChildID, Capability: p.Request.CapabilityText,
 	}.Payload()}
-	if p.hasKid {
+	if p.hasChild {
 		p.child.State = lifecycle.Active
-		p.child.bind(&p.made.Manifest)
+		p.child.applyManifest(&p.result.Manifest)
 		if err := v.addChange(ctx, p.tx, &p.child, e); err != nil {
 			return err
 		}

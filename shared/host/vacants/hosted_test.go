@@ -91,15 +91,15 @@ func do(t testing.TB, v *vacants.Directory, id identity.ID, commands ...string) 
 // get returns a record.
 func get(t testing.TB, v *vacants.Directory, id identity.ID) vacants.Record {
 	t.Helper()
-	r, err := v.Get(t.Context(), vacants.Operator(), id)
+	r, err := v.Get(t.Context(), vacants.OperatorAsker(), id)
 	must(t, err)
 	return r
 }
 
-// named returns the record of a name.
-func named(t testing.TB, v *vacants.Directory, name string) vacants.Record {
+// namedVacant returns the record of a name.
+func namedVacant(t testing.TB, v *vacants.Directory, name string) vacants.Record {
 	t.Helper()
-	r, err := v.ByName(t.Context(), vacants.Operator(), name)
+	r, err := v.GetByName(t.Context(), vacants.OperatorAsker(), name)
 	must(t, err)
 	return r
 }
@@ -152,15 +152,15 @@ func TestCreateMakesARecordANameACardAndAGenesis(t *testing.T) {
 	v := fresh(t)
 	made := create(t, v, "demo")
 	for what, get := range map[string]func() (vacants.Record, error){
-		"Get":    func() (vacants.Record, error) { return v.Get(t.Context(), vacants.Operator(), made.ID) },
-		"ByName": func() (vacants.Record, error) { return v.ByName(t.Context(), vacants.Operator(), "demo") },
-		"Find":   func() (vacants.Record, error) { return v.Find(t.Context(), vacants.Operator(), made.ID.String()) },
+		"Get":    func() (vacants.Record, error) { return v.Get(t.Context(), vacants.OperatorAsker(), made.ID) },
+		"ByName": func() (vacants.Record, error) { return v.GetByName(t.Context(), vacants.OperatorAsker(), "demo") },
+		"Find":   func() (vacants.Record, error) { return v.Find(t.Context(), vacants.OperatorAsker(), made.ID.String()) },
 	} {
 		r, err := get()
 		if err != nil {
 			t.Fatalf("%s() = %v", what, err)
 		}
-		got := []string{r.ID.String(), r.Name, string(r.State), r.Capability, r.Substrate, string(r.Card), r.Created.String(), r.Changed.String()}
+		got := []string{r.ID.String(), r.Name, string(r.State), r.Capability, r.Substrate, string(r.Card), r.CreatedAt.String(), r.ChangedAt.String()}
 		at := newClock().t.String()
 		want := []string{made.ID.String(), "demo", "LOCAL", "says what it hears", "echo", string(made.Card), at, at}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -222,7 +222,7 @@ func TestEachCommandMovesTheStatesItMayAndNoOthers(t *testing.T) {
 				if err == nil && r.State != want || len(entries) != before {
 					t.Errorf("%s() = %s, %d entries, want %s, %d", command, r.State, len(entries), want, before)
 				}
-				if kept, err := v.Get(t.Context(), vacants.Operator(), id); err != nil || kept.State != want || kept.IsDeleted() {
+				if kept, err := v.Get(t.Context(), vacants.OperatorAsker(), id); err != nil || kept.State != want || kept.IsDeleted() {
 					t.Errorf("state kept = %s, %v, want %s", kept.State, err, want)
 				}
 			})
@@ -321,7 +321,7 @@ func TestCreateRefusals(t *testing.T) {
 		"another's logbook":      {func(s *vacants.CreateSpec) { s.Key, s.Logbook = newKey(t), book(t, key, lifecycle.Active) }, problem.Untrusted, ""},
 		"a closed vacant":        {func(s *vacants.CreateSpec) { s.Key, s.Logbook = key, book(t, key, lifecycle.Sunk) }, problem.Gone, ""},
 		"a large chain": {func(s *vacants.CreateSpec) {
-			s.Key, s.Chains = newKey(t), map[identity.ID][]byte{{1}: make([]byte, vacants.MaxChain+1)}
+			s.Key, s.Chains = newKey(t), map[identity.ID][]byte{{1}: make([]byte, vacants.MaxChainBytes+1)}
 		}, problem.Malformed, "chain with 010000000000"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -334,7 +334,7 @@ func TestCreateRefusals(t *testing.T) {
 			}
 		})
 	}
-	if list, _, err := v.List(t.Context(), vacants.Operator(), "", 100); err != nil || len(list) != 1 {
+	if list, _, err := v.List(t.Context(), vacants.OperatorAsker(), "", 100); err != nil || len(list) != 1 {
 		t.Errorf("List() = %v, %v, want the first vacant alone", list, err)
 	}
 	if _, err := v.Create(t.Context(), good); err != nil {
@@ -403,13 +403,13 @@ func TestCardsFollowTheHostsURL(t *testing.T) {
 	v := host(t, s, va, at.now, hostURL)
 	open, closed := create(t, v, "open"), create(t, v, "closed")
 	do(t, v, closed.ID, "sink")
-	if n, err := v.Rebase(t.Context()); n != 0 || err != nil {
+	if n, err := v.UpdateCardURLs(t.Context()); n != 0 || err != nil {
 		t.Errorf("Rebase() at the same URL = %d, %v, want 0", n, err)
 	}
 	at.t = at.t.Add(time.Hour)
 	moved := host(t, s, va, at.now, "https://vacancy.example/base/")
 	for _, want := range []int{1, 0} {
-		if n, err := moved.Rebase(t.Context()); n != want || err != nil {
+		if n, err := moved.UpdateCardURLs(t.Context()); n != want || err != nil {
 			t.Errorf("Rebase() = %d, %v, want %d", n, err, want)
 		}
 	}
@@ -422,7 +422,7 @@ func TestCardsFollowTheHostsURL(t *testing.T) {
 	if want := `CARD_SIGNED {"card_hash":"` + c.Hash().String() + `","endpoint":"` + c.Endpoint + `"}`; len(entries) != 2 || entries[1] != want {
 		t.Errorf("logbook = %q, want it to end with %s", entries, want)
 	}
-	if r, _ := moved.Get(t.Context(), vacants.Operator(), closed.ID); string(r.Card) != string(closed.Card) && len(log(t, moved, closed.ID)) != 2 {
+	if r, _ := moved.Get(t.Context(), vacants.OperatorAsker(), closed.ID); string(r.Card) != string(closed.Card) && len(log(t, moved, closed.ID)) != 2 {
 		t.Errorf("a closed vacant's card was signed again")
 	}
 }
@@ -439,7 +439,7 @@ func TestAForgedCapabilityIsNotSignedWhenTheHostMoves(t *testing.T) {
 		t.Fatal("the record does not hold the capability")
 	}
 	must(t, s.Commit(t.Context(), store.Put{Key: d.Key, IfVersion: d.Version, WriteID: store.WriteID{1}, Data: forged}))
-	n, err := host(t, s, va, at.now, "https://vacancy.example").Rebase(t.Context())
+	n, err := host(t, s, va, at.now, "https://vacancy.example").UpdateCardURLs(t.Context())
 	wantKind(t, "Rebase()", err, problem.Damaged)
 	if n != 0 {
 		t.Errorf("Rebase() = %d, want nothing signed", n)
@@ -452,7 +452,7 @@ func TestFailedVacantDoesNotBlockOtherCards(t *testing.T) {
 	a, _ := create(t, v, "a"), create(t, v, "b")
 	d, _ := s.Doc(t.Context(), vacants.RecordKey(a.ID))
 	must(t, s.Commit(t.Context(), store.Put{Key: d.Key, IfVersion: d.Version, WriteID: store.WriteID{1}, Data: []byte("damaged")}))
-	n, err := host(t, s, va, at.now, "https://vacancy.example").Rebase(t.Context())
+	n, err := host(t, s, va, at.now, "https://vacancy.example").UpdateCardURLs(t.Context())
 	wantKind(t, "Rebase()", err, problem.Damaged)
 	if n != 1 {
 		t.Errorf("Rebase() = %d, want the other vacant's card signed", n)
@@ -467,19 +467,19 @@ func TestFindTakesNamesIDsAndBeginnings(t *testing.T) {
 	}
 	hex := all[0].ID.String()
 	for _, what := range []string{"v0", hex, strings.ToUpper(hex), hex[:12], hex[:63]} {
-		if r, err := v.Find(t.Context(), vacants.Operator(), what); err != nil || r.ID != all[0].ID {
+		if r, err := v.Find(t.Context(), vacants.OperatorAsker(), what); err != nil || r.ID != all[0].ID {
 			t.Errorf("Find(%s) = %v, %v, want v0", what, r, err)
 		}
 	}
 	short := create(t, v, hex[:8]) // a name has priority over the beginning of an id
-	if r, err := v.Find(t.Context(), vacants.Operator(), hex[:8]); err != nil || r.ID != short.ID {
+	if r, err := v.Find(t.Context(), vacants.OperatorAsker(), hex[:8]); err != nil || r.ID != short.ID {
 		t.Errorf("Find(%s) = %v, %v, want the vacant of that name", hex[:8], r, err)
 	}
 	for _, what := range []string{"v9", "00ff00ff00ff", hex[:3], strings.Repeat("0", 63) + "1"} {
-		_, err := v.Find(t.Context(), vacants.Operator(), what)
+		_, err := v.Find(t.Context(), vacants.OperatorAsker(), what)
 		wantKind(t, "Find("+what+")", err, problem.NotFound)
 	}
-	_, err := v.Find(t.Context(), vacants.Operator(), "no name")
+	_, err := v.Find(t.Context(), vacants.OperatorAsker(), "no name")
 	wantKind(t, "Find(no name)", err, problem.Malformed)
 }
 
@@ -490,7 +490,7 @@ func TestABeginningThatFitsSeveralIsRefusedAndTheyAreNamed(t *testing.T) {
 		name := fmt.Sprintf("n%d", i)
 		prefix := create(t, v, name).ID.String()[:4]
 		if other, ok := seen[prefix]; ok {
-			_, err := v.Find(t.Context(), vacants.Operator(), prefix)
+			_, err := v.Find(t.Context(), vacants.OperatorAsker(), prefix)
 			wantKind(t, "Find()", err, problem.Malformed)
 			if text := problem.AsError(err).Text(); !strings.Contains(text, name+" (") || !strings.Contains(text, other+" (") {
 				t.Errorf("Find() = %q, want %s and %s named", text, name, other)
@@ -511,7 +511,7 @@ func TestListGoesThroughAllByName(t *testing.T) {
 	}
 	got := []string{}
 	for cursor, pages := "", 0; pages == 0 || cursor != ""; pages++ {
-		page, next, err := v.List(t.Context(), vacants.Operator(), cursor, 3)
+		page, next, err := v.List(t.Context(), vacants.OperatorAsker(), cursor, 3)
 		must(t, err)
 		for _, r := range page {
 			got = append(got, r.Name)
@@ -522,10 +522,10 @@ func TestListGoesThroughAllByName(t *testing.T) {
 		t.Errorf("List() (-want +got):\n%s", diff)
 	}
 	for _, n := range []int{0, -1, vacants.MaxPage + 1} {
-		_, _, err := v.List(t.Context(), vacants.Operator(), "", n)
+		_, _, err := v.List(t.Context(), vacants.OperatorAsker(), "", n)
 		wantKind(t, fmt.Sprintf("List(%d)", n), err, problem.Malformed)
 	}
-	_, _, err := v.List(t.Context(), vacants.Operator(), "nonsense", 1)
+	_, _, err := v.List(t.Context(), vacants.OperatorAsker(), "nonsense", 1)
 	wantKind(t, "List() at no cursor", err, problem.Malformed)
 }
 
@@ -536,7 +536,7 @@ func TestTheHostHasOneIdentityForEver(t *testing.T) {
 	for range 8 {
 		v := host(t, s, va, newClock().now, hostURL)
 		go func() {
-			self, err := v.Self(context.Background())
+			self, err := v.HostSigner(context.Background())
 			if err != nil {
 				t.Error(err)
 				results <- identity.ID{}

@@ -15,7 +15,7 @@ import (
 // A caller that also needs the registry's turn must take this lock first.
 type keyedMutex struct {
 	mu    sync.Mutex
-	queue map[identity.ID]*keyLock
+	locks map[identity.ID]*keyLock
 }
 
 type keyLock struct {
@@ -25,30 +25,30 @@ type keyLock struct {
 
 // Lock locks the logbooks of ids, which may contain duplicates, and returns a function that unlocks
 // them.
-func (t *keyedMutex) Lock(ctx context.Context, ids ...identity.ID) (done func(), err error) {
+func (t *keyedMutex) Lock(ctx context.Context, ids ...identity.ID) (unlock func(), err error) {
 	// All callers lock in the same order to avoid deadlocks.
 	ids = slices.Clone(ids)
 	slices.SortFunc(ids, func(a, b identity.ID) int { return bytes.Compare(a[:], b[:]) })
 	ids = slices.Compact(ids)
 	for i, id := range ids {
 		if err := t.lockOne(ctx, id); err != nil {
-			t.give(ids[:i])
+			t.release(ids[:i])
 			return nil, err
 		}
 	}
-	return func() { t.give(ids) }, nil
+	return func() { t.release(ids) }, nil
 }
 
 func (t *keyedMutex) lockOne(ctx context.Context, id identity.ID) error {
 	t.mu.Lock()
-	if t.queue == nil {
-		t.queue = make(map[identity.ID]*keyLock)
+	if t.locks == nil {
+		t.locks = make(map[identity.ID]*keyLock)
 	}
-	lock := t.queue[id]
+	lock := t.locks[id]
 	if lock == nil {
 		lock = &keyLock{token: make(chan struct{}, 1)}
 		lock.token <- struct{}{}
-		t.queue[id] = lock
+		t.locks[id] = lock
 	}
 	lock.users++
 	t.mu.Unlock()
@@ -56,25 +56,25 @@ func (t *keyedMutex) lockOne(ctx context.Context, id identity.ID) error {
 	case <-lock.token:
 		return nil
 	case <-ctx.Done():
-		t.unlock(id, lock)
+		t.removeUser(id, lock)
 		return problem.Wrap(problem.Unavailable, ctx.Err(), "too many concurrent writes to the logbook of vacant %s; run the same command again", id.Short())
 	}
 }
 
-func (t *keyedMutex) give(ids []identity.ID) {
+func (t *keyedMutex) release(ids []identity.ID) {
 	for _, id := range ids {
 		t.mu.Lock()
-		lock := t.queue[id]
+		lock := t.locks[id]
 		t.mu.Unlock()
 		lock.token <- struct{}{}
-		t.unlock(id, lock)
+		t.removeUser(id, lock)
 	}
 }
 
-func (t *keyedMutex) unlock(id identity.ID, lock *keyLock) {
+func (t *keyedMutex) removeUser(id identity.ID, lock *keyLock) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if lock.users--; lock.users == 0 {
-		delete(t.queue, id)
+		delete(t.locks, id)
 	}
 }

@@ -23,24 +23,24 @@ func (v *Directory) Manifest(ctx context.Context, child identity.ID) (registry.M
 // may be short or empty although more pages follow, because an edge may lead to a child on another
 // host or come from a replaced manifest. The cursor is an id in a manifest that the parent has
 // signed.
-func (v *Directory) Children(ctx context.Context, by Asker, parent identity.ID, cursor string, n int) ([]Record, string, error) {
+func (v *Directory) Children(ctx context.Context, asker Asker, parent identity.ID, cursor string, n int) ([]Record, string, error) {
 	if v.Registry == nil {
 		return nil, "", nil
 	}
 	if err := checkPage(cursor, n); err != nil {
 		return nil, "", err
 	}
-	ids, next, err := v.Registry.Children(ctx, parent, cursor, n)
+	ids, next, err := v.Registry.ListChildIDs(ctx, parent, cursor, n)
 	if err != nil {
 		return nil, "", err
 	}
 	var children []Record
 	for _, id := range ids {
-		r, ok, err := v.read(ctx, id)
+		r, ok, err := v.readRecord(ctx, id)
 		if err != nil {
 			return nil, "", err
 		}
-		if ok && by.MayKnow(&r) && r.Parent != nil && *r.Parent == parent {
+		if ok && asker.MayKnow(&r) && r.Parent != nil && *r.Parent == parent {
 			children = append(children, r)
 		}
 	}
@@ -53,7 +53,7 @@ func (v *Directory) StoreManifest(ctx context.Context, m composite.Manifest) err
 	if v.Registry == nil {
 		return problem.New(problem.Conflict, "this host has no registry")
 	}
-	r, err := v.get(ctx, m.ChildID)
+	r, err := v.getAsOperator(ctx, m.ChildID)
 	if err != nil {
 		return err
 	}
@@ -68,20 +68,20 @@ func (v *Directory) StoreManifest(ctx context.Context, m composite.Manifest) err
 // logbook, and the parent's record with the mark that it has children. A hosted child keeps its
 // first parent.
 func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error {
-	ctx, cancel := store.WithPatience(ctx)
+	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()
-	done, err := v.logs.Lock(ctx, m.ParentID, m.ChildID)
+	unlock, err := v.logbookLocks.Lock(ctx, m.ParentID, m.ChildID)
 	if err != nil {
 		return err
 	}
-	defer done()
-	return registry.WrapStoreError(v.update(ctx, func(ctx context.Context, tx *store.Tx) error {
+	defer unlock()
+	return registry.WrapStoreError(v.commitTx(ctx, func(ctx context.Context, tx *store.Tx) error {
 		added, err := v.Registry.AddManifest(ctx, tx, &m)
 		if err != nil || !added {
 			return err
 		}
 		// The records of hosted parties also change.
-		child, ok, err := v.read(ctx, m.ChildID)
+		child, ok, err := v.readRecord(ctx, m.ChildID)
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error
 			if v.Vault == nil {
 				return problem.New(problem.Conflict, "vacant %s is hosted here: send its manifest to the admin API, POST /v1/admin/vacants/%s/manifest", m.ChildID.Short(), m.ChildID)
 			}
-			child.bind(&m)
+			child.applyManifest(&m)
 			if err := v.addChange(ctx, tx, &child, &entry{logbook.KindManifestTaken, logbook.ManifestTakenPayload(m.Hash(), m.ParentID)}); err != nil {
 				return err
 			}
@@ -103,7 +103,7 @@ func (v *Directory) AddManifest(ctx context.Context, m composite.Manifest) error
 		if v.Vault == nil {
 			return nil
 		}
-		return v.markParent(ctx, tx, m.ParentID)
+		return v.markAsParent(ctx, tx, m.ParentID)
 	}))
 }
 
@@ -116,12 +116,12 @@ func (r *Record) checkParent(m *composite.Manifest) error {
 	return problem.New(problem.Conflict, "vacant %s is hosted here as a child of %s; a manifest cannot change its parent", m.ChildID.Short(), r.Parent.Short())
 }
 
-func (v *Directory) markParent(ctx context.Context, tx *store.Tx, id identity.ID) error {
-	r, ok, err := v.read(ctx, id)
+func (v *Directory) markAsParent(ctx context.Context, tx *store.Tx, id identity.ID) error {
+	r, ok, err := v.readRecord(ctx, id)
 	if err != nil || !ok || r.HasKin {
 		return err
 	}
 	// The mark is the host's own data, so it has no logbook entry.
 	r.HasKin = true
-	return r.put(tx)
+	return r.addTo(tx)
 }

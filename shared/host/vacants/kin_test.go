@@ -31,16 +31,16 @@ import (
 
 // kid is the child that the command "spawn" makes.
 func kid(ctx context.Context, v *vacants.Directory) (vacants.Record, error) {
-	return v.ByName(ctx, vacants.Operator(), "kid")
+	return v.GetByName(ctx, vacants.OperatorAsker(), "kid")
 }
 
 // request is a graduation request of hosted vacants, signed by both.
 func request(ctx context.Context, v *vacants.Directory, parent, child identity.ID, text string) (composite.GraduationRequest, error) {
 	r := composite.GraduationRequest{ParentID: parent, ChildID: child, CapabilityText: text}
-	if err := v.Sign(ctx, parent, func(s identity.Signer) error { return r.SignParent(ctx, s) }); err != nil {
+	if err := v.WithSigner(ctx, parent, func(s identity.Signer) error { return r.SignParent(ctx, s) }); err != nil {
 		return r, err
 	}
-	return r, v.Sign(ctx, child, func(s identity.Signer) error { return r.SignChild(ctx, s) })
+	return r, v.WithSigner(ctx, child, func(s identity.Signer) error { return r.SignChild(ctx, s) })
 }
 
 // graduate plans a graduation and commits it, like the gate.
@@ -66,13 +66,13 @@ func graduateKid(ctx context.Context, v *vacants.Directory, parent identity.ID) 
 	if err != nil {
 		return child, err
 	}
-	if _, err := graduate(ctx, v, vacants.Graduation{Request: r, When: v.Now()}); err != nil && !problem.Is(err, problem.Graduated) {
+	if _, err := graduate(ctx, v, vacants.Graduation{Request: r, EventTime: v.Now()}); err != nil && !problem.Is(err, problem.AlreadyGraduated) {
 		if errors.Is(err, store.ErrUnavailable) {
 			err = problem.Wrap(problem.Unavailable, err, "")
 		}
 		return child, err
 	}
-	return v.Get(ctx, vacants.Operator(), child.ID)
+	return v.Get(ctx, vacants.OperatorAsker(), child.ID)
 }
 
 func delegateToKid(ctx context.Context, v *vacants.Directory, parent identity.ID) (vacants.Record, error) {
@@ -80,8 +80,8 @@ func delegateToKid(ctx context.Context, v *vacants.Directory, parent identity.ID
 	if err != nil {
 		return child, err
 	}
-	d := logbook.Delegation{Parent: parent, Child: child.ID, Kind: "review"}
-	return child, v.Entries(ctx, vacants.LogEntry{ID: parent, Kind: logbook.KindDelegate, Payload: d.DelegatePayload()},
+	d := logbook.Delegation{Parent: parent, Child: child.ID, SubtaskKind: "review"}
+	return child, v.AppendEntries(ctx, vacants.LogEntry{ID: parent, Kind: logbook.KindDelegate, Payload: d.DelegatePayload()},
 		vacants.LogEntry{ID: child.ID, Kind: logbook.KindExecute, Payload: d.ExecutePayload()})
 }
 
@@ -95,18 +95,18 @@ func elsewhere() *identity.Key {
 }
 
 // closing returns an unsigned manifest of a closed child.
-func closing(parent, child identity.ID, schema composite.Schema) composite.Manifest {
+func closing(parent, child identity.ID, schema composite.SchemaVersion) composite.Manifest {
 	return composite.Manifest{ParentID: parent, ChildID: child, BirthPath: "D2", ClosedByDefault: true,
-		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: schema}
+		Reachability: composite.ParentOnly, OutboundPolicy: composite.NoExternal, SchemaVersion: schema}
 }
 
 // manifestOf is a closed manifest of a hosted child.
 func manifestOf(ctx context.Context, v *vacants.Directory, parent *identity.Key, child identity.ID) (composite.Manifest, error) {
-	m := closing(parent.ID(), child, composite.V2)
+	m := closing(parent.ID(), child, composite.SchemaV2)
 	if err := m.SignParent(ctx, parent); err != nil {
 		return m, err
 	}
-	return m, v.Sign(ctx, child, func(s identity.Signer) error { return m.SignChild(ctx, s) })
+	return m, v.WithSigner(ctx, child, func(s identity.Signer) error { return m.SignChild(ctx, s) })
 }
 
 func importVacant(ctx context.Context, v *vacants.Directory, id identity.ID) (vacants.Record, error) {
@@ -117,7 +117,7 @@ func importVacant(ctx context.Context, v *vacants.Directory, id identity.ID) (va
 	if err := v.StoreManifest(ctx, m); err != nil {
 		return vacants.Record{}, err
 	}
-	return v.Get(ctx, vacants.Operator(), id)
+	return v.Get(ctx, vacants.OperatorAsker(), id)
 }
 
 // family is a host with a vacant named demo and its closed child.
@@ -134,7 +134,7 @@ type axes struct {
 	State             lifecycle.State
 	Closed            bool
 	Reach             composite.Reachability
-	Outbound          composite.Outbound
+	Outbound          composite.OutboundPolicy
 	Tools             []string
 	Birth, Spawn      string
 	Capability, Means string
@@ -157,14 +157,14 @@ func TestEachBirthPathMakesItsChild(t *testing.T) {
 		"D2 with a URL": {vacants.SpawnSpec{Path: "D2", Substrate: "http:https://model.example/a"}, axes{lifecycle.Local, true, composite.ParentOnly, composite.ParentPermitted,
 			[]string{"https://model.example/a"}, `{"narrowed_tools":["https://model.example/a"],"parent_id":"PARENT","path":"D2"}`,
 			`{"child_id":"CHILD","closed_child":true,"path":"D2"}`, said, "http:https://model.example/a"}},
-		"D2 as it is told": {vacants.SpawnSpec{Path: "D2", Reach: composite.ParentBridged, Outbound: composite.Unrestricted, Capability: "reviews"},
+		"D2 as it is told": {vacants.SpawnSpec{Path: "D2", Reachability: composite.ParentBridged, OutboundPolicy: composite.Unrestricted, Capability: "reviews"},
 			axes{lifecycle.Local, true, composite.ParentBridged, composite.Unrestricted, nil, `{"narrowed_tools":[],"parent_id":"PARENT","path":"D2"}`,
 				`{"child_id":"CHILD","closed_child":true,"path":"D2"}`, "reviews", "echo"}},
 		"D3": {vacants.SpawnSpec{Path: "D3", Capability: "reviews contracts", Tools: []string{"search"}}, axes{lifecycle.Active, false, composite.PublicA2A, composite.Unrestricted,
 			[]string{"search"}, `{"new_capability_text":"reviews contracts","parent_id":"PARENT","path":"D3"}`, `{"child_id":"CHILD","path":"D3"}`, "reviews contracts", "echo"}},
-		"D4": {vacants.SpawnSpec{Path: "D4", With: &other.ID}, axes{lifecycle.Active, false, composite.PublicA2A, composite.Unrestricted, nil,
+		"D4": {vacants.SpawnSpec{Path: "D4", SecondParent: &other.ID}, axes{lifecycle.Active, false, composite.PublicA2A, composite.Unrestricted, nil,
 			``, `{"child_id":"CHILD","path":"D4","secondary_parent_id":"OTHER"}`, said, "echo"}},
-		"D5": {vacants.SpawnSpec{Path: "D5", Substrate: "https://model.example/b", Outbound: composite.NoExternal}, axes{lifecycle.Active, false, composite.PublicA2A, composite.NoExternal, nil,
+		"D5": {vacants.SpawnSpec{Path: "D5", Substrate: "https://model.example/b", OutboundPolicy: composite.NoExternal}, axes{lifecycle.Active, false, composite.PublicA2A, composite.NoExternal, nil,
 			`{"new_substrates":["http:https://model.example/b"],"old_substrates":["echo"],"parent_id":"PARENT","path":"D5"}`,
 			`{"child_id":"CHILD","path":"D5"}`, said, "http:https://model.example/b"}},
 	} {
@@ -172,7 +172,7 @@ func TestEachBirthPathMakesItsChild(t *testing.T) {
 			c.spec.Parent, c.spec.Name = parent.ID, strings.ReplaceAll(name, " ", "-")
 			r, m, err := v.Spawn(t.Context(), c.spec)
 			must(t, err)
-			if err := m.Verify(); err != nil || m.ChildID != r.ID || m.ParentID != parent.ID || m.Schema != composite.V2 {
+			if err := m.Verify(); err != nil || m.ChildID != r.ID || m.ParentID != parent.ID || m.SchemaVersion != composite.SchemaV2 {
 				t.Errorf("its manifest = %+v, %v", m, err)
 			}
 			words := strings.NewReplacer(parent.ID.String(), "PARENT", r.ID.String(), "CHILD", other.ID.String(), "OTHER")
@@ -180,7 +180,7 @@ func TestEachBirthPathMakesItsChild(t *testing.T) {
 			if last := above[len(above)-1]; len(birthEntry) != 1 || birthEntry[0].Kind != logbook.KindBirth || last.Kind != logbook.KindSpawn {
 				t.Fatalf("its logbook is %v, its parent's ends in %s", birthEntry, last.Kind)
 			}
-			got := axes{r.State, m.ClosedByDefault, m.Reachability, m.Outbound, m.Tools(), words.Replace(string(birthEntry[0].Payload)),
+			got := axes{r.State, m.ClosedByDefault, m.Reachability, m.OutboundPolicy, m.Tools(), words.Replace(string(birthEntry[0].Payload)),
 				words.Replace(string(above[len(above)-1].Payload)), r.Capability, r.Substrate}
 			if name == "D4" {
 				wantConsent(t, parent.ID, r.ID, other.ID, birthEntry[0].Payload)
@@ -199,7 +199,7 @@ func TestEachBirthPathMakesItsChild(t *testing.T) {
 		})
 	}
 	wantWhole(t, s, v, identity.ID{})
-	children, next, err := v.Children(t.Context(), vacants.Operator(), parent.ID, "", vacants.MaxPage)
+	children, next, err := v.Children(t.Context(), vacants.OperatorAsker(), parent.ID, "", vacants.MaxPage)
 	if len(children) != 7 || next != "" || err != nil {
 		t.Errorf("Children() = %v, %q, %v, want all 7", children, next, err)
 	}
@@ -210,9 +210,9 @@ func wantConsent(t *testing.T, parent, child, other identity.ID, payload []byte)
 	t.Helper()
 	b, err := logbook.ParseBirth(payload)
 	must(t, err)
-	c := composite.Consent{ParentID: parent, SecondaryID: *b.Secondary, ChildID: child, Nonce: b.ConsentNonce, ReferenceSignature: b.Consent, Signature: b.ChildConsent}
-	if err := c.Verify(); err != nil || c.SecondaryID != other {
-		t.Errorf("the consent is that of %s, %v, want that of %s", c.SecondaryID.Short(), err, other.Short())
+	c := composite.Consent{ParentID: parent, SecondParentID: *b.SecondParent, ChildID: child, Nonce: b.ConsentNonce, ReferenceSignature: b.ReferenceConsent, Signature: b.ChildConsent}
+	if err := c.Verify(); err != nil || c.SecondParentID != other {
+		t.Errorf("the consent is that of %s, %v, want that of %s", c.SecondParentID.Short(), err, other.Short())
 	}
 }
 
@@ -241,15 +241,15 @@ func TestSpawnRefusals(t *testing.T) {
 		"a child of fewer tools":        {vacants.SpawnSpec{Path: "D2", Name: "kid", Tools: []string{"a"}}, problem.Conflict, "in use or reserved"},
 		"D1 without a rule":             {vacants.SpawnSpec{Path: "D1"}, problem.Malformed, "rule"},
 		"D2 with a rule":                {vacants.SpawnSpec{Path: "D2", Rule: "be kind"}, problem.Malformed, "rule"},
-		"D2 that is public":             {vacants.SpawnSpec{Path: "D2", Reach: composite.PublicA2A}, problem.Malformed, "endpoint_reachability"},
-		"a reach of its own":            {vacants.SpawnSpec{Path: "D2", Reach: "all"}, problem.Malformed, "endpoint_reachability"},
-		"a policy of its own":           {vacants.SpawnSpec{Path: "D2", Outbound: "all"}, problem.Malformed, "outbound_policy"},
+		"D2 that is public":             {vacants.SpawnSpec{Path: "D2", Reachability: composite.PublicA2A}, problem.Malformed, "endpoint_reachability"},
+		"a reach of its own":            {vacants.SpawnSpec{Path: "D2", Reachability: "all"}, problem.Malformed, "endpoint_reachability"},
+		"a policy of its own":           {vacants.SpawnSpec{Path: "D2", OutboundPolicy: "all"}, problem.Malformed, "outbound_policy"},
 		"D3 without a capability":       {vacants.SpawnSpec{Path: "D3"}, problem.Malformed, "capability"},
 		"D3 with the same capability":   {vacants.SpawnSpec{Path: "D3", Capability: "says what it hears"}, problem.Malformed, "capability"},
 		"D4 with nobody":                {vacants.SpawnSpec{Path: "D4"}, problem.Malformed, "with"},
-		"D4 with itself":                {vacants.SpawnSpec{Path: "D4", With: &parent.ID}, problem.Malformed, "with"},
-		"D4 with who is not here":       {vacants.SpawnSpec{Path: "D4", With: &identity.ID{1}}, problem.NotFound, "not hosted"},
-		"D4 with who is asleep":         {vacants.SpawnSpec{Path: "D4", With: &asleep.ID}, problem.Conflict, "HIBERNATING"},
+		"D4 with itself":                {vacants.SpawnSpec{Path: "D4", SecondParent: &parent.ID}, problem.Malformed, "with"},
+		"D4 with who is not here":       {vacants.SpawnSpec{Path: "D4", SecondParent: &identity.ID{1}}, problem.NotFound, "not hosted"},
+		"D4 with who is asleep":         {vacants.SpawnSpec{Path: "D4", SecondParent: &asleep.ID}, problem.Conflict, "HIBERNATING"},
 		"D5 without a substrate":        {vacants.SpawnSpec{Path: "D5"}, problem.Malformed, "substrate"},
 		"D5 with the same substrate":    {vacants.SpawnSpec{Path: "D5", Substrate: "echo"}, problem.Malformed, "substrate"},
 		"a substrate that is not here":  {vacants.SpawnSpec{Path: "D2", Substrate: "oracle"}, problem.Malformed, "substrate"},
@@ -259,7 +259,7 @@ func TestSpawnRefusals(t *testing.T) {
 		"of a parent that is revoked":   {vacants.SpawnSpec{Path: "D2", Parent: revoked.ID}, problem.Conflict, "SUNK"},
 		"an open child of a closed one": {vacants.SpawnSpec{Path: "D1", Rule: "be kind", Parent: child.ID}, problem.Forbidden, "closed"},
 		"more tools than the parent's":  {vacants.SpawnSpec{Path: "D2", Tools: []string{"a", "c"}, Parent: child.ID}, problem.Forbidden, `"c"`},
-		"more freedom than the parent's": {vacants.SpawnSpec{Path: "D2", Outbound: composite.Unrestricted, Parent: child.ID}, problem.Forbidden,
+		"more freedom than the parent's": {vacants.SpawnSpec{Path: "D2", OutboundPolicy: composite.Unrestricted, Parent: child.ID}, problem.Forbidden,
 			"outbound_policy"},
 	} {
 		if c.spec.Parent.IsZero() {
@@ -273,12 +273,12 @@ func TestSpawnRefusals(t *testing.T) {
 			t.Errorf("%s: Spawn() = %v, %v, want %v that speaks of %s", name, r, err, c.want, c.says)
 		}
 	}
-	if _, err := v.ByName(t.Context(), vacants.Operator(), "newborn"); !problem.Is(err, problem.NotFound) {
+	if _, err := v.GetByName(t.Context(), vacants.OperatorAsker(), "newborn"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("ByName() of what was refused = %v, want not found", err)
 	}
 	grand, m, err := v.Spawn(t.Context(), vacants.SpawnSpec{Parent: child.ID, Path: "D2", Name: "grandkid", Tools: []string{"b"}})
-	if err != nil || !grand.Closed || cmp.Diff([]string{"b"}, m.Tools()) != "" || cmp.Diff([]string{"a"}, m.Removed) != "" {
-		t.Errorf("Spawn() of a closed child's = %v with %v, without %v, %v", grand, m.Tools(), m.Removed, err)
+	if err != nil || !grand.Closed || cmp.Diff([]string{"b"}, m.Tools()) != "" || cmp.Diff([]string{"a"}, m.RemovedTools) != "" {
+		t.Errorf("Spawn() of a closed child's = %v with %v, without %v, %v", grand, m.Tools(), m.RemovedTools, err)
 	}
 }
 
@@ -288,12 +288,12 @@ func TestAVacantThatGraduatesIsPublicWithItsKeyItsLogAndItsChains(t *testing.T) 
 	parent, child := family(t, v)
 	r, err := request(t.Context(), v, parent.ID, child.ID, "reviews contracts")
 	must(t, err)
-	made, err := graduate(t.Context(), v, vacants.Graduation{Request: r, When: v.Now()})
+	made, err := graduate(t.Context(), v, vacants.Graduation{Request: r, EventTime: v.Now()})
 	must(t, err)
 	before, after := child, get(t, v, child.ID)
 	if after.ID != before.ID || after.State != lifecycle.Active || after.Closed || after.Capability != "reviews contracts" ||
-		after.Reach != composite.PublicA2A || after.Outbound != before.Outbound || *after.Parent != parent.ID {
-		t.Errorf("the child is %s, closed %t, %q, %s, %s", after.State, after.Closed, after.Capability, after.Reach, after.Outbound)
+		after.Reachability != composite.PublicA2A || after.OutboundPolicy != before.OutboundPolicy || *after.Parent != parent.ID {
+		t.Errorf("the child is %s, closed %t, %q, %s, %s", after.State, after.Closed, after.Capability, after.Reachability, after.OutboundPolicy)
 	}
 	g, ok, err := v.Registry.Get(t.Context(), child.ID)
 	if err != nil || !ok || !g.IsListed() || g.Closed || !g.ParentProven || g.CardHash != made.Card.Hash() || g.LastSeq != made.Receipt.Seq {
@@ -303,7 +303,7 @@ func TestAVacantThatGraduatesIsPublicWithItsKeyItsLogAndItsChains(t *testing.T) 
 		t.Errorf("its card names the endpoint %q", made.Card.Endpoint)
 	}
 	m, _, err := v.Manifest(t.Context(), child.ID)
-	if err != nil || !m.Graduated || m.IsClosed() || m.Replaced == nil || m.Replaced.CheckGraduation(&m.Manifest) != nil {
+	if err != nil || !m.Graduated || m.IsClosed() || m.PreviousManifest == nil || m.PreviousManifest.CheckGraduation(&m.Manifest) != nil {
 		t.Errorf("its manifest is %+v, %v", m, err)
 	}
 	want := "COMPOSITE_GRADUATED " + string(logbook.Graduation{Parent: parent.ID, Child: child.ID, Capability: "reviews contracts"}.Payload())
@@ -313,10 +313,10 @@ func TestAVacantThatGraduatesIsPublicWithItsKeyItsLogAndItsChains(t *testing.T) 
 		}
 	}
 	wantWhole(t, s, v, identity.ID{})
-	_, err = graduate(t.Context(), v, vacants.Graduation{Request: r, When: v.Now()})
-	wantKind(t, "graduating again", err, problem.Graduated)
+	_, err = graduate(t.Context(), v, vacants.Graduation{Request: r, EventTime: v.Now()})
+	wantKind(t, "graduating again", err, problem.AlreadyGraduated)
 	// The closed manifest, sent again, closes nothing.
-	if err := v.StoreManifest(t.Context(), *m.Replaced); err != nil {
+	if err := v.StoreManifest(t.Context(), *m.PreviousManifest); err != nil {
 		t.Errorf("TakeManifest() of the one before = %v, want nothing", err)
 	}
 	if _, _, err := v.Publish(t.Context(), child.ID, vacants.PublishOptions{Capability: pointer("reviews more")}); err != nil {
@@ -330,11 +330,11 @@ func TestOncePublicChildGraduatesWithItsLogbook(t *testing.T) {
 	v := host(t, s, vault(t), newClock().now, hostURL)
 	parent, child := create(t, v, "demo"), create(t, v, "child")
 	do(t, v, child.ID, "publish")
-	closed := closing(parent.ID, child.ID, composite.V2)
+	closed := closing(parent.ID, child.ID, composite.SchemaV2)
 	opened := closed
 	opened.ClosedByDefault = false
 	sign := func(id identity.ID, with func(context.Context, identity.Signer) error) {
-		must(t, v.Sign(t.Context(), id, func(s identity.Signer) error { return with(t.Context(), s) }))
+		must(t, v.WithSigner(t.Context(), id, func(s identity.Signer) error { return with(t.Context(), s) }))
 	}
 	sign(parent.ID, opened.SignParent)
 	sign(child.ID, opened.SignChild)
@@ -347,10 +347,10 @@ func TestOncePublicChildGraduatesWithItsLogbook(t *testing.T) {
 	if r := get(t, v, parent.ID); !r.HasKin {
 		t.Error("the parent has no kin")
 	}
-	must(t, errorOf(graduate(t.Context(), v, vacants.Graduation{Request: signedBy(t, v, parent.ID, child.ID), When: v.Now()})))
+	must(t, errorOf(graduate(t.Context(), v, vacants.Graduation{Request: signedBy(t, v, parent.ID, child.ID), EventTime: v.Now()})))
 	wantWhole(t, s, v, identity.ID{})
 	m, _, err := v.Manifest(t.Context(), child.ID)
-	if err != nil || m.ReplacedBefore == nil || m.ReplacedBefore.Hash() != opened.Hash() || m.BirthManifest().Hash() != closed.Hash() {
+	if err != nil || m.ManifestBeforePrevious == nil || m.ManifestBeforePrevious.Hash() != opened.Hash() || m.BirthManifest().Hash() != closed.Hash() {
 		t.Errorf("its manifests are %+v, %v", m, err)
 	}
 	if g, _, err := v.Registry.Get(t.Context(), child.ID); err != nil || g.ActorSeq != 2 || !g.IsListed() {
@@ -364,13 +364,13 @@ func TestGraduateRefusals(t *testing.T) {
 		change func(*testing.T, *vacants.Directory, *vacants.Graduation)
 		want   problem.Kind
 	}{
-		"a forged request": {func(_ *testing.T, _ *vacants.Directory, g *vacants.Graduation) { g.Request.CapabilityText = "anything" }, problem.Consent},
+		"a forged request": {func(_ *testing.T, _ *vacants.Directory, g *vacants.Graduation) { g.Request.CapabilityText = "anything" }, problem.ConsentRequired},
 		"a child of nobody": {func(t *testing.T, v *vacants.Directory, g *vacants.Graduation) {
 			g.Request = signedBy(t, v, g.Request.ParentID, create(t, v, "nobody").ID)
 		}, problem.NotFound},
 		"another's child": {func(t *testing.T, v *vacants.Directory, g *vacants.Graduation) {
 			g.Request = signedBy(t, v, create(t, v, "another").ID, g.Request.ChildID)
-		}, problem.Consent},
+		}, problem.ConsentRequired},
 		"a child that is asleep": {func(t *testing.T, v *vacants.Directory, g *vacants.Graduation) {
 			do(t, v, g.Request.ChildID, "pause")
 		}, problem.Conflict},
@@ -390,15 +390,15 @@ func TestGraduateRefusals(t *testing.T) {
 		}, problem.Conflict},
 		"words of nothing": {func(t *testing.T, v *vacants.Directory, g *vacants.Graduation) {
 			g.Request.CapabilityText = " "
-			must(t, v.Sign(t.Context(), g.Request.ParentID, func(s identity.Signer) error { return g.Request.SignParent(t.Context(), s) }))
-			must(t, v.Sign(t.Context(), g.Request.ChildID, func(s identity.Signer) error { return g.Request.SignChild(t.Context(), s) }))
+			must(t, v.WithSigner(t.Context(), g.Request.ParentID, func(s identity.Signer) error { return g.Request.SignParent(t.Context(), s) }))
+			must(t, v.WithSigner(t.Context(), g.Request.ChildID, func(s identity.Signer) error { return g.Request.SignChild(t.Context(), s) }))
 		}, problem.Malformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := memory.New()
 			v := host(t, s, vault(t), newClock().now, hostURL)
 			parent, child := family(t, v)
-			g := vacants.Graduation{Request: signedBy(t, v, parent.ID, child.ID), When: v.Now()}
+			g := vacants.Graduation{Request: signedBy(t, v, parent.ID, child.ID), EventTime: v.Now()}
 			c.change(t, v, &g)
 			lines := len(log(t, v, child.ID))
 			_, err := graduate(t.Context(), v, g)
@@ -490,10 +490,10 @@ func TestDeletionIsTheLastEntry(t *testing.T) {
 	v := fresh(t)
 	id := create(t, v, "demo").ID
 	do(t, v, id, "sink", "archive", "delete")
-	err := v.Entries(t.Context(), vacants.LogEntry{ID: id, Kind: logbook.KindAggregate, Payload: logbook.Aggregation{}.Payload()}, vacants.LogEntry{})
+	err := v.AppendEntries(t.Context(), vacants.LogEntry{ID: id, Kind: logbook.KindAggregate, Payload: logbook.Aggregation{}.Payload()}, vacants.LogEntry{})
 	wantKind(t, "Entries()", err, problem.Gone)
-	wantKind(t, "Sign()", v.Sign(t.Context(), id, func(identity.Signer) error { return nil }), problem.Gone)
-	wantKind(t, "Sign() of nobody", v.Sign(t.Context(), identity.ID{1}, func(identity.Signer) error { return nil }), problem.NotFound)
+	wantKind(t, "Sign()", v.WithSigner(t.Context(), id, func(identity.Signer) error { return nil }), problem.Gone)
+	wantKind(t, "Sign() of nobody", v.WithSigner(t.Context(), identity.ID{1}, func(identity.Signer) error { return nil }), problem.NotFound)
 }
 
 func TestAClosedChildFindsNoWayAroundTheGate(t *testing.T) {
@@ -513,10 +513,10 @@ func TestAClosedChildFindsNoWayAroundTheGate(t *testing.T) {
 	must(t, err)
 	m.ClosedByDefault, m.Reachability = false, composite.PublicA2A
 	must(t, m.SignParent(t.Context(), elsewhere()))
-	must(t, v.Sign(t.Context(), child.ID, func(s identity.Signer) error { return m.SignChild(t.Context(), s) }))
+	must(t, v.WithSigner(t.Context(), child.ID, func(s identity.Signer) error { return m.SignChild(t.Context(), s) }))
 	wantKind(t, "TakeManifest() that opens it", v.StoreManifest(t.Context(), m), problem.Conflict)
 	moved := host(t, s, va, newClock().now, "https://vacancy.example")
-	if _, err := moved.Rebase(t.Context()); err != nil {
+	if _, err := moved.UpdateCardURLs(t.Context()); err != nil {
 		t.Errorf("Rebase() = %v", err)
 	}
 	r := get(t, moved, child.ID)
@@ -536,10 +536,10 @@ func TestMovedHostKeepsAClosedChildHidden(t *testing.T) {
 	id := create(t, v, "demo").ID
 	do(t, v, id, "publish")
 	r, err := importVacant(t.Context(), v, id)
-	if err != nil || !r.Closed || *r.Parent != elsewhere().ID() || r.Reach != composite.ParentOnly {
+	if err != nil || !r.Closed || *r.Parent != elsewhere().ID() || r.Reachability != composite.ParentOnly {
 		t.Fatalf("TakeManifest() = %v, closed %t", err, r.Closed)
 	}
-	if n, err := host(t, s, va, newClock().now, "https://vacancy.example").Rebase(t.Context()); n != 1 || err != nil {
+	if n, err := host(t, s, va, newClock().now, "https://vacancy.example").UpdateCardURLs(t.Context()); n != 1 || err != nil {
 		t.Errorf("Rebase() = %d, %v, want 1", n, err)
 	}
 	wantWhole(t, s, v, identity.ID{})
@@ -659,7 +659,7 @@ func TestAVacantThatComesHomeIsClosedIfItsManifestCameFirst(t *testing.T) {
 	s := memory.New()
 	v := host(t, s, vault(t), newClock().now, hostURL)
 	key := newKey(t)
-	m := closing(elsewhere().ID(), key.ID(), composite.V1)
+	m := closing(elsewhere().ID(), key.ID(), composite.SchemaV1)
 	must(t, m.SignParent(t.Context(), elsewhere()))
 	must(t, m.SignChild(t.Context(), key))
 	must(t, v.AddManifest(t.Context(), m))
@@ -680,7 +680,7 @@ func TestAVacantThatComesHomeIsClosedIfItsManifestCameFirst(t *testing.T) {
 		}
 	}
 	r, err := v.Create(t.Context(), spec)
-	if err != nil || !r.Closed || r.Reach != "" || *r.Parent != elsewhere().ID() {
+	if err != nil || !r.Closed || r.Reachability != "" || *r.Parent != elsewhere().ID() {
 		t.Errorf("Create() = closed %t, %v, want a closed child whose axes nobody has signed", r.Closed, err)
 	}
 	wantWhole(t, s, v, identity.ID{})
@@ -714,7 +714,7 @@ func TestAManifestAndAnImportAtOnceEndInOneTruth(t *testing.T) {
 		va := vault(t)
 		v, handler := host(t, s, va, newClock().now, hostURL), host(t, s, va, newClock().now, hostURL)
 		key := newKey(t)
-		m := closing(elsewhere().ID(), key.ID(), composite.V2)
+		m := closing(elsewhere().ID(), key.ID(), composite.SchemaV2)
 		must(t, m.SignParent(t.Context(), elsewhere()))
 		must(t, m.SignChild(t.Context(), key))
 		var wg sync.WaitGroup
@@ -741,11 +741,11 @@ func TestAManifestAndAnImportAtOnceEndInOneTruth(t *testing.T) {
 func abroad(t testing.TB, v *vacants.Directory, parent, child *identity.Key, here *identity.Key) vacants.Graduation {
 	t.Helper()
 	ctx := t.Context()
-	m := composite.Manifest{ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D2", ClosedByDefault: true, Inherited: []string{"b", "a"},
-		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V1}
+	m := composite.Manifest{ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D2", ClosedByDefault: true, InheritedTools: []string{"b", "a"},
+		Reachability: composite.ParentOnly, OutboundPolicy: composite.NoExternal, SchemaVersion: composite.SchemaV1}
 	must(t, errors.Join(m.SignParent(ctx, parent), m.SignChild(ctx, child), v.AddManifest(ctx, m)))
 	must(t, errorOf(v.Create(ctx, vacants.CreateSpec{Name: "here", Capability: "c", Substrate: "echo", Key: here})))
-	g := vacants.Graduation{Request: composite.GraduationRequest{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "reviews contracts"}, When: v.Now()}
+	g := vacants.Graduation{Request: composite.GraduationRequest{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "reviews contracts"}, EventTime: v.Now()}
 	must(t, errors.Join(g.Request.SignParent(ctx, parent), g.Request.SignChild(ctx, child)))
 	next := m.AfterGraduation()
 	must(t, errors.Join(next.SignParent(ctx, parent), next.SignChild(ctx, child)))
@@ -753,11 +753,11 @@ func abroad(t testing.TB, v *vacants.Directory, parent, child *identity.Key, her
 	c, err := card.New(child.ID(), g.Request.CapabilityText, []string{"echo"}, "https://elsewhere.example/a2a/message/send")
 	must(t, err)
 	must(t, c.Sign(ctx, child))
-	e := event.Event{Type: event.Register, Actor: child.ID(), Key: "graduate", Time: v.Now().UnixMilli(), ActorSeq: 1,
+	e := event.Event{Type: event.Register, Actor: child.ID(), IdempotencyKey: "graduate", Time: v.Now().UnixMilli(), ActorSeq: 1,
 		Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, child.ID(), lifecycle.Public)}
 	must(t, e.Sign(ctx, child))
 	a := &g.Artefacts
-	a.Card, a.Time, a.ActorSeq, a.Key, a.Signature = c.Blob(), e.Time, e.ActorSeq, e.Key, e.Signature
+	a.Card, a.Time, a.ActorSeq, a.Key, a.Signature = c.Blob(), e.Time, e.ActorSeq, e.IdempotencyKey, e.Signature
 	return g
 }
 
@@ -797,7 +797,7 @@ func TestAPairOfWhichOneIsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
 			}
 			wantWhole(t, s, v, identity.ID{})
 			_, err = graduate(t.Context(), v, g)
-			wantKind(t, "graduating again", err, problem.Graduated)
+			wantKind(t, "graduating again", err, problem.AlreadyGraduated)
 		})
 	}
 }

@@ -219,10 +219,10 @@ func TestAHostWhoseIdentityLiesElsewhereMakesNone(t *testing.T) {
 	if id, err := v.HostID(t.Context()); err != nil || id != key.ID() {
 		t.Errorf("HostID() = %s, %v, want %s", id, err, key.ID())
 	}
-	if self, err := v.Self(t.Context()); err != nil || self.ID() != key.ID() {
+	if self, err := v.HostSigner(t.Context()); err != nil || self.ID() != key.ID() {
 		t.Errorf("Self() = %v, %v, want %s", self, err, key.ID())
 	}
-	if d, err := s.Doc(t.Context(), vacants.SelfKey()); err != nil || d.Version != 0 {
+	if d, err := s.Doc(t.Context(), vacants.HostIdentityKey()); err != nil || d.Version != 0 {
 		t.Errorf("a software identity was made beside it: %d, %v", d.Version, err)
 	}
 }

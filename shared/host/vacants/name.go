@@ -16,26 +16,26 @@ import (
 // it. The reason is that callers without a signature, and tokens, identify a vacant only by its
 // name.
 
-// beforeIDs sorts before every id in hex and before every name.
-const beforeIDs = "!"
+// minSortKey sorts before every id in hex and before every name.
+const minSortKey = "!"
 
-func FormerKey(id identity.ID) store.Key { return FormerDocs.Key(id.String()) }
+func NamelessTombstoneKey(id identity.ID) store.Key { return NamelessTombstoneDocs.Key(id.String()) }
 
 // NameKey returns the key of the document that maps a name to its vacant. The key contains the name in
 // lower case, so that the second of two commits with spellings of the same name fails. An earlier
 // program allowed names that differ only by case. One of their vacants has this key, and the others
-// have exactKey.
+// have exactNameKey.
 func NameKey(name string) store.Key { return NameDocs.Key(strings.ToLower(name)) }
 
-func exactKey(name string) store.Key { return NameDocs.Key(name) }
+func exactNameKey(name string) store.Key { return NameDocs.Key(name) }
 
-// NameDoc reads the document that maps a name, in exactly this spelling, to its vacant. If it does
-// not exist, Version is 0. For every name with two possible keys NameDoc reads both, so that the
+// ReadNameDoc reads the document that maps a name, in exactly this spelling, to its vacant. If it does
+// not exist, Version is 0. For every name with two possible keys ReadNameDoc reads both, so that the
 // duration does not reveal which names exist.
-func NameDoc(ctx context.Context, from store.Reader, name string) (store.Doc, error) {
-	d, err := from.Doc(ctx, NameKey(name))
-	if k := exactKey(name); err == nil && k != d.Key {
-		exact, exactErr := from.Doc(ctx, k)
+func ReadNameDoc(ctx context.Context, reader store.Reader, name string) (store.Doc, error) {
+	d, err := reader.Doc(ctx, NameKey(name))
+	if k := exactNameKey(name); err == nil && k != d.Key {
+		exact, exactErr := reader.Doc(ctx, k)
 		if exactErr != nil || exact.Version > 0 {
 			return exact, exactErr
 		}
@@ -50,14 +50,14 @@ func NameDoc(ctx context.Context, from store.Reader, name string) (store.Doc, er
 type nameOwner struct {
 	Name   string `json:"name"`             // spelling that was used last
 	Tenant string `json:"tenant,omitempty"` // "" means the operator
-	// Also lists the spellings that other vacants have or had.
-	Also []string `json:"also,omitempty"`
+	// OtherSpellings lists the spellings that other vacants have or had.
+	OtherSpellings []string `json:"also,omitempty"`
 }
 
 func NameOwnerKey(name string) store.Key { return NameOwnerDocs.Key(strings.ToLower(name)) }
 
-// spelling is a tombstone and the document of its name.
-type spelling struct {
+// namedTombstone is a tombstone and the document of its name.
+type namedTombstone struct {
 	doc       store.Doc
 	tombstone Record
 }
@@ -66,70 +66,70 @@ type spelling struct {
 // vacant other than r has a spelling of the name, or if the name belongs to another tenant and the
 // Asker is not the operator. Otherwise, checkName returns the tombstones that have spellings of the
 // name.
-func (v *Directory) checkName(ctx context.Context, from store.Reader, by Asker, name string, r *Record) ([]spelling, error) {
-	owner, d, err := NameOwnerDocs.Get(ctx, from, NameOwnerKey(name))
+func (v *Directory) checkName(ctx context.Context, reader store.Reader, asker Asker, name string, r *Record) ([]namedTombstone, error) {
+	owner, d, err := NameOwnerDocs.Get(ctx, reader, NameOwnerKey(name))
 	if err != nil {
 		return nil, err
 	}
-	foreign := d.Version > 0 && owner.Tenant != r.Tenant
+	isForeign := d.Version > 0 && owner.Tenant != r.Tenant
 	keys := []store.Key{NameKey(name)}
-	for _, other := range owner.Also {
-		keys = append(keys, exactKey(other))
+	for _, other := range owner.OtherSpellings {
+		keys = append(keys, exactNameKey(other))
 	}
-	var former []spelling
+	var tombstones []namedTombstone
 	for _, k := range keys {
-		id, d, err := NameDocs.Get(ctx, from, k)
+		id, d, err := NameDocs.Get(ctx, reader, k)
 		if err != nil {
 			return nil, store.AsProblem(err)
 		}
 		if d.Version == 0 || id == r.ID {
 			continue
 		}
-		holder, ok, err := v.read(ctx, id)
+		holder, ok, err := v.readRecord(ctx, id)
 		if err != nil {
 			return nil, err
 		}
 		if !ok || !holder.IsDeleted() {
 			return nil, registry.NameTakenError(name)
 		}
-		foreign = foreign || holder.Tenant != r.Tenant
-		former = append(former, spelling{d, holder})
+		isForeign = isForeign || holder.Tenant != r.Tenant
+		tombstones = append(tombstones, namedTombstone{d, holder})
 	}
-	if foreign && by != Operator() {
+	if isForeign && asker != OperatorAsker() {
 		return nil, registry.NameTakenError(name)
 	}
-	return former, nil
+	return tombstones, nil
 }
 
-func (v *Directory) claim(ctx context.Context, tx *store.Tx, by Asker, name string, r *Record) error {
-	former, err := v.checkName(ctx, tx, by, name, r)
+func (v *Directory) claimName(ctx context.Context, tx *store.Tx, asker Asker, name string, r *Record) error {
+	tombstones, err := v.checkName(ctx, tx, asker, name, r)
 	if err != nil {
 		return err
 	}
-	if err := v.roomForName(ctx, tx, name, r.Tenant); err != nil {
+	if err := v.checkNameQuota(ctx, tx, name, r.Tenant); err != nil {
 		return err
 	}
-	for _, s := range former {
-		s.leave(tx)
+	for _, s := range tombstones {
+		s.detachName(tx)
 		if s.doc.Key != NameKey(name) {
 			tx.Delete(s.doc.Key)
 		}
 	}
-	NameDocs.Put(tx, store.Doc{Key: NameKey(name), Index: nameIndex(r, name)}, r.ID)
+	NameDocs.Put(tx, store.Doc{Key: NameKey(name), Index: nameIndexKey(r, name)}, r.ID)
 	NameOwnerDocs.Put(tx, store.Doc{Key: NameOwnerKey(name)}, nameOwner{Name: name, Tenant: r.Tenant})
 	return nil
 }
 
-// leave adds to tx the write that moves a tombstone to FormerDocs, before its name is used or released.
-func (s *spelling) leave(tx *store.Tx) {
+// detachName adds to tx the write that moves a tombstone to NamelessTombstoneDocs, before its name is used or released.
+func (s *namedTombstone) detachName(tx *store.Tx) {
 	id := s.tombstone.ID
-	FormerDocs.Put(tx, store.Doc{Key: FormerKey(id), Index: nameIndex(&s.tombstone, afterNames+id.String())}, id)
+	NamelessTombstoneDocs.Put(tx, store.Doc{Key: NamelessTombstoneKey(id), Index: nameIndexKey(&s.tombstone, tombstoneSortPrefix+id.String())}, id)
 }
 
-// giveUp adds to tx the write that reserves the old name of r for r's tenant. k is the key of the
+// reserveOldName adds to tx the write that reserves the old name of r for r's tenant. k is the key of the
 // name's document. If spellings of the name belong to two tenants, the name is reserved for the
 // operator.
-func (r *Record) giveUp(ctx context.Context, tx *store.Tx, k store.Key) error {
+func (r *Record) reserveOldName(ctx context.Context, tx *store.Tx, k store.Key) error {
 	owner, d, err := NameOwnerDocs.Get(ctx, tx, NameOwnerKey(r.Name))
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (r *Record) giveUp(ctx context.Context, tx *store.Tx, k store.Key) error {
 	}
 	indexKey := store.Key{} // zero if the vacant with NameKey still has the name
 	if k == NameKey(r.Name) || d.Index != indexKey {
-		owner.Name, indexKey = r.Name, NameOwnerDocs.IndexKey(reserved+d.Key.Sort, owner.Tenant)
+		owner.Name, indexKey = r.Name, NameOwnerDocs.IndexKey(reservedSortPrefix+d.Key.Sort, owner.Tenant)
 	}
 	NameOwnerDocs.Put(tx, store.Doc{Key: d.Key, Index: indexKey}, owner)
 	return nil
@@ -164,9 +164,9 @@ func (v *Directory) ReservedNames(ctx context.Context, tenant, cursor string, n 
 	if err == nil && start.Key.Partition != NameOwnerDocs.Partition {
 		// The names of deleted vacants come first. After their last page, the cursor leads to the
 		// names that were given up by a rename.
-		records, next, err := v.list(ctx, Tenant(tenant), Tenant(tenant).names(), cursor, n, (*Record).IsDeleted)
+		records, next, err := v.listRange(ctx, TenantAsker(tenant), TenantAsker(tenant).nameRange(), cursor, n, (*Record).IsDeleted)
 		if err == nil && next == "" {
-			next = store.Cursor{Sort: reserved, Key: NameOwnerDocs.Key(beforeIDs)}.String()
+			next = store.Cursor{IndexSort: reservedSortPrefix, Key: NameOwnerDocs.Key(minSortKey)}.String()
 		}
 		names := make([]ReservedName, len(records))
 		for i, r := range records {
@@ -177,7 +177,7 @@ func (v *Directory) ReservedNames(ctx context.Context, tenant, cursor string, n 
 	if err := checkPage(cursor, n); err != nil {
 		return nil, "", err
 	}
-	docs, next, err := v.Store.Docs(ctx, reservedRange(tenant), n, cursor)
+	docs, next, err := v.Store.Docs(ctx, reservedNameRange(tenant), n, cursor)
 	if err != nil {
 		return nil, "", store.AsProblem(err)
 	}
@@ -195,8 +195,8 @@ func (v *Directory) ReservedNames(ctx context.Context, tenant, cursor string, n 
 // CountNames returns the number of names that belong to a tenant, which are the names of its
 // vacants and its reserved names. It stops counting at limit. The result may be a second old.
 func (v *Directory) CountNames(ctx context.Context, tenant string, limit int) (count int, err error) {
-	for _, within := range []store.Range{Tenant(tenant).names(), reservedRange(tenant)} {
-		for _, err := range store.Documents(ctx, v.Store, within) {
+	for _, docRange := range []store.Range{TenantAsker(tenant).nameRange(), reservedNameRange(tenant)} {
+		for _, err := range store.Documents(ctx, v.Store, docRange) {
 			if err != nil {
 				return count, store.AsProblem(err)
 			}
@@ -208,10 +208,10 @@ func (v *Directory) CountNames(ctx context.Context, tenant string, limit int) (c
 	return count, nil
 }
 
-// roomForName returns an error if a tenant would have more names than its quota of vacants.
+// checkNameQuota returns an error if a tenant would have more names than its quota of vacants.
 // Reserved names are counted, because only the tenant may use them. A reserved name that is used
-// again is not counted twice. The count of vacants (useQuotas) limits concurrent changes.
-func (v *Directory) roomForName(ctx context.Context, tx *store.Tx, name, tenant string) error {
+// again is not counted twice. The count of vacants (addQuotaUse) limits concurrent changes.
+func (v *Directory) checkNameQuota(ctx context.Context, tx *store.Tx, name, tenant string) error {
 	if tenant == "" {
 		return nil
 	}
@@ -233,24 +233,24 @@ func (v *Directory) ReleaseName(ctx context.Context, name string) (ReservedName,
 	if err := registry.CheckName(name); err != nil {
 		return released, err
 	}
-	err := v.update(ctx, func(ctx context.Context, tx *store.Tx) error {
+	err := v.commitTx(ctx, func(ctx context.Context, tx *store.Tx) error {
 		owner, d, err := NameOwnerDocs.Get(ctx, tx, NameOwnerKey(name))
 		if err != nil {
 			return err
 		}
-		former, err := v.checkName(ctx, tx, Operator(), name, &Record{})
+		tombstones, err := v.checkName(ctx, tx, OperatorAsker(), name, &Record{})
 		switch {
 		case problem.Is(err, problem.Conflict):
 			return problem.New(problem.Conflict, "a vacant has the name %s; only a reserved name can be released", name)
 		case err != nil:
 			return err
-		case d.Version == 0 && len(former) == 0:
+		case d.Version == 0 && len(tombstones) == 0:
 			return problem.New(problem.NotFound, "the name %s is not reserved", name)
 		}
 		released = ReservedName{Name: owner.Name, Tenant: owner.Tenant}
-		for _, s := range former {
+		for _, s := range tombstones {
 			released = ReservedName{s.tombstone.Name, s.tombstone.Tenant, s.tombstone.ID}
-			s.leave(tx)
+			s.detachName(tx)
 			tx.Delete(s.doc.Key)
 		}
 		tx.Delete(d.Key)

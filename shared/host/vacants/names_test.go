@@ -68,7 +68,7 @@ func (n *names) earlier() *names {
 // upgrade upgrades what an earlier program stored.
 func (n *names) upgrade() error {
 	upgraded := map[string][]store.Key{}
-	for _, r := range []store.Range{vacants.NameDocs.Range(), vacants.FormerDocs.Range()} {
+	for _, r := range []store.Range{vacants.NameDocs.Range(), vacants.NamelessTombstoneDocs.Range()} {
 		for d, err := range store.Documents(n.t.Context(), n.store, r) {
 			if err != nil {
 				return err
@@ -95,12 +95,12 @@ func (n *names) upgrade() error {
 func (n *names) updater() store.Updater { return store.Updater{Store: n.store, Rand: rand.Reader} }
 
 func (n *names) make(by vacants.Asker, tenant, name string) (vacants.Record, error) {
-	return n.Create(context.Background(), vacants.CreateSpec{By: by, Tenant: tenant, Name: name, Capability: "c", Substrate: "echo"})
+	return n.Create(context.Background(), vacants.CreateSpec{Asker: by, Tenant: tenant, Name: name, Capability: "c", Substrate: "echo"})
 }
 
 func (n *names) must(tenant, name string) vacants.Record {
 	n.t.Helper()
-	r, err := n.make(vacants.Tenant(tenant), tenant, name)
+	r, err := n.make(vacants.TenantAsker(tenant), tenant, name)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func (n *names) must(tenant, name string) vacants.Record {
 }
 
 func (n *names) rename(r vacants.Record, to string) error {
-	_, err := n.Update(context.Background(), r.ID, vacants.Changes{By: vacants.Tenant(r.Tenant), Name: &to})
+	_, err := n.Update(context.Background(), r.ID, vacants.Changes{Asker: vacants.TenantAsker(r.Tenant), Name: &to})
 	return err
 }
 
@@ -176,11 +176,11 @@ func TestANameStaysWithItsTenant(t *testing.T) {
 		may    bool
 	}
 	takers := map[string]take{
-		"its tenant":                       {vacants.Tenant("acme"), "acme", true},
-		"another tenant":                   {vacants.Tenant("eve"), "eve", false},
+		"its tenant":                       {vacants.TenantAsker("acme"), "acme", true},
+		"another tenant":                   {vacants.TenantAsker("eve"), "eve", false},
 		"a tenant's signed request":        {vacants.Asker{}, "eve", false},
-		"the operator":                     {vacants.Operator(), "", true},
-		"the operator for another tenant":  {vacants.Operator(), "eve", true},
+		"the operator":                     {vacants.OperatorAsker(), "", true},
+		"the operator for another tenant":  {vacants.OperatorAsker(), "eve", true},
 		"a program of the operator's host": {vacants.Asker{}, "", false},
 	}
 	ways := map[string]func(*names, take, string) error{
@@ -190,16 +190,16 @@ func TestANameStaysWithItsTenant(t *testing.T) {
 		},
 		"rename": func(n *names, by take, name string) error {
 			r := n.must(by.tenant, "before")
-			_, err := n.Update(n.t.Context(), r.ID, vacants.Changes{By: by.by, Name: &name})
+			_, err := n.Update(n.t.Context(), r.ID, vacants.Changes{Asker: by.by, Name: &name})
 			return err
 		},
 		"spawn": func(n *names, by take, name string) error {
 			r := n.must(by.tenant, "mother")
-			_, _, err := n.Spawn(n.t.Context(), vacants.SpawnSpec{By: by.by, Parent: r.ID, Path: "D2", Name: name})
+			_, _, err := n.Spawn(n.t.Context(), vacants.SpawnSpec{Asker: by.by, Parent: r.ID, Path: "D2", Name: name})
 			return err
 		},
 		"import": func(n *names, by take, name string) error {
-			_, err := n.Create(n.t.Context(), vacants.CreateSpec{By: by.by, Tenant: by.tenant, Name: name, Capability: "c", Substrate: "echo", Key: newKey(n.t)})
+			_, err := n.Create(n.t.Context(), vacants.CreateSpec{Asker: by.by, Tenant: by.tenant, Name: name, Capability: "c", Substrate: "echo", Key: newKey(n.t)})
 			return err
 		},
 	}
@@ -223,13 +223,13 @@ func TestANameStaysWithItsTenant(t *testing.T) {
 						if !taker.may {
 							return
 						}
-						if r, err := n.ByName(t.Context(), vacants.Operator(), name); err != nil || r.Tenant != taker.tenant || r.IsDeleted() {
+						if r, err := n.GetByName(t.Context(), vacants.OperatorAsker(), name); err != nil || r.Tenant != taker.tenant || r.IsDeleted() {
 							t.Errorf("ByName(%s) = %v of %q, %v", name, r, r.Tenant, err)
 						}
 						if got := strings.ToLower(n.reserved("acme")); slices.Contains(strings.Fields(got), "shop") {
 							t.Errorf("reserved for acme, though in use: %q", got)
 						}
-						if _, err := n.make(vacants.Operator(), "", "sHop"); !problem.Is(err, problem.Conflict) {
+						if _, err := n.make(vacants.OperatorAsker(), "", "sHop"); !problem.Is(err, problem.Conflict) {
 							t.Errorf("another spelling of a name in use: %v, want a conflict", err)
 						}
 					})
@@ -245,7 +245,7 @@ func TestANewNameDiffersFromStoredNamesByMoreThanCase(t *testing.T) {
 	n.earlier().must("eve", "shop") // earlier programs allowed both
 	must(t, n.upgrade())
 	for _, name := range []string{"SHOP", "shop", "Shop", "shoP"} {
-		for _, by := range []vacants.Asker{vacants.Tenant("acme"), vacants.Tenant("eve"), vacants.Operator()} {
+		for _, by := range []vacants.Asker{vacants.TenantAsker("acme"), vacants.TenantAsker("eve"), vacants.OperatorAsker()} {
 			if _, err := n.make(by, "acme", name); !problem.Is(err, problem.Conflict) {
 				t.Errorf("Create(%s) = %v, want a conflict", name, err)
 			}
@@ -262,19 +262,19 @@ func TestANewNameDiffersFromStoredNamesByMoreThanCase(t *testing.T) {
 	}
 	// Both tenants give it up. From then on the name is the operator's to give away.
 	for name, to := range map[string]string{"SHOP": "x", "shop": "y"} {
-		r, err := n.ByName(t.Context(), vacants.Operator(), name)
+		r, err := n.GetByName(t.Context(), vacants.OperatorAsker(), name)
 		must(t, err)
 		must(t, n.rename(r, to))
 	}
 	for _, tenant := range []string{"acme", "eve"} {
-		if _, err := n.make(vacants.Tenant(tenant), tenant, "shop"); !problem.Is(err, problem.Conflict) {
+		if _, err := n.make(vacants.TenantAsker(tenant), tenant, "shop"); !problem.Is(err, problem.Conflict) {
 			t.Errorf("Create(shop) by %s = %v, want a conflict", tenant, err)
 		}
 	}
 	if got := n.reserved(""); !strings.EqualFold(got, "shop") {
 		t.Errorf("reserved for the operator: %q", got)
 	}
-	if _, err := n.make(vacants.Operator(), "acme", "shop"); err != nil {
+	if _, err := n.make(vacants.OperatorAsker(), "acme", "shop"); err != nil {
 		t.Error(err)
 	}
 }
@@ -287,7 +287,7 @@ func TestASpellingOfAnotherTenantKeepsTheName(t *testing.T) {
 			if err := n.upgrade(); err != nil {
 				return err
 			}
-			r, err := n.ByName(n.t.Context(), vacants.Operator(), "SHOP")
+			r, err := n.GetByName(n.t.Context(), vacants.OperatorAsker(), "SHOP")
 			return errors.Join(err, n.rename(r, "store"))
 		},
 		"the older is deleted": func(n *names) error {
@@ -309,7 +309,7 @@ func TestASpellingOfAnotherTenantKeepsTheName(t *testing.T) {
 		}
 		for _, name := range []string{"SHOP", "shop", "Shop"} {
 			for _, tenant := range []string{"acme", "eve", "other"} {
-				if _, err := n.make(vacants.Tenant(tenant), tenant, name); !problem.Is(err, problem.Conflict) {
+				if _, err := n.make(vacants.TenantAsker(tenant), tenant, name); !problem.Is(err, problem.Conflict) {
 					t.Errorf("%s: Create(%s) by %s = %v, want a conflict", what, name, tenant, err)
 				}
 			}
@@ -322,11 +322,11 @@ func TestAVacantIsRenamedToAnotherCaseOfItsName(t *testing.T) {
 	r := n.must("acme", "shop")
 	for _, name := range []string{"Shop", "SHOP", "shop"} {
 		must(t, n.rename(r, name))
-		if got, err := n.ByName(t.Context(), vacants.Operator(), name); err != nil || got.ID != r.ID {
+		if got, err := n.GetByName(t.Context(), vacants.OperatorAsker(), name); err != nil || got.ID != r.ID {
 			t.Errorf("ByName(%s) = %v, %v", name, got, err)
 		}
 	}
-	if _, err := n.ByName(t.Context(), vacants.Operator(), "Shop"); !problem.Is(err, problem.NotFound) {
+	if _, err := n.GetByName(t.Context(), vacants.OperatorAsker(), "Shop"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("ByName(Shop) = %v, want none", err)
 	}
 	if got := n.reserved("acme"); got != "" {
@@ -352,15 +352,15 @@ func TestAReleasedNameIsForEverybody(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			n := newNames(t)
 			must(t, prepare(n))
-			all, _ := listed(t, n.Directory, vacants.Operator(), 2)
+			all, _ := listed(t, n.Directory, vacants.OperatorAsker(), 2)
 			released, err := n.ReleaseName(t.Context(), "shop")
 			if err != nil || released.Name != "Shop" || released.Tenant != "acme" || released.Deleted.IsZero() != (what == "renamed") {
 				t.Errorf("ReleaseName() = %+v, %v", released, err)
 			}
-			if after, _ := listed(t, n.Directory, vacants.Operator(), 2); after != all {
+			if after, _ := listed(t, n.Directory, vacants.OperatorAsker(), 2); after != all {
 				t.Errorf("the host lists %q, before it listed %q", after, all)
 			}
-			if _, err := n.ByName(t.Context(), vacants.Operator(), "Shop"); !problem.Is(err, problem.NotFound) {
+			if _, err := n.GetByName(t.Context(), vacants.OperatorAsker(), "Shop"); !problem.Is(err, problem.NotFound) {
 				t.Errorf("ByName() = %v, want none", err)
 			}
 			if _, err := n.ReleaseName(t.Context(), "shop"); !problem.Is(err, problem.NotFound) {
@@ -418,7 +418,7 @@ func TestOfSpellingsThatAreTakenAtTheSameTimeOneIsTaken(t *testing.T) {
 		var do []func() error
 		for i, name := range []string{"shop", "SHOP", "Shop", "shoP", "shop", "sHOP"} {
 			tenant := fmt.Sprint("t", i%3)
-			do = append(do, func() error { _, err := n.make(vacants.Tenant(tenant), tenant, name); return err })
+			do = append(do, func() error { _, err := n.make(vacants.TenantAsker(tenant), tenant, name); return err })
 		}
 		won := 0
 		for _, err := range together(do...) {
@@ -441,13 +441,13 @@ func TestARenameAndATakeOverAtTheSameTime(t *testing.T) {
 		other := n.must("eve", "other")
 		errs := together(
 			func() error { return n.rename(r, "store") },
-			func() error { _, err := n.make(vacants.Tenant("eve"), "eve", "shop"); return err },
+			func() error { _, err := n.make(vacants.TenantAsker("eve"), "eve", "shop"); return err },
 			func() error { return n.rename(other, "Shop") },
 		)
 		if errs[0] != nil || !problem.Is(errs[1], problem.Conflict) || !problem.Is(errs[2], problem.Conflict) {
 			t.Fatalf("round %d: rename %v, take-over %v and %v", round, errs[0], errs[1], errs[2])
 		}
-		if _, err := n.make(vacants.Tenant("acme"), "acme", "shop"); err != nil {
+		if _, err := n.make(vacants.TenantAsker("acme"), "acme", "shop"); err != nil {
 			t.Errorf("round %d: the name is not its tenant's: %v", round, err)
 		}
 	}
@@ -459,7 +459,7 @@ func TestADeletionAndACreationAtTheSameTimeByOneTenant(t *testing.T) {
 		n.must("acme", "shop")
 		errs := together(
 			func() error { deleteNamed(t, n.Directory, "shop"); return nil },
-			func() error { _, err := n.make(vacants.Tenant("acme"), "acme", "Shop"); return err },
+			func() error { _, err := n.make(vacants.TenantAsker("acme"), "acme", "Shop"); return err },
 		)
 		if errs[1] != nil && !problem.Is(errs[1], problem.Conflict) {
 			t.Error(errs[1])
@@ -481,8 +481,8 @@ func TestAReleaseAndAUseAtTheSameTime(t *testing.T) {
 		}
 		errs := together(
 			func() error { _, err := n.ReleaseName(context.Background(), "shop"); return err },
-			func() error { _, err := n.make(vacants.Tenant("acme"), "acme", "Shop"); return err },
-			func() error { _, err := n.make(vacants.Tenant("eve"), "eve", "shop"); return err },
+			func() error { _, err := n.make(vacants.TenantAsker("acme"), "acme", "Shop"); return err },
+			func() error { _, err := n.make(vacants.TenantAsker("eve"), "eve", "shop"); return err },
 		)
 		used := 0
 		for i, err := range errs {
@@ -513,7 +513,7 @@ func TestAReleaseAndAUseAtTheSameTime(t *testing.T) {
 func TestANewNameDoesNotBeginWithAHyphenButAStoredOneWorks(t *testing.T) {
 	n := newNames(t)
 	for _, name := range []string{"-", "-x", "--help"} {
-		if _, err := n.make(vacants.Operator(), "", name); !problem.Is(err, problem.Malformed) || problem.AsError(err).Field != "name" {
+		if _, err := n.make(vacants.OperatorAsker(), "", name); !problem.Is(err, problem.Malformed) || problem.AsError(err).Field != "name" {
 			t.Errorf("Create(%s) = %v, want a malformed name", name, err)
 		}
 	}
@@ -525,7 +525,7 @@ func TestANewNameDoesNotBeginWithAHyphenButAStoredOneWorks(t *testing.T) {
 		t.Errorf("Spawn() = %v, want a malformed name", err)
 	}
 	storeAs(t, n, r, "--help")
-	if got, err := n.Find(t.Context(), vacants.Tenant("acme"), "--help"); err != nil || got.ID != r.ID {
+	if got, err := n.Find(t.Context(), vacants.TenantAsker("acme"), "--help"); err != nil || got.ID != r.ID {
 		t.Errorf("Find(--help) = %v, %v", got, err)
 	}
 	if _, err := n.Pause(t.Context(), r.ID); err != nil {
@@ -553,7 +553,7 @@ func storeAs(t *testing.T, n *names, r vacants.Record, name string) {
 	data := strings.Replace(string(record.Data), `"name":"`+current.Name+`"`, `"name":"`+name+`"`, 1)
 	err = n.store.Commit(t.Context(),
 		store.Put{Key: record.Key, IfVersion: record.Version, Data: []byte(data), Index: record.Index, WriteID: store.WriteID{1}},
-		store.Delete{Key: old.Key, If: old.Version},
+		store.Delete{Key: old.Key, IfVersion: old.Version},
 		store.Put{Key: vacants.NameKey(name), Data: old.Data, Index: vacants.NameDocs.IndexKey(name, r.Tenant), WriteID: store.WriteID{1}})
 	must(t, err)
 }
@@ -570,7 +570,7 @@ func TestASlugStaysWithItsTenant(t *testing.T) {
 		"no slug": func(n *names) error { return n.publish("acme", "a", slug("shop"), slug("")) },
 		"sunk": func(n *names) error {
 			err := n.publish("acme", "a", slug("shop"))
-			r, _ := n.ByName(n.t.Context(), vacants.Operator(), "a")
+			r, _ := n.GetByName(n.t.Context(), vacants.OperatorAsker(), "a")
 			_, sunk := n.Sink(n.t.Context(), r.ID)
 			return errors.Join(err, sunk)
 		},
@@ -584,7 +584,7 @@ func TestASlugStaysWithItsTenant(t *testing.T) {
 		"published": func(n *names) error { return n.publish("acme", "a", slug("shop")) },
 		"unpublished": func(n *names) error {
 			err := n.publish("acme", "a", slug("shop"))
-			r, _ := n.ByName(n.t.Context(), vacants.Operator(), "a")
+			r, _ := n.GetByName(n.t.Context(), vacants.OperatorAsker(), "a")
 			_, _, hidden := n.Unpublish(n.t.Context(), r.ID)
 			return errors.Join(err, hidden)
 		},
@@ -594,26 +594,26 @@ func TestASlugStaysWithItsTenant(t *testing.T) {
 		tenant string
 		may    bool
 	}{
-		"its tenant":                      {vacants.Tenant("acme"), "acme", true},
-		"another tenant":                  {vacants.Tenant("eve"), "eve", false},
-		"the operator":                    {vacants.Operator(), "", true},
-		"the operator for another tenant": {vacants.Operator(), "eve", true},
+		"its tenant":                      {vacants.TenantAsker("acme"), "acme", true},
+		"another tenant":                  {vacants.TenantAsker("eve"), "eve", false},
+		"the operator":                    {vacants.OperatorAsker(), "", true},
+		"the operator for another tenant": {vacants.OperatorAsker(), "eve", true},
 		"another tenant without a name":   {vacants.Asker{}, "eve", false},
 	} {
 		for what, prepare := range givenUp {
 			t.Run(what+"/"+who, func(t *testing.T) {
 				n := newNames(t)
 				must(t, prepare(n))
-				before, _ := n.ByName(t.Context(), vacants.Operator(), "a")
-				if g, ok, err := n.Registry.VenueOf(t.Context(), "shop"); err != nil || ok && g.ID != before.ID {
+				before, _ := n.GetByName(t.Context(), vacants.OperatorAsker(), "a")
+				if g, ok, err := n.Registry.FindVenue(t.Context(), "shop"); err != nil || ok && g.ID != before.ID {
 					t.Errorf("VenueOf() = %v, %t, %v", g.ID, ok, err)
 				}
 				other := n.must(taker.tenant, "b")
-				_, _, err := n.Publish(t.Context(), other.ID, vacants.PublishOptions{By: taker.by, Venue: slug("shop")})
+				_, _, err := n.Publish(t.Context(), other.ID, vacants.PublishOptions{Asker: taker.by, Venue: slug("shop")})
 				if taker.may && err != nil || !taker.may && !problem.Is(err, problem.Conflict) {
 					t.Fatalf("Publish() = %v, want success: %t", err, taker.may)
 				}
-				if g, ok, err := n.Registry.VenueOf(t.Context(), "shop"); taker.may && (err != nil || !ok || g.ID != other.ID) {
+				if g, ok, err := n.Registry.FindVenue(t.Context(), "shop"); taker.may && (err != nil || !ok || g.ID != other.ID) {
 					t.Errorf("VenueOf() = %v, %t, %v, want %v", g.ID, ok, err, other.ID)
 				}
 			})
@@ -622,7 +622,7 @@ func TestASlugStaysWithItsTenant(t *testing.T) {
 			n := newNames(t)
 			must(t, prepare(n))
 			other := n.must(taker.tenant, "b")
-			if _, _, err := n.Publish(t.Context(), other.ID, vacants.PublishOptions{By: taker.by, Venue: slug("shop")}); !problem.Is(err, problem.Conflict) {
+			if _, _, err := n.Publish(t.Context(), other.ID, vacants.PublishOptions{Asker: taker.by, Venue: slug("shop")}); !problem.Is(err, problem.Conflict) {
 				t.Errorf("%s: Publish() by %s = %v, want a conflict", what, who, err)
 			}
 		}
@@ -636,13 +636,13 @@ func TestASlugThatIsGivenUpAndTakenAtTheSameTimeHasOneVacant(t *testing.T) {
 	for round := range 10 {
 		n := newNames(t)
 		must(t, n.publish("acme", "a", slug("shop"), slug("")))
-		a, _ := n.ByName(t.Context(), vacants.Operator(), "a")
+		a, _ := n.GetByName(t.Context(), vacants.OperatorAsker(), "a")
 		b, c := n.must("acme", "b"), n.must("eve", "c")
 		var do []func() error
 		for _, r := range []vacants.Record{a, b, c} {
 			do = append(do, func() error {
 				v := host(t, n.store, n.vault, newClock().now, hostURL) // each in a process of its own
-				_, _, err := v.Publish(context.Background(), r.ID, vacants.PublishOptions{By: vacants.Tenant(r.Tenant), Venue: slug("shop")})
+				_, _, err := v.Publish(context.Background(), r.ID, vacants.PublishOptions{Asker: vacants.TenantAsker(r.Tenant), Venue: slug("shop")})
 				return err
 			})
 		}
@@ -671,7 +671,7 @@ func (n *names) publish(tenant, name string, changes ...func(*listing.Venue) err
 	n.t.Helper()
 	r := n.must(tenant, name)
 	for _, change := range changes {
-		if _, _, err := n.Publish(n.t.Context(), r.ID, vacants.PublishOptions{By: vacants.Tenant(tenant), Venue: change}); err != nil {
+		if _, _, err := n.Publish(n.t.Context(), r.ID, vacants.PublishOptions{Asker: vacants.TenantAsker(tenant), Venue: change}); err != nil {
 			return err
 		}
 	}

@@ -19,107 +19,107 @@ import (
 // prepareChild completes r, whose key is already sealed, as the child that s describes. It signs
 // the child's manifest as parent and child, and adds to tx the manifest and the parent's record and
 // SPAWN entry. It returns the child's first entry. Errors of the store are returned unchanged.
-func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec, r *Record, key *identity.Key, base string) (m composite.Manifest, first entry, err error) {
-	parent, err := v.canSpawn(ctx, s.Parent)
+func (v *Directory) prepareChild(ctx context.Context, tx *store.Tx, s *SpawnSpec, r *Record, key *identity.Key, base string) (m composite.Manifest, firstEntry entry, err error) {
+	parent, err := v.getSpawnParent(ctx, s.Parent)
 	if err != nil {
-		return m, first, err
+		return m, firstEntry, err
 	}
-	r.next = s.Agent
-	if s.Substrate == "" && parent.Agent > 0 {
-		a, err := v.agentVersion(ctx, parent.ID, parent.Agent)
+	r.nextAgent = s.Agent
+	if s.Substrate == "" && parent.AgentVersion > 0 {
+		a, err := v.agentVersion(ctx, parent.ID, parent.AgentVersion)
 		if err != nil {
-			return m, first, err
+			return m, firstEntry, err
 		}
-		r.next = &a
+		r.nextAgent = &a
 	}
 	var parentManifest *composite.Manifest // nil if the parent is not a child
 	if parent.Parent != nil {
 		d, ok, err := v.Registry.Manifest(ctx, parent.ID)
 		switch {
 		case err != nil:
-			return m, first, err
+			return m, firstEntry, err
 		case !ok:
-			return m, first, problem.New(problem.Damaged, "vacant %s has a parent but no manifest", parent.Name)
+			return m, firstEntry, problem.New(problem.Damaged, "vacant %s has a parent but no manifest", parent.Name)
 		case parent.Closed && s.Path != closedPath:
-			return m, first, problem.New(problem.Forbidden, "vacant %s is a closed child: until it graduates, it can have only closed children, of path %s", parent.Name, closedPath)
+			return m, firstEntry, problem.New(problem.Forbidden, "vacant %s is a closed child: until it graduates, it can have only closed children, of path %s", parent.Name, closedPath)
 		}
 		parentManifest = &d.Manifest
 	}
 	if s.Substrate == "" && parent.Substrate == plan.Kind {
-		return m, first, problem.Invalid("substrate", "the child's own substrate, because the parent answers with a plan", "none")
+		return m, firstEntry, problem.Invalid("substrate", "the child's own substrate, because the parent answers with a plan", "none")
 	}
 	spec, err := v.Resources.ParseSubstrate(cmp.Or(s.Substrate, parent.Substrate))
 	if err != nil {
-		return m, first, err
+		return m, firstEntry, err
 	}
 	r.Name, r.Capability, r.Substrate = s.Name, cmp.Or(s.Capability, parent.Capability), spec.String()
 	switch {
 	case s.Path == "D3" && r.Capability == parent.Capability:
-		return m, first, problem.Invalid("capability", "a text other than the parent's, for path D3", "the parent's")
+		return m, firstEntry, problem.Invalid("capability", "a text other than the parent's, for path D3", "the parent's")
 	case s.Path == "D5" && r.Substrate == parent.Substrate:
-		return m, first, problem.Invalid("substrate", "a substrate other than the parent's, for path D5", "the parent's")
+		return m, firstEntry, problem.Invalid("substrate", "a substrate other than the parent's, for path D5", "the parent's")
 	}
 	if m, err = buildManifest(s, r, spec, &parent, parentManifest); err != nil {
-		return m, first, err
+		return m, firstEntry, err
 	}
-	r.Tenant, r.Created = cmp.Or(s.Tenant, parent.Tenant), v.now()
-	r.Chooser = ChooserOf(r.Tenant, s.By.chooser())
+	r.Tenant, r.CreatedAt = cmp.Or(s.Tenant, parent.Tenant), v.now()
+	r.Chooser = ChooserOf(r.Tenant, s.Asker.chooser())
 	if s.Agent == nil && r.Substrate == parent.Substrate {
 		r.Chooser = ChooserOf(r.Tenant, parent.Chooser)
 	}
-	if r.bind(&m); r.Closed {
+	if r.applyManifest(&m); r.Closed {
 		r.State = lifecycle.Local
 	} else {
 		r.State = lifecycle.Active
 	}
-	if err := v.Resources.CheckAgentOfTenant(ctx, r.Tenant, r.Substrate, r.next); err != nil {
-		return m, first, err
+	if err := v.Resources.CheckAgentOfTenant(ctx, r.Tenant, r.Substrate, r.nextAgent); err != nil {
+		return m, firstEntry, err
 	}
-	if _, err := sign(ctx, r, base, cardWords(spec, r.next), key); err != nil {
-		return m, first, err
+	if _, err := signCard(ctx, r, base, listCardSubstrates(spec, r.nextAgent), key); err != nil {
+		return m, firstEntry, err
 	}
-	signer, err := v.signers.Signer(ctx, parent.ID, parent.seed)
+	signer, err := v.signers.Signer(ctx, parent.ID, parent.sealedSeed)
 	if err != nil {
-		return m, first, err
+		return m, firstEntry, err
 	}
 	if err := m.SignParent(ctx, signer); err != nil {
-		return m, first, err
+		return m, firstEntry, err
 	}
 	if err := m.SignChild(ctx, key); err != nil {
-		return m, first, err
+		return m, firstEntry, err
 	}
 	birth := logbook.Birth{
 		Parent: parent.ID, Path: string(s.Path), PolicyMutation: s.Rule, Tools: m.Tools(), Capability: r.Capability,
 		NewSubstrates: []string{r.Substrate}, OldSubstrates: []string{parent.Substrate},
 	}
-	if s.With != nil { // the second parent of path D4 gives consent
-		other, err := v.canSpawn(ctx, *s.With)
+	if s.SecondParent != nil { // the second parent of path D4 gives consent
+		other, err := v.getSpawnParent(ctx, *s.SecondParent)
 		if err != nil {
-			return m, first, err
+			return m, firstEntry, err
 		}
 		nonce, err := composite.NewNonce(v.Rand)
 		if err != nil {
-			return m, first, err
+			return m, firstEntry, err
 		}
-		c := composite.Consent{ParentID: parent.ID, SecondaryID: other.ID, ChildID: r.ID, Nonce: nonce}
-		if signer, err = v.signers.Signer(ctx, other.ID, other.seed); err != nil {
-			return m, first, err
+		c := composite.Consent{ParentID: parent.ID, SecondParentID: other.ID, ChildID: r.ID, Nonce: nonce}
+		if signer, err = v.signers.Signer(ctx, other.ID, other.sealedSeed); err != nil {
+			return m, firstEntry, err
 		}
 		if err := c.Sign(ctx, signer); err != nil {
-			return m, first, err
+			return m, firstEntry, err
 		}
-		birth.Secondary, birth.Consent, birth.ChildConsent, birth.ConsentNonce = &c.SecondaryID, c.ReferenceSignature, c.Signature, c.Nonce
+		birth.SecondParent, birth.ReferenceConsent, birth.ChildConsent, birth.ConsentNonce = &c.SecondParentID, c.ReferenceSignature, c.Signature, c.Nonce
 	}
 	if _, err := v.Registry.AddManifest(ctx, tx, &m); err != nil {
-		return m, first, err
+		return m, firstEntry, err
 	}
 	parent.HasKin = true
-	spawned := logbook.Spawn{Child: r.ID, Path: string(s.Path), Secondary: s.With}
-	return m, entry{logbook.KindBirth, birth.Payload()}, v.addChange(ctx, tx, &parent, &entry{logbook.KindSpawn, spawned.Payload()})
+	spawn := logbook.Spawn{Child: r.ID, Path: string(s.Path), SecondParent: s.SecondParent}
+	return m, entry{logbook.KindBirth, birth.Payload()}, v.addChange(ctx, tx, &parent, &entry{logbook.KindSpawn, spawn.Payload()})
 }
 
-func (v *Directory) canSpawn(ctx context.Context, id identity.ID) (Record, error) {
-	r, err := v.get(ctx, id)
+func (v *Directory) getSpawnParent(ctx context.Context, id identity.ID) (Record, error) {
+	r, err := v.getAsOperator(ctx, id)
 	switch {
 	case err != nil:
 		return r, err
@@ -128,18 +128,18 @@ func (v *Directory) canSpawn(ctx context.Context, id identity.ID) (Record, error
 	case !r.State.CanBeCalled():
 		return r, problem.New(problem.Conflict, "vacant %s is %s; only a vacant that is %s or %s can have children", r.Name, r.State, lifecycle.Local, lifecycle.Active)
 	}
-	gone, err := v.Registry.IsRevoked(ctx, id)
-	if err == nil && gone {
+	isRevoked, err := v.Registry.IsRevoked(ctx, id)
+	if err == nil && isRevoked {
 		err = problem.New(problem.Revoked, "the key of vacant %s was revoked", r.Name)
 	}
 	return r, err
 }
 
-func (r *Record) bind(m *composite.Manifest) {
+func (r *Record) applyManifest(m *composite.Manifest) {
 	parent := m.ParentID
-	r.Parent, r.Closed, r.HasKin, r.Reach, r.Outbound = &parent, m.ClosedByDefault, true, "", ""
-	if m.Schema == composite.V2 {
-		r.Reach, r.Outbound = m.Reachability, m.Outbound
+	r.Parent, r.Closed, r.HasKin, r.Reachability, r.OutboundPolicy = &parent, m.ClosedByDefault, true, "", ""
+	if m.SchemaVersion == composite.SchemaV2 {
+		r.Reachability, r.OutboundPolicy = m.Reachability, m.OutboundPolicy
 	}
 }
 
@@ -147,20 +147,20 @@ func (r *Record) bind(m *composite.Manifest) {
 // manifest. It rejects additional tools for a child of path D2, or if the parent itself is limited
 // to its tools, because the parent would reach the additional tools through its child.
 func buildManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record, parentManifest *composite.Manifest) (composite.Manifest, error) {
-	closed := s.Path == closedPath
+	isClosed := s.Path == closedPath
 	m := composite.Manifest{
-		ParentID: s.Parent, ChildID: r.ID, BirthPath: s.Path, ClosedByDefault: closed,
-		Reachability: composite.Reachability(cmp.Or(string(s.Reach), string(composite.PublicA2A))), Outbound: s.Outbound, Schema: composite.V2,
+		ParentID: s.Parent, ChildID: r.ID, BirthPath: s.Path, ClosedByDefault: isClosed,
+		Reachability: composite.Reachability(cmp.Or(string(s.Reachability), string(composite.PublicA2A))), OutboundPolicy: s.OutboundPolicy, SchemaVersion: composite.SchemaV2,
 	}
-	if closed {
-		m.Reachability = composite.Reachability(cmp.Or(string(s.Reach), string(composite.ParentOnly)))
+	if isClosed {
+		m.Reachability = composite.Reachability(cmp.Or(string(s.Reachability), string(composite.ParentOnly)))
 	}
 	var parentTools []string
-	parentLimit := composite.Outbound("") // outbound policy in the parent's manifest, or ""
+	parentLimit := composite.OutboundPolicy("") // outbound policy in the parent's manifest, or ""
 	if parentManifest != nil {
-		parentTools, parentLimit = parentManifest.Tools(), parentManifest.Outbound
+		parentTools, parentLimit = parentManifest.Tools(), parentManifest.OutboundPolicy
 		// A version 1 manifest contains no policy, but may be closed.
-		if parentManifest.Schema != composite.V2 {
+		if parentManifest.SchemaVersion != composite.SchemaV2 {
 			if parentLimit = ""; parentManifest.ClosedByDefault {
 				parentLimit = composite.NoExternal
 			}
@@ -168,38 +168,38 @@ func buildManifest(s *SpawnSpec, r *Record, spec substrate.Spec, parent *Record,
 	}
 	tools := slices.Clone(s.Tools)
 	switch {
-	case m.Outbound != "":
-	case closed:
-		m.Outbound = composite.NoExternal
-		for _, endpointURL := range endpoints(spec, r.next) {
-			m.Outbound = composite.ParentPermitted
+	case m.OutboundPolicy != "":
+	case isClosed:
+		m.OutboundPolicy = composite.NoExternal
+		for _, endpointURL := range listEndpoints(spec, r.nextAgent) {
+			m.OutboundPolicy = composite.ParentPermitted
 			tools = appendOnce(tools, endpointURL)
 		}
 	default:
-		m.Outbound = composite.Outbound(cmp.Or(string(parentLimit), string(composite.Unrestricted)))
+		m.OutboundPolicy = composite.OutboundPolicy(cmp.Or(string(parentLimit), string(composite.Unrestricted)))
 	}
-	if parentLimit != "" && policyRank(m.Outbound) > policyRank(parentLimit) {
-		return m, problem.New(problem.Forbidden, "outbound_policy: expected %s at most, as the manifest of the parent %s says, got %s", parentLimit, parent.Name, m.Outbound)
+	if parentLimit != "" && policyRank(m.OutboundPolicy) > policyRank(parentLimit) {
+		return m, problem.New(problem.Forbidden, "outbound_policy: expected %s at most, as the manifest of the parent %s says, got %s", parentLimit, parent.Name, m.OutboundPolicy)
 	}
-	more := subtract(tools, parentTools)
-	switch bound := parentManifest != nil && closed || parentLimit == composite.ParentPermitted; {
-	case bound && len(more) > 0:
-		return m, problem.New(problem.Forbidden, "tools: expected only tools of the parent %s, got %s", parent.Name, clip(more[0]))
-	case !closed:
-		m.Inherited, m.Added = parentTools, more
+	addedTools := subtract(tools, parentTools)
+	switch isLimited := parentManifest != nil && isClosed || parentLimit == composite.ParentPermitted; {
+	case isLimited && len(addedTools) > 0:
+		return m, problem.New(problem.Forbidden, "tools: expected only tools of the parent %s, got %s", parent.Name, quoteTruncated(addedTools[0]))
+	case !isClosed:
+		m.InheritedTools, m.AddedTools = parentTools, addedTools
 	case parentManifest == nil:
-		m.Inherited = tools
+		m.InheritedTools = tools
 	default:
-		m.Inherited, m.Removed = parentTools, subtract(parentTools, tools)
+		m.InheritedTools, m.RemovedTools = parentTools, subtract(parentTools, tools)
 	}
 	return m, m.Check()
 }
 
-func policyRank(o composite.Outbound) int {
-	return slices.Index([]composite.Outbound{composite.NoExternal, composite.ParentPermitted, composite.Unrestricted}, o)
+func policyRank(o composite.OutboundPolicy) int {
+	return slices.Index([]composite.OutboundPolicy{composite.NoExternal, composite.ParentPermitted, composite.Unrestricted}, o)
 }
 
-func endpoints(s substrate.Spec, a *definition.Agent) []string {
+func listEndpoints(s substrate.Spec, a *definition.Agent) []string {
 	switch {
 	case a != nil:
 		return a.Endpoints()

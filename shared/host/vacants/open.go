@@ -12,19 +12,19 @@ import (
 // name. The result may be a second old. The cost does not depend on the number of closed children
 // and tombstones. Callers must not change the slice.
 func (v *Directory) Open(ctx context.Context, n int) ([]identity.ID, error) {
-	began := v.Now()
-	if ids, isCached := v.memory.getOpen(n, began); isCached {
+	start := v.Now()
+	if ids, isCached := v.cache.getOpen(n, start); isCached {
 		return ids, nil
 	}
-	generation := v.memory.now()
-	ids, err := v.open(ctx, n)
+	generation := v.cache.currentGeneration()
+	ids, err := v.loadOpen(ctx, n)
 	if err == nil {
-		v.memory.putOpen(openIDs{ids: ids, n: n, until: began.Add(memoryTime)}, generation)
+		v.cache.putOpen(openIDs{ids: ids, n: n, expires: start.Add(cacheTTL)}, generation)
 	}
 	return ids, err
 }
 
-func (v *Directory) open(ctx context.Context, n int) (ids []identity.ID, err error) {
+func (v *Directory) loadOpen(ctx context.Context, n int) (ids []identity.ID, err error) {
 	docs, _, err := v.Store.Docs(ctx, RecordDocs.IndexRange(), n, "")
 	if err != nil {
 		return nil, store.AsProblem(err)
@@ -38,7 +38,7 @@ func (v *Directory) open(ctx context.Context, n int) (ids []identity.ID, err err
 		if err != nil {
 			return nil, problem.New(problem.Damaged, "%.80s is listed as an open vacant", d.Key)
 		}
-		if m, err := v.lookup(ctx, id, false); err != nil {
+		if m, err := v.lookupCached(ctx, id, false); err != nil {
 			return nil, err
 		} else if m.ok && m.record.isOpen() { // the index may lag behind
 			ids = append(ids, id)

@@ -15,12 +15,12 @@ func TestAChildIsNobodyElsesByAManifestThatItHasSigned(t *testing.T) {
 	s := fresh(t)
 	demo := create(t, s, "demo")
 	kid, _, err := s.Spawn(t.Context(), vacants.SpawnSpec{Parent: demo.ID, Path: "D1", Rule: "r", Name: "kid",
-		Reach: composite.ParentOnly, Outbound: composite.NoExternal})
+		Reachability: composite.ParentOnly, OutboundPolicy: composite.NoExternal})
 	must(t, err)
 	m := composite.Manifest{ParentID: elsewhere().ID(), ChildID: kid.ID, BirthPath: "D1", ClosedByDefault: true,
-		Reachability: composite.PublicA2A, Outbound: composite.Unrestricted, Schema: composite.V1}
+		Reachability: composite.PublicA2A, OutboundPolicy: composite.Unrestricted, SchemaVersion: composite.SchemaV1}
 	must(t, m.SignParent(t.Context(), elsewhere()))
-	must(t, s.Sign(t.Context(), kid.ID, func(k identity.Signer) error { return m.SignChild(t.Context(), k) }))
+	must(t, s.WithSigner(t.Context(), kid.ID, func(k identity.Signer) error { return m.SignChild(t.Context(), k) }))
 	wantKind(t, "AddManifest() of another parent", s.AddManifest(t.Context(), m), problem.Conflict)
 	wantKind(t, "TakeManifest() of another parent", s.StoreManifest(t.Context(), m), problem.Conflict)
 	spec := moved(t, s, kid.ID)
@@ -30,8 +30,8 @@ func TestAChildIsNobodyElsesByAManifestThatItHasSigned(t *testing.T) {
 	spec.Manifest = &m
 	_, err = s.Create(t.Context(), spec)
 	wantKind(t, "Create() of it again with another parent", err, problem.Conflict)
-	kept, err := s.Get(t.Context(), vacants.Operator(), kid.ID)
-	if err != nil || *kept.Parent != demo.ID || kept.Closed || kept.Reach != composite.ParentOnly || kept.Outbound != composite.NoExternal {
-		t.Errorf("the child is of %v, closed %t, %s, %s, %v, want as it was born", kept.Parent, kept.Closed, kept.Reach, kept.Outbound, err)
+	kept, err := s.Get(t.Context(), vacants.OperatorAsker(), kid.ID)
+	if err != nil || *kept.Parent != demo.ID || kept.Closed || kept.Reachability != composite.ParentOnly || kept.OutboundPolicy != composite.NoExternal {
+		t.Errorf("the child is of %v, closed %t, %s, %s, %v, want as it was born", kept.Parent, kept.Closed, kept.Reachability, kept.OutboundPolicy, err)
 	}
 }

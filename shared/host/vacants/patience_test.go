@@ -21,8 +21,8 @@ func TestAChangeWaitsForALogbookNoLongerThanItsPatience(t *testing.T) {
 		must(t, err)
 		defer done()
 		began := time.Now()
-		if _, err := v.Pause(context.Background(), r.ID); err == nil || time.Since(began) != store.DefaultPatience {
-			t.Errorf("Pause() = %v after %v, want an error after %v", err, time.Since(began), store.DefaultPatience)
+		if _, err := v.Pause(context.Background(), r.ID); err == nil || time.Since(began) != store.DefaultTimeout {
+			t.Errorf("Pause() = %v after %v, want an error after %v", err, time.Since(began), store.DefaultTimeout)
 		}
 	})
 }

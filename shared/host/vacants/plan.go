@@ -30,32 +30,32 @@ func (v *Directory) Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok b
 //
 // The plan, the record and a logbook entry are one commit. The card of id does not change. Setting
 // the same plan again has no effect.
-func (v *Directory) SetPlan(ctx context.Context, by Asker, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
+func (v *Directory) SetPlan(ctx context.Context, asker Asker, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
 	if err := v.Resources.CheckPlan(&p); err != nil {
 		return Record{}, p, err
 	}
-	ctx, cancel := store.WithPatience(ctx)
+	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()
-	done, err := v.logs.Lock(ctx, id)
+	unlock, err := v.logbookLocks.Lock(ctx, id)
 	if err != nil {
 		return Record{}, p, err
 	}
-	defer done()
+	defer unlock()
 	var r Record
-	var set plan.Plan
-	err = v.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		r, set, err = v.setPlan(ctx, tx, by, id, p)
+	var stored plan.Plan
+	err = v.commitTx(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		r, stored, err = v.setPlanOnce(ctx, tx, asker, id, p)
 		return err
 	})
 	if err != nil {
 		return Record{}, p, err
 	}
-	return r, set, nil
+	return r, stored, nil
 }
 
-func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, by Asker, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
+func (v *Directory) setPlanOnce(ctx context.Context, tx *store.Tx, asker Asker, id identity.ID, p plan.Plan) (Record, plan.Plan, error) {
 	r, err := v.GetExisting(ctx, id)
-	if err == nil && r.State.IsClosed() {
+	if err == nil && r.State.IsRetired() {
 		err = problem.New(problem.Gone, "vacant %s is %s; it cannot answer with a plan", r.Name, r.State)
 	}
 	if err != nil {
@@ -65,7 +65,7 @@ func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, by Asker, id iden
 	if err != nil {
 		return r, p, store.AsProblem(err)
 	}
-	if p, err = v.resolveChildren(ctx, by, &r, p); err != nil {
+	if p, err = v.resolveChildren(ctx, asker, &r, p); err != nil {
 		return r, p, err
 	}
 	if r.Substrate == plan.Kind && old.Version > 0 && bytes.Equal(old.Data, p.Blob()) {
@@ -79,19 +79,19 @@ func (v *Directory) setPlan(ctx context.Context, tx *store.Tx, by Asker, id iden
 	return r, p, v.addChange(ctx, tx, &r, &entry{logbook.KindPlanChanged, logbook.PlanChangedPayload(p.Hash())})
 }
 
-func (v *Directory) resolveChildren(ctx context.Context, by Asker, r *Record, p plan.Plan) (plan.Plan, error) {
-	p.Delegate = slices.Clone(p.Delegate)
+func (v *Directory) resolveChildren(ctx context.Context, asker Asker, r *Record, p plan.Plan) (plan.Plan, error) {
+	p.Delegations = slices.Clone(p.Delegations)
 	childIDs := map[string]identity.ID{}
-	for i := range p.Delegate {
-		d := &p.Delegate[i]
+	for i := range p.Delegations {
+		d := &p.Delegations[i]
 		id, ok := childIDs[d.Child]
 		if !ok {
-			child, err := v.findChildOf(ctx, by, r, d.Child)
+			child, err := v.findChildOf(ctx, asker, r, d.Child)
 			if err != nil {
 				field := fmt.Sprintf("delegate[%d].child", i)
-				e := problem.WithPlace(problem.AsError(err).Kind, field, err)
-				e.Field = field
-				return p, e
+				fieldErr := problem.WithPlace(problem.AsError(err).Kind, field, err)
+				fieldErr.Field = field
+				return p, fieldErr
 			}
 			id = child.ID
 			childIDs[d.Child] = id
@@ -101,15 +101,15 @@ func (v *Directory) resolveChildren(ctx context.Context, by Asker, r *Record, p 
 	return p, nil
 }
 
-func (v *Directory) findChildOf(ctx context.Context, by Asker, r *Record, what string) (Record, error) {
-	child, err := v.Find(ctx, by, what)
+func (v *Directory) findChildOf(ctx context.Context, asker Asker, r *Record, query string) (Record, error) {
+	child, err := v.Find(ctx, asker, query)
 	if err != nil {
 		return child, err
 	}
 	if child.IsDeleted() {
 		return child, deletedError(&child)
 	}
-	if child.State.IsClosed() {
+	if child.State.IsRetired() {
 		return child, problem.New(problem.Gone, "vacant %s is %s", child.Name, child.State)
 	}
 	m, ok, err := v.Manifest(ctx, child.ID)
@@ -120,10 +120,10 @@ func (v *Directory) findChildOf(ctx context.Context, by Asker, r *Record, what s
 }
 
 func (v *Directory) checkPlanTree(ctx context.Context, r *Record, p *plan.Plan) error {
-	t := tree{vacants: v, of: r, plan: p}
+	t := planTree{directory: v, composite: r, plan: p}
 	top := *r
 	for range plan.MaxDepth + 1 { // composites further above cannot reach this plan within MaxDepth
-		t.calls = 0
+		t.visitedCalls = 0
 		if err := t.walk(ctx, &top, nil); err != nil {
 			return err
 		}
@@ -131,31 +131,31 @@ func (v *Directory) checkPlanTree(ctx context.Context, r *Record, p *plan.Plan) 
 		if err != nil || !ok {
 			return err
 		}
-		above, ok, err := v.read(ctx, m.Manifest.ParentID)
-		if err != nil || !ok || above.Substrate != plan.Kind {
+		parent, ok, err := v.readRecord(ctx, m.Manifest.ParentID)
+		if err != nil || !ok || parent.Substrate != plan.Kind {
 			return err
 		}
-		top = above
+		top = parent
 	}
 	return nil
 }
 
-// tree consists of the plans below a composite, one of which is replaced with a new plan.
-type tree struct {
-	vacants *Directory
-	of      *Record // composite with the new plan
-	plan    *plan.Plan
-	calls   int // delegations that the current walk has visited
+// planTree consists of the plans below a composite, one of which is replaced with a new plan.
+type planTree struct {
+	directory    *Directory
+	composite    *Record // composite with the new plan
+	plan         *plan.Plan
+	visitedCalls int // delegations that the current walk has visited
 }
 
-func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
+func (t *planTree) walk(ctx context.Context, r *Record, path []*Record) error {
 	if slices.ContainsFunc(path, func(above *Record) bool { return above.ID == r.ID }) {
-		return problem.New(problem.Malformed, "plan: the vacant would call itself: %s", t.names(append(path, r)))
+		return problem.New(problem.Malformed, "plan: the vacant would call itself: %s", t.formatPath(append(path, r)))
 	}
-	p, ok := *t.plan, r.ID == t.of.ID
+	p, ok := *t.plan, r.ID == t.composite.ID
 	if !ok && r.Substrate == plan.Kind {
 		var err error
-		if p, ok, err = t.vacants.Plan(ctx, r.ID); err != nil {
+		if p, ok, err = t.directory.Plan(ctx, r.ID); err != nil {
 			return err
 		}
 	}
@@ -164,17 +164,17 @@ func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
 	}
 	path = append(slices.Clone(path), r)
 	if len(path) > plan.MaxDepth {
-		return problem.New(problem.Malformed, "plan: expected plans that are nested at most %d deep, got %s", plan.MaxDepth, t.names(path))
+		return problem.New(problem.Malformed, "plan: expected plans that are nested at most %d deep, got %s", plan.MaxDepth, t.formatPath(path))
 	}
-	for i := range p.Delegate {
-		if t.calls++; t.calls > plan.MaxCalls {
-			return problem.New(problem.Malformed, "plan: expected at most %d delegations in total, got more below %s", plan.MaxCalls, path[0].nameFor(t.of))
+	for i := range p.Delegations {
+		if t.visitedCalls++; t.visitedCalls > plan.MaxCalls {
+			return problem.New(problem.Malformed, "plan: expected at most %d delegations in total, got more below %s", plan.MaxCalls, path[0].nameVisibleTo(t.composite))
 		}
-		id, err := identity.ParseID(p.Delegate[i].Child)
+		id, err := identity.ParseID(p.Delegations[i].Child)
 		if err != nil {
 			return err
 		}
-		child, ok, err := t.vacants.read(ctx, id)
+		child, ok, err := t.directory.readRecord(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -188,18 +188,18 @@ func (t *tree) walk(ctx context.Context, r *Record, path []*Record) error {
 	return nil
 }
 
-func (t *tree) names(path []*Record) string {
+func (t *planTree) formatPath(path []*Record) string {
 	pathNames := make([]string, len(path))
 	for i, r := range path {
-		pathNames[i] = r.nameFor(t.of)
+		pathNames[i] = r.nameVisibleTo(t.composite)
 	}
 	return strings.Join(pathNames, " -> ")
 }
 
-func cardWords(s substrate.Spec, a *definition.Agent) []string {
+func listCardSubstrates(s substrate.Spec, a *definition.Agent) []string {
 	switch {
 	case s.Kind == plan.Kind:
-		return []string{plan.CardWord}
+		return []string{plan.CardKind}
 	case a != nil && len(a.Allow) > 0:
 		return a.Allow
 	}

@@ -23,7 +23,7 @@ import (
 // spawned makes closed children, each a child of the one before it in path.
 func spawned(t testing.TB, v *vacants.Directory, path ...string) (last vacants.Record) {
 	t.Helper()
-	last, err := v.ByName(t.Context(), vacants.Operator(), path[0])
+	last, err := v.GetByName(t.Context(), vacants.OperatorAsker(), path[0])
 	if err != nil {
 		last = create(t, v, path[0])
 	}
@@ -37,25 +37,25 @@ func spawned(t testing.TB, v *vacants.Directory, path ...string) (last vacants.R
 
 // asking is a plan that asks children, each once.
 func asking(children ...string) plan.Plan {
-	p := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.List}}
+	p := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{Method: plan.List}}
 	for _, child := range children {
-		p.Delegate = append(p.Delegate, plan.Delegation{Child: child, Task: "{input}"})
+		p.Delegations = append(p.Delegations, plan.Delegation{Child: child, Task: "{input}"})
 	}
 	return p
 }
 
 func setPlan(t testing.TB, v *vacants.Directory, name string, p plan.Plan) error {
 	t.Helper()
-	r := named(t, v, name)
-	return errorOf2(v.SetPlan(t.Context(), vacants.Operator(), r.ID, p))
+	r := namedVacant(t, v, name)
+	return errorOf2(v.SetPlan(t.Context(), vacants.OperatorAsker(), r.ID, p))
 }
 
 func TestAPlanIsKeptWithIDsAndAnEntryAndTheCardStays(t *testing.T) {
 	s, va := memory.New(), vault(t)
 	v := host(t, s, va, newClock().now, hostURL)
 	a, b := spawned(t, v, "demo", "a"), spawned(t, v, "demo", "b")
-	before := named(t, v, "demo")
-	r, set, err := v.SetPlan(t.Context(), vacants.Operator(), before.ID, asking("a", b.ID.String(), "a"))
+	before := namedVacant(t, v, "demo")
+	r, set, err := v.SetPlan(t.Context(), vacants.OperatorAsker(), before.ID, asking("a", b.ID.String(), "a"))
 	must(t, err)
 	want := asking(a.ID.String(), b.ID.String(), a.ID.String())
 	if diff := cmp.Diff(want, set); diff != "" {
@@ -73,12 +73,12 @@ func TestAPlanIsKeptWithIDsAndAnEntryAndTheCardStays(t *testing.T) {
 	if got := lines[len(lines)-1]; got != entry {
 		t.Errorf("its last entry is %s, want %s", got, entry)
 	}
-	if _, _, err := v.SetPlan(t.Context(), vacants.Operator(), r.ID, want); err != nil || len(story(t, v, r.ID)) != len(lines) {
+	if _, _, err := v.SetPlan(t.Context(), vacants.OperatorAsker(), r.ID, want); err != nil || len(story(t, v, r.ID)) != len(lines) {
 		t.Errorf("SetPlan() of the same = %v, with an entry more: %t, want nothing", err, len(story(t, v, r.ID)) != len(lines))
 	}
 	// A card that is signed again keeps its text.
 	moved := host(t, s, va, newClock().now, "https://vacancy.example")
-	must(t, errorOf(moved.Rebase(t.Context())))
+	must(t, errorOf(moved.UpdateCardURLs(t.Context())))
 	r = get(t, moved, r.ID)
 	c, err := card.Parse(r.Card)
 	if diff := cmp.Diff([]string{"echo"}, c.AllowedSubstrates); err != nil || diff != "" || !strings.HasPrefix(c.Endpoint, "https://vacancy.example") {
@@ -91,7 +91,7 @@ func TestTheCardOfACompositeNamesNone(t *testing.T) {
 	r, err := v.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "c", Substrate: "composite"})
 	must(t, err)
 	c, err := card.Parse(r.Card)
-	if diff := cmp.Diff([]string{plan.CardWord}, c.AllowedSubstrates); err != nil || diff != "" {
+	if diff := cmp.Diff([]string{plan.CardKind}, c.AllowedSubstrates); err != nil || diff != "" {
 		t.Errorf("its card, %v, says of its substrate (-want +got):\n%s", err, diff)
 	}
 }
@@ -103,7 +103,7 @@ func TestAPlanOfWhoIsNotTheVacantsOwnIsRefused(t *testing.T) {
 	gone := spawned(t, v, "demo", "gone")
 	do(t, v, gone.ID, "sink")
 	judged := asking("a")
-	judged.Aggregate = plan.Aggregate{How: plan.BySubstrate, Substrate: "magic"}
+	judged.Aggregate = plan.Aggregate{Method: plan.BySubstrate, Substrate: "magic"}
 	closed := create(t, v, "closed")
 	do(t, v, closed.ID, "sink")
 	for name, c := range map[string]struct {
@@ -137,12 +137,12 @@ func TestAPlanOfWhoIsNotTheVacantsOwnIsRefused(t *testing.T) {
 func TestAPlanThatWouldAskItselfIsRefusedWithItsPath(t *testing.T) {
 	v := host(t, memory.New(), vault(t), newClock().now, hostURL)
 	c := spawned(t, v, "a", "b", "c")
-	a := named(t, v, "a")
+	a := namedVacant(t, v, "a")
 	// Manifests can form a circle, if all have signed them.
-	m := closing(c.ID, a.ID, composite.V2)
+	m := closing(c.ID, a.ID, composite.SchemaV2)
 	sign := func(id identity.ID, by func(context.Context, identity.Signer) error) {
 		t.Helper()
-		must(t, v.Sign(t.Context(), id, func(s identity.Signer) error { return by(t.Context(), s) }))
+		must(t, v.WithSigner(t.Context(), id, func(s identity.Signer) error { return by(t.Context(), s) }))
 	}
 	sign(c.ID, m.SignParent)
 	sign(a.ID, m.SignChild)
@@ -191,7 +191,7 @@ func TestPlansAreRefusedThatAreTooDeepOrAskTooMuchFromAnyOfThem(t *testing.T) {
 	} {
 		err := setPlan(t, v, step.of, step.plan)
 		if step.refused != problem.Is(err, problem.Malformed) || !step.refused && err != nil {
-			t.Errorf("SetPlan(%s) of %d = %v, want refused %t", step.of, len(step.plan.Delegate), err, step.refused)
+			t.Errorf("SetPlan(%s) of %d = %v, want refused %t", step.of, len(step.plan.Delegations), err, step.refused)
 		}
 	}
 }
@@ -201,7 +201,7 @@ func TestAPlansCombinerHasNoSecret(t *testing.T) {
 	v.Resources.Substrates[substrate.KindAnthropic] = func(string) (substrate.Substrate, error) { return echo.New("") }
 	spawned(t, v, "team", "a")
 	p := asking("a")
-	p.Aggregate = plan.Aggregate{How: plan.BySubstrate, Substrate: "anthropic:claude-opus-4-6"}
+	p.Aggregate = plan.Aggregate{Method: plan.BySubstrate, Substrate: "anthropic:claude-opus-4-6"}
 	if err := setPlan(t, v, "team", p); !problem.Is(err, problem.Malformed) || !strings.Contains(err.Error(), "needs no secret") {
 		t.Errorf("SetPlan() = %v, want malformed", err)
 	}

@@ -19,26 +19,26 @@ import (
 // Setting the same terms again has no effect. If the vacant is terminal or a closed child, the
 // error is Conflict.
 func (v *Directory) SetPrice(ctx context.Context, id identity.ID, p price.Price) (Record, error) {
-	p.Version, p.FeeBasisPoints, p.SetAt = 0, v.Fee, time.Time{}
+	p.Version, p.FeeBasisPoints, p.SetAt = 0, v.FeeBasisPoints, time.Time{}
 	if err := p.Check(); err != nil {
 		return Record{}, err
 	}
 	if err := v.openKey(ctx, id); err != nil {
 		return Record{}, err
 	}
-	ctx, cancel := store.WithPatience(ctx)
+	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()
-	lock := v.lockAll
+	lock := v.lockWithTurn
 	if v.Registry == nil {
-		lock = v.logs.Lock
+		lock = v.logbookLocks.Lock
 	}
-	done, err := lock(ctx, id)
+	unlock, err := lock(ctx, id)
 	if err != nil {
 		return Record{}, err
 	}
-	defer done()
+	defer unlock()
 	var r Record
-	err = v.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+	err = v.commitTx(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		r, err = v.setPriceOnce(ctx, tx, id, p)
 		return err
 	})
@@ -46,17 +46,17 @@ func (v *Directory) SetPrice(ctx context.Context, id identity.ID, p price.Price)
 }
 
 func (v *Directory) setPriceOnce(ctx context.Context, tx *store.Tx, id identity.ID, p price.Price) (Record, error) {
-	r, err := v.get(ctx, id)
+	r, err := v.getAsOperator(ctx, id)
 	switch {
 	case err != nil:
 		return r, err
 	case r.IsDeleted():
 		return r, deletedError(&r)
-	case r.State.IsClosed():
+	case r.State.IsRetired():
 		return r, problem.New(problem.Conflict, "vacant %s is %s; it cannot have a price", r.Name, r.State)
 	case r.Closed && !p.IsFree():
 		return r, problem.New(problem.Conflict, "vacant %s is a closed child: only its parent and siblings may call it, and they do not pay", r.Name)
-	case r.Price == nil && p.SameTerms(price.Price{FeeBasisPoints: p.FeeBasisPoints}), r.Price != nil && r.Price.SameTerms(p):
+	case r.Price == nil && p.HasSameTerms(price.Price{FeeBasisPoints: p.FeeBasisPoints}), r.Price != nil && r.Price.HasSameTerms(p):
 		return r, nil
 	}
 	p.Version, p.SetAt = 1, v.now().Truncate(time.Second)
@@ -66,14 +66,14 @@ func (v *Directory) setPriceOnce(ctx context.Context, tx *store.Tx, id identity.
 	if err := v.Quotas.Check(r.Tenant, quota.Versions, int64(p.Version)); err != nil {
 		return r, err
 	}
-	before := r.Price
+	oldPrice := r.Price
 	r.Price = &p
-	price.VersionDocs.Put(tx, store.Doc{Key: price.Key(id, p.Version)}, p)
-	published, err := v.isPublished(ctx, id)
+	price.VersionDocs.Put(tx, store.Doc{Key: price.VersionKey(id, p.Version)}, p)
+	isPublished, err := v.isPublished(ctx, id)
 	if err != nil {
 		return r, err
 	}
-	if published && before.IsFree() != p.IsFree() || published && !p.IsFree() && before.Hold() != p.Hold() {
+	if isPublished && oldPrice.IsFree() != p.IsFree() || isPublished && !p.IsFree() && oldPrice.Hold() != p.Hold() {
 		r, _, err = v.publishOnce(ctx, tx, r, "priced", func(g *registry.Registration) (PublishOptions, error) {
 			return PublishOptions{Visibility: &g.SignedVisibility}, nil
 		})

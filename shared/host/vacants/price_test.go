@@ -15,7 +15,7 @@ import (
 
 func TestAPriceIsAVersionInRecordListingAndLogbook(t *testing.T) {
 	v := fresh(t)
-	v.Fee = 250
+	v.FeeBasisPoints = 250
 	id := create(t, v, "demo").ID
 	set := func(p price.Price) vacants.Record {
 		t.Helper()
@@ -36,7 +36,7 @@ func TestAPriceIsAVersionInRecordListingAndLogbook(t *testing.T) {
 	if r.Price.Version != 1 || r.Price.FeeBasisPoints != 250 || version(1) != *r.Price {
 		t.Errorf("SetPrice() = %+v, kept %+v", r.Price, version(1))
 	}
-	if again := set(price.Price{Flat: 2000}); *again.Price != *r.Price || !again.Changed.Equal(r.Changed) {
+	if again := set(price.Price{Flat: 2000}); *again.Price != *r.Price || !again.ChangedAt.Equal(r.ChangedAt) {
 		t.Errorf("the same again = %+v, want nothing done", again.Price)
 	}
 	if kinds := story(t, v, id); kinds[len(kinds)-1] != logbook.KindPriced+` {"most":2000,"version":1}` {
@@ -47,12 +47,12 @@ func TestAPriceIsAVersionInRecordListingAndLogbook(t *testing.T) {
 	if l := registration(t, v, id).Listing; l == nil || l.Price != 2000 || !l.Verify() {
 		t.Errorf("listed: %+v", l)
 	}
-	r = set(price.Price{In: money.Dollar, MaxCharge: 500})
+	r = set(price.Price{InputPrice: money.Dollar, MaxCharge: 500})
 	if l := registration(t, v, id).Listing; l.Price != 500 || len(l.Tags) != 1 || !l.Verify() || r.Price.Version != 2 {
 		t.Errorf("listed: %+v of version %d", l, r.Price.Version)
 	}
 	before := registration(t, v, id)
-	if set(price.Price{In: money.Dollar, MaxCharge: 500, Free: 3}); registration(t, v, id).ActorSeq != before.ActorSeq {
+	if set(price.Price{InputPrice: money.Dollar, MaxCharge: 500, FreePerSigner: 3}); registration(t, v, id).ActorSeq != before.ActorSeq {
 		t.Error("free calls, which no listing has, made another publication")
 	}
 	r = set(price.Price{})
@@ -80,7 +80,7 @@ func TestPricesSetAtOnceAreVersionsOfTheirOwn(t *testing.T) {
 		})
 	}
 	all.Wait()
-	r, err := v.Get(t.Context(), vacants.Operator(), id)
+	r, err := v.Get(t.Context(), vacants.OperatorAsker(), id)
 	if err != nil || r.Price.Version != 8 {
 		t.Errorf("Get() = version %d, %v; want 8", r.Price.Version, err)
 	}
@@ -96,7 +96,7 @@ func TestPricesThatAreRefused(t *testing.T) {
 		want problem.Kind
 	}{
 		{id, price.Price{Flat: -1}, problem.Malformed},
-		{id, price.Price{In: 1}, problem.Malformed},
+		{id, price.Price{InputPrice: 1}, problem.Malformed},
 		{sunk, price.Price{Flat: 1}, problem.Conflict},
 		{identity.ID{9}, price.Price{Flat: 1}, problem.NotFound},
 	} {

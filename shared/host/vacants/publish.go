@@ -19,9 +19,9 @@ import (
 
 // PublishOptions contains the changes of a publication. Nil fields are left unchanged.
 type PublishOptions struct {
-	// By is the party that publishes the vacant. Only the operator may give the vacant a slug that a
+	// Asker is the party that publishes the vacant. Only the operator may give the vacant a slug that a
 	// vacant of another tenant has given up.
-	By         Asker
+	Asker      Asker
 	Capability *string // a new capability requires a new card
 	// Visibility defaults to PUBLIC if the vacant is hidden or not published.
 	Visibility *lifecycle.Visibility
@@ -29,9 +29,9 @@ type PublishOptions struct {
 	// Venue changes the venue in the vacant's listing.
 	Venue func(*listing.Venue) error
 
-	// allowed contains the substrates for the card. If it is nil, the card's substrates do not
+	// cardSubstrates contains the substrates for the card. If it is nil, the card's substrates do not
 	// change.
-	allowed []string
+	cardSubstrates []string
 }
 
 // ListingOptions replaces the complete listing, but a nil Venue leaves the venue unchanged. Package
@@ -46,27 +46,27 @@ type ListingOptions struct {
 // Publish lists a vacant in this host's registry. The vacant signs the card, the register event and
 // the listing, which are committed together with its record and a logbook entry. A LOCAL vacant
 // that becomes visible becomes ACTIVE. Repeating the same publication has no effect.
-func (v *Directory) Publish(ctx context.Context, id identity.ID, w PublishOptions) (Record, registry.Receipt, error) {
-	if w.Capability != nil {
-		if err := checkCapability(*w.Capability); err != nil {
+func (v *Directory) Publish(ctx context.Context, id identity.ID, options PublishOptions) (Record, registry.Receipt, error) {
+	if options.Capability != nil {
+		if err := checkCapability(*options.Capability); err != nil {
 			return Record{}, registry.Receipt{}, err
 		}
 	}
-	return v.publish(ctx, id, "published", func(g *registry.Registration) (PublishOptions, error) {
-		if w.Visibility == nil {
-			as := lifecycle.Public
+	return v.commitPublication(ctx, id, "published", func(g *registry.Registration) (PublishOptions, error) {
+		if options.Visibility == nil {
+			visibility := lifecycle.Public
 			if g.FirstSeq > 0 && g.SignedVisibility != lifecycle.Hidden {
-				as = g.SignedVisibility
+				visibility = g.SignedVisibility
 			}
-			return PublishOptions{By: w.By, Capability: w.Capability, Visibility: &as, Listing: w.Listing, Venue: w.Venue}, nil
+			return PublishOptions{Asker: options.Asker, Capability: options.Capability, Visibility: &visibility, Listing: options.Listing, Venue: options.Venue}, nil
 		}
-		return w, nil
+		return options, nil
 	})
 }
 
 // Unpublish removes a vacant from search results. Callers that know its id can still call it.
 func (v *Directory) Unpublish(ctx context.Context, id identity.ID) (Record, registry.Receipt, error) {
-	return v.publish(ctx, id, "unpublished", func(g *registry.Registration) (PublishOptions, error) {
+	return v.commitPublication(ctx, id, "unpublished", func(g *registry.Registration) (PublishOptions, error) {
 		if g.FirstSeq == 0 {
 			return PublishOptions{}, problem.New(problem.Conflict, "vacant %s was never published", id.Short())
 		}
@@ -78,15 +78,15 @@ func (v *Directory) Unpublish(ctx context.Context, id identity.ID) (Record, regi
 // republish publishes id with unchanged options and a card for the host's current URL. It reports
 // whether the card has changed. If the vacant has become a closed child since then, it is hidden.
 func (v *Directory) republish(ctx context.Context, id identity.ID) (changed bool, err error) {
-	_, receipt, err := v.publish(ctx, id, "published", func(g *registry.Registration) (PublishOptions, error) {
-		as := g.SignedVisibility
+	_, receipt, err := v.commitPublication(ctx, id, "published", func(g *registry.Registration) (PublishOptions, error) {
+		visibility := g.SignedVisibility
 		if g.Closed {
-			as = lifecycle.Hidden
+			visibility = lifecycle.Hidden
 		}
-		return PublishOptions{Visibility: &as}, nil
+		return PublishOptions{Visibility: &visibility}, nil
 	})
 	if problem.Is(err, problem.Conflict) {
-		if r, readErr := v.get(ctx, id); readErr == nil && r.State.IsClosed() {
+		if r, readErr := v.getAsOperator(ctx, id); readErr == nil && r.State.IsRetired() {
 			return false, nil // the vacant has become terminal and keeps its card
 		}
 	}
@@ -104,40 +104,40 @@ func (v *Directory) isPublished(ctx context.Context, id identity.ID) (bool, erro
 // publishOptionsFunc returns the options of a publication for the current registration.
 type publishOptionsFunc func(*registry.Registration) (PublishOptions, error)
 
-func (v *Directory) publish(ctx context.Context, id identity.ID, verb string, w publishOptionsFunc) (Record, registry.Receipt, error) {
-	none := registry.Receipt{}
+func (v *Directory) commitPublication(ctx context.Context, id identity.ID, verb string, optionsFor publishOptionsFunc) (Record, registry.Receipt, error) {
+	noReceipt := registry.Receipt{}
 	if v.Registry == nil {
-		return Record{}, none, problem.New(problem.Conflict, "this host has no registry")
+		return Record{}, noReceipt, problem.New(problem.Conflict, "this host has no registry")
 	}
 	if err := v.openKey(ctx, id); err != nil {
-		return Record{}, none, err
+		return Record{}, noReceipt, err
 	}
 	var r Record
 	var receipt registry.Receipt
-	ctx, cancel := store.WithPatience(ctx)
+	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()
-	done, err := v.lockAll(ctx, id)
+	unlock, err := v.lockWithTurn(ctx, id)
 	if err != nil {
-		return Record{}, none, err
+		return Record{}, noReceipt, err
 	}
-	defer done()
-	err = v.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		if r, err = v.get(ctx, id); err == nil {
-			r, receipt, err = v.publishOnce(ctx, tx, r, verb, w)
+	defer unlock()
+	err = v.commitTx(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+		if r, err = v.getAsOperator(ctx, id); err == nil {
+			r, receipt, err = v.publishOnce(ctx, tx, r, verb, optionsFor)
 		}
 		return err
 	})
 	if err != nil {
-		return Record{}, none, err
+		return Record{}, noReceipt, err
 	}
 	return r, receipt, nil
 }
 
-// asConflict converts err to a conflict if another event of id has position seq. The event must
+// convertSequenceError converts err to a conflict if another event of id has position seq. The event must
 // then be signed again for the next position.
-func (v *Directory) asConflict(ctx context.Context, id identity.ID, seq int64, err error) error {
+func (v *Directory) convertSequenceError(ctx context.Context, id identity.ID, seq int64, err error) error {
 	switch problem.AsError(err).Kind {
-	case problem.Sequence, problem.Idempotency, problem.Equivocation:
+	case problem.OutOfSequence, problem.IdempotencyConflict, problem.Equivocation:
 		next, readErr := v.Registry.NextActorSeq(ctx, id)
 		if readErr != nil {
 			return readErr
@@ -155,12 +155,12 @@ func (v *Directory) openKey(ctx context.Context, id identity.ID) error {
 	if err != nil {
 		return err
 	}
-	return v.signers.Key(id, r.seed).Ready(ctx)
+	return v.signers.Key(id, r.sealedSeed).Ready(ctx)
 }
 
-func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, verb string, w publishOptionsFunc) (Record, registry.Receipt, error) {
+func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, verb string, optionsFor publishOptionsFunc) (Record, registry.Receipt, error) {
 	id := r.ID
-	a, err := v.announce(ctx, r, verb, w)
+	a, err := v.preparePublication(ctx, r, verb, optionsFor)
 	if err != nil {
 		return Record{}, registry.Receipt{}, err
 	}
@@ -169,7 +169,7 @@ func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, ver
 		if err := v.Registry.SetName(ctx, tx, id, r.Name); err != nil {
 			return Record{}, registry.Receipt{}, err
 		}
-		return a.record, registry.Receipt{ID: id, Visibility: a.reg.Visibility, Seq: a.reg.LastSeq, CardHash: a.reg.CardHash, Replayed: true}, nil
+		return a.record, registry.Receipt{ID: id, Visibility: a.registration.Visibility, Seq: a.registration.LastSeq, CardHash: a.registration.CardHash, Replayed: true}, nil
 	}
 	p, err := a.sign(ctx, v)
 	if err != nil {
@@ -177,111 +177,111 @@ func (v *Directory) publishOnce(ctx context.Context, tx *store.Tx, r Record, ver
 	}
 	receipt, err := v.Registry.PublishHosted(ctx, tx, p)
 	if err == nil && receipt.Replayed { // another writer has published the same
-		err = problem.New(problem.Sequence, "event %d of vacant %s exists already", p.ActorSeq, id.Short())
+		err = problem.New(problem.OutOfSequence, "event %d of vacant %s exists already", p.ActorSeq, id.Short())
 	}
 	if err != nil {
-		return Record{}, registry.Receipt{}, v.asConflict(ctx, id, p.ActorSeq, err)
+		return Record{}, registry.Receipt{}, v.convertSequenceError(ctx, id, p.ActorSeq, err)
 	}
 	e := &entry{logbook.KindPublished, logbook.PublishedPayload(logbook.Publication{
-		Card: a.card.Hash(), Endpoint: a.card.Endpoint, ActorSeq: p.ActorSeq, Visibility: p.State.EffectiveVisibility(p.Visibility), From: a.from, To: a.record.State,
+		CardHash: a.card.Hash(), Endpoint: a.card.Endpoint, ActorSeq: p.ActorSeq, Visibility: p.State.EffectiveVisibility(p.Visibility), From: a.oldState, To: a.record.State,
 	})}
 	return a.record, receipt, v.addChange(ctx, tx, &a.record, e)
 }
 
-// lockAll locks the logbooks of ids and takes the registry's turn (its lock for appending events).
+// lockWithTurn locks the logbooks of ids and takes the registry's turn (its lock for appending events).
 // It returns a function that releases all these locks.
-func (v *Directory) lockAll(ctx context.Context, ids ...identity.ID) (done func(), err error) {
-	written, err := v.logs.Lock(ctx, ids...)
+func (v *Directory) lockWithTurn(ctx context.Context, ids ...identity.ID) (unlock func(), err error) {
+	unlockLogbooks, err := v.logbookLocks.Lock(ctx, ids...)
 	if err != nil {
 		return nil, err
 	}
-	placed, err := v.Registry.AcquireTurn(ctx)
+	releaseTurn, err := v.Registry.AcquireTurn(ctx)
 	if err != nil {
-		written()
+		unlockLogbooks()
 		return nil, err
 	}
-	return func() { placed(); written() }, nil
+	return func() { releaseTurn(); unlockLogbooks() }, nil
 }
 
-// announcement is a publication that is being prepared.
-type announcement struct {
-	by         Asker
-	record     Record
-	from       lifecycle.State
-	card       card.Card
-	reg        registry.Registration // stored registration
-	visibility lifecycle.Visibility
-	listing    *listing.Listing // unsigned, or nil if unchanged
+// pendingPublication is a publication that is being prepared.
+type pendingPublication struct {
+	asker        Asker
+	record       Record
+	oldState     lifecycle.State
+	card         card.Card
+	registration registry.Registration // stored registration
+	visibility   lifecycle.Visibility
+	listing      *listing.Listing // unsigned, or nil if unchanged
 }
 
-func (v *Directory) announce(ctx context.Context, record Record, verb string, w publishOptionsFunc) (a announcement, err error) {
+func (v *Directory) preparePublication(ctx context.Context, record Record, verb string, optionsFor publishOptionsFunc) (a pendingPublication, err error) {
 	a.record = record
 	r := &a.record
-	a.from = r.State
+	a.oldState = r.State
 	if r.IsDeleted() {
 		return a, deletedError(r)
 	}
-	if r.State.IsClosed() {
+	if r.State.IsRetired() {
 		return a, problem.New(problem.Conflict, "vacant %s is %s; it cannot be %s", r.Name, r.State, verb)
 	}
-	if a.reg, _, err = v.Registry.Get(ctx, r.ID); err != nil {
+	if a.registration, _, err = v.Registry.Get(ctx, r.ID); err != nil {
 		return a, err
 	}
-	wishes, err := w(&a.reg)
+	changes, err := optionsFor(&a.registration)
 	if err != nil {
 		return a, err
 	}
-	base, err := v.base(ctx)
+	base, err := v.requireBase(ctx)
 	if err != nil {
 		return a, err
 	}
 	capability := r.Capability
-	if wishes.Capability != nil {
-		capability = *wishes.Capability
+	if changes.Capability != nil {
+		capability = *changes.Capability
 	}
-	if a.card, _, err = v.current(ctx, r, base, capability, wishes.allowed); err != nil {
+	if a.card, _, err = v.currentCard(ctx, r, base, capability, changes.cardSubstrates); err != nil {
 		return a, err
 	}
-	a.by = wishes.By
-	a.visibility = *wishes.Visibility
+	a.asker = changes.Asker
+	a.visibility = *changes.Visibility
 	if r.State == lifecycle.Local && a.visibility != lifecycle.Hidden {
 		r.State = lifecycle.Active // a LOCAL vacant is hidden
 	}
-	options, err := wishes.listing(&a.reg, r)
+	options, err := changes.nextListing(&a.registration, r)
 	if err != nil {
 		return a, err
 	}
-	a.listing = options.listing(&a.reg, r.ID, v.now())
+	a.listing = options.newListing(&a.registration, r.ID, v.now())
 	return a, nil
 }
 
 // ListedPrice returns the price in r's listings, which is the maximum price of a call in
 // micro-dollars. given is the price in the client's listing, or zero if the client specified none.
-func (r *Record) ListedPrice(given int64) (int64, error) {
+func (r *Record) ListedPrice(givenPrice int64) (int64, error) {
 	var hold int64
 	if r.Price != nil {
 		hold = int64(r.Price.Hold())
 	}
-	if given != 0 && given != hold {
-		return 0, problem.Invalid("listing.price", fmt.Sprintf("%d micro-dollars, the vacant's price, or none; vacancy price sets it", hold), strconv.FormatInt(given, 10))
+	if givenPrice != 0 && givenPrice != hold {
+		return 0, problem.Invalid("listing.price", fmt.Sprintf("%d micro-dollars, the vacant's price, or none; vacancy price sets it", hold), strconv.FormatInt(givenPrice, 10))
 	}
 	return hold, nil
 }
 
-// listing returns the options for the next listing, with the price of r, or nil if the listing does not
+// nextListing returns the options for the next listing, with the price of r, or nil if the listing does not
 // change.
-func (w *PublishOptions) listing(g *registry.Registration, r *Record) (*ListingOptions, error) {
-	var given int64
+func (w *PublishOptions) nextListing(g *registry.Registration, r *Record) (*ListingOptions, error) {
+	var givenPrice int64
 	options := ListingOptions{}
 	l := g.Listing
 	switch {
 	case w.Listing != nil:
-		options, given = *w.Listing, w.Listing.Price
+		options, givenPrice = *w.Listing, w.Listing.Price
 	case l != nil:
 		options = ListingOptions{Tags: l.Tags, Skills: l.Skills, Summary: l.Summary, Family: l.ModelFamily, Owner: l.Owner}
 	}
 	var err error
-	if options.Price, err = r.ListedPrice(given); err != nil {
+	if options.Price, err = r.ListedPrice(givenPrice); err != nil {
 		return nil, err
 	}
 	if options.Venue == nil && l != nil {
@@ -303,7 +303,7 @@ func (w *PublishOptions) listing(g *registry.Registration, r *Record) (*ListingO
 	return &options, nil
 }
 
-func (w *ListingOptions) listing(g *registry.Registration, id identity.ID, now time.Time) *listing.Listing {
+func (w *ListingOptions) newListing(g *registry.Registration, id identity.ID, now time.Time) *listing.Listing {
 	if w == nil {
 		return nil
 	}
@@ -322,27 +322,27 @@ func (w *ListingOptions) listing(g *registry.Registration, id identity.ID, now t
 	return &l
 }
 
-func (a *announcement) hasChanges() bool {
-	g := &a.reg
+func (a *pendingPublication) hasChanges() bool {
+	g := &a.registration
 	return g.FirstSeq == 0 || g.Status != registry.StatusActive || g.CardHash != a.card.Hash() || g.SignedVisibility != a.visibility ||
-		g.State != a.record.State || a.record.State != a.from || a.listing != nil
+		g.State != a.record.State || a.record.State != a.oldState || a.listing != nil
 }
 
-func (a *announcement) sign(ctx context.Context, v *Directory) (registry.Publication, error) {
+func (a *pendingPublication) sign(ctx context.Context, v *Directory) (registry.Publication, error) {
 	id := a.record.ID
-	signer, err := v.signers.Signer(ctx, id, a.record.seed)
+	signer, err := v.signers.Signer(ctx, id, a.record.sealedSeed)
 	if err != nil {
 		return registry.Publication{}, err
 	}
 	// seq follows the registration that announce has read. The current registration may include a later
 	// event, which announce did not take into account.
-	seq := a.reg.ActorSeq + 1
+	seq := a.registration.ActorSeq + 1
 	e := event.Event{
-		Type: event.Register, Actor: id, Time: v.now().UnixMilli(), ActorSeq: seq, Key: fmt.Sprintf("publish:%d", seq),
+		Type: event.Register, Actor: id, Time: v.now().UnixMilli(), ActorSeq: seq, IdempotencyKey: fmt.Sprintf("publish:%d", seq),
 		Payload: event.RegisterPayload(a.card.Hash(), a.card.HaloVersion, id, a.record.State.EffectiveVisibility(a.visibility)),
 	}
-	if currentHash := a.reg.CardHash; a.reg.FirstSeq > 0 && currentHash != a.card.Hash() {
-		e.Key = event.ReplacesKeyAt(currentHash, seq)
+	if currentHash := a.registration.CardHash; a.registration.FirstSeq > 0 && currentHash != a.card.Hash() {
+		e.IdempotencyKey = event.ReplacesKeyAt(currentHash, seq)
 	}
 	if err := e.Sign(ctx, signer); err != nil {
 		return registry.Publication{}, err
@@ -354,13 +354,13 @@ func (a *announcement) sign(ctx context.Context, v *Directory) (registry.Publica
 	}
 	return registry.Publication{
 		Name: a.record.Name, Card: a.record.Card, State: a.record.State, Visibility: a.visibility, Listing: a.listing,
-		Time: e.Time, ActorSeq: seq, Key: e.Key, Signature: e.Signature,
-		MayFollow: func(ctx context.Context, former identity.ID) (bool, error) {
-			if a.by == Operator() {
+		Time: e.Time, ActorSeq: seq, Key: e.IdempotencyKey, Signature: e.Signature,
+		MayReuseSlug: func(ctx context.Context, former identity.ID) (bool, error) {
+			if a.asker == OperatorAsker() {
 				return true, nil
 			}
-			before, ok, err := v.read(ctx, former)
-			return ok && before.Tenant == a.record.Tenant, err
+			formerRecord, ok, err := v.readRecord(ctx, former)
+			return ok && formerRecord.Tenant == a.record.Tenant, err
 		},
 	}, nil
 }

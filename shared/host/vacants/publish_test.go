@@ -105,8 +105,8 @@ func TestAnotherCapabilityIsAnotherCardThatSaysWhatItReplaces(t *testing.T) {
 		}
 		events, err := v.Registry.Events(t.Context(), id, &id, g.LastSeq-1, 1)
 		must(t, err)
-		if follows, says := event.ParseReplacesKey(events[0].Key); i > 0 && i < 4 && (!says || follows != known) {
-			t.Errorf("publish %d has key %s, want one that replaces %s", i, events[0].Key, known)
+		if follows, says := event.ParseReplacesKey(events[0].IdempotencyKey); i > 0 && i < 4 && (!says || follows != known) {
+			t.Errorf("publish %d has key %s, want one that replaces %s", i, events[0].IdempotencyKey, known)
 		}
 		known = g.CardHash
 	}
@@ -204,7 +204,7 @@ func TestANewURLIsPublishedWhereTheOldOneWas(t *testing.T) {
 			t.Errorf("%s is registered as %s in %s, moved %t; want %+v", name, g.Visibility, g.State, moved, want)
 		}
 	}
-	r, err := v.ByName(t.Context(), vacants.Operator(), "unlisted")
+	r, err := v.GetByName(t.Context(), vacants.OperatorAsker(), "unlisted")
 	if _, listed, _ := v.Registry.Get(t.Context(), r.ID); err != nil || listed || !strings.Contains(string(r.Card), elsewhere) {
 		t.Errorf("the unlisted one is registered: %t, its card %s (%v); want moved and not registered", listed, r.Card, err)
 	}
@@ -232,7 +232,7 @@ func TestPublishRefusals(t *testing.T) {
 		"one whose key is none":  {revoked, vacants.PublishOptions{}, problem.Conflict, "SUNK"},
 		"no capability":          {id, vacants.PublishOptions{Capability: pointer(" ")}, problem.Malformed, "capability"},
 		"a capability with 0x1f": {id, vacants.PublishOptions{Capability: pointer("a\x1fb")}, problem.Malformed, "capability_text"},
-		"a visibility of none":   {id, vacants.PublishOptions{Visibility: pointer(lifecycle.Visibility("SOME"))}, problem.Schema, "visibility"},
+		"a visibility of none":   {id, vacants.PublishOptions{Visibility: pointer(lifecycle.Visibility("SOME"))}, problem.InvalidMember, "visibility"},
 		"a price":                {id, vacants.PublishOptions{Listing: &vacants.ListingOptions{Price: 2000}}, problem.Malformed, "listing.price"},
 		"17 tags":                {id, vacants.PublishOptions{Listing: &vacants.ListingOptions{Tags: strings.Split(strings.Repeat("a", 17), "")}}, problem.Malformed, "tags"},
 	} {
@@ -275,7 +275,7 @@ func TestARevocationClosesTheVacantForGood(t *testing.T) {
 	if _, ok, err := answering(v).Vacant(t.Context(), id, false); !ok || err != nil {
 		t.Fatal(err) // cached now
 	}
-	for _, reason := range []string{"", " ", "a\x1fb", strings.Repeat("r", event.MaxReason+1)} {
+	for _, reason := range []string{"", " ", "a\x1fb", strings.Repeat("r", event.MaxReasonBytes+1)} {
 		_, _, err := v.Revoke(t.Context(), id, reason)
 		wantKind(t, fmt.Sprintf("Revoke(%.10q)", reason), err, problem.Malformed)
 	}
@@ -306,7 +306,7 @@ func TestARevocationFromElsewhereClosesTheVacantHere(t *testing.T) {
 	key := newKey(t)
 	id := key.ID()
 	must(t, errorOf(v.Create(t.Context(), vacants.CreateSpec{Name: "demo", Capability: "c", Substrate: "echo", Key: key, Logbook: book(t, key, lifecycle.Active)})))
-	e := event.Event{Type: event.Revoke, Actor: id, Payload: event.RevokePayload(id, "lost"), Key: "r", Time: c.now().UnixMilli(), ActorSeq: 1}
+	e := event.Event{Type: event.Revoke, Actor: id, Payload: event.RevokePayload(id, "lost"), IdempotencyKey: "r", Time: c.now().UnixMilli(), ActorSeq: 1}
 	must(t, e.Sign(t.Context(), key))
 	if _, ok, err := answering(v).Vacant(t.Context(), id, false); !ok || err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 )
 
 func spec(tenant, name string) vacants.CreateSpec {
-	return vacants.CreateSpec{By: vacants.Tenant(tenant), Tenant: tenant, Name: name, Capability: "says what it hears", Substrate: "echo"}
+	return vacants.CreateSpec{Asker: vacants.TenantAsker(tenant), Tenant: tenant, Name: name, Capability: "says what it hears", Substrate: "echo"}
 }
 
 func wantQuota(t *testing.T, what string, err error, n quota.Name, helps string) {
@@ -36,7 +36,7 @@ func TestATenantHasAtMostItsQuotaOfVacants(t *testing.T) {
 	make := func(tenant, name string) (vacants.Record, error) { return v.Create(t.Context(), spec(tenant, name)) }
 	first, err := make("acme", "one")
 	must(t, err)
-	child := vacants.SpawnSpec{By: vacants.Tenant("acme"), Parent: first.ID, Path: "D3", Name: "child", Capability: "other"}
+	child := vacants.SpawnSpec{Asker: vacants.TenantAsker("acme"), Parent: first.ID, Path: "D3", Name: "child", Capability: "other"}
 	kid, _, err := v.Spawn(t.Context(), child)
 	must(t, err)
 	_, err = make("acme", "three")
@@ -59,12 +59,12 @@ func TestATenantHasAtMostItsQuotaOfVacants(t *testing.T) {
 	wantQuota(t, "one more", err, quota.Vacants, "delete vacants")
 
 	// A host of an earlier program counted nothing: the vacants are counted when the next is made.
-	d, err := s.Doc(t.Context(), quota.UsedDocs.Key("acme", "vacants"))
+	d, err := s.Doc(t.Context(), quota.UsageDocs.Key("acme", "vacants"))
 	if err != nil || d.Number != 2 {
 		t.Fatalf("the count is %d, %v, want 2", d.Number, err)
 	}
 	forget := func() {
-		must(t, s.Commit(t.Context(), store.Delete{Key: d.Key, If: d.Version}))
+		must(t, s.Commit(t.Context(), store.Delete{Key: d.Key, IfVersion: d.Version}))
 	}
 	forget()
 	_, err = make("acme", "four")
@@ -135,14 +135,14 @@ func TestVersionsAndTheirBytesHaveQuotas(t *testing.T) {
 	if len(made) < 30 || len(made) > 35 {
 		t.Errorf("%d agents of 30 KB fit 1 MB", len(made))
 	}
-	_, err := v.Update(t.Context(), made[0].ID, vacants.Changes{By: vacants.Tenant("acme"), Agent: agent(2)})
+	_, err := v.Update(t.Context(), made[0].ID, vacants.Changes{Asker: vacants.TenantAsker("acme"), Agent: agent(2)})
 	wantQuota(t, "a version above the megabytes", err, quota.Megabytes, "delete vacants")
 	do(t, v, made[1].ID, "sink", "archive", "delete", "delete")
-	if _, err = v.Update(t.Context(), made[0].ID, vacants.Changes{By: vacants.Tenant("acme"), Agent: agent(2)}); err != nil {
+	if _, err = v.Update(t.Context(), made[0].ID, vacants.Changes{Asker: vacants.TenantAsker("acme"), Agent: agent(2)}); err != nil {
 		t.Errorf("a version after a deletion: %v", err)
 	}
 	do(t, v, made[2].ID, "sink", "archive", "delete", "delete")
-	_, err = v.Update(t.Context(), made[0].ID, vacants.Changes{By: vacants.Tenant("acme"), Agent: agent(3)})
+	_, err = v.Update(t.Context(), made[0].ID, vacants.Changes{Asker: vacants.TenantAsker("acme"), Agent: agent(3)})
 	wantQuota(t, "the third version", err, quota.Versions, "another vacant")
 	for flat := money.Amount(1); flat <= 2; flat++ {
 		must(t, errorOf(v.SetPrice(t.Context(), made[0].ID, price.Price{Flat: flat})))

@@ -13,11 +13,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// memoryTime and memoryItems limit the cache of records. A paused vacant may still answer on other
-// instances of the host for memoryTime (PROTOCOL §6).
+// cacheTTL and maxCacheItems limit the cache of records. A paused vacant may still answer on other
+// instances of the host for cacheTTL (PROTOCOL §6).
 const (
-	memoryTime  = time.Second
-	memoryItems = 1024
+	cacheTTL      = time.Second
+	maxCacheItems = 1024
 )
 
 // Records reads the records of the vacants on this host, and the host's base URL. The registry can use
@@ -30,27 +30,27 @@ type Records struct {
 	// URL is in the store, where SetURL stores it for a host that gets its URL when it is deployed.
 	// Before that, no card can be signed.
 	URL string
-	// Forget clears this process's caches of the store. It is called if the store was restored from
+	// ClearCaches clears this process's caches of the store. It is called if the store was restored from
 	// a backup while the process was running, because the store then lacks some cached documents.
 	// If it is nil, only records are cached.
-	Forget func()
+	ClearCaches func()
 
-	began  time.Time
-	memory memory
+	startedAt time.Time
+	cache     recordCache
 }
 
 func NewRecords(s store.Store, now func() time.Time, url string) (*Records, error) {
 	if url != "" {
-		u, err := cleanURL(url)
+		u, err := normalizeURL(url)
 		if err != nil {
 			return nil, err
 		}
 		url = u
 	}
-	return &Records{Store: s, Now: now, URL: url, began: now()}, nil
+	return &Records{Store: s, Now: now, URL: url, startedAt: now()}, nil
 }
 
-func (v *Records) read(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
+func (v *Records) readRecord(ctx context.Context, id identity.ID) (r Record, ok bool, err error) {
 	r, d, err := RecordDocs.Get(ctx, v.Store, RecordKey(id))
 	if err != nil || d.Version == 0 {
 		return Record{}, false, store.AsProblem(err)
@@ -64,11 +64,11 @@ func (v *Records) read(ctx context.Context, id identity.ID) (r Record, ok bool, 
 // A process that started well after the restore does not call Forget, because its caches contain no
 // older data.
 func (v *Records) observeFloor(floor time.Time) {
-	const clocks = time.Minute // maximum difference between the clocks of the two processes
-	if v.Forget == nil || floor.Add(clocks-call.MaxSkew).Before(v.began) || !v.memory.raiseBound(floor) {
+	const maxClockDifference = time.Minute // maximum difference between the clocks of the two processes
+	if v.ClearCaches == nil || floor.Add(maxClockDifference-call.MaxSkew).Before(v.startedAt) || !v.cache.raiseLatestFloor(floor) {
 		return
 	}
-	v.Forget()
+	v.ClearCaches()
 }
 
 // Show returns id's record, which may be a second old. If id is not hosted here, ok is false.
@@ -78,13 +78,13 @@ func (v *Records) Show(ctx context.Context, id identity.ID) (r Record, ok bool, 
 
 func (v *Records) Lookup(ctx context.Context, id identity.ID, fresh bool) (r Record, ok bool, err error) {
 	// If fresh is set, the record is read from the store with a strongly consistent read.
-	m, err := v.lookup(ctx, id, fresh)
+	m, err := v.lookupCached(ctx, id, fresh)
 	return m.record, m.ok, err
 }
 
-// WorkersOf returns the tenant whose workers run the turns of a vacant. If a closed child belongs to another
+// WorkerTenant returns the tenant whose workers run the turns of a vacant. If a closed child belongs to another
 // tenant than its parent, it has no workers, and the error is of kind SubstrateMisconfigured.
-func (v *Records) WorkersOf(ctx context.Context, id identity.ID) (tenant string, err error) {
+func (v *Records) WorkerTenant(ctx context.Context, id identity.ID) (tenant string, err error) {
 	r, ok, err := v.Show(ctx, id)
 	if err == nil && ok && r.Closed && r.Parent != nil {
 		var parent Record
@@ -106,12 +106,12 @@ func (v *Records) ShowNamed(ctx context.Context, name string) (r Record, ok bool
 	}
 	// No vacant has this id, so names and ids can share one cache.
 	key := identity.ID(sha256.Sum256([]byte("name\x00" + name)))
-	began := v.Now()
-	if m, isCached := v.memory.get(key, began); isCached {
+	start := v.Now()
+	if m, isCached := v.cache.get(key, start); isCached {
 		return m.record, m.ok, nil
 	}
-	generation := v.memory.now()
-	d, err := NameDoc(ctx, v.Store, name)
+	generation := v.cache.currentGeneration()
+	d, err := ReadNameDoc(ctx, v.Store, name)
 	if err != nil {
 		return Record{}, false, store.AsProblem(err)
 	}
@@ -121,19 +121,19 @@ func (v *Records) ShowNamed(ctx context.Context, name string) (r Record, ok bool
 			return Record{}, false, err
 		}
 	}
-	if r, ok, err = v.read(ctx, id); err != nil {
+	if r, ok, err = v.readRecord(ctx, id); err != nil {
 		return Record{}, false, err
 	}
-	v.memory.put(key, remembered{record: r, ok: ok, until: began.Add(memoryTime)}, generation)
+	v.cache.put(key, cachedRecord{record: r, ok: ok, expires: start.Add(cacheTTL)}, generation)
 	return r, ok, nil
 }
 
 func (v *Records) IsEndpoint(ctx context.Context, id identity.ID, address string) (bool, error) {
 	base, err := v.Base(ctx)
-	if err != nil || base == "" || address != endpoint(base, id) {
+	if err != nil || base == "" || address != cardEndpoint(base, id) {
 		return false, err
 	}
-	r, ok, err := v.read(ctx, id)
+	r, ok, err := v.readRecord(ctx, id)
 	return ok && !r.IsDeleted(), err
 }
 
@@ -146,75 +146,75 @@ func (v *Records) Base(ctx context.Context) (string, error) {
 	return u.URL, store.AsProblem(err)
 }
 
-func (v *Records) lookup(ctx context.Context, id identity.ID, fresh bool) (remembered, error) {
-	began := v.Now()
+func (v *Records) lookupCached(ctx context.Context, id identity.ID, fresh bool) (cachedRecord, error) {
+	start := v.Now()
 	if !fresh {
-		if m, isCached := v.memory.get(id, began); isCached {
+		if m, isCached := v.cache.get(id, start); isCached {
 			return m, nil
 		}
 	}
-	generation := v.memory.now()
-	r, ok, err := v.read(ctx, id)
+	generation := v.cache.currentGeneration()
+	r, ok, err := v.readRecord(ctx, id)
 	if err != nil {
-		return remembered{}, err
+		return cachedRecord{}, err
 	}
-	m := remembered{record: r, ok: ok, until: began.Add(memoryTime)}
-	v.memory.put(id, m, generation)
+	m := cachedRecord{record: r, ok: ok, expires: start.Add(cacheTTL)}
+	v.cache.put(id, m, generation)
 	return m, nil
 }
 
-// memory caches records. A record expires memoryTime after the start of its read.
-type memory struct {
-	mu         sync.Mutex
-	items      map[identity.ID]remembered
-	open       openIDs
-	generation uint64    // number of writes by this instance
-	bound      time.Time // latest Floor of a record
+// recordCache caches records. A record expires cacheTTL after the start of its read.
+type recordCache struct {
+	mu          sync.Mutex
+	items       map[identity.ID]cachedRecord
+	open        openIDs
+	generation  uint64    // number of writes by this instance
+	latestFloor time.Time // latest Floor of a record
 }
 
-func (m *memory) raiseBound(floor time.Time) bool {
+func (m *recordCache) raiseLatestFloor(floor time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	newer := floor.After(m.bound)
-	if newer {
-		m.bound = floor
+	isLater := floor.After(m.latestFloor)
+	if isLater {
+		m.latestFloor = floor
 	}
-	return newer
+	return isLater
 }
 
 // openIDs caches the result of Open for one n.
 type openIDs struct {
-	ids   []identity.ID
-	n     int // zero if no result is cached
-	until time.Time
+	ids     []identity.ID
+	n       int // zero if no result is cached
+	expires time.Time
 }
 
-type remembered struct {
-	record Record
-	ok     bool // whether it is hosted here
-	until  time.Time
+type cachedRecord struct {
+	record  Record
+	ok      bool // whether it is hosted here
+	expires time.Time
 }
 
-func (m *memory) now() uint64 {
+func (m *recordCache) currentGeneration() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.generation
 }
 
-func (m *memory) get(id identity.ID, now time.Time) (remembered, bool) {
+func (m *recordCache) get(id identity.ID, now time.Time) (cachedRecord, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, ok := m.items[id]
-	return r, ok && now.Before(r.until)
+	return r, ok && now.Before(r.expires)
 }
 
-func (m *memory) getOpen(n int, now time.Time) ([]identity.ID, bool) {
+func (m *recordCache) getOpen(n int, now time.Time) ([]identity.ID, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.open.ids, m.open.n == n && now.Before(m.open.until)
+	return m.open.ids, m.open.n == n && now.Before(m.open.expires)
 }
 
-func (m *memory) putOpen(o openIDs, generation uint64) {
+func (m *recordCache) putOpen(o openIDs, generation uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if generation == m.generation {
@@ -225,25 +225,25 @@ func (m *memory) putOpen(o openIDs, generation uint64) {
 // put caches a record that was read in a generation. If this instance has written since then, the
 // record may be older than the write and is not cached. Therefore, this instance does not answer
 // calls with an older record after a command such as pause has returned.
-func (m *memory) put(id identity.ID, r remembered, generation uint64) {
+func (m *recordCache) put(id identity.ID, r cachedRecord, generation uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if generation != m.generation {
 		return
 	}
 	if m.items == nil {
-		m.items = make(map[identity.ID]remembered)
+		m.items = make(map[identity.ID]cachedRecord)
 	}
-	if _, there := m.items[id]; !there && len(m.items) >= memoryItems {
+	if _, isCached := m.items[id]; !isCached && len(m.items) >= maxCacheItems {
 		// Remove expired items to make room, or any items if none has expired.
-		now := r.until.Add(-memoryTime)
+		now := r.expires.Add(-cacheTTL)
 		for id, r := range m.items {
-			if !now.Before(r.until) {
+			if !now.Before(r.expires) {
 				delete(m.items, id)
 			}
 		}
 		for id := range m.items {
-			if len(m.items) < memoryItems {
+			if len(m.items) < maxCacheItems {
 				break
 			}
 			delete(m.items, id)
@@ -252,7 +252,7 @@ func (m *memory) put(id identity.ID, r remembered, generation uint64) {
 	m.items[id] = r
 }
 
-func (m *memory) forget() {
+func (m *recordCache) invalidate() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.generation++

@@ -17,15 +17,15 @@ import (
 // the record, which becomes SUNK, change in one commit. A revocation is final. Repeating it has no
 // effect.
 func (v *Directory) Revoke(ctx context.Context, id identity.ID, reason string) (Record, registry.Receipt, error) {
-	none := registry.Receipt{}
+	noReceipt := registry.Receipt{}
 	if v.Registry == nil {
-		return Record{}, none, problem.New(problem.Conflict, "this host has no registry")
+		return Record{}, noReceipt, problem.New(problem.Conflict, "this host has no registry")
 	}
 	if err := event.CheckReason(reason); err != nil {
-		return Record{}, none, err
+		return Record{}, noReceipt, err
 	}
 	if err := v.openKey(ctx, id); err != nil {
-		return Record{}, none, err
+		return Record{}, noReceipt, err
 	}
 	var receipt registry.Receipt
 	err := v.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) (err error) {
@@ -33,30 +33,30 @@ func (v *Directory) Revoke(ctx context.Context, id identity.ID, reason string) (
 		return err
 	})
 	if err != nil {
-		return Record{}, none, store.AsProblem(err)
+		return Record{}, noReceipt, store.AsProblem(err)
 	}
 	// If there is no Vault, the revocation did not change the record.
-	r, err := v.get(ctx, id)
-	if err == nil && !r.State.IsClosed() {
+	r, err := v.getAsOperator(ctx, id)
+	if err == nil && !r.State.IsRetired() {
 		r, err = v.Sink(ctx, id)
 	}
 	return r, receipt, err
 }
 
 func (v *Directory) revokeOnce(ctx context.Context, id identity.ID, reason string) (registry.Receipt, error) {
-	gone, err := v.Registry.IsRevoked(ctx, id)
+	isRevoked, err := v.Registry.IsRevoked(ctx, id)
 	if err != nil {
 		return registry.Receipt{}, err
 	}
-	if gone {
+	if isRevoked {
 		g, _, err := v.Registry.Get(ctx, id)
 		return registry.Receipt{ID: id, Visibility: g.Visibility, Seq: g.LastSeq, CardHash: g.CardHash, Replayed: true}, err
 	}
-	r, err := v.get(ctx, id)
+	r, err := v.getAsOperator(ctx, id)
 	if err != nil {
 		return registry.Receipt{}, err
 	}
-	signer, err := v.signers.Signer(ctx, id, r.seed)
+	signer, err := v.signers.Signer(ctx, id, r.sealedSeed)
 	if err != nil {
 		return registry.Receipt{}, err
 	}
@@ -66,16 +66,16 @@ func (v *Directory) revokeOnce(ctx context.Context, id identity.ID, reason strin
 	}
 	e := event.Event{
 		Type: event.Revoke, Actor: id, Payload: event.RevokePayload(id, reason),
-		Key: fmt.Sprintf("revoke:%d", seq), Time: v.now().UnixMilli(), ActorSeq: seq,
+		IdempotencyKey: fmt.Sprintf("revoke:%d", seq), Time: v.now().UnixMilli(), ActorSeq: seq,
 	}
 	if err := e.Sign(ctx, signer); err != nil {
 		return registry.Receipt{}, err
 	}
 	receipt, err := v.AcceptRevocation(ctx, registry.Revocation{
-		ID: id, Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, Key: e.Key, Signature: e.Signature,
+		ID: id, Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, Key: e.IdempotencyKey, Signature: e.Signature,
 	})
 	if err != nil {
-		err = v.asConflict(ctx, id, seq, err)
+		err = v.convertSequenceError(ctx, id, seq, err)
 	}
 	return receipt, err
 }
@@ -84,26 +84,26 @@ func (v *Directory) revokeOnce(ctx context.Context, id identity.ID, reason strin
 // a vacant on another host (see registry.Revoke). If the vacant is hosted here, it becomes SUNK in the same
 // commit.
 func (v *Directory) AcceptRevocation(ctx context.Context, rev registry.Revocation) (registry.Receipt, error) {
-	ctx, cancel := store.WithPatience(ctx)
+	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()
-	done, err := v.lockAll(ctx, rev.ID)
+	unlock, err := v.lockWithTurn(ctx, rev.ID)
 	if err != nil {
 		return registry.Receipt{}, err
 	}
-	defer done()
+	defer unlock()
 	var receipt registry.Receipt
-	err = v.update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
+	err = v.commitTx(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		receipt, err = v.Registry.Revoke(ctx, tx, rev)
 		if err != nil || receipt.Replayed || v.Vault == nil {
 			return err
 		}
-		r, ok, err := v.read(ctx, rev.ID)
-		if err != nil || !ok || r.State.IsClosed() {
+		r, ok, err := v.readRecord(ctx, rev.ID)
+		if err != nil || !ok || r.State.IsRetired() {
 			return err
 		}
-		from := r.State
+		oldState := r.State
 		r.State = lifecycle.Sunk
-		return v.addChange(ctx, tx, &r, &entry{logbook.KindStateChanged, logbook.StateChangedPayload(from, r.State)})
+		return v.addChange(ctx, tx, &r, &entry{logbook.KindStateChanged, logbook.StateChangedPayload(oldState, r.State)})
 	})
 	if err != nil {
 		return registry.Receipt{}, registry.WrapStoreError(err)

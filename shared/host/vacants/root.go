@@ -10,15 +10,15 @@ import (
 
 func RootKey() store.Key { return RootDocs.Key() }
 
-// root contains the vacant at the host's own address, or nil.
-type root struct {
+// rootVacant contains the vacant at the host's own address, or nil.
+type rootVacant struct {
 	Vacant *identity.ID `json:"vacant"`
 }
 
 // SetRoot sets the vacant at the host's own address. If id is nil, no vacant has this address.
 func (v *Directory) SetRoot(ctx context.Context, id *identity.ID) error {
 	if id != nil {
-		switch r, err := v.get(ctx, *id); {
+		switch r, err := v.getAsOperator(ctx, *id); {
 		case err != nil:
 			return err
 		case !r.isOpen() || r.IsDeleted():
@@ -27,7 +27,7 @@ func (v *Directory) SetRoot(ctx context.Context, id *identity.ID) error {
 	}
 	return store.AsProblem(v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, RootKey())
-		RootDocs.Put(tx, d, root{id})
+		RootDocs.Put(tx, d, rootVacant{id})
 		return err
 	}))
 }

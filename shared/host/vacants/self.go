@@ -8,25 +8,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func SelfKey() store.Key { return SelfDocs.Key() }
+func HostIdentityKey() store.Key { return HostIdentityDocs.Key() }
 
-type self struct {
-	ID   identity.ID `json:"id"`
-	Seed []byte      `json:"seed"` // sealed
+type hostIdentity struct {
+	ID         identity.ID `json:"id"`
+	SealedSeed []byte      `json:"seed"` // sealed
 }
 
-// Self returns the signer of the host's own identity, which is Config.Identity, or a key that is
+// HostSigner returns the signer of the host's own identity, which is Config.Identity, or a key that is
 // created and stored sealed at its first use. If several instances create a key concurrently, all
 // of them use the key that was stored.
-func (v *Directory) Self(ctx context.Context) (identity.Signer, error) {
+func (v *Directory) HostSigner(ctx context.Context) (identity.Signer, error) {
 	if v.Identity != nil {
 		return v.Identity(ctx)
 	}
-	s, err := v.self(ctx)
+	s, err := v.loadHostIdentity(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return v.hostSigners.Signer(ctx, s.ID, s.Seed)
+	return v.hostSigners.Signer(ctx, s.ID, s.SealedSeed)
 }
 
 func (v *Directory) HostID(ctx context.Context) (identity.ID, error) {
@@ -37,39 +37,39 @@ func (v *Directory) HostID(ctx context.Context) (identity.ID, error) {
 		}
 		return s.ID(), nil
 	}
-	s, err := v.self(ctx)
+	s, err := v.loadHostIdentity(ctx)
 	return s.ID, err
 }
 
-func (v *Directory) self(ctx context.Context) (self, error) {
+func (v *Directory) loadHostIdentity(ctx context.Context) (hostIdentity, error) {
 	// The identity is read from the store only once, because anyone can make a host return its id.
-	if s := v.known.Load(); s != nil {
+	if s := v.cachedIdentity.Load(); s != nil {
 		return *s, nil
 	}
-	var s self
+	var s hostIdentity
 	err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		var d store.Doc
-		s, d, err = SelfDocs.Get(ctx, tx, SelfKey())
+		s, d, err = HostIdentityDocs.Get(ctx, tx, HostIdentityKey())
 		if err == nil && d.Version == 0 {
-			if s, err = v.makeSelf(ctx); err == nil {
-				SelfDocs.Put(tx, store.Doc{Key: d.Key}, s)
+			if s, err = v.createHostIdentity(ctx); err == nil {
+				HostIdentityDocs.Put(tx, store.Doc{Key: d.Key}, s)
 			}
 		}
 		return err
 	})
 	if err != nil {
-		return self{}, store.AsProblem(err)
+		return hostIdentity{}, store.AsProblem(err)
 	}
-	v.known.Store(&s) // the identity never changes
+	v.cachedIdentity.Store(&s) // the identity never changes
 	return s, nil
 }
 
-func (v *Directory) makeSelf(ctx context.Context) (self, error) {
+func (v *Directory) createHostIdentity(ctx context.Context) (hostIdentity, error) {
 	key, err := identity.NewKey(v.Rand)
 	if err != nil {
-		return self{}, err
+		return hostIdentity{}, err
 	}
 	defer key.Wipe()
 	box, err := sealed.Host.Seal(ctx, v.Vault, key)
-	return self{key.ID(), box}, err
+	return hostIdentity{key.ID(), box}, err
 }

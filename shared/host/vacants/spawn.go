@@ -19,9 +19,9 @@ import (
 
 // SpawnSpec describes a child to create.
 type SpawnSpec struct {
-	// By is the party that creates the child and that chose Substrate and Agent, unless they are the
+	// Asker is the party that creates the child and that chose Substrate and Agent, unless they are the
 	// parent's. It must be allowed to know the vacants in Agent.Vacants, except public vacants.
-	By     Asker
+	Asker  Asker
 	Parent identity.ID // hosted on this host
 	Path   composite.BirthPath
 	Name   string
@@ -36,15 +36,15 @@ type SpawnSpec struct {
 	// Tools contains all tools that a D2 child may use, which must be a subset of the parent's
 	// tools if the parent has a manifest. For the other paths, Tools are added to the inherited
 	// tools.
-	Tools []string
-	Rule  string       // added rule of conduct, for path D1
-	With  *identity.ID // second parent, on this host, for path D4
-	// Reach and Outbound have defaults that depend on the path. A closed child gets parent-only and
+	Tools        []string
+	Rule         string       // added rule of conduct, for path D1
+	SecondParent *identity.ID // second parent, on this host, for path D4
+	// Reachability and Outbound have defaults that depend on the path. A closed child gets parent-only and
 	// no-external, or parent-permitted if its substrate is a URL, which then becomes one of its
 	// tools. Other children get public_a2a, and unrestricted or the policy of the parent's own
 	// manifest.
-	Reach    composite.Reachability
-	Outbound composite.Outbound
+	Reachability   composite.Reachability
+	OutboundPolicy composite.OutboundPolicy
 }
 
 // closedPath is the birth path of closed children.
@@ -58,65 +58,65 @@ const closedPath composite.BirthPath = "D2"
 // or ACTIVE, and its key must not be revoked. A closed parent can have only closed children,
 // because an open child would bypass the gate. Repeating the call returns the same child.
 func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composite.Manifest, err error) {
-	none := composite.Manifest{}
+	noManifest := composite.Manifest{}
 	if v.Registry == nil {
-		return r, none, problem.New(problem.Conflict, "this host has no registry")
+		return r, noManifest, problem.New(problem.Conflict, "this host has no registry")
 	}
-	if s.Substrate, err = v.substrateText(s.Substrate, s.Agent); err != nil {
-		return r, none, err
+	if s.Substrate, err = v.resolveSubstrateText(s.Substrate, s.Agent); err != nil {
+		return r, noManifest, err
 	}
 	if err := registry.CheckNewName(s.Name); err != nil {
-		return r, none, err
+		return r, noManifest, err
 	}
 	if s.Capability != "" || s.Path == "D3" {
 		if err := checkCapability(s.Capability); err != nil {
-			return r, none, err
+			return r, noManifest, err
 		}
 	}
 	if !slices.Contains(composite.BirthPaths(), s.Path) {
-		return r, none, problem.Invalid("path", "D1 to D5", clip(string(s.Path)))
+		return r, noManifest, problem.Invalid("path", "D1 to D5", quoteTruncated(string(s.Path)))
 	}
-	with := ""
-	if s.With != nil {
-		with = s.With.Short()
+	secondParent := ""
+	if s.SecondParent != nil {
+		secondParent = s.SecondParent.Short()
 	}
-	for _, only := range []struct{ field, path, given string }{{"rule", "D1", s.Rule}, {"with", "D4", with}} {
-		switch needed := string(s.Path) == only.path; {
-		case needed && only.given == "":
-			return r, none, problem.Invalid(only.field, "a value for path "+only.path, "none")
-		case !needed && only.given != "":
-			return r, none, problem.Invalid(only.field, fmt.Sprintf("no value for path %s", s.Path), clip(only.given))
+	for _, option := range []struct{ field, path, given string }{{"rule", "D1", s.Rule}, {"with", "D4", secondParent}} {
+		switch isNeeded := string(s.Path) == option.path; {
+		case isNeeded && option.given == "":
+			return r, noManifest, problem.Invalid(option.field, "a value for path "+option.path, "none")
+		case !isNeeded && option.given != "":
+			return r, noManifest, problem.Invalid(option.field, fmt.Sprintf("no value for path %s", s.Path), quoteTruncated(option.given))
 		}
 	}
 	if s.Path == "D5" && s.Substrate == "" {
-		return r, none, problem.Invalid("substrate", "a substrate other than the parent's, for path D5", "none")
+		return r, noManifest, problem.Invalid("substrate", "a substrate other than the parent's, for path D5", "none")
 	}
-	if s.With != nil && *s.With == s.Parent {
-		return r, none, problem.Invalid("with", "a vacant other than the parent", "the parent")
+	if s.SecondParent != nil && *s.SecondParent == s.Parent {
+		return r, noManifest, problem.Invalid("with", "a vacant other than the parent", "the parent")
 	}
-	if s.Path == closedPath && s.Reach == composite.PublicA2A {
-		return r, none, problem.Invalid("endpoint_reachability", "parent-only or parent-bridged, for a closed child", string(s.Reach))
+	if s.Path == closedPath && s.Reachability == composite.PublicA2A {
+		return r, noManifest, problem.Invalid("endpoint_reachability", "parent-only or parent-bridged, for a closed child", string(s.Reachability))
 	}
 	if err := tenant.Check(s.Tenant); err != nil {
-		return r, none, err
+		return r, noManifest, err
 	}
 	if s.Agent != nil {
-		parent, err := v.get(ctx, s.Parent)
+		parent, err := v.getAsOperator(ctx, s.Parent)
 		if err != nil {
-			return r, none, err
+			return r, noManifest, err
 		}
 		self := Record{Tenant: cmp.Or(s.Tenant, parent.Tenant), Parent: &s.Parent}
-		next, err := v.resolveVacants(ctx, s.By, &self, *s.Agent)
+		next, err := v.resolveVacants(ctx, s.Asker, &self, *s.Agent)
 		if err != nil {
-			return r, none, err
+			return r, noManifest, err
 		}
 		s.Agent = &next
 	}
-	base, err := v.base(ctx)
+	base, err := v.requireBase(ctx)
 	if err != nil {
-		return r, none, err
+		return r, noManifest, err
 	}
-	ctx, cancel := store.WithPatience(ctx)
+	ctx, cancel := store.WithDefaultTimeout(ctx)
 	defer cancel()
 	find := func(ctx context.Context) (r Record, err error) {
 		r, m, err = v.findChild(ctx, &s)
@@ -125,21 +125,21 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composi
 	if r, err = find(ctx); err != nil || !r.ID.IsZero() {
 		return r, m, err
 	}
-	var keyed Record // record with only the id and the sealed seed
-	key, wipe, err := v.sealKey(ctx, &keyed, nil)
+	var sealedRecord Record // record with only the id and the sealed seed
+	key, wipe, err := v.sealKey(ctx, &sealedRecord, nil)
 	if err != nil {
-		return Record{}, none, err
+		return Record{}, noManifest, err
 	}
 	defer wipe()
-	r, err = v.commitNew(ctx, s.By, key, base, []identity.ID{s.Parent}, find, func(ctx context.Context, tx *store.Tx) (Record, entry, error) {
-		child := keyed
+	r, err = v.commitNew(ctx, s.Asker, key, base, []identity.ID{s.Parent}, find, func(ctx context.Context, tx *store.Tx) (Record, entry, error) {
+		child := sealedRecord
 		var first entry
 		var err error
 		m, first, err = v.prepareChild(ctx, tx, &s, &child, key, base)
 		return child, first, err
 	})
 	if err != nil {
-		return Record{}, none, err
+		return Record{}, noManifest, err
 	}
 	return r, m, nil
 }
@@ -148,67 +148,67 @@ func (v *Directory) Spawn(ctx context.Context, s SpawnSpec) (r Record, m composi
 // zero Record if a child can get the name. It does not compare data that has changed since the
 // birth.
 func (v *Directory) findChild(ctx context.Context, s *SpawnSpec) (Record, composite.Manifest, error) {
-	none := composite.Manifest{}
-	parent, err := v.get(ctx, s.Parent)
+	noManifest := composite.Manifest{}
+	parent, err := v.getAsOperator(ctx, s.Parent)
 	if err != nil {
-		return Record{}, none, err
+		return Record{}, noManifest, err
 	}
 	// This check must precede the read by name, because the same child may be created concurrently.
-	_, taken := v.checkName(ctx, v.Store, s.By, s.Name, &Record{Tenant: cmp.Or(s.Tenant, parent.Tenant)})
-	r, err := v.ByName(ctx, Operator(), s.Name)
+	_, nameErr := v.checkName(ctx, v.Store, s.Asker, s.Name, &Record{Tenant: cmp.Or(s.Tenant, parent.Tenant)})
+	r, err := v.GetByName(ctx, OperatorAsker(), s.Name)
 	if problem.Is(err, problem.NotFound) || err == nil && r.IsDeleted() {
-		return Record{}, none, store.AsProblem(taken)
+		return Record{}, noManifest, store.AsProblem(nameErr)
 	}
 	if err != nil {
-		return Record{}, none, err
+		return Record{}, noManifest, err
 	}
 	nameTaken := registry.NameTakenError(r.Name)
 	if r.Parent == nil || *r.Parent != s.Parent || r.Tenant != cmp.Or(s.Tenant, parent.Tenant) {
-		return Record{}, none, nameTaken
+		return Record{}, noManifest, nameTaken
 	}
 	d, ok, err := v.Registry.Manifest(ctx, r.ID)
 	if err != nil || !ok {
-		return Record{}, none, cmp.Or(err, error(nameTaken))
+		return Record{}, noManifest, cmp.Or(err, error(nameTaken))
 	}
 	first, err := v.Logbook(ctx, r.ID, 1, 1)
 	if err != nil || len(first) == 0 || first[0].Entry.Kind != logbook.KindBirth {
-		return Record{}, none, cmp.Or(err, error(nameTaken))
+		return Record{}, noManifest, cmp.Or(err, error(nameTaken))
 	}
 	b, err := logbook.ParseBirth(first[0].Entry.Payload)
 	if err != nil {
-		return Record{}, none, problem.Wrap(problem.Damaged, err, "logbook of vacant %s: its BIRTH entry cannot be read", r.ID.Short())
+		return Record{}, noManifest, problem.Wrap(problem.Damaged, err, "logbook of vacant %s: its BIRTH entry cannot be read", r.ID.Short())
 	}
 	spec, err := substrate.Parse(r.Substrate)
-	firstEndpoints := endpoints(spec, nil) // endpoints of the first agent, or of the substrate
-	if err == nil && r.Agent > 0 {
+	firstEndpoints := listEndpoints(spec, nil) // endpoints of the first agent, or of the substrate
+	if err == nil && r.AgentVersion > 0 {
 		var a definition.Agent
 		a, err = v.agentVersion(ctx, r.ID, 1)
-		firstEndpoints = endpoints(spec, &a)
+		firstEndpoints = listEndpoints(spec, &a)
 	}
 	if err != nil {
-		return Record{}, none, err
+		return Record{}, noManifest, err
 	}
-	born := d.BirthManifest()
-	asked, got := s.Tools, born.Added
+	birthManifest := d.BirthManifest()
+	wantedTools, birthTools := s.Tools, birthManifest.AddedTools
 	if s.Path != closedPath {
-		asked = subtract(asked, born.Inherited)
-	} else if got = born.Tools(); s.Outbound == "" {
-		asked = slices.Clone(asked)
+		wantedTools = subtract(wantedTools, birthManifest.InheritedTools)
+	} else if birthTools = birthManifest.Tools(); s.OutboundPolicy == "" {
+		wantedTools = slices.Clone(wantedTools)
 		for _, endpointURL := range firstEndpoints {
-			asked = appendOnce(asked, endpointURL)
+			wantedTools = appendOnce(wantedTools, endpointURL)
 		}
 	}
 	if s.Substrate != "" {
 		wanted, err := substrate.Parse(s.Substrate)
 		if err != nil || wanted.String() != r.Substrate {
-			return Record{}, none, nameTaken
+			return Record{}, noManifest, nameTaken
 		}
 	}
-	if born.BirthPath != s.Path || b.Path != string(s.Path) || b.PolicyMutation != s.Rule ||
+	if birthManifest.BirthPath != s.Path || b.Path != string(s.Path) || b.PolicyMutation != s.Rule ||
 		s.Capability != "" && !d.Graduated && s.Capability != r.Capability ||
-		s.Reach != "" && s.Reach != born.Reachability || s.Outbound != "" && s.Outbound != born.Outbound ||
-		s.With != nil && (b.Secondary == nil || *b.Secondary != *s.With) || len(subtract(asked, got)) > 0 || len(subtract(got, asked)) > 0 {
-		return Record{}, none, nameTaken
+		s.Reachability != "" && s.Reachability != birthManifest.Reachability || s.OutboundPolicy != "" && s.OutboundPolicy != birthManifest.OutboundPolicy ||
+		s.SecondParent != nil && (b.SecondParent == nil || *b.SecondParent != *s.SecondParent) || len(subtract(wantedTools, birthTools)) > 0 || len(subtract(birthTools, wantedTools)) > 0 {
+		return Record{}, noManifest, nameTaken
 	}
 	return r, d.Manifest, nil
 }

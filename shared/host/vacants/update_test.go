@@ -30,10 +30,10 @@ func TestAnUpdateChangesNameCardAndRegistrationTogether(t *testing.T) {
 	if r.Name != "scribe" || r.Capability != "sings" || string(r.Card) != string(g.Card) {
 		t.Errorf("record = %+v, want the same", r)
 	}
-	if again, err := v.Update(t.Context(), id, vacants.Changes{Name: pointer("scribe"), Capability: pointer("sings"), IfChanged: time.Unix(1, 0)}); err != nil || !again.Changed.Equal(r.Changed) {
-		t.Errorf("the same again = %v, changed %v; want nothing done", err, again.Changed)
+	if again, err := v.Update(t.Context(), id, vacants.Changes{Name: pointer("scribe"), Capability: pointer("sings"), IfChanged: time.Unix(1, 0)}); err != nil || !again.ChangedAt.Equal(r.ChangedAt) {
+		t.Errorf("the same again = %v, changed %v; want nothing done", err, again.ChangedAt)
 	}
-	if _, err := v.ByName(t.Context(), vacants.Operator(), "demo"); !problem.Is(err, problem.NotFound) {
+	if _, err := v.GetByName(t.Context(), vacants.OperatorAsker(), "demo"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("ByName() of the old name = %v, want not found", err)
 	}
 	if other := create(t, v, "demo"); other.ID == id {
@@ -102,14 +102,14 @@ func TestUpdatesAreRefused(t *testing.T) {
 		"an empty capability":     {r, vacants.Changes{Capability: pointer(" ")}, problem.Malformed, "capability"},
 		"no substrate":            {r, vacants.Changes{Substrate: pointer("nothing")}, problem.Malformed, "substrate"},
 		"one that is sunk":        {sunk, vacants.Changes{Name: pointer("again")}, problem.Conflict, "cannot be updated"},
-		"an old view":             {r, vacants.Changes{Name: pointer("again"), IfChanged: r.Changed.Add(-time.Second)}, problem.Conflict, "changed concurrently"},
+		"an old view":             {r, vacants.Changes{Name: pointer("again"), IfChanged: r.ChangedAt.Add(-time.Second)}, problem.Conflict, "changed concurrently"},
 	} {
 		_, err := v.Update(t.Context(), tt.of.ID, tt.changes)
 		if !problem.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("Update() of %s = %v, want %s that says %q", name, err, tt.kind, tt.says)
 		}
 	}
-	if after, err := v.Get(t.Context(), vacants.Operator(), r.ID); err != nil || !after.Changed.Equal(r.Changed) || after.Name != "demo" {
+	if after, err := v.Get(t.Context(), vacants.OperatorAsker(), r.ID); err != nil || !after.ChangedAt.Equal(r.ChangedAt) || after.Name != "demo" {
 		t.Errorf("after the refusals the vacant is %v, %v", after, err)
 	}
 }
@@ -118,11 +118,11 @@ func TestTheNameOfADeletedVacantIsFree(t *testing.T) {
 	s, va, key := memory.New(), vault(t), newKey(t)
 	v := host(t, s, va, newClock().now, hostURL)
 	do(t, v, archived(t, v, key).ID, "delete")
-	if list, _, err := v.List(t.Context(), vacants.Operator(), "", 10); err != nil || len(list) != 0 {
+	if list, _, err := v.List(t.Context(), vacants.OperatorAsker(), "", 10); err != nil || len(list) != 0 {
 		t.Errorf("List() = %v, %v; want no tombstone", list, err)
 	}
 	r := create(t, v, "demo")
-	if found, err := v.ByName(t.Context(), vacants.Operator(), "demo"); err != nil || found.ID != r.ID || found.State != lifecycle.Local {
+	if found, err := v.GetByName(t.Context(), vacants.OperatorAsker(), "demo"); err != nil || found.ID != r.ID || found.State != lifecycle.Local {
 		t.Errorf("ByName() = %v, %v; want the new vacant", found, err)
 	}
 	all, err := everyRecord(t, v)

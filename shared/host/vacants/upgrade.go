@@ -20,16 +20,16 @@ import (
 // The functions in this file convert documents of earlier programs to the current form, for package
 // upgrade. They add their writes to tx. For documents in the current form, they add no writes.
 
-func UpgradeSelf(ctx context.Context, tx *store.Tx, v custody.Vault) error {
+func UpgradeHostIdentity(ctx context.Context, tx *store.Tx, v custody.Vault) error {
 	// An earlier program sealed the host's identity like the seed of a vacant.
-	s, d, err := SelfDocs.Get(ctx, tx, SelfKey())
+	s, d, err := HostIdentityDocs.Get(ctx, tx, HostIdentityKey())
 	if err != nil || d.Version == 0 {
 		return err
 	}
-	if err := checkKey(ctx, sealed.Host, v, s.ID, s.Seed); !problem.Is(err, problem.Damaged) {
+	if err := checkKey(ctx, sealed.Host, v, s.ID, s.SealedSeed); !problem.Is(err, problem.Damaged) {
 		return err
 	}
-	key, err := sealed.Vacant.Open(ctx, v, s.ID, s.Seed)
+	key, err := sealed.Vacant.Open(ctx, v, s.ID, s.SealedSeed)
 	if problem.Is(err, problem.Damaged) {
 		return problem.Wrap(problem.Damaged, err, "the data belong to another host: the key next to them does not open the host's identity; restore the files that belong together")
 	}
@@ -37,10 +37,10 @@ func UpgradeSelf(ctx context.Context, tx *store.Tx, v custody.Vault) error {
 		return err
 	}
 	defer key.Wipe()
-	if s.Seed, err = sealed.Host.Seal(ctx, v, key); err != nil {
+	if s.SealedSeed, err = sealed.Host.Seal(ctx, v, key); err != nil {
 		return err
 	}
-	SelfDocs.Put(tx, store.Doc{Key: d.Key}, s)
+	HostIdentityDocs.Put(tx, store.Doc{Key: d.Key}, s)
 	return nil
 }
 
@@ -51,7 +51,7 @@ func UpgradeRecord(ctx context.Context, s store.Lister, tx *store.Tx, id identit
 	if err != nil || d.Version == 0 {
 		return err
 	}
-	oldFormat, err := recordFormat(&d)
+	oldFormat, err := convertFormat(&d)
 	if err != nil {
 		return err
 	}
@@ -59,41 +59,41 @@ func UpgradeRecord(ctx context.Context, s store.Lister, tx *store.Tx, id identit
 	if err != nil {
 		return err
 	}
-	var count int64
-	if r.Tenant != "" && !r.IsDeleted() && r.Stored == 0 {
-		for _, kind := range []store.Range{AgentDocs.Range(id.String()), ChainDocs.Range(id.String())} {
-			for d, err := range store.Documents(ctx, s, kind) {
+	var byteCount int64
+	if r.Tenant != "" && !r.IsDeleted() && r.StoredBytes == 0 {
+		for _, docRange := range []store.Range{AgentDocs.Range(id.String()), ChainDocs.Range(id.String())} {
+			for d, err := range store.Documents(ctx, s, docRange) {
 				if err != nil {
 					return err
 				}
-				count += int64(len(d.Data))
+				byteCount += int64(len(d.Data))
 			}
 		}
 	}
-	if oldFormat == format && d.Index == r.place() && count == 0 {
+	if oldFormat == currentFormat && d.Index == r.openIndexKey() && byteCount == 0 {
 		return nil
 	}
-	r.Stored += count
-	RecordDocs.Put(tx, store.Doc{Key: d.Key, Index: r.place()}, r)
-	if count > 0 {
-		tx.Add(store.Add{Key: quota.UsedDocs.Key(r.Tenant, string(quota.Megabytes)), Delta: count, Min: math.MinInt64, Max: math.MaxInt64})
+	r.StoredBytes += byteCount
+	RecordDocs.Put(tx, store.Doc{Key: d.Key, Index: r.openIndexKey()}, r)
+	if byteCount > 0 {
+		tx.AddWrites(store.Add{Key: quota.UsageDocs.Key(r.Tenant, string(quota.Megabytes)), Delta: byteCount, Min: math.MinInt64, Max: math.MaxInt64})
 	}
 	return nil
 }
 
-func HasEarlierRecord(ctx context.Context, from store.Reader, id identity.ID) (bool, error) {
-	d, err := from.Doc(ctx, RecordKey(id))
+func HasEarlierRecord(ctx context.Context, reader store.Reader, id identity.ID) (bool, error) {
+	d, err := reader.Doc(ctx, RecordKey(id))
 	if err != nil || d.Version == 0 {
 		return false, err
 	}
-	oldFormat, err := recordFormat(&d)
-	return oldFormat < format, err
+	oldFormat, err := convertFormat(&d)
+	return oldFormat < currentFormat, err
 }
 
-func recordFormat(d *store.Doc) (oldFormat int, err error) {
+func convertFormat(d *store.Doc) (oldFormat int, err error) {
 	// The current format has all members of formats 2 to 4, so only the number changes.
 	var members map[string]json.RawMessage
-	if json.Unmarshal(d.Data, &members) != nil || json.Unmarshal(members["format"], &oldFormat) != nil || oldFormat < 1 || oldFormat >= format {
+	if json.Unmarshal(d.Data, &members) != nil || json.Unmarshal(members["format"], &oldFormat) != nil || oldFormat < 1 || oldFormat >= currentFormat {
 		return oldFormat, nil // Parse reports the error
 	}
 	if oldFormat == 1 { // programs of format 1 did not know these members
@@ -101,7 +101,7 @@ func recordFormat(d *store.Doc) (oldFormat int, err error) {
 			delete(members, name)
 		}
 	}
-	members["format"] = strconv.AppendInt(nil, format, 10)
+	members["format"] = strconv.AppendInt(nil, currentFormat, 10)
 	d.Data, err = json.Marshal(members)
 	return oldFormat, err
 }
@@ -119,36 +119,36 @@ func UpgradeName(ctx context.Context, tx *store.Tx, k store.Key) error {
 	if err != nil {
 		return err
 	}
-	r, record, err := RecordDocs.Get(ctx, tx, RecordKey(id))
-	if err != nil || record.Version == 0 || !FormerDocs.Matches(k) && NameKey(r.Name) != k && exactKey(r.Name) != k {
+	r, recordDoc, err := RecordDocs.Get(ctx, tx, RecordKey(id))
+	if err != nil || recordDoc.Version == 0 || !NamelessTombstoneDocs.Matches(k) && NameKey(r.Name) != k && exactNameKey(r.Name) != k {
 		return err // verify reports a name that leads to no vacant
 	}
-	sort, also := r.Name, []string(nil)
+	indexSort, otherSpellings := r.Name, []string(nil)
 	switch holder, err := tx.Doc(ctx, NameKey(r.Name)); {
 	case err != nil:
 		return err
-	case FormerDocs.Matches(k):
-		sort = afterNames + id.String()
+	case NamelessTombstoneDocs.Matches(k):
+		indexSort = tombstoneSortPrefix + id.String()
 	case holder.Version == 0:
 		tx.Delete(k)
 		d = holder
 	case holder.Key != k:
-		also = []string{r.Name}
+		otherSpellings = []string{r.Name}
 	}
-	if place := nameIndex(&r, sort); d.Index != place {
-		NameDocs.Put(tx, store.Doc{Key: d.Key, Index: place}, id)
+	if indexKey := nameIndexKey(&r, indexSort); d.Index != indexKey {
+		NameDocs.Put(tx, store.Doc{Key: d.Key, Index: indexKey}, id)
 	}
-	if FormerDocs.Matches(k) {
+	if NamelessTombstoneDocs.Matches(k) {
 		return nil
 	}
 	owner, d, err := NameOwnerDocs.Get(ctx, tx, NameOwnerKey(r.Name))
-	if err != nil || d.Version > 0 && (also == nil || slices.Contains(owner.Also, r.Name)) {
+	if err != nil || d.Version > 0 && (otherSpellings == nil || slices.Contains(owner.OtherSpellings, r.Name)) {
 		return err
 	}
 	if d.Version == 0 {
 		owner = nameOwner{Name: r.Name, Tenant: r.Tenant}
 	}
-	owner.Also = append(owner.Also, also...)
+	owner.OtherSpellings = append(owner.OtherSpellings, otherSpellings...)
 	NameOwnerDocs.Put(tx, store.Doc{Key: d.Key, Index: d.Index}, owner)
 	return nil
 }
@@ -167,15 +167,15 @@ func UpgradeSpellings(ctx context.Context, u store.Updater, keys []store.Key) er
 		case problem.Is(err, problem.Damaged): // reported with the vacant
 		case err != nil:
 			return err
-		case exactKey(r.Name) == k:
+		case exactNameKey(r.Name) == k:
 			records = append(records, r)
 		}
 	}
 	slices.SortFunc(records, func(a, b Record) int {
-		return cmp.Or(a.Deleted.Compare(b.Deleted), a.Created.Compare(b.Created), bytes.Compare(a.ID[:], b.ID[:]))
+		return cmp.Or(a.DeletedAt.Compare(b.DeletedAt), a.CreatedAt.Compare(b.CreatedAt), bytes.Compare(a.ID[:], b.ID[:]))
 	})
 	for _, r := range records {
-		err := u.Update(ctx, func(ctx context.Context, tx *store.Tx) error { return UpgradeName(ctx, tx, exactKey(r.Name)) })
+		err := u.Update(ctx, func(ctx context.Context, tx *store.Tx) error { return UpgradeName(ctx, tx, exactNameKey(r.Name)) })
 		if err != nil {
 			return err
 		}

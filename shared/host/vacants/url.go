@@ -16,19 +16,19 @@ type hostURL struct {
 	URL string `json:"url"`
 }
 
-func cleanURL(s string) (string, error) {
+func normalizeURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return "", &problem.Error{Kind: problem.Usage, Field: "host URL", Want: "http://HOST or https://HOST, with a path at most", Got: clip(s), Err: err}
+		return "", &problem.Error{Kind: problem.Usage, Field: "host URL", Want: "http://HOST or https://HOST, with a path at most", Got: quoteTruncated(s), Err: err}
 	}
 	return strings.TrimRight(s, "/"), nil
 }
 
-func endpoint(base string, id identity.ID) string {
+func cardEndpoint(base string, id identity.ID) string {
 	return base + "/v/" + id.String() + "/a2a/message/send"
 }
 
-func (v *Directory) base(ctx context.Context) (string, error) {
+func (v *Directory) requireBase(ctx context.Context) (string, error) {
 	u, err := v.Base(ctx)
 	if err == nil && u == "" {
 		err = problem.New(problem.Conflict, "this host does not know its public URL yet; `vacancy deploy` sets it (PUT /v1/admin/host)")
@@ -40,7 +40,7 @@ func (v *Directory) base(ctx context.Context) (string, error) {
 // It returns their number. After an error it can be repeated. If the configuration sets the URL,
 // every other URL is rejected.
 func (v *Directory) SetURL(ctx context.Context, base string) (signed int, err error) {
-	base, err = cleanURL(base)
+	base, err = normalizeURL(base)
 	if err != nil {
 		return 0, err
 	}
@@ -49,8 +49,8 @@ func (v *Directory) SetURL(ctx context.Context, base string) (signed int, err er
 	}
 	if v.URL == "" {
 		err := v.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-			kept, d, err := URLDocs.Get(ctx, tx, URLKey())
-			if err != nil || kept.URL == base {
+			stored, d, err := URLDocs.Get(ctx, tx, URLKey())
+			if err != nil || stored.URL == base {
 				return err
 			}
 			URLDocs.Put(tx, store.Doc{Key: d.Key}, hostURL{base})
@@ -60,5 +60,5 @@ func (v *Directory) SetURL(ctx context.Context, base string) (signed int, err er
 			return 0, store.AsProblem(err)
 		}
 	}
-	return v.Rebase(ctx)
+	return v.UpdateCardURLs(ctx)
 }

@@ -48,8 +48,8 @@ type Config struct {
 	// Resources contains the resources of agents. If it is nil, the host has none, and no vacant
 	// can be created.
 	Resources *resources.Resources
-	// Fee is the host's share of charges in basis points, which is stored in new prices.
-	Fee int64
+	// FeeBasisPoints is the host's share of charges in basis points, which is stored in new prices.
+	FeeBasisPoints int64
 	// Quotas limits the vacants of a tenant and the data that is stored for them.
 	Quotas quota.Quotas
 	Rand   io.Reader // safe for concurrent use
@@ -59,21 +59,21 @@ type Config struct {
 	Identity func(context.Context) (identity.Signer, error)
 	// Wait sleeps between tries, or returns early when ctx ends.
 	Wait func(ctx context.Context, d time.Duration) error
-	// KeyTime is the time for which an opened key stays in memory. The default is 10 minutes.
-	KeyTime time.Duration
+	// KeyTTL is the time for which an opened key stays in memory. The default is 10 minutes.
+	KeyTTL time.Duration
 }
 
-const defaultKeyTime = 10 * time.Minute
+const defaultKeyTTL = 10 * time.Minute
 
 // Directory manages the vacants of one host. It is safe for concurrent use, and several hosts may
 // share a store.
 type Directory struct {
 	Config
-	signers     *sealed.Signers // signers of vacants
-	hostSigners *sealed.Signers // signers of the host's own identity
-	agents      *agentCache
-	logs        keyedMutex
-	known       atomic.Pointer[self] // the host's own identity, or nil before it is read
+	signers        *sealed.Signers // signers of vacants
+	hostSigners    *sealed.Signers // signers of the host's own identity
+	agents         *agentCache
+	logbookLocks   keyedMutex
+	cachedIdentity atomic.Pointer[hostIdentity] // the host's own identity, or nil before it is read
 }
 
 func New(c Config) *Directory {
@@ -83,12 +83,12 @@ func New(c Config) *Directory {
 	if c.Resources == nil {
 		c.Resources = &resources.Resources{}
 	}
-	c.KeyTime = cmp.Or(c.KeyTime, defaultKeyTime)
-	agents, err := lru.New[store.Key, definition.Agent](cachedAgents)
+	c.KeyTTL = cmp.Or(c.KeyTTL, defaultKeyTTL)
+	agents, err := lru.New[store.Key, definition.Agent](maxCachedAgents)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	return &Directory{Config: c, agents: agents, signers: sealed.Vacant.NewSigners(c.Vault, c.Now, c.KeyTime), hostSigners: sealed.Host.NewSigners(c.Vault, c.Now, c.KeyTime)}
+	return &Directory{Config: c, agents: agents, signers: sealed.Vacant.NewSigners(c.Vault, c.Now, c.KeyTTL), hostSigners: sealed.Host.NewSigners(c.Vault, c.Now, c.KeyTTL)}
 }
 
 func (v *Directory) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "vacants.Directory") }

@@ -9,32 +9,32 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-var Docs = store.Kind[document]{
+var Docs = store.DocKind[workspaceDocument]{
 	Shape:    store.Shape{Name: "workspace", Partition: "workspace#*", Sort: "*", Index: "workspaces", Verify: store.VerifyWithRows},
-	Codec:    store.JSONCodec[document](1),
-	KeyParts: func(v document) []string { return []string{v.Owner, v.Name} },
-	CheckValue: func(_ store.Doc, v document) error {
-		if v.ID == "" || len(v.Box) == 0 {
+	Codec:    store.JSONCodec[workspaceDocument](1),
+	KeyParts: func(v workspaceDocument) []string { return []string{v.Owner, v.Name} },
+	CheckValue: func(_ store.Doc, v workspaceDocument) error {
+		if v.ID == "" || len(v.SealedKey) == 0 {
 			return errors.New("it has no id or no key")
 		}
 		return nil
 	},
 }
 
-type document struct {
-	Owner   string    `json:"owner"`
-	Name    string    `json:"name"`
-	ID      string    `json:"id"` // random id in the keys of the files and of their blobs
-	Created time.Time `json:"created"`
-	Box     []byte    `json:"box"` // sealed key
+type workspaceDocument struct {
+	Owner     string    `json:"owner"`
+	Name      string    `json:"name"`
+	ID        string    `json:"id"` // random id in the keys of the files and of their blobs
+	CreatedAt time.Time `json:"created"`
+	SealedKey []byte    `json:"box"` // sealed key
 }
 
 // CountDocs contains the number of workspaces of each owner, and the file and byte counts of each
 // workspace, packed into one number. The number of a removed workspace is the negative Unix time of
 // its removal.
-var CountDocs = store.Kind[int64]{
+var CountDocs = store.DocKind[int64]{
 	Shape: store.Shape{Name: "count of a workspace", Partition: "workspacecount#*", Sort: "count", Verify: store.VerifyWithRows},
-	Codec: store.Count(),
+	Codec: store.CountCodec(),
 }
 
 const (
@@ -42,18 +42,18 @@ const (
 	filesMask = 1<<filesBits - 1
 )
 
-func pack(files, bytes int64) int64 { return bytes<<filesBits + files }
+func packCounts(files, bytes int64) int64 { return bytes<<filesBits + files }
 
-func unpack(number int64) (files, bytes int64) { return number & filesMask, number >> filesBits }
+func unpackCounts(number int64) (files, bytes int64) { return number & filesMask, number >> filesBits }
 
 // FileDocs contains the files of a workspace. The sort key is the folded path, so a path cannot
 // exist in two spellings.
-var FileDocs = store.Kind[stored]{
+var FileDocs = store.DocKind[fileDocument]{
 	Shape: store.Shape{Name: "file", Partition: "workspacefile#*", Sort: "*", Verify: store.VerifyWithRows},
-	Codec: store.JSONCodec[stored](1),
-	CheckValue: func(d store.Doc, v stored) error {
+	Codec: store.JSONCodec[fileDocument](1),
+	CheckValue: func(d store.Doc, v fileDocument) error {
 		path := v.path(d.Key)
-		if normal, err := CheckPath(path); err != nil || normal != path || Fold(path) != d.Key.Sort {
+		if normal, err := NormalizePath(path); err != nil || normal != path || FoldPath(path) != d.Key.Sort {
 			return errors.New("its path does not belong under its key")
 		}
 		if v.Size < 0 || v.Size > MaxFile || len(v.Hash) != sha256.Size && v.Blob != "" {
@@ -63,29 +63,29 @@ var FileDocs = store.Kind[stored]{
 	},
 }
 
-// stored is a file, or the tombstone of a deleted file. A tombstone remains long enough to stop a
+// fileDocument is a file, or the tombstone of a deleted file. A tombstone remains long enough to stop a
 // late retry of the preceding write.
-type stored struct {
+type fileDocument struct {
 	Path string    `json:"path,omitempty"` // set only if it differs from the sort key
 	Size int64     `json:"size"`
 	Hash []byte    `json:"sha256,omitempty"`
 	Time time.Time `json:"time"`
 	Task string    `json:"task,omitempty"`
 	Blob string    `json:"blob,omitempty"` // "" for a tombstone
-	// Former is a replaced blob that a backup may need until Until. A blob that was written
+	// FormerBlob is a replaced blob that a backup may need until Until. A blob that was written
 	// recently is not recorded, because Sweep deletes only blobs that are older than orphanAge.
-	Former string    `json:"former,omitempty"`
-	Until  time.Time `json:"former_until,omitzero"`
+	FormerBlob  string    `json:"former,omitempty"`
+	FormerUntil time.Time `json:"former_until,omitzero"`
 }
 
-func (v *stored) path(k store.Key) string { return cmp.Or(v.Path, k.Sort) }
+func (v *fileDocument) path(k store.Key) string { return cmp.Or(v.Path, k.Sort) }
 
-func (v *stored) isFile() bool { return v.Blob != "" }
+func (v *fileDocument) isFile() bool { return v.Blob != "" }
 
-// weight returns what the file adds to the number in CountDocs.
-func (v *stored) weight() int64 {
+// packedCounts returns what the file adds to the number in CountDocs.
+func (v *fileDocument) packedCounts() int64 {
 	if !v.isFile() {
 		return 0
 	}
-	return pack(1, v.Size)
+	return packCounts(1, v.Size)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Prefix begins the keys of all blobs.
-const Prefix = "workspaces/"
+// BlobPrefix begins the keys of all blobs.
+const BlobPrefix = "workspaces/"
 
 const (
 	// orphanAge is the minimum age at which a blob without a document is deleted. It is longer than
@@ -25,45 +25,45 @@ const (
 	// backupTime is the minimum time between the replacement of a blob and its deletion. A backup
 	// reads the blobs within this time after it has read the documents.
 	backupTime = time.Hour
-	// young is the maximum age of a replaced blob that is not recorded in Former. Such a blob
+	// maxUnrecordedAge is the maximum age of a replaced blob that is not recorded in Former. Such a blob
 	// reaches orphanAge more than backupTime after its replacement.
-	young = orphanAge - 2*backupTime
+	maxUnrecordedAge = orphanAge - 2*backupTime
 	// tombstoneTime is the lifetime of a tombstone. It exceeds backupTime and the time during which
 	// a writer may retry.
 	tombstoneTime = 2 * backupTime
 	// verifyAge is the minimum age at which verify reports a blob without a document.
 	verifyAge = 2 * orphanAge
 
-	deletesAtOnce = 8
+	maxParallelDeletes = 8
 )
 
-func blobKey(id, name string) string { return Prefix + id + "/" + name }
+func blobKey(id, name string) string { return BlobPrefix + id + "/" + name }
 
-// Remove removes a workspace and destroys its key, which makes the files unreadable. Sweep deletes
+// RemoveWorkspace removes a workspace and destroys its key, which makes the files unreadable. Sweep deletes
 // the files later.
-func (w *Workspaces) Remove(ctx context.Context, ref Ref) error {
+func (w *Workspaces) RemoveWorkspace(ctx context.Context, ref Ref) error {
 	return store.AsProblem(w.Store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		v, d, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name))
 		if err == nil && d.Version == 0 {
-			err = errNone(ref.Name)
+			err = errNoWorkspace(ref.Name)
 		}
 		var number int64
-		count := store.Doc{Key: CountDocs.Key(v.ID)}
+		countDoc := store.Doc{Key: CountDocs.Key(v.ID)}
 		if err == nil {
-			number, _, err = CountDocs.Get(ctx, tx, count.Key)
+			number, _, err = CountDocs.Get(ctx, tx, countDoc.Key)
 		}
 		if err == nil {
-			err = w.AlsoRemove(ctx, tx, ref)
+			err = w.RemoveRelated(ctx, tx, ref)
 		}
 		if err != nil {
 			return err
 		}
 		tx.Delete(d.Key)
 		if number == 0 {
-			count.Expires = w.now().Add(orphanAge) // a workspace without blobs is not visited by Sweep
+			countDoc.Expires = w.now().Add(orphanAge) // a workspace without blobs is not visited by Sweep
 		}
-		CountDocs.Put(tx, count, -w.now().Unix()) // makes concurrent writes fail
-		tx.Add(store.Add{Key: CountDocs.Key(ref.Owner), Delta: -1, Max: MaxWorkspaces})
+		CountDocs.Put(tx, countDoc, -w.now().Unix()) // makes concurrent writes fail
+		tx.AddWrites(store.Add{Key: CountDocs.Key(ref.Owner), Delta: -1, Max: MaxWorkspaces})
 		return nil
 	}))
 }
@@ -73,7 +73,7 @@ func (w *Workspaces) deleteFiles(ctx context.Context, id string, number int64) e
 		if err == nil {
 			err = w.Store.Update(ctx, func(_ context.Context, tx *store.Tx) error {
 				for _, d := range docs {
-					tx.Add(store.Delete{Key: d.Key, If: d.Version})
+					tx.AddWrites(store.Delete{Key: d.Key, IfVersion: d.Version})
 				}
 				return nil
 			})
@@ -96,9 +96,9 @@ func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
 	if err != nil {
 		return 0, store.AsProblem(err)
 	}
-	c := Verification{Documents: w.Store.Store, Now: w.now(), Found: func(_, _, _ string) {}}
-	var failed []error // errors of single workspaces, which do not stop the sweep
-	err = eachWorkspace(ctx, blobs, func(id string, listed []blob.Info) error {
+	verification := Verification{Documents: w.Store.Store, Now: w.now(), Report: func(_, _, _ string) {}}
+	var errs []error // errors of single workspaces, which do not stop the sweep
+	err = forEachWorkspace(ctx, blobs, func(id string, blobInfos []blob.Info) error {
 		number, _, err := CountDocs.Get(ctx, w.Store.Store, CountDocs.Key(id))
 		switch {
 		case err != nil:
@@ -107,51 +107,51 @@ func (w *Workspaces) Sweep(ctx context.Context) (deleted int, err error) {
 		case number < 0:
 			err = w.deleteFiles(ctx, id, number)
 		default:
-			listed, err = c.verify(ctx, id, listed, orphanAge)
+			blobInfos, err = verification.verifyWorkspace(ctx, id, blobInfos, orphanAge)
 		}
 		if err != nil {
-			failed = append(failed, err)
+			errs = append(errs, err)
 			return ctx.Err()
 		}
 		var group errgroup.Group
-		group.SetLimit(deletesAtOnce)
-		for _, b := range listed {
+		group.SetLimit(maxParallelDeletes)
+		for _, b := range blobInfos {
 			group.Go(func() error { return blobs.Delete(ctx, b.Key) })
 		}
 		if err := group.Wait(); err != nil {
-			failed = append(failed, err)
+			errs = append(errs, err)
 			return ctx.Err()
 		}
-		deleted += len(listed)
+		deleted += len(blobInfos)
 		return nil
 	})
-	return deleted, store.AsProblem(errors.Join(append(failed, err)...))
+	return deleted, store.AsProblem(errors.Join(append(errs, err)...))
 }
 
-// eachWorkspace calls fn for each workspace that has blobs. It lists the blobs before fn reads the
+// forEachWorkspace calls fn for each workspace that has blobs. It lists the blobs before fn reads the
 // documents. A listed blob that is old and has no document will therefore never get one.
-func eachWorkspace(ctx context.Context, blobs blob.Blobs, fn func(id string, listed []blob.Info) error) error {
-	var listed []blob.Info
-	last := ""
+func forEachWorkspace(ctx context.Context, blobs blob.Blobs, fn func(id string, blobInfos []blob.Info) error) error {
+	var blobInfos []blob.Info
+	lastID := ""
 	for b, err := range store.Flatten(store.AllPages(func(cursor string) ([]blob.Info, string, error) {
-		return blobs.List(ctx, Prefix, blob.MaxPage, cursor)
+		return blobs.List(ctx, BlobPrefix, blob.MaxPage, cursor)
 	})) {
 		if err != nil {
 			return err
 		}
-		id, _, _ := strings.Cut(strings.TrimPrefix(b.Key, Prefix), "/")
-		if id != last && len(listed) > 0 {
-			if err := fn(last, listed); err != nil {
+		id, _, _ := strings.Cut(strings.TrimPrefix(b.Key, BlobPrefix), "/")
+		if id != lastID && len(blobInfos) > 0 {
+			if err := fn(lastID, blobInfos); err != nil {
 				return err
 			}
-			listed = nil
+			blobInfos = nil
 		}
-		last, listed = id, append(listed, b)
+		lastID, blobInfos = id, append(blobInfos, b)
 	}
-	if len(listed) == 0 {
+	if len(blobInfos) == 0 {
 		return nil
 	}
-	return fn(last, listed)
+	return fn(lastID, blobInfos)
 }
 
 // Verification compares the documents of all workspaces with each other and with the blobs. Its
@@ -165,24 +165,24 @@ type Verification struct {
 	// compares only documents.
 	Blobs func() (blob.Blobs, error)
 	Now   time.Time
-	// Found is called for each inconsistency with the key of a document or blob.
-	Found func(where, want, got string)
+	// Report is called for each inconsistency with the key of a document or blob.
+	Report func(where, want, got string)
 }
 
 func (c *Verification) Verify(ctx context.Context) error {
-	verified := map[string]bool{}
-	verify := func(id string, listed []blob.Info) error {
-		verified[id] = true
-		orphans, err := c.verify(ctx, id, listed, verifyAge)
+	verifiedIDs := map[string]bool{}
+	verifyOne := func(id string, blobInfos []blob.Info) error {
+		verifiedIDs[id] = true
+		orphans, err := c.verifyWorkspace(ctx, id, blobInfos, verifyAge)
 		for _, b := range orphans {
-			c.Found(b.Key, "the document of a file that has it", "none")
+			c.Report(b.Key, "the document of a file that has it", "none")
 		}
 		return err
 	}
 	if c.Blobs != nil {
 		blobs, err := c.Blobs()
 		if err == nil && blobs != nil {
-			err = eachWorkspace(ctx, blobs, verify)
+			err = forEachWorkspace(ctx, blobs, verifyOne)
 		}
 		if err != nil {
 			return err
@@ -194,11 +194,11 @@ func (c *Verification) Verify(ctx context.Context) error {
 		}
 		v, err := Docs.Parse(d)
 		if err != nil {
-			c.Found(d.Key.String(), "a workspace", problem.AsError(err).Text())
+			c.Report(d.Key.String(), "a workspace", problem.AsError(err).Text())
 			continue
 		}
-		if !verified[v.ID] {
-			if err := verify(v.ID, nil); err != nil {
+		if !verifiedIDs[v.ID] {
+			if err := verifyOne(v.ID, nil); err != nil {
 				return err
 			}
 		}
@@ -206,56 +206,56 @@ func (c *Verification) Verify(ctx context.Context) error {
 	return nil
 }
 
-// verify compares the documents of a workspace with its blobs. It returns the blobs that are older
+// verifyWorkspace compares the documents of a workspace with its blobs. It returns the blobs that are older
 // than age and not needed by any document. If a file was written after the blobs were listed,
 // verify may report that its blob is missing.
-func (c *Verification) verify(ctx context.Context, id string, listed []blob.Info, age time.Duration) (orphans []blob.Info, err error) {
-	number, count, err := CountDocs.Get(ctx, c.Documents, CountDocs.Key(id))
+func (c *Verification) verifyWorkspace(ctx context.Context, id string, blobInfos []blob.Info, age time.Duration) (orphans []blob.Info, err error) {
+	number, countDoc, err := CountDocs.Get(ctx, c.Documents, CountDocs.Key(id))
 	if err != nil || number < 0 {
 		return nil, err
 	}
 	sizes := map[string]int64{}
-	for _, b := range listed {
+	for _, b := range blobInfos {
 		sizes[b.Key] = b.Size
 	}
-	var counted int64
-	needed, isComplete := map[string]bool{}, true
+	var total int64
+	neededBlobs, isComplete := map[string]bool{}, true
 	for d, err := range store.Documents(ctx, c.Documents, FileDocs.Range(id)) {
 		if err != nil {
 			return nil, err
 		}
 		v, err := FileDocs.Parse(d)
 		if err != nil {
-			c.Found(d.Key.String(), "a file", problem.AsError(err).Text())
+			c.Report(d.Key.String(), "a file", problem.AsError(err).Text())
 			isComplete = false // the unreadable document may need any blob
 			continue
 		}
-		counted += v.weight()
+		total += v.packedCounts()
 		key := blobKey(id, v.Blob)
-		needed[key] = true
-		if c.Now.Before(v.Until) {
-			needed[blobKey(id, v.Former)] = true
+		neededBlobs[key] = true
+		if c.Now.Before(v.FormerUntil) {
+			neededBlobs[blobKey(id, v.FormerBlob)] = true
 		}
 		switch size, ok := sizes[key]; {
 		case c.Blobs == nil || !v.isFile():
 		case !ok:
-			c.Found(d.Key.String(), "its bytes, in blob "+key, "none")
-		case size != v.Size+overhead:
-			c.Found(d.Key.String(), fmt.Sprintf("a blob of %d bytes", v.Size+overhead), fmt.Sprintf("%d bytes", size))
+			c.Report(d.Key.String(), "its bytes, in blob "+key, "none")
+		case size != v.Size+sealOverhead:
+			c.Report(d.Key.String(), fmt.Sprintf("a blob of %d bytes", v.Size+sealOverhead), fmt.Sprintf("%d bytes", size))
 		}
 	}
-	if number != counted {
-		c.Found(count.Key.String(), describe(counted)+", according to the files", describe(number))
+	if number != total {
+		c.Report(countDoc.Key.String(), describeCounts(total)+", according to the files", describeCounts(number))
 	}
-	for _, b := range listed {
-		if isComplete && !needed[b.Key] && c.Now.Sub(b.Modified) > age {
+	for _, b := range blobInfos {
+		if isComplete && !neededBlobs[b.Key] && c.Now.Sub(b.Modified) > age {
 			orphans = append(orphans, b)
 		}
 	}
 	return orphans, nil
 }
 
-func describe(number int64) string {
-	files, bytes := unpack(number)
+func describeCounts(number int64) string {
+	files, bytes := unpackCounts(number)
 	return fmt.Sprintf("%d files of %d bytes", files, bytes)
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/memory"
 )
 
-var main = workspace.Ref{Owner: "acme", Name: workspace.Main}
+var main = workspace.Ref{Owner: "acme", Name: workspace.MainName}
 
 // faults lets calls of the store and of the blobs fail. A call with a number in lost is applied and reported as failed.
 type faults struct {
@@ -193,7 +193,7 @@ func newWorld(t *testing.T) *world {
 func (w *world) open() *workspace.Workspaces {
 	return workspace.New(workspace.Config{
 		Store: w.updater(), Blobs: func() (blob.Blobs, error) { return faultyBlobs{w.blobs, w.faults}, nil }, Vault: w.vault,
-		MayWrite: func(context.Context, string) error { return w.denied }, AlsoRemove: locks.Remove, Now: w.now,
+		CheckWritable: func(context.Context, string) error { return w.denied }, RemoveRelated: locks.Remove, Now: w.now,
 	})
 }
 
@@ -223,7 +223,7 @@ func (w *world) must(err error) {
 
 func (w *world) write(path, text string) workspace.File {
 	w.Helper()
-	f, err := w.Write(w.Context(), main, workspace.Write{Path: path, Data: []byte(text)})
+	f, err := w.Write(w.Context(), main, workspace.Change{Path: path, Data: []byte(text)})
 	w.must(err)
 	return f
 }
@@ -238,7 +238,7 @@ func (w *world) read(path string) string {
 func (w *world) list(prefix string) (paths []string) {
 	w.Helper()
 	for page, err := range store.AllPages(func(cursor string) ([]workspace.File, string, error) {
-		return w.List(w.Context(), main, prefix, 2, cursor)
+		return w.ListFiles(w.Context(), main, prefix, 2, cursor)
 	}) {
 		w.must(err)
 		for _, f := range page {
@@ -250,7 +250,7 @@ func (w *world) list(prefix string) (paths []string) {
 
 func (w *world) keys() (keys []string) {
 	w.Helper()
-	page, _, err := w.blobs.List(w.Context(), workspace.Prefix, blob.MaxPage, "")
+	page, _, err := w.blobs.List(w.Context(), workspace.BlobPrefix, blob.MaxPage, "")
 	w.must(err)
 	for _, b := range page {
 		keys = append(keys, b.Key)
@@ -263,7 +263,7 @@ func (w *world) verify() (found [][3]string) {
 	w.Helper()
 	c := workspace.Verification{
 		Documents: w.store, Blobs: func() (blob.Blobs, error) { return w.blobs, nil }, Now: w.now(),
-		Found: func(where, want, got string) { found = append(found, [3]string{where, want, got}) },
+		Report: func(where, want, got string) { found = append(found, [3]string{where, want, got}) },
 	}
 	w.must(c.Verify(w.Context()))
 	return found
@@ -279,7 +279,7 @@ func (w *world) sweep() int {
 
 func (w *world) counts() (files, bytes int64) {
 	w.Helper()
-	all, err := w.Workspaces.Workspaces(w.Context(), main.Owner)
+	all, err := w.Workspaces.ListWorkspaces(w.Context(), main.Owner)
 	w.must(err)
 	for _, info := range all {
 		if info.Name == main.Name {
@@ -314,11 +314,11 @@ func TestAFileIsWrittenReadListedAndDeleted(t *testing.T) {
 	if files, bytes := w.counts(); files != 3 || bytes != 20 {
 		t.Errorf("counts are %d files of %d bytes, want 3 of 20", files, bytes)
 	}
-	w.must(w.Delete(t.Context(), main, workspace.Write{Path: "src/main.go"}))
+	w.must(w.Delete(t.Context(), main, workspace.Change{Path: "src/main.go"}))
 	if _, _, err := w.Read(t.Context(), main, "src/main.go"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Read() of a deleted file = %v", err)
 	}
-	if err := w.Delete(t.Context(), main, workspace.Write{Path: "src/main.go"}); !problem.Is(err, problem.NotFound) {
+	if err := w.Delete(t.Context(), main, workspace.Change{Path: "src/main.go"}); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Delete() of a deleted file = %v", err)
 	}
 	w.write("src/main.go", "again")
@@ -363,7 +363,7 @@ func TestPathsAreNormal(t *testing.T) {
 		strings.Repeat("a", 401): "", strings.Repeat("ŉ", 199): "", // it has 597 bytes once it is folded
 
 	} {
-		got, err := workspace.CheckPath(path)
+		got, err := workspace.NormalizePath(path)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("CheckPath(%.20q) = %q, %v, want %q", path, got, err, want)
 		}
@@ -372,7 +372,7 @@ func TestPathsAreNormal(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"Main", "a/b", "..", "-a", "a~1", "a\n", strings.Repeat("a", 33), "ä"} {
-		if _, err := workspace.RefOf(nil, name); !problem.Is(err, problem.Malformed) {
+		if _, err := workspace.ResolveRef(nil, name); !problem.Is(err, problem.Malformed) {
 			t.Errorf("RefOf(%q) = %v", name, err)
 		}
 	}
@@ -383,7 +383,7 @@ func TestAPathHasOneSpelling(t *testing.T) {
 	w := newWorld(t)
 	w.write("Straße/Ünder.md", "first")
 	for _, other := range []string{"straße/ünder.md", "STRASSE/ÜNDER.MD", "straße/u\u0308nder.md"} {
-		_, err := w.Write(t.Context(), main, workspace.Write{Path: other, Data: []byte("second")})
+		_, err := w.Write(t.Context(), main, workspace.Change{Path: other, Data: []byte("second")})
 		if !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "Straße/Ünder.md") {
 			t.Errorf("Write(%q) = %v, want a conflict that names the spelling", other, err)
 		}
@@ -395,7 +395,7 @@ func TestAPathHasOneSpelling(t *testing.T) {
 	if got := w.read("Straße/Ünder.md"); got != "same" {
 		t.Errorf("a decomposed path is another file: %q", got)
 	}
-	w.must(w.Delete(t.Context(), main, workspace.Write{Path: "Straße/Ünder.md"}))
+	w.must(w.Delete(t.Context(), main, workspace.Change{Path: "Straße/Ünder.md"}))
 	w.write("straße/ünder.md", "new")
 	if got := w.list(""); !slices.Equal(got, []string{"straße/ünder.md"}) {
 		t.Errorf("List() = %q", got)
@@ -404,27 +404,27 @@ func TestAPathHasOneSpelling(t *testing.T) {
 
 func TestConditionsOfAWrite(t *testing.T) {
 	w := newWorld(t)
-	write := func(cond workspace.If) error {
-		_, err := w.Write(t.Context(), main, workspace.Write{Path: "a", Data: []byte("x"), If: cond})
+	write := func(cond workspace.Condition) error {
+		_, err := w.Write(t.Context(), main, workspace.Change{Path: "a", Data: []byte("x"), Condition: cond})
 		return err
 	}
-	for _, cond := range []workspace.If{{Exists: true}, {Hash: "00"}} {
-		if err := write(cond); !problem.Is(err, problem.Precondition) {
+	for _, cond := range []workspace.Condition{{Exists: true}, {Hash: "00"}} {
+		if err := write(cond); !problem.Is(err, problem.PreconditionFailed) {
 			t.Errorf("Write(%+v) of a file that does not exist = %v", cond, err)
 		}
 	}
-	w.must(write(workspace.If{Absent: true}))
+	w.must(write(workspace.Condition{Absent: true}))
 	f, err := w.Stat(t.Context(), main, "a")
 	w.must(err)
-	for _, cond := range []workspace.If{{Absent: true}, {Hash: "00"}} {
-		if err := write(cond); !problem.Is(err, problem.Precondition) {
+	for _, cond := range []workspace.Condition{{Absent: true}, {Hash: "00"}} {
+		if err := write(cond); !problem.Is(err, problem.PreconditionFailed) {
 			t.Errorf("Write(%+v) of a file that exists = %v", cond, err)
 		}
-		if err := w.Delete(t.Context(), main, workspace.Write{Path: "a", If: workspace.If{Hash: "00"}}); !problem.Is(err, problem.Precondition) {
+		if err := w.Delete(t.Context(), main, workspace.Change{Path: "a", Condition: workspace.Condition{Hash: "00"}}); !problem.Is(err, problem.PreconditionFailed) {
 			t.Errorf("Delete(another hash) = %v", err)
 		}
 	}
-	for _, cond := range []workspace.If{{Exists: true}, {Hash: f.Hash}, {}} {
+	for _, cond := range []workspace.Condition{{Exists: true}, {Hash: f.Hash}, {}} {
 		if err := write(cond); err != nil {
 			t.Errorf("Write(%+v) = %v", cond, err)
 		}
@@ -432,36 +432,36 @@ func TestConditionsOfAWrite(t *testing.T) {
 	if n := len(w.keys()); n != 4 {
 		t.Errorf("%d blobs were stored, want 4: refused writes store none", n)
 	}
-	w.must(w.Delete(t.Context(), main, workspace.Write{Path: "a", If: workspace.If{Hash: f.Hash}}))
+	w.must(w.Delete(t.Context(), main, workspace.Change{Path: "a", Condition: workspace.Condition{Hash: f.Hash}}))
 }
 
 func TestLimitsOfAWorkspace(t *testing.T) {
 	w := newWorld(t)
 	large := make([]byte, workspace.MaxFile)
-	if _, err := w.Write(t.Context(), main, workspace.Write{Path: "a", Data: append(large, 0)}); !problem.Is(err, problem.TooLarge) || !strings.Contains(err.Error(), "1048576") {
+	if _, err := w.Write(t.Context(), main, workspace.Change{Path: "a", Data: append(large, 0)}); !problem.Is(err, problem.TooLarge) || !strings.Contains(err.Error(), "1048576") {
 		t.Errorf("Write() of a large file = %v", err)
 	}
 	for i := range workspace.MaxBytes / workspace.MaxFile {
-		_, err := w.Write(t.Context(), main, workspace.Write{Path: fmt.Sprint(i), Data: large})
+		_, err := w.Write(t.Context(), main, workspace.Change{Path: fmt.Sprint(i), Data: large})
 		w.must(err)
 	}
-	if _, err := w.Write(t.Context(), main, workspace.Write{Path: "one", Data: []byte("x")}); !problem.Is(err, problem.TooLarge) || !strings.Contains(err.Error(), "104857600") {
+	if _, err := w.Write(t.Context(), main, workspace.Change{Path: "one", Data: []byte("x")}); !problem.Is(err, problem.TooLarge) || !strings.Contains(err.Error(), "104857600") {
 		t.Errorf("Write() to a full workspace = %v", err)
 	}
 	w.write("empty", "")
 	w.write("1", "smaller")
 	w.write("one", "x")
 	for i := range workspace.MaxWorkspaces - 1 {
-		_, err := w.Write(t.Context(), workspace.Ref{Owner: main.Owner, Name: fmt.Sprint("w", i)}, workspace.Write{Path: "a"})
+		_, err := w.Write(t.Context(), workspace.Ref{Owner: main.Owner, Name: fmt.Sprint("w", i)}, workspace.Change{Path: "a"})
 		w.must(err)
 	}
-	if _, err := w.Write(t.Context(), workspace.Ref{Owner: main.Owner, Name: "more"}, workspace.Write{Path: "a"}); !problem.Is(err, problem.TooLarge) || !strings.Contains(err.Error(), "10 workspaces") {
+	if _, err := w.Write(t.Context(), workspace.Ref{Owner: main.Owner, Name: "more"}, workspace.Change{Path: "a"}); !problem.Is(err, problem.TooLarge) || !strings.Contains(err.Error(), "10 workspaces") {
 		t.Errorf("Write() to another workspace = %v", err)
 	}
-	_, err := w.Write(t.Context(), workspace.Ref{Owner: "other", Name: "more"}, workspace.Write{Path: "a"})
+	_, err := w.Write(t.Context(), workspace.Ref{Owner: "other", Name: "more"}, workspace.Change{Path: "a"})
 	w.must(err)
-	w.must(w.Remove(t.Context(), main))
-	_, err = w.Write(t.Context(), workspace.Ref{Owner: main.Owner, Name: "more"}, workspace.Write{Path: "a"})
+	w.must(w.RemoveWorkspace(t.Context(), main))
+	_, err = w.Write(t.Context(), workspace.Ref{Owner: main.Owner, Name: "more"}, workspace.Change{Path: "a"})
 	w.must(err)
 }
 
@@ -483,7 +483,7 @@ func TestTheNumberOfFilesIsExact(t *testing.T) {
 	written := 0
 	for i := range 16 {
 		all.Go(func() {
-			_, err := w.Write(t.Context(), main, workspace.Write{Path: fmt.Sprint(i)})
+			_, err := w.Write(t.Context(), main, workspace.Change{Path: fmt.Sprint(i)})
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
@@ -499,7 +499,7 @@ func TestTheNumberOfFilesIsExact(t *testing.T) {
 		t.Errorf("%d files were written, want 8", written)
 	}
 	w.write("a", "replaced")
-	w.must(w.Delete(t.Context(), main, workspace.Write{Path: "a"}))
+	w.must(w.Delete(t.Context(), main, workspace.Change{Path: "a"}))
 }
 
 // 64 writers of one path: each write is complete, one is the last, and one file is counted.
@@ -509,7 +509,7 @@ func TestManyWritersOfOnePath(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 64 {
 		all.Go(func() {
-			if _, err := w.Write(t.Context(), main, workspace.Write{Path: "a", Data: bytes.Repeat([]byte{byte(i)}, i+1)}); err != nil {
+			if _, err := w.Write(t.Context(), main, workspace.Change{Path: "a", Data: bytes.Repeat([]byte{byte(i)}, i+1)}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -536,18 +536,18 @@ func TestManyWritersOfOnePath(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				_, err = w.Write(t.Context(), main, workspace.Write{Path: "a", Data: append(data, byte(i)), If: workspace.If{Hash: f.Hash}})
+				_, err = w.Write(t.Context(), main, workspace.Change{Path: "a", Data: append(data, byte(i)), Condition: workspace.Condition{Hash: f.Hash}})
 				mu.Lock()
 				switch {
 				case err == nil:
 					replaced[f.Hash]++
-				case problem.Is(err, problem.Precondition):
+				case problem.Is(err, problem.PreconditionFailed):
 					refused++
 				default:
 					t.Error(err)
 				}
 				mu.Unlock()
-				if !problem.Is(err, problem.Precondition) {
+				if !problem.Is(err, problem.PreconditionFailed) {
 					return
 				}
 			}
@@ -580,8 +580,8 @@ func TestTheCallerAddsAConditionToTheCommit(t *testing.T) {
 	w.must(w.store.Commit(t.Context(), store.Put{Key: lock, WriteID: store.WriteID{1}, Number: 7}))
 	w.faults.writes, w.faults.puts = nil, 0
 	write := func(number int64) error {
-		_, err := w.Write(t.Context(), main, workspace.Write{Path: "a", Data: []byte("y"), Task: "t1", Also: func(_ context.Context, tx *store.Tx) error {
-			tx.Add(store.Add{Key: lock, Min: number, Max: number})
+		_, err := w.Write(t.Context(), main, workspace.Change{Path: "a", Data: []byte("y"), Task: "t1", AddWrites: func(_ context.Context, tx *store.Tx) error {
+			tx.AddWrites(store.Add{Key: lock, Min: number, Max: number})
 			return nil
 		}})
 		return err
@@ -595,7 +595,7 @@ func TestTheCallerAddsAConditionToTheCommit(t *testing.T) {
 		t.Errorf("Write() with the number of another lock = %v", err)
 	}
 	denied := problem.New(problem.Forbidden, "the lock is held")
-	_, err := w.Write(t.Context(), main, workspace.Write{Path: "a", Also: func(context.Context, *store.Tx) error { return denied }})
+	_, err := w.Write(t.Context(), main, workspace.Change{Path: "a", AddWrites: func(context.Context, *store.Tx) error { return denied }})
 	if !errors.Is(err, denied) || w.read("a") != "y" {
 		t.Errorf("Write() = %v, and the file is %q", err, w.read("a"))
 	}
@@ -609,13 +609,13 @@ func TestASuspendedAccountWritesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.write("a", "x")
 	suspended := problem.New(problem.AccountSuspended, "the account is suspended")
-	for _, q := range []workspace.Write{{Path: "a", Data: []byte("y")}, {Path: "b"}} {
-		q.Also = func(context.Context, *store.Tx) error { t.Error("it came to the commit"); return nil }
+	for _, q := range []workspace.Change{{Path: "a", Data: []byte("y")}, {Path: "b"}} {
+		q.AddWrites = func(context.Context, *store.Tx) error { t.Error("it came to the commit"); return nil }
 		w.denied = suspended
 		if _, err := w.Write(t.Context(), main, q); !problem.Is(err, problem.AccountSuspended) {
 			t.Errorf("Write(%s) = %v", q.Path, err)
 		}
-		if err := w.Delete(t.Context(), main, workspace.Write{Path: "a"}); !problem.Is(err, problem.AccountSuspended) {
+		if err := w.Delete(t.Context(), main, workspace.Change{Path: "a"}); !problem.Is(err, problem.AccountSuspended) {
 			t.Errorf("Delete() = %v", err)
 		}
 		w.denied = nil
@@ -631,7 +631,7 @@ func TestAFaultAtEachCallOfAWrite(t *testing.T) {
 		for call := 1; ; call++ {
 			w := newWorld(t)
 			w.faults.fail, w.faults.applied = call, applied
-			_, err := w.Write(t.Context(), main, workspace.Write{Path: "a", Data: []byte("first")})
+			_, err := w.Write(t.Context(), main, workspace.Change{Path: "a", Data: []byte("first")})
 			done := w.faults.calls < call
 			if err != nil && !errors.Is(err, store.ErrUnavailable) {
 				t.Errorf("call %d: %v", call, err)
@@ -641,7 +641,7 @@ func TestAFaultAtEachCallOfAWrite(t *testing.T) {
 				t.Errorf("call %d, applied %t: verify found %v", call, applied, found)
 			}
 			w.write("a", "second")
-			w.must(w.Delete(t.Context(), main, workspace.Write{Path: "a"}))
+			w.must(w.Delete(t.Context(), main, workspace.Change{Path: "a"}))
 			if files, bytes := w.counts(); files != 0 || bytes != 0 {
 				t.Errorf("call %d, applied %t: counts are %d files of %d bytes", call, applied, files, bytes)
 			}
@@ -659,7 +659,7 @@ func TestBlobsThatAreDown(t *testing.T) {
 	w.faults.down, w.faults.writes = true, nil
 	for range 3 {
 		for _, path := range []string{"a", "b"} {
-			if _, err := w.Write(t.Context(), main, workspace.Write{Path: path, Data: []byte("y")}); !problem.Is(err, problem.Unavailable) || problem.AsError(err).Kind.Row().Status != 503 {
+			if _, err := w.Write(t.Context(), main, workspace.Change{Path: path, Data: []byte("y")}); !problem.Is(err, problem.Unavailable) || problem.AsError(err).Kind.Forms().HTTPStatus != 503 {
 				t.Errorf("Write(%s) = %v", path, err)
 			}
 		}
@@ -701,7 +701,7 @@ func TestSweepDeletesBlobsWithoutADocument(t *testing.T) {
 	sweep(0)
 	w.pass(2 * time.Hour) // now all blobs are 25 hours old
 	w.write("a", "3")
-	w.must(w.Delete(t.Context(), main, workspace.Write{Path: "b"}))
+	w.must(w.Delete(t.Context(), main, workspace.Change{Path: "b"}))
 	sweep(1) // the first, which was replaced a day ago
 	old := w.keys()
 	w.pass(59 * time.Minute)
@@ -734,15 +734,15 @@ func TestARemovedWorkspaceHasNoKeyAndNoFiles(t *testing.T) {
 	// A writer that has begun before the removal ends after it.
 	w.faults.beforeOn = func() {
 		w.faults.beforeOn = nil
-		w.must(w.open().Remove(t.Context(), main))
+		w.must(w.open().RemoveWorkspace(t.Context(), main))
 	}
-	if _, err := w.Write(t.Context(), main, workspace.Write{Path: "late", Data: []byte("x")}); !problem.Is(err, problem.NotFound) {
+	if _, err := w.Write(t.Context(), main, workspace.Change{Path: "late", Data: []byte("x")}); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Write() = %v, want NotFound", err)
 	}
 	if _, _, err := other.Read(t.Context(), main, "f1"); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Read() = %v, want NotFound", err)
 	}
-	if err := w.Remove(t.Context(), main); !problem.Is(err, problem.NotFound) {
+	if err := w.RemoveWorkspace(t.Context(), main); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Remove() = %v, want NotFound", err)
 	}
 	if found := w.verify(); found != nil {
@@ -797,7 +797,7 @@ func TestSweepCompletesARemoval(t *testing.T) {
 		w.write("a", "x")
 		w.write("b", "x")
 		w.must((&locks.Locks{Store: w.updater(), Now: w.now}).SetPolicy(t.Context(), main, locks.Queue))
-		w.must(w.Remove(t.Context(), main))
+		w.must(w.RemoveWorkspace(t.Context(), main))
 		w.pass(time.Hour)
 		w.faults.calls, w.faults.fail = 0, call
 		_, err := w.Sweep(t.Context())
@@ -824,7 +824,7 @@ func TestSweepCompletesARemoval(t *testing.T) {
 func TestARemovedWorkspaceHasNoLocks(t *testing.T) {
 	w := newWorld(t)
 	w.faults.down = true
-	if _, err := w.Write(t.Context(), main, workspace.Write{Path: "a"}); !problem.Is(err, problem.Unavailable) {
+	if _, err := w.Write(t.Context(), main, workspace.Change{Path: "a"}); !problem.Is(err, problem.Unavailable) {
 		t.Fatalf("Write() = %v", err)
 	}
 	w.faults.down = false
@@ -832,7 +832,7 @@ func TestARemovedWorkspaceHasNoLocks(t *testing.T) {
 	for _, name := range []string{main.Name, "other"} {
 		w.must(all.SetPolicy(t.Context(), workspace.Ref{Owner: main.Owner, Name: name}, locks.Queue))
 	}
-	w.must(w.Remove(t.Context(), main))
+	w.must(w.RemoveWorkspace(t.Context(), main))
 	_, policies, err := all.List(t.Context(), main.Owner)
 	if w.must(err); !maps.Equal(policies, map[string]locks.Policy{"other": locks.Queue}) {
 		t.Errorf("policies are %v", policies)
@@ -875,10 +875,10 @@ func TestSweepGoesOnAfterAFailure(t *testing.T) {
 	for call := 1; ; call++ {
 		w := newWorld(t)
 		w.write("a", "x")
-		_, err := w.Write(t.Context(), other, workspace.Write{Path: "a", Data: []byte("x")})
+		_, err := w.Write(t.Context(), other, workspace.Change{Path: "a", Data: []byte("x")})
 		w.must(err)
-		w.must(w.Remove(t.Context(), main))
-		w.must(w.Remove(t.Context(), other))
+		w.must(w.RemoveWorkspace(t.Context(), main))
+		w.must(w.RemoveWorkspace(t.Context(), other))
 		w.pass(time.Hour)
 		first := w.keys()[:1]
 		w.faults.calls, w.faults.fail = 0, call
@@ -919,7 +919,7 @@ func TestVerifyReportsDamage(t *testing.T) {
 		w.must(err)
 		f, err := w.store.Doc(t.Context(), workspace.FileDocs.Key(v.ID, "a"))
 		w.must(err)
-		w.must(w.store.Commit(t.Context(), store.Delete{Key: f.Key, If: f.Version}))
+		w.must(w.store.Commit(t.Context(), store.Delete{Key: f.Key, IfVersion: f.Version}))
 	}
 	if found := w.verify(); !slices.ContainsFunc(found, func(d [3]string) bool { return strings.Contains(d[1], "according to the files") }) {
 		t.Errorf("verify found %v, want other counts", found)
@@ -934,16 +934,16 @@ func TestTestKeysHaveOneWorkspace(t *testing.T) {
 		want  workspace.Ref
 		kind  problem.Kind
 	}{
-		{nil, "", workspace.Ref{Owner: workspace.Operator, Name: "main"}, 0},
+		{nil, "", workspace.Ref{Owner: workspace.OperatorOwner, Name: "main"}, 0},
 		{live, "", workspace.Ref{Owner: "a1", Name: "main"}, 0},
 		{live, "x", workspace.Ref{Owner: "a1", Name: "x"}, 0},
 		{test, "", workspace.Ref{Owner: "a1", Name: "test"}, 0},
 		{test, "test", workspace.Ref{Owner: "a1", Name: "test"}, 0},
-		{test, "main", workspace.Ref{}, problem.TestKey},
+		{test, "main", workspace.Ref{}, problem.TestKeyNotAllowed},
 		{live, "test", workspace.Ref{}, problem.NotFound},
 		{live, "../x", workspace.Ref{}, problem.Malformed},
 	} {
-		got, err := workspace.RefOf(tt.payer, tt.name)
+		got, err := workspace.ResolveRef(tt.payer, tt.name)
 		if tt.kind == 0 && (err != nil || got != tt.want) || tt.kind != 0 && !problem.Is(err, tt.kind) {
 			t.Errorf("RefOf(%+v, %q) = %+v, %v", tt.payer, tt.name, got, err)
 		}

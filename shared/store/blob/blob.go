@@ -70,7 +70,7 @@ const (
 	MaxPage = 1000
 	MaxSize = 5 << 30 // in bytes, the limit of one S3 PUT
 
-	maxName = 128 // in bytes, between two slashes
+	maxNameBytes = 128 // in bytes, between two slashes
 )
 
 var (
@@ -93,8 +93,8 @@ func CheckKey(key string) error {
 	}
 	for name := range strings.SplitSeq(key, "/") {
 		switch {
-		case name == "" || len(name) > maxName:
-			return fmt.Errorf("a name in a key has 1 to %d bytes, got %d in %q", maxName, len(name), key)
+		case name == "" || len(name) > maxNameBytes:
+			return fmt.Errorf("a name in a key has 1 to %d bytes, got %d in %q", maxNameBytes, len(name), key)
 		case name[0] == '.' || name[len(name)-1] == '.':
 			return fmt.Errorf("a name in a key does not begin or end with '.', got %q", key)
 		case strings.ContainsFunc(name, isNotKeyChar):
@@ -120,19 +120,19 @@ func CheckPut(key string, body io.Seeker, size int64, cond Condition) error {
 	if size < 0 || size > MaxSize {
 		return fmt.Errorf("an object has 0 to %d bytes, got %d", int64(MaxSize), size)
 	}
-	from, err := body.Seek(0, io.SeekCurrent)
+	start, err := body.Seek(0, io.SeekCurrent)
 	if err != nil {
 		return fmt.Errorf("the body of %s: %w", key, err)
 	}
 	end, err := body.Seek(0, io.SeekEnd)
 	if err == nil {
-		_, err = body.Seek(from, io.SeekStart)
+		_, err = body.Seek(start, io.SeekStart)
 	}
 	if err != nil {
 		return fmt.Errorf("the body of %s: %w", key, err)
 	}
-	if end-from != size {
-		return fmt.Errorf("the body of %s has %d bytes, want %d", key, end-from, size)
+	if end-start != size {
+		return fmt.Errorf("the body of %s has %d bytes, want %d", key, end-start, size)
 	}
 	return nil
 }

@@ -52,15 +52,15 @@ import (
 const (
 	// pageSize is fixed, so that a file can move between machines.
 	pageSize = 4096
-	// headroom is the address space mapped beyond the end of the file, so that a growing file is
+	// mmapHeadroom is the address space mapped beyond the end of the file, so that a growing file is
 	// remapped only once per GiB.
-	headroom = 1 << 30
-	// recentRows is the default limit of rows that are missing in the file's index. At most this
+	mmapHeadroom = 1 << 30
+	// defaultRecentLimit is the default limit of rows that are missing in the file's index. At most this
 	// many rows are read back at the start.
-	recentRows = 4096
-	// lockWait limits the wait for another process's lock, for example if that process is just
+	defaultRecentLimit = 4096
+	// lockTimeout limits the wait for another process's lock, for example if that process is just
 	// ending.
-	lockWait = time.Second
+	lockTimeout = time.Second
 )
 
 // Options are options of Open. The zero Options suit a host.
@@ -71,23 +71,23 @@ type Options struct {
 	// Upgrade upgrades a file of an earlier format. If it is nil, Open rejects such a file.
 	Upgrade *Upgrade
 
-	recentRows int // replaced by the constant if zero
-	openFile   func(string, int, os.FileMode) (*os.File, error)
+	recentLimit int // replaced by the constant if zero
+	openFile    func(string, int, os.FileMode) (*os.File, error)
 }
 
 // Store is an open file.
 type Store struct {
-	db          *bbolt.DB
-	recentLimit int // maximum number of recent rows
-	queue       queue
-	ended       chan struct{} // closed when the committer has ended
+	db            *bbolt.DB
+	recentLimit   int // maximum number of recent rows
+	queue         queue
+	committerDone chan struct{} // closed when the committer has ended
 
 	disk syncState
 
 	// mu guards the fields up to groupMu. It is never held while waiting.
 	mu     sync.RWMutex
 	closed bool
-	recent map[store.Stream]recent
+	recent map[store.Stream]recentEntries
 	// rollbackCount counts the groups that were published and rolled back.
 	rollbackCount uint64
 
@@ -96,28 +96,28 @@ type Store struct {
 	views   []*view
 }
 
-// recent lists the rows of a stream that are missing in the file's index: records[i] is the record
+// recentEntries lists the rows of a stream that are missing in the file's index: records[i] is the record
 // of position first+i. number is the stream's number in the file. The committer only appends to
 // records, so a copy of the struct is a snapshot.
-type recent struct {
-	number  uint64
-	first   uint64
-	records []uint64
+type recentEntries struct {
+	streamNumber  uint64
+	firstPosition uint64
+	records       []uint64
 }
 
-func (r recent) last() uint64 { return r.first + uint64(len(r.records)) - 1 }
+func (r recentEntries) lastPosition() uint64 { return r.firstPosition + uint64(len(r.records)) - 1 }
 
-// record returns the record at a position, or 0 if recent does not contain the position.
-func (r recent) record(position uint64) uint64 {
-	if position < r.first || position-r.first >= uint64(len(r.records)) {
+// recordAt returns the record at a position, or 0 if recent does not contain the position.
+func (r recentEntries) recordAt(position uint64) uint64 {
+	if position < r.firstPosition || position-r.firstPosition >= uint64(len(r.records)) {
 		return 0
 	}
-	return r.records[position-r.first]
+	return r.records[position-r.firstPosition]
 }
 
 // truncateAfter returns r without the records after record. A transaction whose last record is record
 // does not contain them.
-func (r recent) truncateAfter(record uint64) recent {
+func (r recentEntries) truncateAfter(record uint64) recentEntries {
 	for n := len(r.records); n > 0 && r.records[n-1] > record; n-- {
 		r.records = r.records[:n-1]
 	}
@@ -127,9 +127,9 @@ func (r recent) truncateAfter(record uint64) recent {
 // Open opens the file at path, or creates it with mode 0600. It rejects a file of a later Format
 // and a file locked by another process, without changing them.
 func Open(path string, o Options) (*Store, error) {
-	s := &Store{recentLimit: o.recentRows, ended: make(chan struct{}), recent: map[store.Stream]recent{}}
+	s := &Store{recentLimit: o.recentLimit, committerDone: make(chan struct{}), recent: map[store.Stream]recentEntries{}}
 	if s.recentLimit == 0 {
-		s.recentLimit = recentRows
+		s.recentLimit = defaultRecentLimit
 	}
 	if err := s.open(path, o); err != nil {
 		return nil, err
@@ -147,31 +147,31 @@ func Open(path string, o Options) (*Store, error) {
 func (s *Store) prepare(u *Upgrade) error {
 	// A process that was killed between its last write and the sync left data that is readable but
 	// would be lost in a power failure: the name of a new file, and its last transaction.
-	if err := errors.Join(s.db.Sync(), syncFolder(filepath.Dir(s.db.Path()))); err != nil {
+	if err := errors.Join(s.db.Sync(), syncDir(filepath.Dir(s.db.Path()))); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "cannot write %s", s.db.Path())
 	}
 	if err := checkFormat(s.db, u); err != nil {
 		return err
 	}
-	behind := false
-	look := func(tx *bbolt.Tx) error {
+	isIndexBehind := false
+	readState := func(tx *bbolt.Tx) error {
 		b := openBuckets(tx)
-		behind = b.indexedRecord() < b.journal.Sequence()
+		isIndexBehind = b.lastIndexedRecord() < b.journal.Sequence()
 		s.disk.markSynced(tx.ID())
 		return nil
 	}
-	if err := s.db.View(look); err != nil || !behind {
+	if err := s.db.View(readState); err != nil || !isIndexBehind {
 		return err
 	}
-	if err := s.db.Update(catchUp); err != nil {
+	if err := s.db.Update(completeIndex); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "cannot write %s", s.db.Path())
 	}
-	return s.db.View(look)
+	return s.db.View(readState)
 }
 
 func (s *Store) open(path string, o Options) error {
 	options := &bbolt.Options{
-		Timeout:      lockWait,
+		Timeout:      lockTimeout,
 		FreelistType: bbolt.FreelistMapType,
 		PageSize:     pageSize,
 		MaxSize:      o.MaxSize,
@@ -180,7 +180,7 @@ func (s *Store) open(path string, o Options) error {
 	}
 	// On Windows the file would grow to the size of its mapping.
 	if runtime.GOOS != "windows" && ^uint(0)>>63 == 1 {
-		options.InitialMmapSize = headroom
+		options.InitialMmapSize = mmapHeadroom
 		if info, err := os.Stat(path); err == nil {
 			options.InitialMmapSize += int(info.Size())
 		}
@@ -215,26 +215,26 @@ func recoverPanic(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = problem.Wrap(problem.Damaged, panicked{r}, "the data file is damaged")
+			err = problem.Wrap(problem.Damaged, panicError{r}, "the data file is damaged")
 		}
 	}()
 	return fn()
 }
 
 func withPath(err error, path string) error {
-	var p panicked
+	var p panicError
 	if errors.As(err, &p) {
 		return problem.Wrap(problem.Damaged, p, "%s is damaged or truncated", path)
 	}
 	return err
 }
 
-type panicked struct{ value any }
+type panicError struct{ value any }
 
-func (p panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+func (p panicError) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
 func isPanic(err error) bool {
-	var p panicked
+	var p panicError
 	return errors.As(err, &p)
 }
 
@@ -245,7 +245,7 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	s.queue.close()
-	<-s.ended
+	<-s.committerDone
 	return s.closeFile(s.disk.err())
 }
 
@@ -258,7 +258,7 @@ func (s *Store) closeFile(err error) error {
 	return s.db.Close()
 }
 
-func syncFolder(path string) error {
+func syncDir(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil // Windows cannot sync directories
 	}

@@ -8,17 +8,17 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// errNothing aborts a transaction in which every commit was refused or had been applied before.
+// errNothingToCommit aborts a transaction in which every commit was refused or had been applied before.
 // Such a transaction need not be synced.
-var errNothing = errors.New("nothing to commit")
+var errNothingToCommit = errors.New("nothing to commit")
 
 // runCommitter runs the committer, which is the only goroutine that writes to the file.
 func (s *Store) runCommitter() {
-	defer close(s.ended)
+	defer close(s.committerDone)
 	var group []*request
 	for {
 		clear(group)
-		if group = s.queue.take(group[:0]); len(group) == 0 {
+		if group = s.queue.takeGroup(group[:0]); len(group) == 0 {
 			return
 		}
 		outcomes, err := s.commitGroup(group)
@@ -26,9 +26,9 @@ func (s *Store) runCommitter() {
 			if err != nil {
 				// Refused commits fail too, because the refusal may depend on data that is not on
 				// disk.
-				r.done <- err
+				r.outcome <- err
 			} else {
-				r.done <- outcomes[i]
+				r.outcome <- outcomes[i]
 			}
 		}
 	}
@@ -45,7 +45,7 @@ func (s *Store) commitGroup(requests []*request) (outcomes []error, err error) {
 	err = s.update(func(tx *bbolt.Tx) error {
 		g = newGroup(s, tx)
 		for _, r := range requests {
-			outcome, err := g.commit(r)
+			outcome, err := g.applyRequest(r)
 			if err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ func (s *Store) commitGroup(requests []*request) (outcomes []error, err error) {
 		}
 		return g.finish()
 	})
-	if errors.Is(err, errNothing) {
+	if errors.Is(err, errNothingToCommit) {
 		return outcomes, nil
 	}
 	if err != nil {
@@ -67,20 +67,20 @@ func (s *Store) update(fn func(*bbolt.Tx) error) error {
 	return recoverPanic(func() error { return s.db.Update(fn) })
 }
 
-// publish adds a group's rows to memory before its transaction becomes visible. Readers ignore
+// publishRows adds a group's rows to memory before its transaction becomes visible. Readers ignore
 // records beyond their own transaction.
-func (s *Store) publish(g *group) {
+func (s *Store) publishRows(g *group) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for name, e := range g.ends {
-		if len(e.added) == 0 {
+	for name, e := range g.streamEnds {
+		if len(e.addedRecords) == 0 {
 			continue
 		}
 		if r, ok := s.recent[name]; ok {
-			r.records = append(r.records, e.added...)
+			r.records = append(r.records, e.addedRecords...)
 			s.recent[name] = r
 		} else {
-			s.recent[name] = e.recentRecords()
+			s.recent[name] = e.recentEntries()
 		}
 	}
 }
@@ -88,13 +88,13 @@ func (s *Store) publish(g *group) {
 // finishCommit releases readers that saw the transaction before it was synced, and drops rows that are
 // now in the file's index.
 func (s *Store) finishCommit(g *group) {
-	s.disk.markSynced(g.id)
-	if !g.flushed {
+	s.disk.markSynced(g.txID)
+	if !g.indexFlushed {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.recent = map[store.Stream]recent{}
+	s.recent = map[store.Stream]recentEntries{}
 }
 
 // rollBack rolls back a group whose transaction failed with cause. If the transaction is visible
@@ -105,16 +105,16 @@ func (s *Store) rollBack(g *group, cause error) error {
 		return s.disk.markLost(cause)
 	}
 	if g == nil { // the transaction did not begin
-		return store.NotApplied(cause)
+		return store.NotAppliedError(cause)
 	}
-	shown := true
+	isVisible := true
 	err := s.readUnsynced(func(tx *bbolt.Tx) error {
-		shown = tx.ID() >= g.id
+		isVisible = tx.ID() >= g.txID
 		return nil
 	})
-	if err == nil && !shown {
-		s.unpublish(g)
-		return store.NotApplied(cause)
+	if err == nil && !isVisible {
+		s.unpublishRows(g)
+		return store.NotAppliedError(cause)
 	}
 	return s.disk.markLost(cause)
 }
@@ -123,7 +123,7 @@ func (s *Store) readUnsynced(fn func(*bbolt.Tx) error) error {
 	return recoverPanic(func() error { return s.db.View(fn) }) // what fn reads may not be on disk yet
 }
 
-func (s *Store) unpublish(g *group) {
+func (s *Store) unpublishRows(g *group) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rollbackCount++

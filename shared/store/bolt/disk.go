@@ -12,44 +12,44 @@ import (
 // has finished, so an answer based on it could leave the host and be lost in a power failure.
 // Therefore a reader waits for its transaction.
 type syncState struct {
-	last    atomic.Int64 // last transaction on disk
-	mu      sync.Mutex
-	changed *sync.Cond
-	broken  error // if set, the state on disk is unknown, and all calls fail
+	lastSynced atomic.Int64 // last transaction on disk
+	mu         sync.Mutex
+	cond       *sync.Cond
+	failure    error // if set, the state on disk is unknown, and all calls fail
 }
 
-func (d *syncState) init() { d.changed = sync.NewCond(&d.mu) }
+func (d *syncState) init() { d.cond = sync.NewCond(&d.mu) }
 
 func (d *syncState) markSynced(id int) {
 	d.mu.Lock()
-	d.last.Store(int64(id))
+	d.lastSynced.Store(int64(id))
 	d.mu.Unlock()
-	d.changed.Broadcast()
+	d.cond.Broadcast()
 }
 
 // markLost records that the state on disk is unknown, and returns the error of all later calls.
 func (d *syncState) markLost(cause error) error {
 	d.mu.Lock()
-	d.broken = fmt.Errorf("%w: writing failed, open the store again: %w", store.ErrUnavailable, cause)
+	d.failure = fmt.Errorf("%w: writing failed, open the store again: %w", store.ErrUnavailable, cause)
 	d.mu.Unlock()
-	d.changed.Broadcast()
-	return d.broken
+	d.cond.Broadcast()
+	return d.failure
 }
 
-func (d *syncState) await(id int) error {
-	if d.last.Load() >= int64(id) {
+func (d *syncState) waitSynced(id int) error {
+	if d.lastSynced.Load() >= int64(id) {
 		return nil
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for d.broken == nil && d.last.Load() < int64(id) {
-		d.changed.Wait()
+	for d.failure == nil && d.lastSynced.Load() < int64(id) {
+		d.cond.Wait()
 	}
-	return d.broken
+	return d.failure
 }
 
 func (d *syncState) err() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.broken
+	return d.failure
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// Expire deletes at most n documents that have expired at now, the earliest first. It does not
+// DeleteExpired deletes at most n documents that have expired at now, the earliest first. It does not
 // delete a document that is written concurrently.
-func (s *Store) Expire(ctx context.Context, now time.Time, n int) (deleted int, err error) {
+func (s *Store) DeleteExpired(ctx context.Context, now time.Time, n int) (deleted int, err error) {
 	var expired []store.Delete
 	err = s.db.View(func(tx *bbolt.Tx) error {
-		c := tx.Bucket(expiringBucket).Cursor()
+		c := tx.Bucket(expiryBucket).Cursor()
 		for k, _ := c.First(); k != nil && len(expired) < n && len(k) > 8 && parseNumber(k[:8]) <= uint64(max(now.Unix(), 0)); k, _ = c.Next() {
 			key, err := parseDocumentKey(k[8:])
 			if err != nil {
@@ -25,15 +25,15 @@ func (s *Store) Expire(ctx context.Context, now time.Time, n int) (deleted int, 
 			if err != nil {
 				return err
 			}
-			expired = append(expired, store.Delete{Key: key, If: doc.Version})
+			expired = append(expired, store.Delete{Key: key, IfVersion: doc.Version})
 		}
 		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
-	for _, d := range expired {
-		switch err := s.Commit(ctx, d); {
+	for _, deletion := range expired {
+		switch err := s.Commit(ctx, deletion); {
 		case err == nil:
 			deleted++
 		case !store.IsConflict(err):

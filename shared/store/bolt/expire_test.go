@@ -24,7 +24,7 @@ func TestExpireDeletesWhatHasExpired(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, err := s.Expire(t.Context(), now, 10); n != 0 || err != nil {
+	if n, err := s.DeleteExpired(t.Context(), now, 10); n != 0 || err != nil {
 		t.Fatalf("Expire() of a file without such documents = %d, %v", n, err)
 	}
 	put("past", 0, now.Add(-time.Hour))
@@ -39,10 +39,10 @@ func TestExpireDeletesWhatHasExpired(t *testing.T) {
 	if err := s.Commit(t.Context(), store.Put{Key: key("beside"), WriteID: store.WriteID{1}}, add); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.Expire(t.Context(), now, 1); n != 1 || err != nil {
+	if n, err := s.DeleteExpired(t.Context(), now, 1); n != 1 || err != nil {
 		t.Fatalf("Expire(1) = %d, %v", n, err)
 	}
-	if n, err := s.Expire(t.Context(), now, 10); n != 2 || err != nil {
+	if n, err := s.DeleteExpired(t.Context(), now, 10); n != 2 || err != nil {
 		t.Fatalf("Expire(10) = %d, %v, want the other two", n, err)
 	}
 	for r, want := range map[store.Range]int{{Partition: "p"}: 5, {Partition: "i", Index: true}: 4} {

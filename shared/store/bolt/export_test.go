@@ -11,7 +11,7 @@ import (
 // WithRecentRows keeps few rows out of the index, so that a test reaches what a
 // host reaches after thousands.
 func (o Options) WithRecentRows(n int) Options {
-	o.recentRows = n
+	o.recentLimit = n
 	return o
 }
 

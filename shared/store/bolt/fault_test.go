@@ -62,7 +62,7 @@ func waitTaken(s *Store) {
 func waitQueued(s *Store, n int) {
 	for queued := -1; queued < n; time.Sleep(time.Millisecond) {
 		s.queue.mu.Lock()
-		queued = len(s.queue.list)
+		queued = len(s.queue.requests)
 		s.queue.mu.Unlock()
 	}
 }
@@ -113,10 +113,10 @@ func TestCommitsThatWaitTogetherShareOneTransaction(t *testing.T) {
 		commit(store.Stream(fmt.Sprint(i)))
 	}
 	waitQueued(s, 300)
-	before := s.disk.last.Load()
+	before := s.disk.lastSynced.Load()
 	release()
 	wg.Wait()
-	if got := s.disk.last.Load() - before; got != 2 {
+	if got := s.disk.lastSynced.Load() - before; got != 2 {
 		t.Errorf("%d transactions for 1 and 300 commits, want 2", got)
 	}
 }
@@ -194,7 +194,7 @@ func TestARowPublishedByAFailedGroupIsForgottenAndItsPlaceTakenByTheNext(t *test
 	var g *group
 	err := s.update(func(tx *bbolt.Tx) error {
 		g = newGroup(s, tx)
-		if outcome, err := g.commit(newRequest([]store.Write{row("stream", 4), row("new", 1)})); outcome != nil || err != nil {
+		if outcome, err := g.applyRequest(newRequest([]store.Write{row("stream", 4), row("new", 1)})); outcome != nil || err != nil {
 			t.Fatalf("commit() = %v, %v, want nil", outcome, err)
 		}
 		must(t, g.finish())
@@ -239,7 +239,7 @@ func TestAReaderOfAFailedGroupsRowsLooksAgain(t *testing.T) {
 	var g *group
 	err := s.update(func(tx *bbolt.Tx) error {
 		g = newGroup(s, tx)
-		if outcome, err := g.commit(newRequest([]store.Write{row("stream", 2)})); outcome != nil || err != nil {
+		if outcome, err := g.applyRequest(newRequest([]store.Write{row("stream", 2)})); outcome != nil || err != nil {
 			t.Fatalf("commit() = %v, %v, want nil", outcome, err)
 		}
 		must(t, g.finish())
@@ -268,7 +268,7 @@ func TestAnUnknownOutcomeOnDiskStopsTheStore(t *testing.T) {
 	s := openTest(t, Options{})
 	must(t, s.Commit(t.Context(), row("stream", 1)))
 	// A transaction is visible although its commit reported a failure.
-	err := s.rollBack(&group{id: int(s.disk.last.Load())}, errors.New("fsync: input/output error"))
+	err := s.rollBack(&group{txID: int(s.disk.lastSynced.Load())}, errors.New("fsync: input/output error"))
 	if !errors.Is(err, store.ErrUnavailable) || errors.Is(err, store.ErrNotApplied) {
 		t.Errorf("failed() = %v, want ErrUnavailable with an unknown outcome", err)
 	}
@@ -276,7 +276,7 @@ func TestAnUnknownOutcomeOnDiskStopsTheStore(t *testing.T) {
 		t.Errorf("Commit() = %v, want ErrUnavailable", err)
 	}
 	// Reads of data that was on disk before succeed; reads of later data fail.
-	if err := s.disk.await(int(s.disk.last.Load()) + 1); !errors.Is(err, store.ErrUnavailable) {
+	if err := s.disk.waitSynced(int(s.disk.lastSynced.Load()) + 1); !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("await() = %v, want ErrUnavailable", err)
 	}
 }
@@ -285,12 +285,12 @@ func TestAReaderWaitsUntilWhatItSeesIsOnDisk(t *testing.T) {
 	var d syncState
 	d.init()
 	d.markSynced(5)
-	if err := d.await(5); err != nil {
+	if err := d.waitSynced(5); err != nil {
 		t.Errorf("await(5) = %v, want nil at once", err)
 	}
 	done := make(chan error, 2)
-	go func() { done <- d.await(6) }()
-	go func() { done <- d.await(7) }()
+	go func() { done <- d.waitSynced(6) }()
+	go func() { done <- d.waitSynced(7) }()
 	select {
 	case err := <-done:
 		t.Fatalf("await() = %v before it was reached", err)
@@ -310,7 +310,7 @@ func TestEveryReadWaitsForTheDisk(t *testing.T) {
 	s := openTest(t, Options{})
 	must(t, s.Commit(t.Context(), row("stream", 1)))
 	// The test pretends that the last sync of that commit is still running.
-	last := int(s.disk.last.Swap(0))
+	last := int(s.disk.lastSynced.Swap(0))
 	reads := map[string]func() error{
 		"Tip":  func() error { _, err := s.Tip(t.Context(), "stream"); return err },
 		"Rows": func() error { _, err := s.Rows(t.Context(), "stream", 1, 1, store.Ascending); return err },
@@ -335,7 +335,7 @@ func TestEveryReadWaitsForTheDisk(t *testing.T) {
 }
 
 func TestDamageIsToldOfItsStreamAndLeavesTheOthers(t *testing.T) {
-	s := openTest(t, Options{recentRows: 1})
+	s := openTest(t, Options{recentLimit: 1})
 	for _, name := range []store.Stream{"sound", "gone", "swapped", "format", "hole"} {
 		for p := uint64(1); p <= 4; p++ {
 			must(t, s.Commit(t.Context(), row(name, p)))
@@ -344,12 +344,12 @@ func TestDamageIsToldOfItsStreamAndLeavesTheOthers(t *testing.T) {
 	// Records are numbered in the order of commits.
 	err := s.update(func(tx *bbolt.Tx) error {
 		b := openBuckets(tx)
-		v := append([]byte{}, b.journal.Get(number(14))...)
+		v := append([]byte{}, b.journal.Get(encodeNumber(14))...)
 		v[0] = 9
 		return errors.Join(
-			b.journal.Delete(number(6)),
-			b.index.Put(indexKey(3, 2), number(11)),
-			b.journal.Put(number(14), v),
+			b.journal.Delete(encodeNumber(6)),
+			b.index.Put(indexKey(3, 2), encodeNumber(11)),
+			b.journal.Put(encodeNumber(14), v),
 			b.index.Delete(indexKey(5, 2)),
 		)
 	})
@@ -379,7 +379,7 @@ func TestAFileCutShortUnderAReaderIsDamageAndNoCrash(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a mapped file cannot be cut there")
 	}
-	s := openTest(t, Options{recentRows: 1})
+	s := openTest(t, Options{recentLimit: 1})
 	for p := uint64(1); p <= 100; p++ {
 		a := row("stream", p)
 		a.Data = make([]byte, 5000)
@@ -438,7 +438,7 @@ func TestAViewIsMadeBetweenTwoGroups(t *testing.T) {
 
 func TestAViewOfALongStreamEndsWhereItWas(t *testing.T) {
 	for _, limit := range []int{1, 3, 1000} {
-		s := openTest(t, Options{recentRows: limit})
+		s := openTest(t, Options{recentLimit: limit})
 		commit := func(p uint64) {
 			must(t, s.Commit(t.Context(), row("stream", p), row(store.Stream(fmt.Sprint(p)), 1)))
 		}

@@ -10,20 +10,20 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// journalPartition is the only partition of the feed, because the journal contains all rows in
+// journalPartitionID is the only partition of the feed, because the journal contains all rows in
 // order.
-const journalPartition = "journal"
+const journalPartitionID = "journal"
 
 func (s *Store) Partitions(context.Context) ([]store.Partition, error) {
-	return []store.Partition{{ID: journalPartition}}, nil
+	return []store.Partition{{ID: journalPartitionID}}, nil
 }
 
-// After implements store.Feed. An offset is a record number.
-func (s *Store) After(ctx context.Context, partition, offset string, n int) (rows []store.FeedRow, next string, ended bool, err error) {
+// RowsAfter implements store.Feed. An offset is a record number.
+func (s *Store) RowsAfter(ctx context.Context, partition, offset string, n int) (rows []store.FeedRow, next string, ended bool, err error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, "", false, err
 	}
-	if partition != journalPartition {
+	if partition != journalPartitionID {
 		return nil, "", false, problem.New(problem.NotFound, "the feed has no partition %.80q", partition)
 	}
 	var last uint64
@@ -36,19 +36,19 @@ func (s *Store) After(ctx context.Context, partition, offset string, n int) (row
 		names := map[uint64]store.Stream{}
 		c := tx.Bucket(journalBucket).Cursor()
 		size := 0
-		for k, v := c.Seek(number(last + 1)); k != nil && len(rows) < n && size < pageBytes; k, v = c.Next() {
-			if len(v) < headerSize {
+		for k, v := c.Seek(encodeNumber(last + 1)); k != nil && len(rows) < n && size < pageBytes; k, v = c.Next() {
+			if len(v) < recordHeaderSize {
 				return damagedError("record %x is truncated", k)
 			}
-			stream := parseNumber(v[17:25])
-			name, isCached := names[stream]
+			streamNumber := parseNumber(v[17:25])
+			name, isCached := names[streamNumber]
 			if !isCached {
-				if name, err = streamName(tx, stream); err != nil {
+				if name, err = streamName(tx, streamNumber); err != nil {
 					return err
 				}
-				names[stream] = name
+				names[streamNumber] = name
 			}
-			row, err := parseRecord(v, stream, parseNumber(v[25:33]))
+			row, err := parseRecord(v, streamNumber, parseNumber(v[25:33]))
 			if err != nil {
 				return err
 			}
@@ -68,7 +68,7 @@ func (s *Store) After(ctx context.Context, partition, offset string, n int) (row
 }
 
 func streamName(tx *bbolt.Tx, n uint64) (store.Stream, error) {
-	name := tx.Bucket(numbersBucket).Get(number(n))
+	name := tx.Bucket(nameByNumberBucket).Get(encodeNumber(n))
 	if name == nil {
 		return "", damagedError("stream %d has no name", n)
 	}

@@ -23,34 +23,34 @@ var (
 	// journalBucket holds every row in the order of acceptance: record number -> record. Commits
 	// write only at its right edge.
 	journalBucket = []byte("journal")
-	// namesBucket maps stream names to numbers: name -> number. It stores each name once, and
+	// numberByNameBucket maps stream names to numbers: name -> number. It stores each name once, and
 	// listing streams does not read rows.
-	namesBucket = []byte("names")
-	// numbersBucket is the inverse of namesBucket, for the feed: number -> name.
-	numbersBucket = []byte("numbers")
+	numberByNameBucket = []byte("names")
+	// nameByNumberBucket is the inverse of numberByNameBucket, for the feed: number -> name.
+	nameByNumberBucket = []byte("numbers")
 	// indexBucket locates rows: stream number, position -> record number.
 	indexBucket = []byte("index")
 	// documentsBucket holds the documents: partition, sort -> document.
 	documentsBucket = []byte("documents")
-	// listedBucket is the sparse index: index partition, index sort, document key -> empty value.
-	listedBucket = []byte("listed")
-	// expiringBucket lists documents by expiry: second, document key -> empty value.
-	expiringBucket = []byte("expiring")
+	// sparseIndexBucket is the sparse index: index partition, index sort, document key -> empty value.
+	sparseIndexBucket = []byte("listed")
+	// expiryBucket lists documents by expiry: second, document key -> empty value.
+	expiryBucket = []byte("expiring")
 
 	// Keys in metaBucket.
-	formatKey  = []byte("format")
-	indexedKey = []byte("indexed") // last indexed record
-	upgradeKey = []byte("upgrade") // state of an incomplete upgrade
-	aboutKey   = []byte("about")   // Info.About
+	formatKey      = []byte("format")
+	lastIndexedKey = []byte("indexed") // last indexed record
+	upgradeKey     = []byte("upgrade") // state of an incomplete upgrade
+	aboutKey       = []byte("about")   // Info.About
 )
 
-// rowFormat is the first byte of every record and every document.
-const rowFormat = 1
+// entryFormat is the first byte of every record and every document.
+const entryFormat = 1
 
-// headerSize is the size of a record without the row's data: format, WriteID, stream number, position.
-const headerSize = 1 + 16 + 8 + 8
+// recordHeaderSize is the size of a record without the row's data: format, WriteID, stream number, position.
+const recordHeaderSize = 1 + 16 + 8 + 8
 
-func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+func encodeNumber(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 func parseNumber(b []byte) uint64 {
 	if len(b) != 8 {
@@ -59,45 +59,47 @@ func parseNumber(b []byte) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
-func indexKey(stream, position uint64) []byte {
-	return binary.BigEndian.AppendUint64(number(stream), position)
+func indexKey(streamNumber, position uint64) []byte {
+	return binary.BigEndian.AppendUint64(encodeNumber(streamNumber), position)
 }
 
-// newRecord encodes a row. The stream number stays 0, because only the committer can set it (setStream).
-func newRecord(a store.Append) []byte {
-	b := make([]byte, headerSize, headerSize+len(a.Data))
-	b[0] = rowFormat
+// encodeRecord encodes a row. The stream number stays 0, because only the committer can set it (setStreamNumber).
+func encodeRecord(a store.Append) []byte {
+	b := make([]byte, recordHeaderSize, recordHeaderSize+len(a.Data))
+	b[0] = entryFormat
 	copy(b[1:], a.WriteID[:])
 	binary.BigEndian.PutUint64(b[25:], a.Position)
 	return append(b, a.Data...)
 }
 
-func setStream(record []byte, stream uint64) { binary.BigEndian.PutUint64(record[17:], stream) }
-
-func parseRecord(record []byte, stream, position uint64) (store.Row, error) {
-	switch {
-	case record == nil:
-		return store.Row{}, damagedError("row %d of stream %d is missing", position, stream)
-	case len(record) < headerSize:
-		return store.Row{}, damagedError("row %d of stream %d is truncated", position, stream)
-	case record[0] != rowFormat:
-		return store.Row{}, damagedError("row %d of stream %d has format %d", position, stream, record[0])
-	case parseNumber(record[17:25]) != stream || parseNumber(record[25:33]) != position:
-		return store.Row{}, damagedError("the record of row %d of stream %d contains row %d of stream %d", position, stream,
-			parseNumber(record[25:33]), parseNumber(record[17:25]))
-	}
-	return store.Row{Position: position, WriteID: store.WriteID(record[1:17]), Data: record[headerSize:]}, nil // Data aliases record
+func setStreamNumber(record []byte, streamNumber uint64) {
+	binary.BigEndian.PutUint64(record[17:], streamNumber)
 }
 
-// prefix returns the prefix of all keys of a partition. The length comes first, so that the keys of
+func parseRecord(record []byte, streamNumber, position uint64) (store.Row, error) {
+	switch {
+	case record == nil:
+		return store.Row{}, damagedError("row %d of stream %d is missing", position, streamNumber)
+	case len(record) < recordHeaderSize:
+		return store.Row{}, damagedError("row %d of stream %d is truncated", position, streamNumber)
+	case record[0] != entryFormat:
+		return store.Row{}, damagedError("row %d of stream %d has format %d", position, streamNumber, record[0])
+	case parseNumber(record[17:25]) != streamNumber || parseNumber(record[25:33]) != position:
+		return store.Row{}, damagedError("the record of row %d of stream %d contains row %d of stream %d", position, streamNumber,
+			parseNumber(record[25:33]), parseNumber(record[17:25]))
+	}
+	return store.Row{Position: position, WriteID: store.WriteID(record[1:17]), Data: record[recordHeaderSize:]}, nil // Data aliases record
+}
+
+// partitionPrefix returns the prefix of all keys of a partition. The length comes first, so that the keys of
 // a partition never start with the prefix of another partition.
-func prefix(partition string) []byte {
+func partitionPrefix(partition string) []byte {
 	b := make([]byte, 0, 2+len(partition)+64)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(partition)))
 	return append(b, partition...)
 }
 
-func documentKey(k store.Key) []byte { return append(prefix(k.Partition), k.Sort...) }
+func documentKey(k store.Key) []byte { return append(partitionPrefix(k.Partition), k.Sort...) }
 
 func parseDocumentKey(b []byte) (store.Key, error) {
 	if len(b) >= 2 {
@@ -108,14 +110,14 @@ func parseDocumentKey(b []byte) (store.Key, error) {
 	return store.Key{}, damagedError("%q is not a document's key", b)
 }
 
-// listedKey sorts by the index sort, then by the document's key. To keep that order, it encodes a
+// sparseIndexKey sorts by the index sort, then by the document's key. To keep that order, it encodes a
 // zero byte in the sort as 0 255 and the end of the sort as 0 1.
-func listedKey(index, document store.Key) []byte {
-	return append(append(listedSort(index.Partition, index.Sort), 0, 1), documentKey(document)...)
+func sparseIndexKey(index, document store.Key) []byte {
+	return append(append(sparseIndexStart(index.Partition, index.Sort), 0, 1), documentKey(document)...)
 }
 
-func listedSort(partition, sort string) []byte {
-	b := prefix(partition)
+func sparseIndexStart(partition, sort string) []byte {
+	b := partitionPrefix(partition)
 	for i := range len(sort) {
 		if b = append(b, sort[i]); sort[i] == 0 {
 			b = append(b, 255)
@@ -124,7 +126,7 @@ func listedSort(partition, sort string) []byte {
 	return b
 }
 
-func parseListed(entry []byte, prefixSize int) (store.Key, error) {
+func parseSparseIndexKey(entry []byte, prefixSize int) (store.Key, error) {
 	for offset := prefixSize; offset+1 < len(entry); offset++ {
 		if entry[offset] != 0 {
 			continue
@@ -137,19 +139,19 @@ func parseListed(entry []byte, prefixSize int) (store.Key, error) {
 	return store.Key{}, damagedError("%q is not an entry of the index", entry)
 }
 
-func expiringKey(d store.Doc) []byte {
-	return append(number(uint64(d.Expires.Unix())), documentKey(d.Key)...)
+func expiryKey(d store.Doc) []byte {
+	return append(encodeNumber(uint64(d.Expires.Unix())), documentKey(d.Key)...)
 }
 
-// newDocument encodes a document: format, version, number, WriteID, index, expiry second or 0, data.
-func newDocument(d store.Doc) []byte {
+// encodeDocument encodes a document: format, version, number, WriteID, index, expiry second or 0, data.
+func encodeDocument(d store.Doc) []byte {
 	b := make([]byte, 0, 56+len(d.Index.Partition)+len(d.Index.Sort)+len(d.Data))
-	b = append(b, rowFormat)
+	b = append(b, entryFormat)
 	b = binary.AppendUvarint(b, d.Version)
 	b = binary.AppendVarint(b, d.Number)
 	b = append(b, d.WriteID[:]...)
-	b = appendText(b, d.Index.Partition)
-	b = appendText(b, d.Index.Sort)
+	b = appendString(b, d.Index.Partition)
+	b = appendString(b, d.Index.Sort)
 	second := uint64(0)
 	if !d.Expires.IsZero() {
 		second = uint64(d.Expires.Unix())
@@ -157,7 +159,7 @@ func newDocument(d store.Doc) []byte {
 	return append(binary.AppendUvarint(b, second), d.Data...)
 }
 
-func appendText(b []byte, s string) []byte {
+func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
@@ -165,7 +167,7 @@ func parseDocument(k store.Key, b []byte) (store.Doc, error) {
 	if b == nil {
 		return store.Doc{Key: k}, nil
 	}
-	if len(b) == 0 || b[0] != rowFormat {
+	if len(b) == 0 || b[0] != entryFormat {
 		return store.Doc{}, damagedError("document %s has an unknown format", k)
 	}
 	d, ok := parseDocumentBody(k, b[1:])
@@ -226,26 +228,26 @@ func damagedError(format string, args ...any) error {
 func checkFormat(db *bbolt.DB, u *Upgrade) error {
 	info, err := readInfo(db)
 	switch {
-	case err != nil, info.Format == Format && info.From == 0:
+	case err != nil, info.Format == Format && info.UpgradeFrom == 0:
 		return err
 	case info.Format > Format:
 		return problem.New(problem.Conflict, "%s has format %d, this vacancy reads format %d: use a newer vacancy, or other data with --data OTHER", db.Path(), info.Format, Format)
 	case info.Format >= 0 && info.Format < earliestFormat:
 		return problem.New(problem.Conflict, "%s has format %d, this vacancy reads format %d: it upgrades format %d and later; use the vacancy that wrote the file, or other data with --data OTHER", db.Path(), info.Format, Format, earliestFormat)
 	case info.Format < 0:
-		if err := db.Update(makeBuckets); err != nil {
+		if err := db.Update(createBuckets); err != nil {
 			return problem.Wrap(problem.Unavailable, err, "cannot write %s", db.Path())
 		}
 		return nil
 	case u == nil && info.Format == Format:
-		return NewEarlierError("the upgrade of %s from format %d is incomplete: the next start of the host completes it", db.Path(), info.From)
+		return NewOldFormatError("the upgrade of %s from format %d is incomplete: the next start of the host completes it", db.Path(), info.UpgradeFrom)
 	case u == nil:
-		return NewEarlierError("%s has format %d, this vacancy reads format %d: the next start of the host upgrades it", db.Path(), info.Format, Format)
+		return NewOldFormatError("%s has format %d, this vacancy reads format %d: the next start of the host upgrades it", db.Path(), info.Format, Format)
 	}
-	return upgrade(db, info.Format, u)
+	return upgradeFile(db, info.Format, u)
 }
 
-func formatOf(db *bbolt.DB) (format int, err error) {
+func readFormat(db *bbolt.DB) (format int, err error) {
 	err = db.View(func(tx *bbolt.Tx) error {
 		if k, _ := tx.Cursor().First(); k == nil {
 			format = -1
@@ -260,11 +262,11 @@ func formatOf(db *bbolt.DB) (format int, err error) {
 	return format, err
 }
 
-func makeBuckets(tx *bbolt.Tx) error {
-	for _, name := range [][]byte{metaBucket, journalBucket, namesBucket, numbersBucket, indexBucket, documentsBucket, listedBucket, expiringBucket} {
+func createBuckets(tx *bbolt.Tx) error {
+	for _, name := range [][]byte{metaBucket, journalBucket, numberByNameBucket, nameByNumberBucket, indexBucket, documentsBucket, sparseIndexBucket, expiryBucket} {
 		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 			return err
 		}
 	}
-	return tx.Bucket(metaBucket).Put(formatKey, number(Format))
+	return tx.Bucket(metaBucket).Put(formatKey, encodeNumber(Format))
 }

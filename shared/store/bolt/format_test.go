@@ -28,17 +28,17 @@ func TestListedKeysSortAsTheirSortsAndThenTheirDocuments(t *testing.T) {
 		if want == 0 {
 			want = bytes.Compare(documentKey(x), documentKey(y))
 		}
-		if got := bytes.Compare(listedKey(a, x), listedKey(b, y)); got != want {
+		if got := bytes.Compare(sparseIndexKey(a, x), sparseIndexKey(b, y)); got != want {
 			t.Fatalf("listedKey(%q, %q) against listedKey(%q, %q) = %d, want %d", a, x, b, y, got, want)
 		}
-		if got, err := parseListed(listedKey(a, x), len(prefix(partition))); err != nil || got != x {
+		if got, err := parseSparseIndexKey(sparseIndexKey(a, x), len(partitionPrefix(partition))); err != nil || got != x {
 			t.Fatalf("parseListed() = %q, %v, want %q", got, err, x)
 		}
 		// A range that begins at a sort key begins at its first document.
-		if bytes.Compare(listedSort(partition, a.Sort), listedKey(a, x)) >= 0 {
+		if bytes.Compare(sparseIndexStart(partition, a.Sort), sparseIndexKey(a, x)) >= 0 {
 			t.Fatalf("listedSort(%q) is not below its own entries", a.Sort)
 		}
-		if a.Sort < b.Sort && bytes.Compare(listedKey(a, x), listedSort(partition, b.Sort)) >= 0 {
+		if a.Sort < b.Sort && bytes.Compare(sparseIndexKey(a, x), sparseIndexStart(partition, b.Sort)) >= 0 {
 			t.Fatalf("an entry of %q is not below the range from %q", a.Sort, b.Sort)
 		}
 	})
@@ -56,7 +56,7 @@ func TestDocumentsAndRecordsComeBackAsTheyWere(t *testing.T) {
 		if rapid.Bool().Draw(t, "indexed") {
 			d.Index = anyKey.Draw(t, "index")
 		}
-		got, err := parseDocument(d.Key, newDocument(d))
+		got, err := parseDocument(d.Key, encodeDocument(d))
 		if diff := cmp.Diff(d, got, cmpopts.EquateEmpty()); diff != "" || err != nil {
 			t.Fatalf("parseDocument() = %v, (-want +got):\n%s", err, diff)
 		}
@@ -64,8 +64,8 @@ func TestDocumentsAndRecordsComeBackAsTheyWere(t *testing.T) {
 			t.Fatalf("parseDocumentKey() = %q, %v, want %q", k, err, d.Key)
 		}
 		a := store.Append{Position: d.Version, WriteID: d.WriteID, Data: d.Data}
-		record := newRecord(a)
-		setStream(record, 77)
+		record := encodeRecord(a)
+		setStreamNumber(record, 77)
 		row, err := parseRecord(record, 77, d.Version)
 		want := store.Row{Position: a.Position, WriteID: a.WriteID, Data: a.Data}
 		if diff := cmp.Diff(want, row, cmpopts.EquateEmpty()); diff != "" || err != nil {
@@ -79,18 +79,18 @@ func TestDocumentsAndRecordsComeBackAsTheyWere(t *testing.T) {
 
 func FuzzWhatAFileMayHold(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(newDocument(store.Doc{Version: 1, Index: store.Key{Partition: "p", Sort: "s"}, Data: []byte("data")}))
-	f.Add(newRecord(store.Append{Position: 1, Data: []byte("data")}))
-	f.Add(listedKey(store.Key{Partition: "p", Sort: "a\x00b"}, store.Key{Partition: "q", Sort: "t"}))
+	f.Add(encodeDocument(store.Doc{Version: 1, Index: store.Key{Partition: "p", Sort: "s"}, Data: []byte("data")}))
+	f.Add(encodeRecord(store.Append{Position: 1, Data: []byte("data")}))
+	f.Add(sparseIndexKey(store.Key{Partition: "p", Sort: "a\x00b"}, store.Key{Partition: "q", Sort: "t"}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		k := store.Key{Partition: "p", Sort: "s"}
 		if d, err := parseDocument(k, b); err == nil && b != nil {
-			if again, err := parseDocument(k, newDocument(d)); err != nil || !cmp.Equal(d, again, cmpopts.EquateEmpty()) {
+			if again, err := parseDocument(k, encodeDocument(d)); err != nil || !cmp.Equal(d, again, cmpopts.EquateEmpty()) {
 				t.Errorf("a document read and written again = %+v, %v, want %+v", again, err, d)
 			}
 		}
 		_, _ = parseRecord(b, 1, 1)
 		_, _ = parseDocumentKey(b)
-		_, _ = parseListed(b, min(2, len(b)))
+		_, _ = parseSparseIndexKey(b, min(2, len(b)))
 	})
 }

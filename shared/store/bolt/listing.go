@@ -13,42 +13,42 @@ import (
 func (s *Store) IsEmpty(ctx context.Context, except store.Key) (empty bool, err error) {
 	err = s.read(ctx, func(tx *bbolt.Tx) error {
 		c := tx.Bucket(documentsBucket).Cursor()
-		document, _ := c.First()
-		if bytes.Equal(document, documentKey(except)) {
-			document, _ = c.Next()
+		key, _ := c.First()
+		if bytes.Equal(key, documentKey(except)) {
+			key, _ = c.Next()
 		}
-		empty = document == nil && tx.Bucket(journalBucket).Sequence() == 0
+		empty = key == nil && tx.Bucket(journalBucket).Sequence() == 0
 		return nil
 	})
 	return empty, err
 }
 
-// listing is the query for one page of documents, ordered by key or by the sparse index.
-type listing struct {
-	r           store.Range
-	n           int
-	prefix      []byte // key prefix of the partition
-	first, last []byte // bounds of the range; last is unused if r.Last is empty
-	after       []byte // last entry of the previous page; may be nil
+// pageQuery is the query for one page of documents, ordered by key or by the sparse index.
+type pageQuery struct {
+	keyRange   store.Range
+	limit      int
+	prefix     []byte // key prefix of the partition
+	start, end []byte // bounds of the range; last is unused if r.Last is empty
+	lastEntry  []byte // last entry of the previous page; may be nil
 }
 
-func (l *listing) page(tx *bbolt.Tx) (docs []store.Doc, next string, err error) {
+func (l *pageQuery) readPage(tx *bbolt.Tx) (docs []store.Doc, next string, err error) {
 	documents := tx.Bucket(documentsBucket)
 	c := documents.Cursor()
-	if l.r.Index {
-		c = tx.Bucket(listedBucket).Cursor()
+	if l.keyRange.Index {
+		c = tx.Bucket(sparseIndexBucket).Cursor()
 	}
 	size := 0
 	for k, v := l.seek(c); l.contains(k); k, v = c.Next() {
-		if len(docs) == l.n || size >= pageBytes {
+		if len(docs) == l.limit || size >= pageBytes {
 			last := docs[len(docs)-1]
-			return docs, store.Cursor{Sort: last.Index.Sort, Key: last.Key}.String(), nil
+			return docs, store.Cursor{IndexSort: last.Index.Sort, Key: last.Key}.String(), nil
 		}
-		key, err := l.key(k)
+		key, err := l.parseKey(k)
 		if err != nil {
 			return docs, "", err
 		}
-		if l.r.Index {
+		if l.keyRange.Index {
 			if v = documents.Get(documentKey(key)); v == nil {
 				return docs, "", damagedError("document %s is in the index but missing", key)
 			}
@@ -63,25 +63,25 @@ func (l *listing) page(tx *bbolt.Tx) (docs []store.Doc, next string, err error) 
 	return docs, "", nil
 }
 
-func (l *listing) seek(c *bbolt.Cursor) (k, v []byte) {
-	start := l.first
-	if bytes.Compare(l.after, start) > 0 {
-		start = l.after
+func (l *pageQuery) seek(c *bbolt.Cursor) (k, v []byte) {
+	start := l.start
+	if bytes.Compare(l.lastEntry, start) > 0 {
+		start = l.lastEntry
 	}
 	k, v = c.Seek(start)
-	if k != nil && bytes.Equal(k, l.after) {
+	if k != nil && bytes.Equal(k, l.lastEntry) {
 		return c.Next()
 	}
 	return k, v
 }
 
-func (l *listing) contains(k []byte) bool {
-	return k != nil && bytes.HasPrefix(k, l.prefix) && (l.r.Last == "" || bytes.Compare(k, l.last) < 0)
+func (l *pageQuery) contains(k []byte) bool {
+	return k != nil && bytes.HasPrefix(k, l.prefix) && (l.keyRange.End == "" || bytes.Compare(k, l.end) < 0)
 }
 
-func (l *listing) key(k []byte) (store.Key, error) {
-	if l.r.Index {
-		return parseListed(k, len(l.prefix))
+func (l *pageQuery) parseKey(k []byte) (store.Key, error) {
+	if l.keyRange.Index {
+		return parseSparseIndexKey(k, len(l.prefix))
 	}
 	return parseDocumentKey(k)
 }

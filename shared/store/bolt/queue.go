@@ -12,86 +12,86 @@ import (
 // Limits of one group. Further commits wait for the next group. The limits bound memory and the
 // wait of the group's first commit.
 const (
-	groupCommits = 1024
-	groupBytes   = 8 << 20
+	maxGroupCommits = 1024
+	maxGroupBytes   = 8 << 20
 )
 
 // request is a queued commit with its own copy of all bytes.
 type request struct {
-	writes []store.Write
-	values [][]byte // encoded row or document of each write; nil for Delete and Add
-	size   int
-	state  atomic.Uint32 // waiting, taken or withdrawn
-	done   chan error
+	writes  []store.Write
+	encoded [][]byte // encoded row or document of each write; nil for Delete and Add
+	size    int
+	state   atomic.Uint32 // waiting, taken or withdrawn
+	outcome chan error
 }
 
 const (
-	waiting uint32 = iota
-	taken
-	withdrawn
+	stateWaiting uint32 = iota
+	stateTaken
+	stateWithdrawn
 )
 
 func newRequest(writes []store.Write) *request {
-	r := &request{writes: make([]store.Write, len(writes)), values: make([][]byte, len(writes)), done: make(chan error, 1)}
+	r := &request{writes: make([]store.Write, len(writes)), encoded: make([][]byte, len(writes)), outcome: make(chan error, 1)}
 	for i, w := range writes {
 		switch w := w.(type) {
 		case store.Append:
-			r.values[i] = newRecord(w)
+			r.encoded[i] = encodeRecord(w)
 			w.Data = nil
 			r.writes[i] = w
 		case store.Put:
-			r.values[i] = newDocument(store.Doc{Version: w.IfVersion + 1, WriteID: w.WriteID, Number: w.Number, Index: w.Index, Expires: w.Expires, Data: w.Data})
+			r.encoded[i] = encodeDocument(store.Doc{Version: w.IfVersion + 1, WriteID: w.WriteID, Number: w.Number, Index: w.Index, Expires: w.Expires, Data: w.Data})
 			w.Data = nil
 			r.writes[i] = w
 		default:
 			r.writes[i] = w
 		}
-		r.size += len(r.values[i])
+		r.size += len(r.encoded[i])
 	}
 	return r
 }
 
 // queue holds the commits that the committer has not taken yet.
 type queue struct {
-	mu     sync.Mutex
-	filled *sync.Cond
-	list   []*request
-	closed bool
+	mu       sync.Mutex
+	notEmpty *sync.Cond
+	requests []*request
+	closed   bool
 }
 
-func (q *queue) init() { q.filled = sync.NewCond(&q.mu) }
+func (q *queue) init() { q.notEmpty = sync.NewCond(&q.mu) }
 
-func (q *queue) put(r *request) error {
+func (q *queue) enqueue(r *request) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return store.NotApplied(store.ErrClosed)
+		return store.NotAppliedError(store.ErrClosed)
 	}
-	q.list = append(q.list, r)
-	q.filled.Signal()
+	q.requests = append(q.requests, r)
+	q.notEmpty.Signal()
 	return nil
 }
 
-// take waits for commits and appends the commits of one group to group, except withdrawn ones. If
+// takeGroup waits for commits and appends the commits of one group to group, except withdrawn ones. If
 // the queue is closed and empty, take returns group unchanged.
-func (q *queue) take(group []*request) []*request {
+func (q *queue) takeGroup(group []*request) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
-		for len(q.list) == 0 && !q.closed {
-			q.filled.Wait()
+		for len(q.requests) == 0 && !q.closed {
+			q.notEmpty.Wait()
 		}
 		n, size := 0, 0
-		for ; n < len(q.list) && len(group) < groupCommits && size < groupBytes; n++ {
-			if r := q.list[n]; r.state.CompareAndSwap(waiting, taken) {
+		for ; n < len(q.requests) && len(group) < maxGroupCommits && size < maxGroupBytes; n++ {
+			if r := q.requests[n]; r.state.CompareAndSwap(stateWaiting, stateTaken) {
 				group = append(group, r)
 				size += r.size
 			}
 		}
-		rest := copy(q.list, q.list[n:])
-		clear(q.list[rest:])
-		q.list = q.list[:rest]
-		if len(group) > 0 || q.closed && rest == 0 {
+		remaining := copy(q.requests, q.requests[n:])
+		clear(q.requests[remaining:])
+		q.requests = q.requests[:remaining]
+		if len(group) > 0 || q.closed && remaining == 0 {
 			return group
 		}
 	}
@@ -101,28 +101,28 @@ func (q *queue) close() {
 	q.mu.Lock()
 	q.closed = true
 	q.mu.Unlock()
-	q.filled.Broadcast()
+	q.notEmpty.Broadcast()
 }
 
 // Commit implements store.Store. A commit whose context ends while it is queued is withdrawn. After
 // the committer has taken it, a caller whose context ends does not learn the outcome.
 func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
-	if err := store.Check(writes); err != nil {
+	if err := store.CheckWrites(writes); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return store.NotApplied(err)
+		return store.NotAppliedError(err)
 	}
 	r := newRequest(writes)
-	if err := s.queue.put(r); err != nil {
+	if err := s.queue.enqueue(r); err != nil {
 		return err
 	}
 	select {
-	case err := <-r.done:
+	case err := <-r.outcome:
 		return err
 	case <-ctx.Done():
-		if r.state.CompareAndSwap(waiting, withdrawn) {
-			return store.NotApplied(ctx.Err())
+		if r.state.CompareAndSwap(stateWaiting, stateWithdrawn) {
+			return store.NotAppliedError(ctx.Err())
 		}
 		return fmt.Errorf("%w: the outcome is unknown: %w", store.ErrUnavailable, ctx.Err())
 	}

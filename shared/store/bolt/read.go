@@ -17,9 +17,9 @@ import (
 const pageBytes = 1 << 20
 
 func (s *Store) Tip(ctx context.Context, name store.Stream) (row store.Row, err error) {
-	err = s.readStream(ctx, name, noRecordLimit, func(st stream) error {
-		if last := st.last(); last > 0 {
-			row, err = st.row(last)
+	err = s.readStream(ctx, name, noRecordLimit, func(st streamReader) error {
+		if last := st.lastPosition(); last > 0 {
+			row, err = st.readRow(last)
 			row = store.CloneRow(row)
 		}
 		return err
@@ -31,8 +31,8 @@ func (s *Store) Rows(ctx context.Context, name store.Stream, from uint64, n int,
 	if err := store.CheckPage(n); err != nil {
 		return nil, err
 	}
-	err = s.readStream(ctx, name, noRecordLimit, func(st stream) error {
-		rows, err = st.page(from, n, d)
+	err = s.readStream(ctx, name, noRecordLimit, func(st streamReader) error {
+		rows, err = st.readPage(from, n, d)
 		return err
 	})
 	return rows, err
@@ -45,24 +45,24 @@ const noRecordLimit = math.MaxUint64
 // recent rows before the transaction begins. A row is dropped from memory only after it is in the file's
 // index, so the transaction finds every row that the copy lacks. If a group was rolled back in between, the
 // copy may contain its records, whose numbers the next group reuses, and readStream starts over.
-func (s *Store) readStream(ctx context.Context, name store.Stream, limit uint64, fn func(stream) error) error {
+func (s *Store) readStream(ctx context.Context, name store.Stream, limit uint64, fn func(streamReader) error) error {
 	for {
-		r, takenBack := s.recentOf(name)
-		again := false
+		r, rollbackCount := s.loadRecent(name)
+		isStale := false
 		err := s.read(ctx, func(tx *bbolt.Tx) error {
-			if _, now := s.recentOf(name); now != takenBack {
-				again = true
+			if _, currentCount := s.loadRecent(name); currentCount != rollbackCount {
+				isStale = true
 				return nil
 			}
 			return fn(openStream(tx, name, r, limit))
 		})
-		if !again {
+		if !isStale {
 			return err
 		}
 	}
 }
 
-func (s *Store) recentOf(name store.Stream) (r recent, takenBack uint64) {
+func (s *Store) loadRecent(name store.Stream) (r recentEntries, rollbackCount uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.recent[name], s.rollbackCount
@@ -70,7 +70,7 @@ func (s *Store) recentOf(name store.Stream) (r recent, takenBack uint64) {
 
 // read runs fn in a read transaction whose data is on disk.
 func (s *Store) read(ctx context.Context, fn func(*bbolt.Tx) error) error {
-	tx, err := s.begin(ctx)
+	tx, err := s.beginRead(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,105 +79,105 @@ func (s *Store) read(ctx context.Context, fn func(*bbolt.Tx) error) error {
 	return recoverPanic(func() error { return fn(tx) })
 }
 
-func (s *Store) begin(ctx context.Context) (*bbolt.Tx, error) {
+func (s *Store) beginRead(ctx context.Context) (*bbolt.Tx, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, store.NotApplied(err)
+		return nil, store.NotAppliedError(err)
 	}
 	s.mu.RLock()
 	closed := s.closed
 	s.mu.RUnlock()
 	if closed {
-		return nil, store.NotApplied(store.ErrClosed)
+		return nil, store.NotAppliedError(store.ErrClosed)
 	}
 	tx, err := s.db.Begin(false)
 	if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
-		return nil, store.NotApplied(store.ErrClosed)
+		return nil, store.NotAppliedError(store.ErrClosed)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
-	if err := s.disk.await(tx.ID()); err != nil {
+	if err := s.disk.waitSynced(tx.ID()); err != nil {
 		return nil, errors.Join(err, tx.Rollback())
 	}
 	return tx, nil
 }
 
-// stream reads one stream in one transaction, up to a record.
-type stream struct {
-	journal *bbolt.Bucket
-	index   *bbolt.Bucket // nil if recent has all rows of the stream
-	recent  recent        // visible recent rows
-	number  uint64        // zero if the stream does not exist
-	limit   uint64        // last visible record
+// streamReader reads one stream in one transaction, up to a record.
+type streamReader struct {
+	journal    *bbolt.Bucket
+	index      *bbolt.Bucket // nil if recent has all rows of the stream
+	recent     recentEntries // visible recent rows
+	number     uint64        // zero if the stream does not exist
+	lastRecord uint64        // last visible record
 }
 
-func openStream(tx *bbolt.Tx, name store.Stream, r recent, limit uint64) stream {
-	st := stream{journal: tx.Bucket(journalBucket)}
-	st.limit = min(limit, st.journal.Sequence())
-	st.recent = r.truncateAfter(st.limit)
+func openStream(tx *bbolt.Tx, name store.Stream, r recentEntries, limit uint64) streamReader {
+	st := streamReader{journal: tx.Bucket(journalBucket)}
+	st.lastRecord = min(limit, st.journal.Sequence())
+	st.recent = r.truncateAfter(st.lastRecord)
 	if len(st.recent.records) > 0 {
-		st.number = r.number
+		st.number = r.streamNumber
 	} else {
-		st.number = parseNumber(tx.Bucket(namesBucket).Get([]byte(name)))
+		st.number = parseNumber(tx.Bucket(numberByNameBucket).Get([]byte(name)))
 	}
-	if len(st.recent.records) == 0 || r.first > 1 {
+	if len(st.recent.records) == 0 || r.firstPosition > 1 {
 		st.index = tx.Bucket(indexBucket)
 	}
 	return st
 }
 
-func (st *stream) last() uint64 {
+func (st *streamReader) lastPosition() uint64 {
 	switch {
 	case st.number == 0:
 		return 0
 	case len(st.recent.records) > 0:
-		return st.recent.last()
+		return st.recent.lastPosition()
 	}
-	last := lastIndexed(st.index, st.number)
-	if st.recordOf(last) <= st.limit {
+	last := lastIndexedPosition(st.index, st.number)
+	if st.recordAt(last) <= st.lastRecord {
 		return last
 	}
 	// Later positions have later records.
-	return uint64(sort.Search(int(last), func(i int) bool { return st.recordOf(uint64(i)+1) > st.limit }))
+	return uint64(sort.Search(int(last), func(i int) bool { return st.recordAt(uint64(i)+1) > st.lastRecord }))
 }
 
-func (st *stream) recordOf(position uint64) uint64 {
-	record := st.recent.record(position)
+func (st *streamReader) recordAt(position uint64) uint64 {
+	record := st.recent.recordAt(position)
 	if record == 0 && st.index != nil {
 		record = parseNumber(st.index.Get(indexKey(st.number, position)))
 	}
 	return record
 }
 
-// row returns the row at a position, or the zero Row if it does not exist. Its Data is valid only
+// readRow returns the row at a position, or the zero Row if it does not exist. Its Data is valid only
 // during the transaction.
-func (st *stream) row(position uint64) (store.Row, error) {
+func (st *streamReader) readRow(position uint64) (store.Row, error) {
 	if st.number == 0 {
 		return store.Row{}, nil
 	}
-	record := st.recordOf(position)
-	if record == 0 || record > st.limit {
+	record := st.recordAt(position)
+	if record == 0 || record > st.lastRecord {
 		return store.Row{}, nil
 	}
-	return parseRecord(st.journal.Get(number(record)), st.number, position)
+	return parseRecord(st.journal.Get(encodeNumber(record)), st.number, position)
 }
 
-func (st *stream) page(from uint64, n int, d store.Direction) (rows []store.Row, err error) {
-	p := max(from, 1)
+func (st *streamReader) readPage(from uint64, n int, d store.Direction) (rows []store.Row, err error) {
+	position := max(from, 1)
 	if d == store.Descending {
-		p = min(from, st.last())
+		position = min(from, st.lastPosition())
 	}
-	for size := 0; p > 0 && len(rows) < n && size < pageBytes; {
-		row, err := st.row(p)
+	for size := 0; position > 0 && len(rows) < n && size < pageBytes; {
+		row, err := st.readRow(position)
 		if err != nil || row.Position == 0 {
 			return rows, err
 		}
 		rows = append(rows, store.CloneRow(row))
 		size += len(row.Data)
 		if d == store.Descending {
-			p--
+			position--
 		} else {
-			p++
+			position++
 		}
 	}
 	return rows, nil
@@ -202,23 +202,23 @@ func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) (
 	if err := store.CheckRange(r, n); err != nil {
 		return nil, "", err
 	}
-	after, err := store.ParseCursor(cursor)
+	position, err := store.ParseCursor(cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	l := listing{r: r, n: n, prefix: prefix(r.Partition)}
-	l.first, l.last = documentKey(store.Key{Partition: r.Partition, Sort: r.First}), documentKey(store.Key{Partition: r.Partition, Sort: r.Last})
+	l := pageQuery{keyRange: r, limit: n, prefix: partitionPrefix(r.Partition)}
+	l.start, l.end = documentKey(store.Key{Partition: r.Partition, Sort: r.Start}), documentKey(store.Key{Partition: r.Partition, Sort: r.End})
 	if r.Index {
-		l.first, l.last = listedSort(r.Partition, r.First), listedSort(r.Partition, r.Last)
+		l.start, l.end = sparseIndexStart(r.Partition, r.Start), sparseIndexStart(r.Partition, r.End)
 	}
 	if cursor != "" {
-		l.after = documentKey(store.Key{Partition: r.Partition, Sort: after.Key.Sort})
+		l.lastEntry = documentKey(store.Key{Partition: r.Partition, Sort: position.Key.Sort})
 		if r.Index {
-			l.after = listedKey(store.Key{Partition: r.Partition, Sort: after.Sort}, after.Key)
+			l.lastEntry = sparseIndexKey(store.Key{Partition: r.Partition, Sort: position.IndexSort}, position.Key)
 		}
 	}
 	err = s.read(ctx, func(tx *bbolt.Tx) error {
-		docs, next, err = l.page(tx)
+		docs, next, err = l.readPage(tx)
 		return err
 	})
 	return docs, next, err

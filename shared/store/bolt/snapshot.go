@@ -19,15 +19,15 @@ func (s *Store) Snapshot(ctx context.Context, path string) (err error) {
 		return problem.Wrap(problem.Unavailable, err, "the copy %s cannot be made", path)
 	}
 	defer func() {
-		if closed := f.Close(); err == nil {
-			err = closed
+		if closeErr := f.Close(); err == nil {
+			err = closeErr
 		}
 		if err != nil {
 			os.Remove(path)
 		}
 	}()
 	err = s.read(ctx, func(tx *bbolt.Tx) error {
-		_, err := tx.WriteTo(canceling{ctx, f})
+		_, err := tx.WriteTo(cancelableFile{ctx, f})
 		return err
 	})
 	if err == nil {
@@ -39,15 +39,15 @@ func (s *Store) Snapshot(ctx context.Context, path string) (err error) {
 	return nil
 }
 
-// canceling is a file whose writes fail once ctx has ended.
-type canceling struct {
+// cancelableFile is a file whose writes fail once ctx has ended.
+type cancelableFile struct {
 	ctx context.Context
 	f   *os.File
 }
 
-func (c canceling) Write(b []byte) (int, error) {
+func (c cancelableFile) Write(b []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
-		return 0, store.NotApplied(err)
+		return 0, store.NotAppliedError(err)
 	}
 	return c.f.Write(b)
 }

@@ -20,7 +20,7 @@ func (e *OldFormatError) Error() string { return e.problem.Error() }
 
 func (e *OldFormatError) Unwrap() error { return e.problem }
 
-func NewEarlierError(format string, args ...any) error {
+func NewOldFormatError(format string, args ...any) error {
 	return &OldFormatError{problem.New(problem.Conflict, format, args...)}
 }
 
@@ -29,22 +29,22 @@ const earliestFormat = 2
 
 // Limits of a transaction of an upgrade.
 const (
-	batchEntries = 5000
-	batchBytes   = 4 << 20
+	maxBatchEntries = 5000
+	maxBatchBytes   = 4 << 20
 )
 
 // Upgrade contains the functions that Open calls while it upgrades a file of an earlier format.
 //
 // Rows keep their encoding. Format 2 stored documents without expiry in a shorter form, and its
-// first version had no numbersBucket. The first transaction sets the new format, which earlier
+// first version had no nameByNumberBucket. The first transaction sets the new format, which earlier
 // programs reject, and a mark that records the progress. Each later transaction changes some entries
 // and moves the mark, because a document of format 2 is indistinguishable from one of format 3. The
 // mark remains until [Store.FinishUpgrade] is called, so that the caller can first upgrade the
 // contents of documents.
 type Upgrade struct {
-	// Begin is called before the first change of the file. If it returns an error, Open fails. The
+	// BeforeFirstChange is called before the first change of the file. If it returns an error, Open fails. The
 	// file is locked, so Begin can copy it.
-	Begin func(from int) error
+	BeforeFirstChange func(from int) error
 	// Progress is called with the number of entries that this process has upgraded. It may be nil.
 	Progress func(entries int)
 }
@@ -56,31 +56,31 @@ const (
 	phaseDone // all entries are upgraded
 )
 
-// mark is the persistent state of an upgrade.
-type mark struct {
-	from  int    // format before the upgrade
-	phase byte   // current phase
-	last  []byte // last key that the current phase has upgraded
+// upgradeState is the persistent state of an upgrade.
+type upgradeState struct {
+	fromFormat int    // format before the upgrade
+	phase      byte   // current phase
+	lastKey    []byte // last key that the current phase has upgraded
 }
 
-func (m *mark) bytes() []byte {
-	return append(append(number(uint64(m.from)), m.phase), m.last...)
+func (m *upgradeState) encode() []byte {
+	return append(append(encodeNumber(uint64(m.fromFormat)), m.phase), m.lastKey...)
 }
 
-func parseMark(b []byte) (m mark, ok bool) {
+func parseUpgradeState(b []byte) (m upgradeState, ok bool) {
 	if len(b) < 9 {
 		return m, false
 	}
-	return mark{int(parseNumber(b[:8])), b[8], bytes.Clone(b[9:])}, true
+	return upgradeState{int(parseNumber(b[:8])), b[8], bytes.Clone(b[9:])}, true
 }
 
-// upgrade upgrades a file of format from, or resumes an interrupted upgrade.
-func upgrade(db *bbolt.DB, from int, u *Upgrade) error {
-	if from < Format {
-		if err := u.Begin(from); err != nil {
+// upgradeFile upgrades a file of format from, or resumes an interrupted upgrade.
+func upgradeFile(db *bbolt.DB, fromFormat int, u *Upgrade) error {
+	if fromFormat < Format {
+		if err := u.BeforeFirstChange(fromFormat); err != nil {
 			return err
 		}
-		if err := db.Update(func(tx *bbolt.Tx) error { return beginUpgrade(tx, from) }); err != nil {
+		if err := db.Update(func(tx *bbolt.Tx) error { return beginUpgrade(tx, fromFormat) }); err != nil {
 			return upgradeError(db, err)
 		}
 	}
@@ -105,61 +105,61 @@ func upgradeError(db *bbolt.DB, err error) error {
 }
 
 func beginUpgrade(tx *bbolt.Tx, from int) error {
-	m := mark{from: from, phase: phaseDone}
+	m := upgradeState{fromFormat: from, phase: phaseDone}
 	if from == 2 {
 		m.phase = phaseNumbers
 	}
-	if err := makeBuckets(tx); err != nil {
+	if err := createBuckets(tx); err != nil {
 		return err
 	}
-	return tx.Bucket(metaBucket).Put(upgradeKey, m.bytes())
+	return tx.Bucket(metaBucket).Put(upgradeKey, m.encode())
 }
 
 func upgradeBatch(tx *bbolt.Tx) (n int, done bool, err error) {
 	b := openBuckets(tx)
-	m, ok := parseMark(b.meta.Get(upgradeKey))
+	m, ok := parseUpgradeState(b.meta.Get(upgradeKey))
 	if !ok {
 		return 0, true, damagedError("the mark of its upgrade is incomplete")
 	}
-	from, change := b.names, func(name, n []byte) error { return b.numbers.Put(n, name) }
+	source, convert := b.numberByName, func(name, n []byte) error { return b.nameByNumber.Put(n, name) }
 	switch m.phase {
 	case phaseDocuments:
 		b.documents.FillPercent = 0.9
-		from, change = b.documents, func(k, value []byte) error { return b.documents.Put(k, fromFormat2(value)) }
+		source, convert = b.documents, func(k, value []byte) error { return b.documents.Put(k, convertFormat2(value)) }
 	case phaseDone:
 		return 0, true, nil
 	}
 	var entries [][2][]byte // Put invalidates cursors and values
-	c := from.Cursor()
-	k, v := c.Seek(m.last)
-	if len(m.last) > 0 && bytes.Equal(k, m.last) {
+	c := source.Cursor()
+	k, v := c.Seek(m.lastKey)
+	if len(m.lastKey) > 0 && bytes.Equal(k, m.lastKey) {
 		k, v = c.Next()
 	}
-	for size := 0; k != nil && len(entries) < batchEntries && size < batchBytes; k, v = c.Next() {
+	for size := 0; k != nil && len(entries) < maxBatchEntries && size < maxBatchBytes; k, v = c.Next() {
 		entries = append(entries, [2][]byte{bytes.Clone(k), bytes.Clone(v)})
 		size += len(k) + len(v)
 	}
-	if m.last = nil; k == nil {
+	if m.lastKey = nil; k == nil {
 		m.phase++
 	} else {
-		m.last = entries[len(entries)-1][0]
+		m.lastKey = entries[len(entries)-1][0]
 	}
 	for _, e := range entries {
-		if err := change(e[0], e[1]); err != nil {
+		if err := convert(e[0], e[1]); err != nil {
 			return 0, false, err
 		}
 	}
-	return len(entries), false, b.meta.Put(upgradeKey, m.bytes())
+	return len(entries), false, b.meta.Put(upgradeKey, m.encode())
 }
 
-// fromFormat2 converts an encoded document of format 2 to the current format. It returns damaged
+// convertFormat2 converts an encoded document of format 2 to the current format. It returns damaged
 // values unchanged, so that reads report them.
-func fromFormat2(value []byte) []byte {
-	const expires = 2 // first byte of a document that expires
+func convertFormat2(value []byte) []byte {
+	const expiringFormat = 2 // first byte of a document that expires
 	switch {
-	case len(value) > 0 && value[0] == expires:
-		return append([]byte{rowFormat}, value[1:]...)
-	case len(value) > 0 && value[0] == rowFormat:
+	case len(value) > 0 && value[0] == expiringFormat:
+		return append([]byte{entryFormat}, value[1:]...)
+	case len(value) > 0 && value[0] == entryFormat:
 		if _, data, ok := parseDocumentHead(value[1:]); ok {
 			return slices.Insert(bytes.Clone(value), len(value)-len(data), 0)
 		}
@@ -170,8 +170,8 @@ func fromFormat2(value []byte) []byte {
 // Info describes a file.
 type Info struct {
 	Format int // -1 for an empty file
-	// From is the format at which an incomplete upgrade began. Zero means that no upgrade is incomplete.
-	From int
+	// UpgradeFrom is the format at which an incomplete upgrade began. Zero means that no upgrade is incomplete.
+	UpgradeFrom int
 	// About is the value that was passed to the last FinishUpgrade. It may be nil.
 	About []byte
 	// Size is the size of the file. Only Inspect sets it.
@@ -188,7 +188,7 @@ func Inspect(path string) (info Info, err error) {
 		return Info{Format: -1}, nil
 	}
 	s := Store{}
-	err = s.openFile(path, &bbolt.Options{Timeout: lockWait, ReadOnly: true})
+	err = s.openFile(path, &bbolt.Options{Timeout: lockTimeout, ReadOnly: true})
 	if err != nil {
 		return info, err
 	}
@@ -203,13 +203,13 @@ func Inspect(path string) (info Info, err error) {
 func (s *Store) Info() (Info, error) { return readInfo(s.db) }
 
 func readInfo(db *bbolt.DB) (info Info, err error) {
-	if info.Format, err = formatOf(db); err != nil || info.Format < 0 {
+	if info.Format, err = readFormat(db); err != nil || info.Format < 0 {
 		return info, err
 	}
 	err = db.View(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket(metaBucket)
-		m, _ := parseMark(meta.Get(upgradeKey))
-		info.From, info.About = m.from, bytes.Clone(meta.Get(aboutKey))
+		m, _ := parseUpgradeState(meta.Get(upgradeKey))
+		info.UpgradeFrom, info.About = m.fromFormat, bytes.Clone(meta.Get(aboutKey))
 		return nil
 	})
 	return info, err
@@ -218,18 +218,18 @@ func readInfo(db *bbolt.DB) (info Info, err error) {
 // BeginUpgrade marks a file of the current format as being upgraded, for a caller that is going to
 // change the contents of documents.
 func (s *Store) BeginUpgrade() error {
-	m := mark{from: Format, phase: phaseDone}
-	return s.setMeta(func(meta *bbolt.Bucket) error { return meta.Put(upgradeKey, m.bytes()) })
+	m := upgradeState{fromFormat: Format, phase: phaseDone}
+	return s.updateMeta(func(meta *bbolt.Bucket) error { return meta.Put(upgradeKey, m.encode()) })
 }
 
 // FinishUpgrade marks the upgrade as complete and stores about as Info.About.
 func (s *Store) FinishUpgrade(about []byte) error {
-	return s.setMeta(func(meta *bbolt.Bucket) error {
+	return s.updateMeta(func(meta *bbolt.Bucket) error {
 		return errors.Join(meta.Delete(upgradeKey), meta.Put(aboutKey, about))
 	})
 }
 
-func (s *Store) setMeta(change func(meta *bbolt.Bucket) error) error {
+func (s *Store) updateMeta(change func(meta *bbolt.Bucket) error) error {
 	id := 0
 	err := s.db.Update(func(tx *bbolt.Tx) error {
 		id = tx.ID()
@@ -239,5 +239,5 @@ func (s *Store) setMeta(change func(meta *bbolt.Bucket) error) error {
 		return problem.Wrap(problem.Unavailable, err, "cannot write %s: %v", s.db.Path(), err)
 	}
 	s.disk.markSynced(id)
-	return syncFolder(filepath.Dir(s.db.Path()))
+	return syncDir(filepath.Dir(s.db.Path()))
 }

@@ -52,16 +52,16 @@ func makeFormat(t testing.TB, path string, format int) {
 					return err
 				}
 			}
-			if err := tx.DeleteBucket(numbersBucket); err != nil {
+			if err := tx.DeleteBucket(nameByNumberBucket); err != nil {
 				return err
 			}
-			if k, _ := b.expiring.Cursor().First(); k == nil {
-				if err := tx.DeleteBucket(expiringBucket); err != nil {
+			if k, _ := b.expiry.Cursor().First(); k == nil {
+				if err := tx.DeleteBucket(expiryBucket); err != nil {
 					return err
 				}
 			}
 		}
-		return errors.Join(b.meta.Put(formatKey, number(uint64(format))), b.meta.Delete(aboutKey), b.meta.Delete(upgradeKey))
+		return errors.Join(b.meta.Put(formatKey, encodeNumber(uint64(format))), b.meta.Delete(aboutKey), b.meta.Delete(upgradeKey))
 	})
 	must(t, errors.Join(err, db.Sync(), db.Close()))
 }
@@ -115,7 +115,7 @@ func allDocs(t testing.TB, s *Store) (docs []store.Doc) {
 	return docs
 }
 
-var noBegin = &Upgrade{Begin: func(int) error { return nil }}
+var noBegin = &Upgrade{BeforeFirstChange: func(int) error { return nil }}
 
 // wantUpgraded checks that a file has all documents and rows, takes writes, and finds streams by number.
 func wantUpgraded(t *testing.T, path string, docs []store.Doc, rows map[store.Stream][]store.Row) {
@@ -137,8 +137,8 @@ func wantUpgraded(t *testing.T, path string, docs []store.Doc, rows map[store.St
 	}
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		b := openBuckets(tx)
-		return b.names.ForEach(func(name, n []byte) error {
-			if got := b.numbers.Get(n); string(got) != string(name) {
+		return b.numberByName.ForEach(func(name, n []byte) error {
+			if got := b.nameByNumber.Get(n); string(got) != string(name) {
 				t.Errorf("stream %x is %q, want %q", n, got, name)
 			}
 			return nil
@@ -147,7 +147,7 @@ func wantUpgraded(t *testing.T, path string, docs []store.Doc, rows map[store.St
 	if err != nil {
 		t.Error(err)
 	}
-	expired, err := s.Expire(t.Context(), time.Unix(1e9, 0), 10)
+	expired, err := s.DeleteExpired(t.Context(), time.Unix(1e9, 0), 10)
 	if err != nil || expired != 1 {
 		t.Errorf("Expire() = %d, %v, want the document that is due", expired, err)
 	}
@@ -157,21 +157,21 @@ func TestAFileOfAnEarlierFormatIsUpgraded(t *testing.T) {
 	for _, format := range []int{2, 3} {
 		path, docs, rows := oldFile(t, format, 300)
 		begun := 0
-		s, err := Open(path, Options{Upgrade: &Upgrade{Begin: func(from int) error { begun = from; return nil }}})
+		s, err := Open(path, Options{Upgrade: &Upgrade{BeforeFirstChange: func(from int) error { begun = from; return nil }}})
 		if err != nil || begun != format {
 			t.Fatalf("Open(format %d) = %v, began from %d", format, err, begun)
 		}
-		if info, err := s.Info(); err != nil || info.Format != Format || info.From != format {
+		if info, err := s.Info(); err != nil || info.Format != Format || info.UpgradeFrom != format {
 			t.Errorf("Info() = %+v, %v", info, err)
 		}
 		must(t, s.Close())
 		if _, err := Open(path, Options{}); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "is incomplete") {
 			t.Errorf("Open() before Upgraded = %v", err)
 		}
-		s, err = Open(path, Options{Upgrade: &Upgrade{Begin: func(int) error { return errors.New("begun twice") }}})
+		s, err = Open(path, Options{Upgrade: &Upgrade{BeforeFirstChange: func(int) error { return errors.New("begun twice") }}})
 		must(t, err)
 		must(t, errors.Join(s.FinishUpgrade([]byte("about")), s.Close()))
-		if info, err := Inspect(path); err != nil || info.From != 0 || string(info.About) != "about" {
+		if info, err := Inspect(path); err != nil || info.UpgradeFrom != 0 || string(info.About) != "about" {
 			t.Errorf("Inspect() = %+v, %v", info, err)
 		}
 		wantUpgraded(t, path, docs, rows)
@@ -198,7 +198,7 @@ func TestAnUpgradeGoesOnAfterEachOfItsCommits(t *testing.T) {
 				return err
 			}
 			defer db.Close()
-			return upgrade(db, 2, &Upgrade{Begin: noBegin.Begin, Progress: func(int) {
+			return upgradeFile(db, 2, &Upgrade{BeforeFirstChange: noBegin.BeforeFirstChange, Progress: func(int) {
 				if calls++; calls == n {
 					panic(killed)
 				}
@@ -226,7 +226,7 @@ func TestAFullDiskStopsAnUpgradeWhichGoesOnLater(t *testing.T) {
 			return file, err
 		},
 		// Every later write fails, and the memory map stays.
-		Upgrade: &Upgrade{Begin: noBegin.Begin, Progress: func(int) { _ = file.Close() }},
+		Upgrade: &Upgrade{BeforeFirstChange: noBegin.BeforeFirstChange, Progress: func(int) { _ = file.Close() }},
 	})
 	if !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "the next start continues it") {
 		t.Errorf("Open() = %v, want that the next start goes on", err)
@@ -251,7 +251,7 @@ const upgradeEnv = "VACANCY_TEST_BOLT_UPGRADE"
 
 func init() {
 	if path := os.Getenv(upgradeEnv); path != "" {
-		_, err := Open(path, Options{Upgrade: &Upgrade{Begin: noBegin.Begin, Progress: func(n int) { fmt.Println(n) }}})
+		_, err := Open(path, Options{Upgrade: &Upgrade{BeforeFirstChange: noBegin.BeforeFirstChange, Progress: func(n int) { fmt.Println(n) }}})
 		fmt.Println(err)
 		os.Exit(0)
 	}
@@ -288,7 +288,7 @@ func TestARefusedBeginChangesNothing(t *testing.T) {
 	before, err := os.ReadFile(path)
 	must(t, err)
 	no := errors.New("no copy")
-	if _, err := Open(path, Options{Upgrade: &Upgrade{Begin: func(int) error { return no }}}); !errors.Is(err, no) {
+	if _, err := Open(path, Options{Upgrade: &Upgrade{BeforeFirstChange: func(int) error { return no }}}); !errors.Is(err, no) {
 		t.Errorf("Open() = %v, want the error of Begin", err)
 	}
 	if info, err := Inspect(path); err != nil || info.Format != 2 {
@@ -388,7 +388,7 @@ func BenchmarkUpgradeOfAMillionRows(b *testing.B) {
 		b.Fatal(err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		return errors.Join(tx.DeleteBucket(numbersBucket), tx.Bucket(metaBucket).Put(formatKey, number(2)))
+		return errors.Join(tx.DeleteBucket(nameByNumberBucket), tx.Bucket(metaBucket).Put(formatKey, encodeNumber(2)))
 	})
 	if err := errors.Join(err, db.Close()); err != nil {
 		b.Fatal(err)
@@ -396,7 +396,7 @@ func BenchmarkUpgradeOfAMillionRows(b *testing.B) {
 	runtime.GC()
 	var most uint64
 	began := time.Now()
-	s, err = Open(path, Options{Upgrade: &Upgrade{Begin: noBegin.Begin, Progress: func(int) {
+	s, err = Open(path, Options{Upgrade: &Upgrade{BeforeFirstChange: noBegin.BeforeFirstChange, Progress: func(int) {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		most = max(most, m.HeapSys-m.HeapReleased)

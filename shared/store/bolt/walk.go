@@ -25,10 +25,10 @@ func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 func (s *Store) newView(ctx context.Context) (*view, error) {
 	s.groupMu.Lock()
 	defer s.groupMu.Unlock()
-	v := &view{s: s, before: map[store.Key][]byte{}}
+	v := &view{store: s, savedValues: map[store.Key][]byte{}}
 	err := s.read(ctx, func(tx *bbolt.Tx) error {
-		v.records = tx.Bucket(journalBucket).Sequence()
-		v.streams = tx.Bucket(namesBucket).Sequence()
+		v.lastRecord = tx.Bucket(journalBucket).Sequence()
+		v.lastStream = tx.Bucket(numberByNameBucket).Sequence()
 		return nil
 	})
 	if err != nil {
@@ -51,20 +51,20 @@ func (s *Store) removeView(v *view) {
 // stores the number of the last record, because rows do not change, and the old value of each
 // document that changes during the walk.
 type view struct {
-	s       *Store
-	records uint64 // last record
-	streams uint64 // number of the last stream
+	store      *Store
+	lastRecord uint64 // last record
+	lastStream uint64 // number of the last stream
 
-	mu     sync.Mutex
-	before map[store.Key][]byte // values before the first change; nil for an absent document
+	mu          sync.Mutex
+	savedValues map[store.Key][]byte // values before the first change; nil for an absent document
 }
 
-// keep saves a document's value before its first change.
-func (v *view) keep(k store.Key, value []byte) {
+// saveValue saves a document's value before its first change.
+func (v *view) saveValue(k store.Key, value []byte) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if _, kept := v.before[k]; !kept {
-		v.before[k] = bytes.Clone(value)
+	if _, isSaved := v.savedValues[k]; !isSaved {
+		v.savedValues[k] = bytes.Clone(value)
 	}
 }
 
@@ -72,8 +72,8 @@ func (v *view) Rows(ctx context.Context, name store.Stream, from uint64, n int, 
 	if err := store.CheckPage(n); err != nil {
 		return nil, err
 	}
-	err = v.s.readStream(ctx, name, v.records, func(st stream) error {
-		rows, err = st.page(from, n, d)
+	err = v.store.readStream(ctx, name, v.lastRecord, func(st streamReader) error {
+		rows, err = st.readPage(from, n, d)
 		return err
 	})
 	return rows, err
@@ -83,11 +83,11 @@ func (v *view) Rows(ctx context.Context, name store.Stream, from uint64, n int, 
 // saves the value before its change becomes visible, so a transaction that sees the change also
 // finds the saved value.
 func (v *view) Doc(ctx context.Context, k store.Key) (d store.Doc, err error) {
-	err = v.s.readDocument(ctx, k, func(value []byte) error {
+	err = v.store.readDocument(ctx, k, func(value []byte) error {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		if before, kept := v.before[k]; kept {
-			value = before
+		if saved, isSaved := v.savedValues[k]; isSaved {
+			value = saved
 		}
 		d, err = parseDocument(k, value)
 		d = cloneDoc(d)
@@ -101,15 +101,15 @@ func (v *view) Streams(ctx context.Context, prefix store.Stream, n int, cursor s
 	if err := store.CheckPage(n); err != nil {
 		return nil, "", err
 	}
-	after, err := store.ParseStreamCursor(cursor)
+	last, err := store.ParseStreamCursor(cursor)
 	if err != nil {
 		return nil, "", err
 	}
-	err = v.s.read(ctx, func(tx *bbolt.Tx) error {
-		c := tx.Bucket(namesBucket).Cursor()
-		for k, number := c.Seek([]byte(max(after, prefix))); k != nil && bytes.HasPrefix(k, []byte(prefix)); k, number = c.Next() {
+	err = v.store.read(ctx, func(tx *bbolt.Tx) error {
+		c := tx.Bucket(numberByNameBucket).Cursor()
+		for k, encoded := c.Seek([]byte(max(last, prefix))); k != nil && bytes.HasPrefix(k, []byte(prefix)); k, encoded = c.Next() {
 			switch {
-			case cursor != "" && string(k) == string(after), parseNumber(number) > v.streams:
+			case cursor != "" && string(k) == string(last), parseNumber(encoded) > v.lastStream:
 			case len(names) == n:
 				next = store.StreamCursor(names[n-1])
 				return nil

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// perTry is the timeout of one try. DynamoDB answers within milliseconds or not at all, and the
+	// tryTimeout is the timeout of one try. DynamoDB answers within milliseconds or not at all, and the
 	// next try uses another connection.
-	perTry = 3 * time.Second
+	tryTimeout = 3 * time.Second
 	// Three tries take a fraction of a second. The caller then answers 503, and its client sends
 	// the same writes again.
 	maxTries     = 3
-	shortestWait = 25 * time.Millisecond
+	firstBackoff = 25 * time.Millisecond
 	// The SDK keeps 10 idle connections by default, so a busy process would open a new connection for
 	// most of its concurrent calls.
-	idleConnections = 128
+	maxIdleConnections = 128
 )
 
 // NewClient returns a client with retries and timeouts for the store, whose writes are all safe to
@@ -30,14 +30,14 @@ const (
 // opts are applied last.
 func NewClient(cfg aws.Config, opts ...func(*dynamodb.Options)) *dynamodb.Client {
 	settings := func(o *dynamodb.Options) {
-		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(perTry).WithTransportOptions(func(t *http.Transport) {
-			t.MaxIdleConns, t.MaxIdleConnsPerHost = idleConnections, idleConnections
+		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(tryTimeout).WithTransportOptions(func(t *http.Transport) {
+			t.MaxIdleConns, t.MaxIdleConnsPerHost = maxIdleConnections, maxIdleConnections
 		})
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
 			r.MaxAttempts = maxTries
 			r.Backoff = retry.BackoffDelayerFunc(backoff)
 		})
-		o.APIOptions = append(o.APIOptions, meter)
+		o.APIOptions = append(o.APIOptions, addUsageMiddleware)
 	}
 	return dynamodb.NewFromConfig(cfg, append([]func(*dynamodb.Options){settings}, opts...)...)
 }
@@ -45,12 +45,12 @@ func NewClient(cfg aws.Config, opts ...func(*dynamodb.Options)) *dynamodb.Client
 // backoff returns the pause before try attempt+1, with full jitter. The SDK would wait for seconds,
 // longer than callers can.
 func backoff(attempt int, _ error) (time.Duration, error) {
-	return rand.N(shortestWait << min(attempt, 4)), nil
+	return rand.N(firstBackoff << min(attempt, 4)), nil
 }
 
-// WithLocal configures a client for DynamoDB Local, or a proxy in front of it, with dummy credentials.
+// WithDynamoDBLocal configures a client for DynamoDB Local, or a proxy in front of it, with dummy credentials.
 // It disables response checksums, because those in error responses of DynamoDB Local are wrong.
-func WithLocal(endpoint string) func(*dynamodb.Options) {
+func WithDynamoDBLocal(endpoint string) func(*dynamodb.Options) {
 	return func(o *dynamodb.Options) {
 		o.BaseEndpoint = &endpoint
 		o.Region = "us-east-1"

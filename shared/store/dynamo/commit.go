@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// maxTransaction is DynamoDB's size limit of a transaction, including keys and attribute names.
-	maxTransaction = 4 << 20
-	// tries and firstPause limit the retries on contention to about a second and a half.
-	tries      = 8
-	firstPause = 25 * time.Millisecond
+	// maxTransactionSize is DynamoDB's size limit of a transaction, including keys and attribute names.
+	maxTransactionSize = 4 << 20
+	// maxContendedTries and firstContendedBackoff limit the retries on contention to about a second and a half.
+	maxContendedTries     = 8
+	firstContendedBackoff = 25 * time.Millisecond
 )
 
 // Commit implements store.Store. An Append at position p > 1 needs proof that p-1 exists. Callers
@@ -26,29 +26,29 @@ const (
 // append without a write if that row is missing. DynamoDB recognizes the token of an applied
 // transaction for ten minutes, even if its items have been changed or deleted since then.
 func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
-	if err := store.Check(writes); err != nil {
+	if err := store.CheckWrites(writes); err != nil {
 		return err
 	}
 	actions, size := make([]types.TransactWriteItem, len(writes)), 0
 	for i, w := range writes {
-		actions[i] = s.actionOf(w)
+		actions[i] = s.newAction(w)
 		size += actionSize(actions[i])
 	}
-	if len(writes) > 1 && size > maxTransaction {
-		return fmt.Errorf("%w: a commit of %d bytes, at most %d", store.ErrTooLarge, size, maxTransaction)
+	if len(writes) > 1 && size > maxTransactionSize {
+		return fmt.Errorf("%w: a commit of %d bytes, at most %d", store.ErrTooLarge, size, maxTransactionSize)
 	}
 	if err := s.beginCall(ctx); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.endCall()
 	if err := s.checkPredecessors(ctx, writes); err != nil {
 		return err
 	}
 	// A plain request costs half as much as a transaction.
 	send := func() error { return s.sendSingle(ctx, actions[0]) }
 	if len(writes) > 1 {
-		id := token(writes)
-		send = func() error { return s.transact(ctx, actions, id) }
+		requestID := requestToken(writes)
+		send = func() error { return s.transact(ctx, actions, requestID) }
 	}
 	return s.sendUntilKnown(ctx, writes, send)
 }
@@ -57,23 +57,23 @@ func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
 // the last try. An earlier try whose response was lost may still be applied later if its conditions
 // hold then: a taken position never becomes free, but bounds may hold again.
 func (s *Store) sendUntilKnown(ctx context.Context, writes []store.Write, send func() error) error {
-	pause := firstPause
-	for try := 1; ; try++ {
+	pause := firstContendedBackoff
+	for attempt := 1; ; attempt++ {
 		err := send()
 		if err == nil {
 			s.recordAppends(writes)
 			return nil
 		}
-		failed, certain := failedConditions(err, len(writes))
-		if isApplied(writes, failed) {
+		results, onlyConditions := failedConditions(err, len(writes))
+		if isApplied(writes, results) {
 			s.recordAppends(writes)
 			return nil
 		}
-		if certain {
-			return s.conditionError(writes, failed)
+		if onlyConditions {
+			return s.conditionError(writes, results)
 		}
-		if !isContended(err) || try == tries {
-			return unavailable(ctx, "committing", err)
+		if !isContended(err) || attempt == maxContendedTries {
+			return unavailableError(ctx, "committing", err)
 		}
 		// Full jitter keeps colliding writers from colliding again.
 		timer := time.NewTimer(rand.N(pause))
@@ -82,7 +82,7 @@ func (s *Store) sendUntilKnown(ctx context.Context, writes []store.Write, send f
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return unavailable(ctx, "committing", err)
+			return unavailableError(ctx, "committing", err)
 		}
 	}
 }
@@ -90,14 +90,14 @@ func (s *Store) sendUntilKnown(ctx context.Context, writes []store.Write, send f
 func (s *Store) checkPredecessors(ctx context.Context, writes []store.Write) error {
 	for i, w := range writes {
 		a, ok := w.(store.Append)
-		if !ok || s.lengths.isKnown(a.Stream, a.Position-1) {
+		if !ok || s.knownTips.isKnown(a.Stream, a.Position-1) {
 			continue
 		}
-		below, err := s.row(ctx, a.Stream, a.Position-1)
+		predecessor, err := s.getRow(ctx, a.Stream, a.Position-1)
 		if err != nil {
 			return err
 		}
-		if below.Position == 0 {
+		if predecessor.Position == 0 {
 			return s.predecessorError(ctx, writes[:i], a)
 		}
 	}
@@ -106,13 +106,13 @@ func (s *Store) checkPredecessors(ctx context.Context, writes []store.Write) err
 
 // predecessorError returns the error for an append whose predecessor is missing, or the error of an earlier
 // append of the commit, which takes precedence.
-func (s *Store) predecessorError(ctx context.Context, before []store.Write, a store.Append) error {
-	for _, w := range before {
+func (s *Store) predecessorError(ctx context.Context, earlierWrites []store.Write, a store.Append) error {
+	for _, w := range earlierWrites {
 		earlier, ok := w.(store.Append)
 		if !ok {
 			continue
 		}
-		occupant, err := s.row(ctx, earlier.Stream, earlier.Position)
+		occupant, err := s.getRow(ctx, earlier.Stream, earlier.Position)
 		if err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (s *Store) predecessorError(ctx context.Context, before []store.Write, a st
 func (s *Store) recordAppends(writes []store.Write) {
 	for _, w := range writes {
 		if a, ok := w.(store.Append); ok {
-			s.lengths.record(a.Stream, a.Position)
+			s.knownTips.record(a.Stream, a.Position)
 		}
 	}
 }
@@ -151,16 +151,16 @@ func (s *Store) sendSingle(ctx context.Context, a types.TransactWriteItem) error
 			ReturnValuesOnConditionCheckFailure: a.Delete.ReturnValuesOnConditionCheckFailure,
 		})
 	default:
-		// store.Check rejects a commit that consists of one Add.
+		// store.CheckWrites rejects a commit that consists of one Add.
 		err = errors.New("an Add cannot be committed alone")
 	}
 	return err
 }
 
-func (s *Store) transact(ctx context.Context, actions []types.TransactWriteItem, id string) error {
+func (s *Store) transact(ctx context.Context, actions []types.TransactWriteItem, requestID string) error {
 	in := &dynamodb.TransactWriteItemsInput{TransactItems: actions}
-	if id != "" {
-		in.ClientRequestToken = &id
+	if requestID != "" {
+		in.ClientRequestToken = &requestID
 	}
 	_, err := s.client.TransactWriteItems(ctx, in)
 	return err

@@ -89,7 +89,7 @@ func TestDeletesTogetherWorkAgainOnDocumentsMadeFresh(t *testing.T) {
 	for range 2 {
 		for _, commit := range [][]store.Write{
 			{store.Put{Key: a, WriteID: newAttempt()}, store.Put{Key: b, WriteID: newAttempt()}},
-			{store.Delete{Key: a, If: 1}, store.Delete{Key: b, If: 1}},
+			{store.Delete{Key: a, IfVersion: 1}, store.Delete{Key: b, IfVersion: 1}},
 		} {
 			if err := s.Commit(t.Context(), commit...); err != nil {
 				t.Fatal(err)

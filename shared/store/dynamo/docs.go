@@ -13,19 +13,19 @@ func (s *Store) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	if err := s.beginCall(ctx); err != nil {
 		return store.Doc{}, err
 	}
-	defer s.leave()
+	defer s.endCall()
 	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName:      &s.tables.Docs,
 		ConsistentRead: aws.Bool(true),
 		Key:            docItemKey(k),
 	})
 	if err != nil {
-		return store.Doc{}, unavailable(ctx, "reading a document", err)
+		return store.Doc{}, unavailableError(ctx, "reading a document", err)
 	}
 	if out.Item == nil {
 		return store.Doc{Key: k}, nil
 	}
-	return readDoc(out.Item)
+	return parseDoc(out.Item)
 }
 
 // Docs implements store.Store. The sparse index lags slightly, because DynamoDB does not offer
@@ -35,30 +35,30 @@ func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) (
 	if err := store.CheckRange(r, n); err != nil {
 		return nil, "", err
 	}
-	after, err := store.ParseCursor(cursor)
+	position, err := store.ParseCursor(cursor)
 	if err != nil {
 		return nil, "", err
 	}
 	if err := s.beginCall(ctx); err != nil {
 		return nil, "", err
 	}
-	defer s.leave()
-	in, empty := s.docsQuery(r, after)
-	if empty {
+	defer s.endCall()
+	in, isEmpty := s.docsQuery(r, position)
+	if isEmpty {
 		return nil, "", nil
 	}
 	in.Limit = aws.Int32(int32(n + 1))
 	out, err := s.client.Query(ctx, in)
 	if err != nil {
-		return nil, "", unavailable(ctx, "reading documents", err)
+		return nil, "", unavailableError(ctx, "reading documents", err)
 	}
 	docs := make([]store.Doc, 0, len(out.Items))
 	for _, it := range out.Items {
-		doc, err := readDoc(it)
+		doc, err := parseDoc(it)
 		if err != nil {
 			return nil, "", err
 		}
-		if r.Last != "" && sortIn(r, doc) >= r.Last {
+		if r.End != "" && sortValue(r, doc) >= r.End {
 			return docs, "", nil
 		}
 		if len(docs) == n {
@@ -72,7 +72,7 @@ func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) (
 	return docs, cursorAfter(docs), nil // the page ended at 1 MB
 }
 
-func sortIn(r store.Range, d store.Doc) string {
+func sortValue(r store.Range, d store.Doc) string {
 	if r.Index {
 		return d.Index.Sort
 	}
@@ -81,43 +81,43 @@ func sortIn(r store.Range, d store.Doc) string {
 
 func cursorAfter(docs []store.Doc) string {
 	last := docs[len(docs)-1]
-	return store.Cursor{Sort: last.Index.Sort, Key: last.Key}.String()
+	return store.Cursor{IndexSort: last.Index.Sort, Key: last.Key}.String()
 }
 
 // docsQuery returns the query for a range after a position, or reports that the range is empty. A
 // key condition allows only one comparison of the sort key, and BETWEEN includes its upper bound,
 // so Docs drops a document at r.Last.
-func (s *Store) docsQuery(r store.Range, after store.Cursor) (in *dynamodb.QueryInput, empty bool) {
-	pk, sk, place := attrPK, attrSK, after.Key.Sort
-	start := docItemKey(store.Key{Partition: r.Partition, Sort: after.Key.Sort})
+func (s *Store) docsQuery(r store.Range, position store.Cursor) (in *dynamodb.QueryInput, isEmpty bool) {
+	pk, sk, lastSort := attrPK, attrSK, position.Key.Sort
+	start := docItemKey(store.Key{Partition: r.Partition, Sort: position.Key.Sort})
 	in = &dynamodb.QueryInput{TableName: &s.tables.Docs, ConsistentRead: aws.Bool(true)}
 	if r.Index {
-		pk, sk, place = attrIndexPK, attrIndexSK, after.Sort
-		start = docItemKey(after.Key)
-		start[pk], start[sk] = str(r.Partition), str(after.Sort)
+		pk, sk, lastSort = attrIndexPK, attrIndexSK, position.IndexSort
+		start = docItemKey(position.Key)
+		start[pk], start[sk] = stringValue(r.Partition), stringValue(position.IndexSort)
 		in.IndexName, in.ConsistentRead = aws.String(docsIndex), nil
 	}
 	condition := pk + " = :p"
-	values := item{":p": str(r.Partition)}
-	if r.First != "" {
-		values[":first"] = str(r.First)
+	values := item{":p": stringValue(r.Partition)}
+	if r.Start != "" {
+		values[":first"] = stringValue(r.Start)
 	}
-	if r.Last != "" {
-		values[":last"] = str(r.Last)
+	if r.End != "" {
+		values[":last"] = stringValue(r.End)
 	}
 	switch {
-	case r.Last != "" && (r.First >= r.Last || place >= r.Last):
+	case r.End != "" && (r.Start >= r.End || lastSort >= r.End):
 		return nil, true
-	case r.First != "" && r.Last != "":
+	case r.Start != "" && r.End != "":
 		condition += " AND " + sk + " BETWEEN :first AND :last"
-	case r.First != "":
+	case r.Start != "":
 		condition += " AND " + sk + " >= :first"
-	case r.Last != "":
+	case r.End != "":
 		condition += " AND " + sk + " < :last"
 	}
 	in.KeyConditionExpression, in.ExpressionAttributeValues = &condition, values
 	// DynamoDB rejects a start key outside the range.
-	if place != "" && place >= r.First {
+	if lastSort != "" && lastSort >= r.Start {
 		in.ExclusiveStartKey = start
 	}
 	return in, false

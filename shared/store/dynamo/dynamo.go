@@ -23,9 +23,9 @@ import (
 type Tables struct{ Rows, Docs string }
 
 type Store struct {
-	client  *dynamodb.Client
-	tables  Tables
-	lengths knownTips
+	client    *dynamodb.Client
+	tables    Tables
+	knownTips knownTips
 
 	mu     sync.Mutex
 	closed bool
@@ -42,25 +42,25 @@ var (
 // DeleteItem on docs, Query on the index of docs, and Scan on rows for Walk, which only operators
 // use. Transactions need no further permissions.
 func New(client *dynamodb.Client, tables Tables) *Store {
-	return &Store{client: client, tables: tables, lengths: knownTips{limit: knownStreams}}
+	return &Store{client: client, tables: tables, knownTips: knownTips{limit: maxGenerationStreams}}
 }
 
-func (s *Store) Forget() { s.lengths.forget() }
+func (s *Store) ClearTipCache() { s.knownTips.reset() }
 
 func (s *Store) beginCall(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
-		return store.NotApplied(err)
+		return store.NotAppliedError(err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return store.NotApplied(store.ErrClosed)
+		return store.NotAppliedError(store.ErrClosed)
 	}
 	s.calls.Add(1)
 	return nil
 }
 
-func (s *Store) leave() { s.calls.Done() }
+func (s *Store) endCall() { s.calls.Done() }
 
 // Close implements store.Store. It does not close the client.
 func (s *Store) Close() error {
@@ -71,10 +71,10 @@ func (s *Store) Close() error {
 	return nil
 }
 
-func unavailable(ctx context.Context, doing string, err error) error {
-	err = shorten(err)
-	if end := ctx.Err(); end != nil && !errors.Is(err, end) {
-		err = fmt.Errorf("%w: %w", end, err)
+func unavailableError(ctx context.Context, operation string, err error) error {
+	err = shortenThrottling(err)
+	if ctxErr := ctx.Err(); ctxErr != nil && !errors.Is(err, ctxErr) {
+		err = fmt.Errorf("%w: %w", ctxErr, err)
 	}
-	return fmt.Errorf("%w: %s: %w", store.ErrUnavailable, doing, err)
+	return fmt.Errorf("%w: %s: %w", store.ErrUnavailable, operation, err)
 }

@@ -135,7 +135,7 @@ var acts = []act{
 		return seen{Rows: []string{"first"}, Balance: 10, Changed: who, Version: 2}
 	}},
 	{"delete", "DeleteItem", func(p place, _ string) []store.Write {
-		return []store.Write{store.Delete{Key: p.gone, If: 1}}
+		return []store.Write{store.Delete{Key: p.gone, IfVersion: 1}}
 	}, func(string) seen {
 		return seen{Rows: []string{"first"}, Balance: 10, Changed: "before", Version: 1, Gone: true}
 	}},
@@ -144,7 +144,7 @@ var acts = []act{
 			store.Append{Stream: p.stream, Position: 2, WriteID: newAttempt(), Data: []byte(who)},
 			store.Add{Key: p.balance, Delta: -6, Max: 100}, // a second time it would leave its bounds
 			store.Put{Key: p.changed, IfVersion: 1, WriteID: newAttempt(), Data: []byte(who)},
-			store.Delete{Key: p.gone, If: 1},
+			store.Delete{Key: p.gone, IfVersion: 1},
 		}
 	}, func(who string) seen {
 		return seen{Rows: []string{"first", who}, Balance: 4, Changed: who, Version: 2, Gone: true}

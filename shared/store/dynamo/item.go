@@ -31,11 +31,11 @@ const docsIndex = "listed"
 
 type item = map[string]types.AttributeValue
 
-func str(s string) types.AttributeValue     { return &types.AttributeValueMemberS{Value: s} }
-func num(n uint64) types.AttributeValue     { return numText(strconv.FormatUint(n, 10)) }
-func numText(n string) types.AttributeValue { return &types.AttributeValueMemberN{Value: n} }
+func stringValue(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
+func uintValue(n uint64) types.AttributeValue   { return numberValue(strconv.FormatUint(n, 10)) }
+func numberValue(n string) types.AttributeValue { return &types.AttributeValueMemberN{Value: n} }
 
-func bin(b []byte) types.AttributeValue {
+func bytesValue(b []byte) types.AttributeValue {
 	if b == nil {
 		b = []byte{} // the SDK would send nil as a missing value, which DynamoDB rejects
 	}
@@ -43,58 +43,58 @@ func bin(b []byte) types.AttributeValue {
 }
 
 func rowKey(s store.Stream, p uint64) item {
-	return item{attrPK: bin([]byte(s)), attrSK: num(p)}
+	return item{attrPK: bytesValue([]byte(s)), attrSK: uintValue(p)}
 }
 
 func rowItem(a store.Append) item {
 	it := rowKey(a.Stream, a.Position)
-	it[attrWriteID] = bin(a.WriteID[:])
-	it[attrData] = bin(a.Data)
+	it[attrWriteID] = bytesValue(a.WriteID[:])
+	it[attrData] = bytesValue(a.Data)
 	return it
 }
 
 func docItemKey(k store.Key) item {
-	return item{attrPK: str(k.Partition), attrSK: str(k.Sort)}
+	return item{attrPK: stringValue(k.Partition), attrSK: stringValue(k.Sort)}
 }
 
 func docItem(p store.Put) item {
 	it := docItemKey(p.Key)
-	it[attrVersion] = num(p.IfVersion + 1)
-	it[attrWriteID] = bin(p.WriteID[:])
-	it[attrData] = bin(p.Data)
+	it[attrVersion] = uintValue(p.IfVersion + 1)
+	it[attrWriteID] = bytesValue(p.WriteID[:])
+	it[attrData] = bytesValue(p.Data)
 	if p.Number != 0 {
-		it[attrNumber] = numText(strconv.FormatInt(p.Number, 10))
+		it[attrNumber] = numberValue(strconv.FormatInt(p.Number, 10))
 	}
 	if p.Index != (store.Key{}) {
-		it[attrIndexPK], it[attrIndexSK] = str(p.Index.Partition), str(p.Index.Sort)
+		it[attrIndexPK], it[attrIndexSK] = stringValue(p.Index.Partition), stringValue(p.Index.Sort)
 	}
 	if !p.Expires.IsZero() {
-		it[attrExpires] = num(uint64(p.Expires.Unix()))
+		it[attrExpires] = uintValue(uint64(p.Expires.Unix()))
 	}
 	return it
 }
 
-func readRow(it item) (store.Row, error) {
-	r := reader{item: it}
+func parseRow(it item) (store.Row, error) {
+	r := itemReader{item: it}
 	row := store.Row{Position: r.uint(attrSK), WriteID: r.writeID(), Data: r.bytes(attrData)}
 	if row.Position == 0 {
-		r.fail(attrSK, "a position from 1")
+		r.recordError(attrSK, "a position from 1")
 	}
 	return row, r.err
 }
 
-func ReadRow(it map[string]types.AttributeValue) (store.Stream, store.Row, error) {
-	r := reader{item: it}
+func ParseStreamRow(it map[string]types.AttributeValue) (store.Stream, store.Row, error) {
+	r := itemReader{item: it}
 	stream := store.Stream(r.bytes(attrPK))
 	if r.err != nil {
 		return "", store.Row{}, r.err
 	}
-	row, err := readRow(it)
+	row, err := parseRow(it)
 	return stream, row, err
 }
 
-func readDoc(it item) (store.Doc, error) {
-	r := reader{item: it}
+func parseDoc(it item) (store.Doc, error) {
+	r := itemReader{item: it}
 	doc := store.Doc{
 		Key:     store.Key{Partition: r.text(attrPK), Sort: r.text(attrSK)},
 		Version: r.uint(attrVersion),
@@ -115,67 +115,67 @@ func readDoc(it item) (store.Doc, error) {
 	return doc, r.err
 }
 
-// reader reads attributes of an item and records the first error.
-type reader struct {
+// itemReader reads attributes of an item and records the first error.
+type itemReader struct {
 	item item
 	err  error
 }
 
-func (r *reader) has(name string) bool { return r.item[name] != nil }
+func (r *itemReader) has(name string) bool { return r.item[name] != nil }
 
-func (r *reader) fail(name, want string) {
+func (r *itemReader) recordError(name, want string) {
 	if r.err == nil {
 		r.err = &problem.Error{Kind: problem.Damaged, Field: "attribute " + name, Want: want,
 			Got: fmt.Sprintf("%T", r.item[name])}
 	}
 }
 
-func (r *reader) text(name string) string {
+func (r *itemReader) text(name string) string {
 	v, ok := r.item[name].(*types.AttributeValueMemberS)
 	if !ok {
-		r.fail(name, "a string")
+		r.recordError(name, "a string")
 		return ""
 	}
 	return v.Value
 }
 
-func (r *reader) bytes(name string) []byte {
+func (r *itemReader) bytes(name string) []byte {
 	v, ok := r.item[name].(*types.AttributeValueMemberB)
 	if !ok {
-		r.fail(name, "bytes")
+		r.recordError(name, "bytes")
 		return nil
 	}
 	return v.Value
 }
 
-func (r *reader) writeID() (a store.WriteID) {
+func (r *itemReader) writeID() (a store.WriteID) {
 	if copy(a[:], r.bytes(attrWriteID)) != len(a) {
-		r.fail(attrWriteID, "16 bytes")
+		r.recordError(attrWriteID, "16 bytes")
 	}
 	return a
 }
 
-func (r *reader) number(name string) string {
+func (r *itemReader) number(name string) string {
 	v, ok := r.item[name].(*types.AttributeValueMemberN)
 	if !ok {
-		r.fail(name, "a number")
+		r.recordError(name, "a number")
 		return ""
 	}
 	return v.Value
 }
 
-func (r *reader) uint(name string) uint64 {
+func (r *itemReader) uint(name string) uint64 {
 	n, err := strconv.ParseUint(r.number(name), 10, 64)
 	if err != nil {
-		r.fail(name, "a whole number from 0")
+		r.recordError(name, "a whole number from 0")
 	}
 	return n
 }
 
-func (r *reader) int(name string) int64 {
+func (r *itemReader) int(name string) int64 {
 	n, err := strconv.ParseInt(r.number(name), 10, 64)
 	if err != nil {
-		r.fail(name, "a whole number of 64 bits")
+		r.recordError(name, "a whole number of 64 bits")
 	}
 	return n
 }

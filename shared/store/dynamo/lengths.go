@@ -6,10 +6,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// knownStreams limits the streams of each of the two generations in knownTips. At about 150 bytes per
+// maxGenerationStreams limits the streams of each of the two generations in knownTips. At about 150 bytes per
 // stream, both take 5 MB. A dropped stream costs one read at its next append, unless the caller reads
 // its tip anyway.
-const knownStreams = 1 << 14
+const maxGenerationStreams = 1 << 14
 
 // knownTips records the highest known position of each stream. Rows are never deleted, so a recorded
 // position remains valid until the table is restored from a backup (see Store.Forget). It may be lower
@@ -24,7 +24,7 @@ type knownTips struct {
 func (l *knownTips) record(s store.Stream, p uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.note(s, max(p, l.at(s)))
+	l.setHighest(s, max(p, l.highest(s)))
 }
 
 func (l *knownTips) isKnown(s store.Stream, p uint64) bool {
@@ -33,24 +33,24 @@ func (l *knownTips) isKnown(s store.Stream, p uint64) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	highest := l.at(s)
-	if highest < p {
+	tip := l.highest(s)
+	if tip < p {
 		return false
 	}
-	l.note(s, highest)
+	l.setHighest(s, tip)
 	return true
 }
 
-func (l *knownTips) forget() {
+func (l *knownTips) reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.young, l.old = nil, nil
 }
 
-func (l *knownTips) at(s store.Stream) uint64 { return max(l.young[s], l.old[s]) }
+func (l *knownTips) highest(s store.Stream) uint64 { return max(l.young[s], l.old[s]) }
 
-func (l *knownTips) note(s store.Stream, p uint64) {
-	if _, in := l.young[s]; !in && len(l.young) >= l.limit {
+func (l *knownTips) setHighest(s store.Stream, p uint64) {
+	if _, isYoung := l.young[s]; !isYoung && len(l.young) >= l.limit {
 		l.young, l.old = nil, l.young
 	}
 	if l.young == nil {

@@ -11,23 +11,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/obs"
 )
 
-// meter adds the cost of every operation to the usage of its context. An operation with retries
+// addUsageMiddleware adds the cost of every operation to the usage of its context. An operation with retries
 // counts as one.
-func meter(stack *middleware.Stack) error {
+func addUsageMiddleware(stack *middleware.Stack) error {
 	return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("usage", func(
 		ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
 	) (middleware.InitializeOutput, middleware.Metadata, error) {
-		askForUnits(in.Parameters)
+		requestUnits(in.Parameters)
 		u := obs.UsageOf(ctx)
-		step := u.Begin()
+		start := u.BeginRequest()
 		out, metadata, err := next.HandleInitialize(ctx, in)
-		reads, writes := unitsOf(in.Parameters, out.Result, err)
-		u.End(step, reads, writes)
+		reads, writes := consumedUnits(in.Parameters, out.Result, err)
+		u.EndRequest(start, reads, writes)
 		return out, metadata, err
 	}), middleware.After)
 }
 
-func askForUnits(parameters any) {
+func requestUnits(parameters any) {
 	const total = types.ReturnConsumedCapacityTotal
 	switch in := parameters.(type) {
 	case *dynamodb.GetItemInput:
@@ -45,45 +45,45 @@ func askForUnits(parameters any) {
 	}
 }
 
-func unitsOf(parameters, result any, err error) (reads, writes float64) {
+func consumedUnits(parameters, result any, err error) (reads, writes float64) {
 	if err != nil {
-		return 0, unitsRefused(parameters, err)
+		return 0, failedConditionUnits(parameters, err)
 	}
 	switch out := result.(type) {
 	case *dynamodb.GetItemOutput:
-		return unitsIn(out.ConsumedCapacity), 0
+		return capacityUnits(out.ConsumedCapacity), 0
 	case *dynamodb.QueryOutput:
-		return unitsIn(out.ConsumedCapacity), 0
+		return capacityUnits(out.ConsumedCapacity), 0
 	case *dynamodb.ScanOutput:
-		return unitsIn(out.ConsumedCapacity), 0
+		return capacityUnits(out.ConsumedCapacity), 0
 	case *dynamodb.PutItemOutput:
-		return 0, unitsIn(out.ConsumedCapacity)
+		return 0, capacityUnits(out.ConsumedCapacity)
 	case *dynamodb.DeleteItemOutput:
-		return 0, unitsIn(out.ConsumedCapacity)
+		return 0, capacityUnits(out.ConsumedCapacity)
 	case *dynamodb.TransactWriteItemsOutput:
 		for i := range out.ConsumedCapacity {
-			writes += unitsIn(&out.ConsumedCapacity[i])
+			writes += capacityUnits(&out.ConsumedCapacity[i])
 		}
 		return 0, writes
 	}
 	return 0, 0
 }
 
-// unitsRefused returns the cost of a failed operation. DynamoDB charges for a failed condition but
+// failedConditionUnits returns the cost of a failed operation. DynamoDB charges for a failed condition but
 // does not report its cost, so it is computed from the larger of the new and the existing item.
-func unitsRefused(parameters any, err error) float64 {
-	refused, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
+func failedConditionUnits(parameters any, err error) float64 {
+	failure, ok := errors.AsType[*types.ConditionalCheckFailedException](err)
 	if !ok {
 		return 0
 	}
-	size := max(1, ItemSize(refused.Item))
+	size := max(1, ItemSize(failure.Item))
 	if put, ok := parameters.(*dynamodb.PutItemInput); ok {
 		size = max(size, ItemSize(put.Item))
 	}
 	return float64(WriteUnits(size))
 }
 
-func unitsIn(c *types.ConsumedCapacity) float64 {
+func capacityUnits(c *types.ConsumedCapacity) float64 {
 	if c == nil || c.CapacityUnits == nil {
 		return 0
 	}

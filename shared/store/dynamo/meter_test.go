@@ -44,8 +44,8 @@ func TestTheMeterCountsWhatEachOperationCosts(t *testing.T) {
 		{"a page of documents", func(ctx context.Context) { s.Docs(ctx, store.Range{Partition: "p"}, 10, "") }, obs.Counts{Trips: 1, Reads: 1}},
 		{"a document refused", func(ctx context.Context) { s.Commit(ctx, put(7)) }, obs.Counts{Trips: 1, Writes: 1}},
 		{"a deletion refused, and one done", func(ctx context.Context) {
-			s.Commit(ctx, store.Delete{Key: doc, If: 9})
-			s.Commit(ctx, store.Delete{Key: doc, If: 1})
+			s.Commit(ctx, store.Delete{Key: doc, IfVersion: 9})
+			s.Commit(ctx, store.Delete{Key: doc, IfVersion: 1})
 		}, obs.Counts{Trips: 2, Writes: 2}},
 		// DynamoDB Local reports four units for each table, whatever the items.
 		{"a transaction", func(ctx context.Context) { s.Commit(ctx, put(0), row("b", 1, 1)) }, obs.Counts{Trips: 1, Writes: 8}},

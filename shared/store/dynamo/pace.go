@@ -16,25 +16,25 @@ import (
 // throttled or disconnected, it retries the same page for about six minutes. The client of a host
 // gives up after maxTries.
 const (
-	paceTries   = 40
-	paceShort   = 50 * time.Millisecond
-	paceLongest = 20 * time.Second
+	pacedTries        = 40
+	firstPacedBackoff = 50 * time.Millisecond
+	maxPacedBackoff   = 20 * time.Second
 )
 
 // WithReadRate limits a client to the given read units per second, averaged over a second or two. The
 // limit uses the cost that each response reports: a strongly consistent read of 4 KB costs one unit.
 // wait sleeps, or returns early if its context ends. If units is 0 or less, the rate is not limited.
-func WithReadRate(units float64, now func() time.Time, wait func(context.Context, time.Duration) error) func(*dynamodb.Options) {
-	p := &pace{units: units, now: now}
+func WithReadRate(unitsPerSecond float64, now func() time.Time, wait func(context.Context, time.Duration) error) func(*dynamodb.Options) {
+	p := &readPacer{unitsPerSecond: unitsPerSecond, now: now}
 	return func(o *dynamodb.Options) {
 		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
-			r.MaxAttempts = paceTries
+			r.MaxAttempts = pacedTries
 			r.RateLimiter = ratelimit.None
 			r.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
-				return rand.N(min(paceShort<<min(attempt, 10), paceLongest)), nil
+				return rand.N(min(firstPacedBackoff<<min(attempt, 10), maxPacedBackoff)), nil
 			})
 		})
-		if units > 0 {
+		if unitsPerSecond > 0 {
 			o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 				return stack.Initialize.Add(p.middleware(wait), middleware.Before)
 			})
@@ -42,43 +42,43 @@ func WithReadRate(units float64, now func() time.Time, wait func(context.Context
 	}
 }
 
-// pace delays reads until the time paid, when the rate has covered the cost of all earlier reads.
-type pace struct {
-	units float64
-	now   func() time.Time
+// readPacer delays reads until the time paid, when the rate has covered the cost of all earlier reads.
+type readPacer struct {
+	unitsPerSecond float64
+	now            func() time.Time
 
-	mu   sync.Mutex
-	paid time.Time
+	mu        sync.Mutex
+	paidUntil time.Time
 }
 
-func (p *pace) middleware(wait func(context.Context, time.Duration) error) middleware.InitializeMiddleware {
+func (p *readPacer) middleware(wait func(context.Context, time.Duration) error) middleware.InitializeMiddleware {
 	return middleware.InitializeMiddlewareFunc("pace", func(
 		ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler,
 	) (out middleware.InitializeOutput, metadata middleware.Metadata, err error) {
-		if due := p.waitTime(); due > 0 {
-			if err := wait(ctx, due); err != nil {
+		if delay := p.waitTime(); delay > 0 {
+			if err := wait(ctx, delay); err != nil {
 				return out, metadata, err
 			}
 		}
-		askForUnits(in.Parameters)
+		requestUnits(in.Parameters)
 		out, metadata, err = next.HandleInitialize(ctx, in)
-		reads, _ := unitsOf(in.Parameters, out.Result, err)
+		reads, _ := consumedUnits(in.Parameters, out.Result, err)
 		p.charge(reads)
 		return out, metadata, err
 	})
 }
 
-func (p *pace) waitTime() time.Duration {
+func (p *readPacer) waitTime() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.paid.Sub(p.now())
+	return p.paidUntil.Sub(p.now())
 }
 
-func (p *pace) charge(units float64) {
+func (p *readPacer) charge(units float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := p.now(); p.paid.Before(now) {
-		p.paid = now // unused capacity is not saved
+	if now := p.now(); p.paidUntil.Before(now) {
+		p.paidUntil = now // unused capacity is not saved
 	}
-	p.paid = p.paid.Add(time.Duration(units / p.units * float64(time.Second)))
+	p.paidUntil = p.paidUntil.Add(time.Duration(units / p.unitsPerSecond * float64(time.Second)))
 }

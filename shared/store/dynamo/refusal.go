@@ -19,7 +19,7 @@ type conditionResult struct {
 
 // failedConditions extracts the failed conditions of n writes from err. If certain is true, failed
 // conditions are the only reason for err.
-func failedConditions(err error, n int) (outcomes []conditionResult, certain bool) {
+func failedConditions(err error, n int) (results []conditionResult, onlyConditions bool) {
 	if single, ok := errors.AsType[*types.ConditionalCheckFailedException](err); ok && n == 1 {
 		return []conditionResult{{failed: true, existing: single.Item}}, true
 	}
@@ -27,29 +27,29 @@ func failedConditions(err error, n int) (outcomes []conditionResult, certain boo
 	if !ok || len(canceled.CancellationReasons) != n {
 		return nil, false
 	}
-	outcomes = make([]conditionResult, n)
-	conditions, others := 0, 0
+	results = make([]conditionResult, n)
+	conditionCount, otherCount := 0, 0
 	for i, reason := range canceled.CancellationReasons {
 		switch aws.ToString(reason.Code) {
 		case "ConditionalCheckFailed":
-			outcomes[i] = conditionResult{failed: true, existing: reason.Item}
-			conditions++
+			results[i] = conditionResult{failed: true, existing: reason.Item}
+			conditionCount++
 		case "None", "":
 		default:
-			others++
+			otherCount++
 		}
 	}
-	return outcomes, conditions > 0 && others == 0
+	return results, conditionCount > 0 && otherCount == 0
 }
 
 // isApplied reports whether an existing row or document has the commit's WriteID, which proves that
 // an earlier try was applied completely.
-func isApplied(writes []store.Write, failed []conditionResult) bool {
-	for i, f := range failed {
-		if f.existing[attrWriteID] == nil {
+func isApplied(writes []store.Write, results []conditionResult) bool {
+	for i, result := range results {
+		if result.existing[attrWriteID] == nil {
 			continue
 		}
-		r := reader{item: f.existing}
+		r := itemReader{item: result.existing}
 		switch w := writes[i].(type) {
 		case store.Append:
 			if r.writeID() == w.WriteID {
@@ -66,31 +66,31 @@ func isApplied(writes []store.Write, failed []conditionResult) bool {
 
 // conditionError converts failed conditions to an error: the first TakenError, otherwise the first
 // BoundsError, otherwise the first ConflictError, as store.Store documents.
-func (s *Store) conditionError(writes []store.Write, failed []conditionResult) error {
+func (s *Store) conditionError(writes []store.Write, results []conditionResult) error {
 	var bounds, conflict error
-	for i, f := range failed {
-		if !f.failed {
+	for i, result := range results {
+		if !result.failed {
 			continue
 		}
 		switch w := writes[i].(type) {
 		case store.Append:
-			occupant, err := readRow(f.existing)
+			occupant, err := parseRow(result.existing)
 			if err != nil {
 				return fmt.Errorf("the row at the position: %w", err)
 			}
-			s.lengths.record(w.Stream, w.Position)
+			s.knownTips.record(w.Stream, w.Position)
 			return &store.TakenError{Stream: w.Stream, Position: w.Position, Occupant: occupant}
 		case store.Add:
 			if bounds == nil {
-				bounds = boundsError(w, f.existing)
+				bounds = boundsError(w, result.existing)
 			}
 		case store.Put:
 			if conflict == nil {
-				conflict = conflictError(w.Key, f.existing)
+				conflict = conflictError(w.Key, result.existing)
 			}
 		case store.Delete:
 			if conflict == nil {
-				conflict = conflictError(w.Key, f.existing)
+				conflict = conflictError(w.Key, result.existing)
 			}
 		}
 	}
@@ -100,8 +100,8 @@ func (s *Store) conditionError(writes []store.Write, failed []conditionResult) e
 	return conflict
 }
 
-func boundsError(a store.Add, met item) error {
-	r := reader{item: met}
+func boundsError(a store.Add, existing item) error {
+	r := itemReader{item: existing}
 	e := &store.BoundsError{Key: a.Key}
 	if r.has(attrNumber) {
 		e.Number = r.int(attrNumber)
@@ -112,10 +112,10 @@ func boundsError(a store.Add, met item) error {
 	return e
 }
 
-func conflictError(k store.Key, met item) error {
-	r := reader{item: met}
+func conflictError(k store.Key, existing item) error {
+	r := itemReader{item: existing}
 	e := &store.ConflictError{Key: k}
-	if met != nil {
+	if existing != nil {
 		e.Version = r.uint(attrVersion)
 	}
 	if r.err != nil {

@@ -19,7 +19,7 @@ var (
 	rowWrite = store.Append{Stream: "s", Position: 2, WriteID: mine}
 	putWrite = store.Put{Key: store.Key{Partition: "p", Sort: "put"}, IfVersion: 1, WriteID: mine}
 	addWrite = store.Add{Key: store.Key{Partition: "p", Sort: "add"}, Delta: 1, Max: 5}
-	delWrite = store.Delete{Key: store.Key{Partition: "p", Sort: "delete"}, If: 1}
+	delWrite = store.Delete{Key: store.Key{Partition: "p", Sort: "delete"}, IfVersion: 1}
 )
 
 // canceled is a cancelled transaction whose reasons are, for each write, an
@@ -118,19 +118,19 @@ func TestDamagedItemsAreRefusedByName(t *testing.T) {
 		name string
 		read func() error
 	}{
-		{"attribute d", func() error { _, err := readRow(without(row(), attrData)); return err }},
-		{"attribute a", func() error { _, err := readRow(without(row(), attrWriteID)); return err }},
-		{"attribute a", func() error { _, err := readRow(with(row(), attrWriteID, bin([]byte{1}))); return err }},
-		{"attribute sk", func() error { _, err := readRow(with(row(), attrSK, numText("0"))); return err }},
-		{"attribute sk", func() error { _, err := readRow(with(row(), attrSK, numText("1.5"))); return err }},
-		{"attribute sk", func() error { _, err := readRow(with(row(), attrSK, str("2"))); return err }},
-		{"attribute d", func() error { _, err := readRow(with(row(), attrData, str("text"))); return err }},
-		{"attribute v", func() error { _, err := readDoc(without(doc(), attrVersion)); return err }},
-		{"attribute d", func() error { _, err := readDoc(without(doc(), attrData)); return err }},
-		{"attribute a", func() error { _, err := readDoc(without(doc(), attrWriteID)); return err }},
-		{"attribute n", func() error { _, err := readDoc(with(doc(), attrNumber, numText("1e3"))); return err }},
-		{"attribute xs", func() error { _, err := readDoc(with(doc(), attrIndexPK, str("p"))); return err }},
-		{"attribute pk", func() error { _, err := readDoc(with(doc(), attrPK, num(1))); return err }},
+		{"attribute d", func() error { _, err := parseRow(without(row(), attrData)); return err }},
+		{"attribute a", func() error { _, err := parseRow(without(row(), attrWriteID)); return err }},
+		{"attribute a", func() error { _, err := parseRow(with(row(), attrWriteID, bytesValue([]byte{1}))); return err }},
+		{"attribute sk", func() error { _, err := parseRow(with(row(), attrSK, numberValue("0"))); return err }},
+		{"attribute sk", func() error { _, err := parseRow(with(row(), attrSK, numberValue("1.5"))); return err }},
+		{"attribute sk", func() error { _, err := parseRow(with(row(), attrSK, stringValue("2"))); return err }},
+		{"attribute d", func() error { _, err := parseRow(with(row(), attrData, stringValue("text"))); return err }},
+		{"attribute v", func() error { _, err := parseDoc(without(doc(), attrVersion)); return err }},
+		{"attribute d", func() error { _, err := parseDoc(without(doc(), attrData)); return err }},
+		{"attribute a", func() error { _, err := parseDoc(without(doc(), attrWriteID)); return err }},
+		{"attribute n", func() error { _, err := parseDoc(with(doc(), attrNumber, numberValue("1e3"))); return err }},
+		{"attribute xs", func() error { _, err := parseDoc(with(doc(), attrIndexPK, stringValue("p"))); return err }},
+		{"attribute pk", func() error { _, err := parseDoc(with(doc(), attrPK, uintValue(1))); return err }},
 	} {
 		e, ok := errors.AsType[*problem.Error](tt.read())
 		if !ok || e.Kind != problem.Damaged || e.Field != tt.name {
@@ -144,7 +144,7 @@ func TestTokenIsOfEverythingWritten(t *testing.T) {
 	index := store.Key{Partition: "i", Sort: "s"}
 	for i, writes := range [][]store.Write{
 		{rowWrite, putWrite}, {putWrite, rowWrite}, {rowWrite}, {putWrite, delWrite}, {putWrite, addWrite},
-		{delWrite, store.Delete{Key: putWrite.Key, If: 1}},
+		{delWrite, store.Delete{Key: putWrite.Key, IfVersion: 1}},
 		{store.Append{Stream: "s", Position: 2, WriteID: others}, putWrite},
 		{store.Append{Stream: "s", Position: 3, WriteID: mine}, putWrite},
 		{store.Append{Stream: "s", Position: 2, WriteID: mine, Data: []byte("d")}, putWrite},
@@ -154,13 +154,13 @@ func TestTokenIsOfEverythingWritten(t *testing.T) {
 		{rowWrite, store.Put{Key: store.Key{Partition: "pp", Sort: "ut"}, IfVersion: 1, WriteID: mine}},
 		{putWrite, store.Add{Key: addWrite.Key, Delta: 1, Max: 6}},
 		{putWrite, store.Add{Key: addWrite.Key, Delta: 2, Max: 5}},
-		{putWrite, store.Delete{Key: delWrite.Key, If: 2}},
+		{putWrite, store.Delete{Key: delWrite.Key, IfVersion: 2}},
 	} {
-		id := token(writes)
+		id := requestToken(writes)
 		if earlier, twice := seen[id]; twice {
 			t.Errorf("commits %d and %d have one token", earlier, i)
 		}
-		if len(id) > 36 || id != token(writes) {
+		if len(id) > 36 || id != requestToken(writes) {
 			t.Errorf("token() = %q, want the same each time, of at most 36 characters", id)
 		}
 		seen[id] = i

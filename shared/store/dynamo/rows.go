@@ -14,7 +14,7 @@ func (s *Store) Tip(ctx context.Context, stream store.Stream) (store.Row, error)
 	if err := s.beginCall(ctx); err != nil {
 		return store.Row{}, err
 	}
-	defer s.leave()
+	defer s.endCall()
 	in := s.rowsQuery(stream, 1, store.Descending)
 	rows, err := s.queryRows(ctx, in, stream)
 	if err != nil || len(rows) == 0 {
@@ -29,17 +29,17 @@ func (s *Store) Rows(ctx context.Context, stream store.Stream, from uint64, n in
 	if d == store.Descending {
 		condition = " AND sk <= :from"
 	}
-	return s.page(ctx, stream, from, n, d, condition, item{":from": num(from)})
+	return s.queryPage(ctx, stream, from, n, d, condition, item{":from": uintValue(from)})
 }
 
-func (s *Store) page(ctx context.Context, stream store.Stream, from uint64, n int, d store.Direction, condition string, values item) ([]store.Row, error) {
+func (s *Store) queryPage(ctx context.Context, stream store.Stream, from uint64, n int, d store.Direction, condition string, values item) ([]store.Row, error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, err
 	}
 	if err := s.beginCall(ctx); err != nil {
 		return nil, err
 	}
-	defer s.leave()
+	defer s.endCall()
 	in := s.rowsQuery(stream, n, d)
 	*in.KeyConditionExpression += condition
 	maps.Copy(in.ExpressionAttributeValues, values)
@@ -55,7 +55,7 @@ func (s *Store) rowsQuery(stream store.Stream, n int, d store.Direction) *dynamo
 		TableName:                 &s.tables.Rows,
 		ConsistentRead:            aws.Bool(true),
 		KeyConditionExpression:    aws.String("pk = :s"),
-		ExpressionAttributeValues: item{":s": bin([]byte(stream))},
+		ExpressionAttributeValues: item{":s": bytesValue([]byte(stream))},
 		Limit:                     aws.Int32(int32(n)),
 		ScanIndexForward:          aws.Bool(d == store.Ascending),
 	}
@@ -66,15 +66,15 @@ func (s *Store) rowsQuery(stream store.Stream, n int, d store.Direction) *dynamo
 func (s *Store) queryRows(ctx context.Context, in *dynamodb.QueryInput, stream store.Stream) ([]store.Row, error) {
 	out, err := s.client.Query(ctx, in)
 	if err != nil {
-		return nil, unavailable(ctx, "reading rows", err)
+		return nil, unavailableError(ctx, "reading rows", err)
 	}
 	rows := make([]store.Row, 0, len(out.Items))
 	for _, it := range out.Items {
-		row, err := readRow(it)
+		row, err := parseRow(it)
 		if err != nil {
 			return nil, err
 		}
-		s.lengths.record(stream, row.Position)
+		s.knownTips.record(stream, row.Position)
 		rows = append(rows, row)
 	}
 	return rows, nil
@@ -84,35 +84,35 @@ func (s *Store) queryRows(ctx context.Context, in *dynamodb.QueryInput, stream s
 // before row 7 is written, and still return row 8, written later.
 func truncateAtGap(rows []store.Row, from uint64, d store.Direction) []store.Row {
 	for i, row := range rows {
-		whole := true
+		isContiguous := true
 		switch {
 		case d == store.Ascending:
-			whole = row.Position == from+uint64(i)
+			isContiguous = row.Position == from+uint64(i)
 		case i > 0:
-			whole = row.Position == rows[0].Position-uint64(i)
+			isContiguous = row.Position == rows[0].Position-uint64(i)
 		}
-		if !whole {
+		if !isContiguous {
 			return rows[:i]
 		}
 	}
 	return rows
 }
 
-func (s *Store) row(ctx context.Context, stream store.Stream, p uint64) (store.Row, error) {
+func (s *Store) getRow(ctx context.Context, stream store.Stream, p uint64) (store.Row, error) {
 	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName:      &s.tables.Rows,
 		ConsistentRead: aws.Bool(true),
 		Key:            rowKey(stream, p),
 	})
 	if err != nil {
-		return store.Row{}, unavailable(ctx, "reading a row", err)
+		return store.Row{}, unavailableError(ctx, "reading a row", err)
 	}
 	if out.Item == nil {
 		return store.Row{}, nil
 	}
-	row, err := readRow(out.Item)
+	row, err := parseRow(out.Item)
 	if err == nil {
-		s.lengths.record(stream, p)
+		s.knownTips.record(stream, p)
 	}
 	return row, err
 }

@@ -15,20 +15,20 @@ import (
 // usable. It does not change existing tables. Deployed tables are created by the stacks, with
 // backups and deletion protection.
 func CreateTables(ctx context.Context, client *dynamodb.Client, tables Tables) error {
-	for _, in := range schema(tables) {
+	for _, in := range tableInputs(tables) {
 		_, err := client.CreateTable(ctx, in)
-		if _, there := errors.AsType[*types.ResourceInUseException](err); err != nil && !there {
+		if _, exists := errors.AsType[*types.ResourceInUseException](err); err != nil && !exists {
 			return fmt.Errorf("creating table %s: %w", *in.TableName, err)
 		}
-		wait := dynamodb.NewTableExistsWaiter(client)
-		if err := wait.Wait(ctx, &dynamodb.DescribeTableInput{TableName: in.TableName}, time.Minute); err != nil {
+		waiter := dynamodb.NewTableExistsWaiter(client)
+		if err := waiter.Wait(ctx, &dynamodb.DescribeTableInput{TableName: in.TableName}, time.Minute); err != nil {
 			return fmt.Errorf("waiting for table %s: %w", *in.TableName, err)
 		}
 	}
 	return nil
 }
 
-func schema(tables Tables) []*dynamodb.CreateTableInput {
+func tableInputs(tables Tables) []*dynamodb.CreateTableInput {
 	attribute := func(name string, t types.ScalarAttributeType) types.AttributeDefinition {
 		return types.AttributeDefinition{AttributeName: aws.String(name), AttributeType: t}
 	}

@@ -9,23 +9,23 @@ import (
 	"github.com/aws/smithy-go"
 )
 
-// throttled is a throttling error with a short text that names the limit. AWS's text has five
+// throttledError is a throttling error with a short text that names the limit. AWS's text has five
 // hundred bytes, strangers can cause it often, and log lines are paid for by the byte.
-type throttled struct {
+type throttledError struct {
 	error
 	limit string
 }
 
-func (t *throttled) Error() string {
+func (t *throttledError) Error() string {
 	if t.limit == "" {
 		return "throttled"
 	}
 	return "throttled: " + t.limit
 }
 
-func (t *throttled) Unwrap() error { return t.error }
+func (t *throttledError) Unwrap() error { return t.error }
 
-func shorten(err error) error {
+func shortenThrottling(err error) error {
 	api, ok := errors.AsType[smithy.APIError](err)
 	if !ok {
 		return err
@@ -33,12 +33,12 @@ func shorten(err error) error {
 	if _, ok := retry.DefaultThrottleErrorCodes[api.ErrorCode()]; !ok {
 		return err
 	}
-	return &throttled{err, limitOf(api)}
+	return &throttledError{err, exceededLimit(api)}
 }
 
-// limitOf returns the exceeded limit, for example TableWriteMaxOnDemand for the table's write
+// exceededLimit returns the exceeded limit, for example TableWriteMaxOnDemand for the table's write
 // limit, or "" if the service does not report it.
-func limitOf(err error) string {
+func exceededLimit(err error) string {
 	var reasons []types.ThrottlingReason
 	switch e := err.(type) {
 	case *types.ThrottlingException:

@@ -131,7 +131,7 @@ func TestCallCostsTwoWriteUnitsBelowOneKilobyte(t *testing.T) {
 		if err := s.Commit(t.Context(), callRow(responses, position, tt.message)); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Commit(t.Context(), store.Delete{Key: reminder, If: 1}); err != nil {
+		if err := s.Commit(t.Context(), store.Delete{Key: reminder, IfVersion: 1}); err != nil {
 			t.Fatal(err)
 		}
 		priced := counter.WriteUnits()

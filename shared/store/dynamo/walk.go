@@ -19,7 +19,7 @@ func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 	if err := s.beginCall(ctx); err != nil {
 		return err
 	}
-	s.leave()
+	s.endCall()
 	return fn(view{s})
 }
 
@@ -28,7 +28,7 @@ type view struct{ *Store }
 // Rows implements store.View. A page from the start, or down from the end, reports items at invalid
 // positions, for example after manual changes, as damage. Store.Rows skips them if possible.
 func (v view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
-	condition, values := " AND sk BETWEEN :from AND :last", item{":from": num(from), ":last": num(math.MaxInt64)}
+	condition, values := " AND sk BETWEEN :from AND :last", item{":from": uintValue(from), ":last": uintValue(math.MaxInt64)}
 	switch {
 	case d == store.Ascending && from <= 1:
 		condition = " AND sk <= :last"
@@ -38,7 +38,7 @@ func (v view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d st
 	case d == store.Descending:
 		return v.Store.Rows(ctx, s, from, n, d)
 	}
-	return v.page(ctx, s, from, n, d, condition, values)
+	return v.queryPage(ctx, s, from, n, d, condition, values)
 }
 
 // scanLimit is the number of rows per Scan request. A larger number would read many rows of a long
@@ -62,7 +62,7 @@ func (v view) Streams(ctx context.Context, prefix store.Stream, n int, cursor st
 	if err := v.beginCall(ctx); err != nil {
 		return nil, "", err
 	}
-	defer v.leave()
+	defer v.endCall()
 	in := &dynamodb.ScanInput{
 		TableName:            &v.tables.Rows,
 		ConsistentRead:       aws.Bool(true),
@@ -70,18 +70,18 @@ func (v view) Streams(ctx context.Context, prefix store.Stream, n int, cursor st
 		Limit:                aws.Int32(scanLimit),
 	}
 	if last != "" {
-		in.ExclusiveStartKey = item{attrPK: bin([]byte(last)), attrSK: numText(largestNumber)}
+		in.ExclusiveStartKey = item{attrPK: bytesValue([]byte(last)), attrSK: numberValue(largestNumber)}
 	}
 	if prefix != "" {
 		in.FilterExpression = aws.String("begins_with(pk, :prefix)")
-		in.ExpressionAttributeValues = item{":prefix": bin([]byte(prefix))}
+		in.ExpressionAttributeValues = item{":prefix": bytesValue([]byte(prefix))}
 	}
 	out, err := v.client.Scan(ctx, in)
 	if err != nil {
-		return nil, "", unavailable(ctx, "listing streams", err)
+		return nil, "", unavailableError(ctx, "listing streams", err)
 	}
 	for _, it := range out.Items {
-		name, err := streamOf(it)
+		name, err := parseStream(it)
 		switch {
 		case err != nil:
 			return nil, "", err
@@ -95,13 +95,13 @@ func (v view) Streams(ctx context.Context, prefix store.Stream, n int, cursor st
 	if out.LastEvaluatedKey == nil {
 		return names, "", nil
 	}
-	if last, err = streamOf(out.LastEvaluatedKey); err != nil {
+	if last, err = parseStream(out.LastEvaluatedKey); err != nil {
 		return nil, "", err
 	}
 	return names, store.StreamCursor(last), nil
 }
 
-func streamOf(it item) (store.Stream, error) {
+func parseStream(it item) (store.Stream, error) {
 	pk, ok := it[attrPK].(*types.AttributeValueMemberB)
 	if !ok || len(pk.Value) == 0 {
 		return "", &problem.Error{Kind: problem.Damaged, Field: "attribute " + attrPK, Want: "bytes"}

@@ -15,9 +15,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// warmReads is the number of reads that Warm sends to each table. The first step of a call has four
+// readsPerTable is the number of reads that Warm sends to each table. The first step of a call has four
 // concurrent requests, each on its own connection.
-const warmReads = 2
+const readsPerTable = 2
 
 // Warm opens the connections that a call needs, by reading absent items for half a read unit each.
 // It reads the document at key, which the role must be allowed to read, and skips a rows table
@@ -27,7 +27,7 @@ func (s *Store) Warm(ctx context.Context, key store.Key) error {
 	if err := s.beginCall(ctx); err != nil {
 		return err
 	}
-	defer s.leave()
+	defer s.endCall()
 	tables := []struct {
 		name string
 		key  item
@@ -35,28 +35,28 @@ func (s *Store) Warm(ctx context.Context, key store.Key) error {
 	if s.tables.Rows == "" {
 		tables = tables[1:]
 	}
-	errs := make([]error, len(tables)*warmReads)
+	errs := make([]error, len(tables)*readsPerTable)
 	var wg sync.WaitGroup
 	for i := range errs {
 		wg.Go(func() {
-			t := &tables[i/warmReads]
+			t := &tables[i/readsPerTable]
 			_, errs[i] = s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &t.name, Key: t.key})
 		})
 	}
 	wg.Wait()
-	var told []string
+	var faults []string
 	for i, t := range tables {
-		if err := errors.Join(errs[i*warmReads : (i+1)*warmReads]...); err != nil {
-			told = append(told, fmt.Sprintf("table %s: %s", t.name, diagnose(err)))
+		if err := errors.Join(errs[i*readsPerTable : (i+1)*readsPerTable]...); err != nil {
+			faults = append(faults, fmt.Sprintf("table %s: %s", t.name, describeFault(err)))
 		}
 	}
-	if told == nil {
+	if faults == nil {
 		return nil
 	}
-	return problem.Wrap(problem.Unavailable, errors.Join(errs...), "%s", strings.Join(told, "; "))
+	return problem.Wrap(problem.Unavailable, errors.Join(errs...), "%s", strings.Join(faults, "; "))
 }
 
-func diagnose(err error) string {
+func describeFault(err error) string {
 	if _, ok := errors.AsType[*types.ResourceNotFoundException](err); ok {
 		return "it is missing, or still being created"
 	}

@@ -26,65 +26,65 @@ func (d *documents) reset() {
 	d.index = map[string][]*store.Doc{}
 }
 
-// at returns the document under k. If it is absent, its Version is 0. The caller must hold mu.
-func (d *documents) at(k store.Key) store.Doc {
+// get returns the document under k. If it is absent, its Version is 0. The caller must hold mu.
+func (d *documents) get(k store.Key) store.Doc {
 	if doc := d.byKey[k]; doc != nil {
 		return *doc
 	}
 	return store.Doc{Key: k}
 }
 
-func (d *documents) apply(w store.Write) {
+func (d *documents) applyWrite(w store.Write) {
 	switch w := w.(type) {
 	case store.Put:
-		d.replace(store.Doc{Key: w.Key, Version: w.IfVersion + 1, WriteID: w.WriteID,
+		d.replaceDoc(store.Doc{Key: w.Key, Version: w.IfVersion + 1, WriteID: w.WriteID,
 			Data: slices.Clone(w.Data), Number: w.Number, Index: w.Index, Expires: w.Expires})
 	case store.Add:
-		doc := d.at(w.Key)
+		doc := d.get(w.Key)
 		doc.Version++
 		doc.Number += w.Delta
 		if doc.Expires.IsZero() {
 			doc.Expires = w.Expires
 		}
-		d.replace(doc)
+		d.replaceDoc(doc)
 	case store.Delete:
-		d.remove(w.Key)
+		d.removeDoc(w.Key)
 	}
 }
 
-func (d *documents) replace(doc store.Doc) {
-	d.remove(doc.Key)
+func (d *documents) replaceDoc(doc store.Doc) {
+	d.removeDoc(doc.Key)
 	d.byKey[doc.Key] = &doc
-	insert(d.partitions, doc.Key.Partition, &doc, byKey)
+	insertDoc(d.partitions, doc.Key.Partition, &doc, compareKeys)
 	if doc.Index != (store.Key{}) {
-		insert(d.index, doc.Index.Partition, &doc, byIndex)
+		insertDoc(d.index, doc.Index.Partition, &doc, compareIndexKeys)
 	}
 }
 
-func (d *documents) remove(k store.Key) {
+func (d *documents) removeDoc(k store.Key) {
 	doc := d.byKey[k]
 	if doc == nil {
 		return
 	}
 	delete(d.byKey, k)
-	removeFrom(d.partitions, k.Partition, doc, byKey)
+	removeDocFrom(d.partitions, k.Partition, doc, compareKeys)
 	if doc.Index != (store.Key{}) {
-		removeFrom(d.index, doc.Index.Partition, doc, byIndex)
+		removeDocFrom(d.index, doc.Index.Partition, doc, compareIndexKeys)
 	}
 }
 
-func byKey(a, b *store.Doc) int { return strings.Compare(a.Key.Sort, b.Key.Sort) }
+func compareKeys(a, b *store.Doc) int { return strings.Compare(a.Key.Sort, b.Key.Sort) }
 
-func byIndex(a, b *store.Doc) int {
-	return cmp.Or(strings.Compare(a.Index.Sort, b.Index.Sort), strings.Compare(a.Key.Partition, b.Key.Partition), byKey(a, b))
+func compareIndexKeys(a, b *store.Doc) int {
+	return cmp.Or(strings.Compare(a.Index.Sort, b.Index.Sort), strings.Compare(a.Key.Partition, b.Key.Partition), compareKeys(a, b))
 }
 
-func insert(m map[string][]*store.Doc, partition string, doc *store.Doc, order func(a, b *store.Doc) int) {
+func insertDoc(m map[string][]*store.Doc, partition string, doc *store.Doc, order func(a, b *store.Doc) int) {
 	i, _ := slices.BinarySearchFunc(m[partition], doc, order)
 	m[partition] = slices.Insert(m[partition], i, doc)
 }
 
-func removeFrom(m map[string][]*store.Doc, partition string, doc *store.Doc, order func(a, b *store.Doc) int) {
+func removeDocFrom(m map[string][]*store.Doc, partition string, doc *store.Doc, order func(a, b *store.Doc) int) {
 	i, _ := slices.BinarySearchFunc(m[partition], doc, order)
 	if m[partition] = slices.Delete(m[partition], i, i+1); len(m[partition]) == 0 {
 		delete(m, partition)
@@ -93,14 +93,14 @@ func removeFrom(m map[string][]*store.Doc, partition string, doc *store.Doc, ord
 
 func (s *Store) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	if err := ctx.Err(); err != nil {
-		return store.Doc{}, store.NotApplied(err)
+		return store.Doc{}, store.NotAppliedError(err)
 	}
 	s.docs.mu.RLock()
 	defer s.docs.mu.RUnlock()
 	if s.docs.closed {
-		return store.Doc{}, store.NotApplied(store.ErrClosed)
+		return store.Doc{}, store.NotAppliedError(store.ErrClosed)
 	}
-	doc := s.docs.at(k)
+	doc := s.docs.get(k)
 	doc.Data = slices.Clone(doc.Data)
 	return doc, nil
 }
@@ -112,52 +112,52 @@ func (s *Store) Docs(ctx context.Context, r store.Range, n int, cursor string) (
 		return nil, "", err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, "", store.NotApplied(err)
+		return nil, "", store.NotAppliedError(err)
 	}
-	after, err := store.ParseCursor(cursor)
+	position, err := store.ParseCursor(cursor)
 	if err != nil {
 		return nil, "", err
 	}
 	s.docs.mu.RLock()
 	defer s.docs.mu.RUnlock()
 	if s.docs.closed {
-		return nil, "", store.NotApplied(store.ErrClosed)
+		return nil, "", store.NotAppliedError(store.ErrClosed)
 	}
-	list, order := s.docs.partitions[r.Partition], byKey
+	docs, order := s.docs.partitions[r.Partition], compareKeys
 	if r.Index {
-		list, order = s.docs.index[r.Partition], byIndex
+		docs, order = s.docs.index[r.Partition], compareIndexKeys
 	}
-	first := &store.Doc{Key: store.Key{Sort: r.First}, Index: store.Key{Sort: r.First}}
+	start := &store.Doc{Key: store.Key{Sort: r.Start}, Index: store.Key{Sort: r.Start}}
 	if r.Index {
-		first.Key = store.Key{}
+		start.Key = store.Key{}
 	}
-	i, _ := slices.BinarySearchFunc(list, first, order)
+	i, _ := slices.BinarySearchFunc(docs, start, order)
 	if cursor != "" {
-		last := &store.Doc{Key: after.Key, Index: store.Key{Sort: after.Sort}}
-		j, found := slices.BinarySearchFunc(list, last, order)
+		last := &store.Doc{Key: position.Key, Index: store.Key{Sort: position.IndexSort}}
+		j, found := slices.BinarySearchFunc(docs, last, order)
 		if found {
 			j++
 		}
 		i = max(i, j)
 	}
-	out, more := collect(list[i:], r, n)
-	if !more {
+	out, hasMore := collectPage(docs[i:], r, n)
+	if !hasMore {
 		return out, "", nil
 	}
 	last := out[len(out)-1]
-	return out, store.Cursor{Sort: last.Index.Sort, Key: last.Key}.String(), nil
+	return out, store.Cursor{IndexSort: last.Index.Sort, Key: last.Key}.String(), nil
 }
 
-// collect copies documents until the end of the range, n documents or pageBytes, and reports
+// collectPage copies documents until the end of the range, n documents or pageBytes, and reports
 // whether the range has more documents.
-func collect(list []*store.Doc, r store.Range, n int) (out []store.Doc, more bool) {
+func collectPage(docs []*store.Doc, r store.Range, n int) (out []store.Doc, hasMore bool) {
 	size := 0
-	for _, doc := range list {
+	for _, doc := range docs {
 		sort := doc.Key.Sort
 		if r.Index {
 			sort = doc.Index.Sort
 		}
-		if r.Last != "" && sort >= r.Last {
+		if r.End != "" && sort >= r.End {
 			return out, false
 		}
 		if len(out) == n || size >= pageBytes {

@@ -50,19 +50,19 @@ func New() *Store {
 	return s
 }
 
-func (s *Store) shardOf(name store.Stream) int {
+func (s *Store) shardIndex(name store.Stream) int {
 	return int(maphash.String(s.seed, string(name)) % shardCount)
 }
 
-func (s *Store) rows(ctx context.Context, name store.Stream) ([]store.Row, error) {
+func (s *Store) snapshotRows(ctx context.Context, name store.Stream) ([]store.Row, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, store.NotApplied(err)
+		return nil, store.NotAppliedError(err)
 	}
-	sh := &s.shards[s.shardOf(name)]
+	sh := &s.shards[s.shardIndex(name)]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.closed {
-		return nil, store.NotApplied(store.ErrClosed)
+		return nil, store.NotAppliedError(store.ErrClosed)
 	}
 	if st := sh.streams[name]; st != nil {
 		return st.rows, nil
@@ -71,7 +71,7 @@ func (s *Store) rows(ctx context.Context, name store.Stream) ([]store.Row, error
 }
 
 func (s *Store) Tip(ctx context.Context, name store.Stream) (store.Row, error) {
-	rows, err := s.rows(ctx, name)
+	rows, err := s.snapshotRows(ctx, name)
 	if err != nil || len(rows) == 0 {
 		return store.Row{}, err
 	}
@@ -82,28 +82,28 @@ func (s *Store) Rows(ctx context.Context, name store.Stream, from uint64, n int,
 	if err := store.CheckPage(n); err != nil {
 		return nil, err
 	}
-	rows, err := s.rows(ctx, name)
+	rows, err := s.snapshotRows(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return page(rows, from, n, d), nil
+	return copyPage(rows, from, n, d), nil
 }
 
-func page(rows []store.Row, from uint64, n int, d store.Direction) []store.Row {
+func copyPage(rows []store.Row, from uint64, n int, d store.Direction) []store.Row {
 	last := uint64(len(rows))
-	p := max(from, 1)
+	position := max(from, 1)
 	if d == store.Descending {
-		p = min(from, last)
+		position = min(from, last)
 	}
 	var out []store.Row
-	for size := 0; p >= 1 && p <= last && len(out) < n && size < pageBytes; {
-		row := rows[p-1]
+	for size := 0; position >= 1 && position <= last && len(out) < n && size < pageBytes; {
+		row := rows[position-1]
 		out = append(out, store.CloneRow(row))
 		size += len(row.Data)
 		if d == store.Descending {
-			p--
+			position--
 		} else {
-			p++
+			position++
 		}
 	}
 	return out
@@ -111,40 +111,40 @@ func page(rows []store.Row, from uint64, n int, d store.Direction) []store.Row {
 
 // Commit implements store.Store. Its outcome is always known.
 func (s *Store) Commit(ctx context.Context, writes ...store.Write) error {
-	if err := store.Check(writes); err != nil {
+	if err := store.CheckWrites(writes); err != nil {
 		return err
 	}
 	if err := ctx.Err(); err != nil {
-		return store.NotApplied(err)
+		return store.NotAppliedError(err)
 	}
 	if len(writes) == 1 {
 		// Nearly every commit of a call is one Append, which needs only one lock.
 		if a, ok := writes[0].(store.Append); ok {
-			return s.shards[s.shardOf(a.Stream)].append(a)
+			return s.shards[s.shardIndex(a.Stream)].appendOne(a)
 		}
 	}
-	return s.commit(writes)
+	return s.applyWrites(writes)
 }
 
-func (sh *shard) append(a store.Append) error {
+func (sh *shard) appendOne(a store.Append) error {
 	row := store.Row{Position: a.Position, WriteID: a.WriteID, Data: slices.Clone(a.Data)}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.closed {
-		return store.NotApplied(store.ErrClosed)
+		return store.NotAppliedError(store.ErrClosed)
 	}
-	held, free := sh.rowAt(a.Stream, a.Position)
+	occupant, isFree := sh.rowAt(a.Stream, a.Position)
 	switch {
-	case free:
-		sh.put(a.Stream, row)
-	case held.Position != a.Position || held.WriteID != a.WriteID:
-		return &store.TakenError{Stream: a.Stream, Position: a.Position, Occupant: store.CloneRow(held)}
+	case isFree:
+		sh.storeRow(a.Stream, row)
+	case occupant.Position != a.Position || occupant.WriteID != a.WriteID:
+		return &store.TakenError{Stream: a.Stream, Position: a.Position, Occupant: store.CloneRow(occupant)}
 	}
 	return nil
 }
 
-// rowAt looks up a position like store.State.Held. The caller must hold the shard's lock.
-func (sh *shard) rowAt(name store.Stream, position uint64) (row store.Row, free bool) {
+// rowAt looks up a position like store.State.RowAt. The caller must hold the shard's lock.
+func (sh *shard) rowAt(name store.Stream, position uint64) (row store.Row, isFree bool) {
 	var rows []store.Row
 	if st := sh.streams[name]; st != nil {
 		rows = st.rows
@@ -156,7 +156,7 @@ func (sh *shard) rowAt(name store.Stream, position uint64) (row store.Row, free 
 	return store.Row{}, position == next
 }
 
-func (sh *shard) put(name store.Stream, row store.Row) {
+func (sh *shard) storeRow(name store.Stream, row store.Row) {
 	st := sh.streams[name]
 	if st == nil {
 		st = &stream{}
@@ -165,24 +165,24 @@ func (sh *shard) put(name store.Stream, row store.Row) {
 	st.rows = append(st.rows, row)
 }
 
-// commit applies several writes, or one write to a document, while it holds all their locks.
-func (s *Store) commit(writes []store.Write) error {
-	held := s.lock(writes)
-	defer s.unlock(held)
+// applyWrites applies several writes, or one write to a document, while it holds all their locks.
+func (s *Store) applyWrites(writes []store.Write) error {
+	lockedShards := s.lockTargets(writes)
+	defer s.unlockTargets(lockedShards)
 	if s.docs.closed {
-		return store.NotApplied(store.ErrClosed)
+		return store.NotAppliedError(store.ErrClosed)
 	}
-	own, err := store.Decide(writes, lockedStore{s})
-	if own || err != nil {
+	alreadyApplied, err := store.CheckConditions(writes, lockedStore{s})
+	if alreadyApplied || err != nil {
 		return err
 	}
 	for _, w := range writes {
 		if a, ok := w.(store.Append); ok {
-			sh := &s.shards[s.shardOf(a.Stream)]
-			sh.put(a.Stream, store.Row{Position: a.Position, WriteID: a.WriteID, Data: slices.Clone(a.Data)})
+			sh := &s.shards[s.shardIndex(a.Stream)]
+			sh.storeRow(a.Stream, store.Row{Position: a.Position, WriteID: a.WriteID, Data: slices.Clone(a.Data)})
 			continue
 		}
-		s.docs.apply(w)
+		s.docs.applyWrite(w)
 	}
 	return nil
 }
@@ -190,34 +190,34 @@ func (s *Store) commit(writes []store.Write) error {
 // lockedStore is a store whose locks the running commit holds.
 type lockedStore struct{ *Store }
 
-func (l lockedStore) Held(name store.Stream, position uint64) (store.Row, bool, error) {
-	row, free := l.shards[l.shardOf(name)].rowAt(name, position)
-	return row, free, nil
+func (l lockedStore) RowAt(name store.Stream, position uint64) (store.Row, bool, error) {
+	row, isFree := l.shards[l.shardIndex(name)].rowAt(name, position)
+	return row, isFree, nil
 }
 
-func (l lockedStore) At(k store.Key) (store.Doc, error) { return l.docs.at(k), nil }
+func (l lockedStore) DocAt(k store.Key) (store.Doc, error) { return l.docs.get(k), nil }
 
-// lock acquires the locks of the streams in the order of their shards, followed by the lock of the
+// lockTargets acquires the locks of the streams in the order of their shards, followed by the lock of the
 // documents. It returns the locked shards.
-func (s *Store) lock(writes []store.Write) []int {
-	var held []int
+func (s *Store) lockTargets(writes []store.Write) []int {
+	var lockedShards []int
 	for _, w := range writes {
 		if a, ok := w.(store.Append); ok {
-			held = append(held, s.shardOf(a.Stream))
+			lockedShards = append(lockedShards, s.shardIndex(a.Stream))
 		}
 	}
-	slices.Sort(held)
-	held = slices.Compact(held)
-	for _, i := range held {
+	slices.Sort(lockedShards)
+	lockedShards = slices.Compact(lockedShards)
+	for _, i := range lockedShards {
 		s.shards[i].mu.Lock()
 	}
 	s.docs.mu.Lock()
-	return held
+	return lockedShards
 }
 
-func (s *Store) unlock(held []int) {
+func (s *Store) unlockTargets(lockedShards []int) {
 	s.docs.mu.Unlock()
-	for _, i := range held {
+	for _, i := range lockedShards {
 		s.shards[i].mu.Unlock()
 	}
 }

@@ -20,16 +20,16 @@ type view struct {
 // Walk implements store.Walker. Commits wait while the lists are copied, but not while fn runs.
 func (s *Store) Walk(ctx context.Context, fn func(store.View) error) error {
 	if err := ctx.Err(); err != nil {
-		return store.NotApplied(err)
+		return store.NotAppliedError(err)
 	}
-	v, err := s.view()
+	v, err := s.newView()
 	if err != nil {
 		return err
 	}
 	return fn(v)
 }
 
-func (s *Store) view() (*view, error) {
+func (s *Store) newView() (*view, error) {
 	v := &view{streams: map[store.Stream][]store.Row{}}
 	for i := range s.shards {
 		s.shards[i].mu.Lock()
@@ -38,7 +38,7 @@ func (s *Store) view() (*view, error) {
 	s.docs.mu.RLock()
 	defer s.docs.mu.RUnlock()
 	if s.docs.closed {
-		return nil, store.NotApplied(store.ErrClosed)
+		return nil, store.NotAppliedError(store.ErrClosed)
 	}
 	for i := range s.shards {
 		for name, st := range s.shards[i].streams {
@@ -55,14 +55,14 @@ func (v *view) Rows(ctx context.Context, name store.Stream, from uint64, n int, 
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, store.NotApplied(err)
+		return nil, store.NotAppliedError(err)
 	}
-	return page(v.streams[name], from, n, d), nil
+	return copyPage(v.streams[name], from, n, d), nil
 }
 
 func (v *view) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	if err := ctx.Err(); err != nil {
-		return store.Doc{}, store.NotApplied(err)
+		return store.Doc{}, store.NotAppliedError(err)
 	}
 	if doc := v.docs[k]; doc != nil {
 		c := *doc
@@ -77,15 +77,15 @@ func (v *view) Streams(ctx context.Context, prefix store.Stream, n int, cursor s
 	if err := store.CheckPage(n); err != nil {
 		return nil, "", err
 	}
-	after, err := store.ParseStreamCursor(cursor)
+	last, err := store.ParseStreamCursor(cursor)
 	if err != nil {
 		return nil, "", err
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, "", store.NotApplied(err)
+		return nil, "", store.NotAppliedError(err)
 	}
-	i, found := slices.BinarySearch(v.names, max(after, prefix))
-	if found && cursor != "" && v.names[i] == after {
+	i, found := slices.BinarySearch(v.names, max(last, prefix))
+	if found && cursor != "" && v.names[i] == last {
 		i++
 	}
 	var page []store.Stream

@@ -24,7 +24,7 @@ func Benchmark(b *testing.B, h Adapter, lengths ...int) {
 	}
 	b.Run("Tip", func(b *testing.B) {
 		s, name := h.Open(b), newStream()
-		fillLarge(b, s, name, 100)
+		appendLargeRows(b, s, name, 100)
 		b.ReportAllocs()
 		for b.Loop() {
 			if tip, err := s.Tip(b.Context(), name); err != nil || tip.Position != 100 {
@@ -34,7 +34,7 @@ func Benchmark(b *testing.B, h Adapter, lengths ...int) {
 	})
 	b.Run("Rows/n=10", func(b *testing.B) {
 		s, name := h.Open(b), newStream()
-		fillLarge(b, s, name, 100)
+		appendLargeRows(b, s, name, 100)
 		b.ReportAllocs()
 		for b.Loop() {
 			if rows, err := s.Rows(b.Context(), name, 40, 10, store.Ascending); err != nil || len(rows) != 10 {
@@ -44,10 +44,10 @@ func Benchmark(b *testing.B, h Adapter, lengths ...int) {
 	})
 }
 
-// fillLarge writes rows 1 to n with rowBytes each.
-func fillLarge(b *testing.B, s store.Store, name store.Stream, n int) {
+// appendLargeRows writes rows 1 to n with rowBytes each.
+func appendLargeRows(b *testing.B, s store.Store, name store.Stream, n int) {
 	data := make([]byte, rowBytes)
-	random(data)
+	fillRandom(data)
 	for p := range n {
 		commit(b, s, store.Append{Stream: name, Position: uint64(p + 1), WriteID: newWriteID(), Data: data})
 	}
@@ -56,16 +56,16 @@ func fillLarge(b *testing.B, s store.Store, name store.Stream, n int) {
 func benchCommit(b *testing.B, h Adapter, writers int) {
 	s := h.Open(b)
 	data := make([]byte, rowBytes)
-	random(data)
-	var left atomic.Int64
-	left.Store(int64(b.N))
+	fillRandom(data)
+	var remaining atomic.Int64
+	remaining.Store(int64(b.N))
 	b.ReportAllocs()
 	b.ResetTimer()
 	var wg sync.WaitGroup
 	for range writers {
 		wg.Go(func() {
 			name, writeID := newStream(), newWriteID()
-			for p := uint64(1); left.Add(-1) >= 0; p++ {
+			for p := uint64(1); remaining.Add(-1) >= 0; p++ {
 				if err := s.Commit(b.Context(), store.Append{Stream: name, Position: p, WriteID: writeID, Data: data}); err != nil {
 					b.Error(err)
 					return
@@ -80,15 +80,15 @@ func benchCommit(b *testing.B, h Adapter, writers int) {
 func benchAppend(b *testing.B, h Adapter, length int) {
 	s := h.Open(b)
 	var pair identity.ID
-	random(pair[:])
+	fillRandom(pair[:])
 	name := store.StreamOf(store.KindRequest, pair, pair)
 	if h.Load != nil {
 		h.Load(b, s, name, length)
 	} else {
-		fillLarge(b, s, name, length)
+		appendLargeRows(b, s, name, length)
 	}
 	data := make([]byte, rowBytes)
-	random(data)
+	fillRandom(data)
 	b.ReportAllocs()
 	for b.Loop() {
 		tip, err := s.Tip(b.Context(), name)

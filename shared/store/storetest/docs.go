@@ -15,14 +15,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-var docFacts = []fact{
+var docTests = []contractTest{
 	{"an absent document has version 0", func(t *testing.T, h Adapter) {
 		wantAbsent(t, h.Open(t), newKey())
 	}},
-	{"a put succeeds only at its expected version", provePuts},
-	{"a delete succeeds at its expected version or if the document is absent", proveDeletes},
-	{"an add creates or changes a number within its bounds", proveAdds},
-	{"an add does not overflow an int64", proveAddOverflow},
+	{"a put succeeds only at its expected version", testPuts},
+	{"a delete succeeds at its expected version or if the document is absent", testDeletes},
+	{"an add creates or changes a number within its bounds", testAdds},
+	{"an add does not overflow an int64", testAddOverflow},
 	{"a document holds at most MaxData bytes", func(t *testing.T, h Adapter) {
 		s, p := h.Open(t), newPut(newKey(), 0, "")
 		p.Data = bytes.Repeat([]byte{7}, store.MaxData+1)
@@ -34,25 +34,25 @@ var docFacts = []fact{
 		commit(t, s, p)
 		wantDoc(t, s, docOf(p))
 	}},
-	{"keys of any text are distinct and sorted by their bytes", proveKeys},
-	{"ranges are half open", proveRanges},
-	{"pages of documents continue even if the last document was deleted", proveDocPages},
-	{"a page of large documents ends early, and the next page continues", proveLargeDocs},
-	{"keys outside their limits are refused", proveKeyLimits},
-	{"a document keeps its expiry until a put changes it", proveExpires},
-	{"an add sets the expiry of a document only if it has none", proveAddExpires},
+	{"keys of any text are distinct and sorted by their bytes", testKeys},
+	{"ranges are half open", testRanges},
+	{"pages of documents continue even if the last document was deleted", testDocPages},
+	{"a page of large documents ends early, and the next page continues", testLargeDocs},
+	{"keys outside their limits are refused", testKeyLimits},
+	{"a document keeps its expiry until a put changes it", testExpiry},
+	{"an add sets the expiry of a document only if it has none", testAddExpiry},
 }
 
-func proveAddExpires(t *testing.T, h Adapter) {
-	s, made, put := h.Open(t), newKey(), newPut(newKey(), 0, "text")
+func testAddExpiry(t *testing.T, h Adapter) {
+	s, created, put := h.Open(t), newKey(), newPut(newKey(), 0, "text")
 	first, later := time.Unix(1<<33, 0).UTC(), time.Unix(1<<34, 0).UTC()
 	commit(t, s, put)
 	for i, step := range []struct {
 		add  time.Time
 		want time.Time
 	}{{time.Time{}, time.Time{}}, {first, first}, {later, first}, {time.Time{}, first}} {
-		for _, k := range []store.Key{made, put.Key} {
-			commit(t, s, newRow(newStream(), 1, ""), store.Add{Key: k, Delta: 2, Max: 100, Expires: step.add})
+		for _, k := range []store.Key{created, put.Key} {
+			commit(t, s, newAppend(newStream(), 1, ""), store.Add{Key: k, Delta: 2, Max: 100, Expires: step.add})
 			d, err := s.Doc(t.Context(), k)
 			if err != nil || !d.Expires.Equal(step.want) || d.Number != int64(2*(i+1)) {
 				t.Fatalf("after add %d: Doc() = %v, %v; want %d that expires %v", i, d, err, 2*(i+1), step.want)
@@ -62,12 +62,12 @@ func proveAddExpires(t *testing.T, h Adapter) {
 	if d, err := s.Doc(t.Context(), put.Key); err != nil || string(d.Data) != "text" || d.WriteID != put.WriteID {
 		t.Fatalf("Doc() = %v, %v; want the put's text and WriteID", d, err)
 	}
-	if err := s.Commit(t.Context(), newRow(newStream(), 1, ""), store.Add{Key: made, Expires: time.Unix(1<<33, 1).UTC()}); err == nil || errors.Is(err, store.ErrUnavailable) {
+	if err := s.Commit(t.Context(), newAppend(newStream(), 1, ""), store.Add{Key: created, Expires: time.Unix(1<<33, 1).UTC()}); err == nil || errors.Is(err, store.ErrUnavailable) {
 		t.Fatalf("Commit(expires in between seconds) = %v, want a refusal", err)
 	}
 }
 
-func proveExpires(t *testing.T, h Adapter) {
+func testExpiry(t *testing.T, h Adapter) {
 	s, k := h.Open(t), newKey()
 	for v, expiry := range []time.Time{time.Unix(1<<33, 0).UTC(), time.Unix(1<<34, 0).UTC(), {}, time.Unix(1<<33, 0).UTC()} {
 		p := newPut(k, uint64(v), "text")
@@ -86,17 +86,17 @@ func proveExpires(t *testing.T, h Adapter) {
 	if d, err := s.Doc(t.Context(), k); err != nil || !d.Expires.Equal(time.Unix(1<<33, 0)) {
 		t.Fatalf("after an add the document expires %v, %v", d.Expires, err)
 	}
-	wrong := newPut(newKey(), 0, "text")
+	invalid := newPut(newKey(), 0, "text")
 	for _, expiry := range []time.Time{time.Unix(1<<33, 1).UTC(), time.Unix(1<<33, 0).In(time.FixedZone("", 60)), time.Unix(0, 0).UTC()} {
-		wrong.Expires = expiry
-		if err := s.Commit(t.Context(), wrong); err == nil || errors.Is(err, store.ErrUnavailable) {
+		invalid.Expires = expiry
+		if err := s.Commit(t.Context(), invalid); err == nil || errors.Is(err, store.ErrUnavailable) {
 			t.Fatalf("Commit(expires %v) = %v, want a refusal", expiry, err)
 		}
 	}
-	wantAbsent(t, s, wrong.Key)
+	wantAbsent(t, s, invalid.Key)
 }
 
-func provePuts(t *testing.T, h Adapter) {
+func testPuts(t *testing.T, h Adapter) {
 	s, k := h.Open(t), newKey()
 	wantConflict(t, s.Commit(t.Context(), newPut(k, 1, "too early")), 0)
 	wantAbsent(t, s, k)
@@ -114,29 +114,29 @@ func provePuts(t *testing.T, h Adapter) {
 	}
 }
 
-func proveDeletes(t *testing.T, h Adapter) {
+func testDeletes(t *testing.T, h Adapter) {
 	s, k := h.Open(t), newKey()
-	commit(t, s, store.Delete{Key: k, If: 1})
+	commit(t, s, store.Delete{Key: k, IfVersion: 1})
 	wantAbsent(t, s, k)
 	p := newPut(k, 0, "here")
 	commit(t, s, p)
-	wantConflict(t, s.Commit(t.Context(), store.Delete{Key: k, If: 2}), 1)
+	wantConflict(t, s.Commit(t.Context(), store.Delete{Key: k, IfVersion: 2}), 1)
 	wantDoc(t, s, docOf(p))
-	commit(t, s, store.Delete{Key: k, If: 1})
+	commit(t, s, store.Delete{Key: k, IfVersion: 1})
 	wantAbsent(t, s, k)
-	commit(t, s, store.Delete{Key: k, If: 1})
-	commit(t, s, store.Delete{Key: k, If: 7})
+	commit(t, s, store.Delete{Key: k, IfVersion: 1})
+	commit(t, s, store.Delete{Key: k, IfVersion: 7})
 	wantAbsent(t, s, k)
 	p = newPut(k, 0, "again")
 	commit(t, s, p)
 	wantDoc(t, s, docOf(p))
 }
 
-func proveAdds(t *testing.T, h Adapter) {
+func testAdds(t *testing.T, h Adapter) {
 	s, name, k := h.Open(t), newStream(), newKey()
 	position := uint64(0)
 	add := func(delta, low, high int64) error {
-		a := newRow(name, position+1, "beside an add")
+		a := newAppend(name, position+1, "beside an add")
 		err := s.Commit(t.Context(), a, store.Add{Key: k, Delta: delta, Min: low, Max: high})
 		if err == nil {
 			position++
@@ -167,12 +167,12 @@ func proveAdds(t *testing.T, h Adapter) {
 	want.Version, want.Number = 7, -7
 	wantDoc(t, s, want)
 	wantConflict(t, s.Commit(t.Context(), newPut(k, 6, "an add came between")), 7)
-	if got := len(all(t, s, name)); got != int(position) {
+	if got := len(allRows(t, s, name)); got != int(position) {
 		t.Errorf("%d rows, want %d: one for each accepted add", got, position)
 	}
 }
 
-func proveAddOverflow(t *testing.T, h Adapter) {
+func testAddOverflow(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	for _, c := range []struct {
 		start, delta int64
@@ -193,7 +193,7 @@ func proveAddOverflow(t *testing.T, h Adapter) {
 		p.Number = c.start
 		commit(t, s, p)
 		want := docOf(p)
-		err := s.Commit(t.Context(), newRow(newStream(), 1, ""),
+		err := s.Commit(t.Context(), newAppend(newStream(), 1, ""),
 			store.Add{Key: p.Key, Delta: c.delta, Min: math.MinInt64, Max: math.MaxInt64})
 		if c.ok {
 			want.Version, want.Number = 2, c.start+c.delta
@@ -213,7 +213,7 @@ var unusualSorts = []string{
 	"~", "\u00e9", "\u00ff", "\u4e16", "\ufffd", "\U0001f600", "\U0010ffff",
 }
 
-func proveKeys(t *testing.T, h Adapter) {
+func testKeys(t *testing.T, h Adapter) {
 	s, base := h.Open(t), newPartition()
 	if !slices.IsSorted(unusualSorts) {
 		t.Fatal("unusualSorts is not sorted")
@@ -228,7 +228,7 @@ func proveKeys(t *testing.T, h Adapter) {
 	}
 	for _, partition := range partitions {
 		var sorts []string
-		for _, doc := range list(t, s, store.Range{Partition: partition}, 5) {
+		for _, doc := range listDocs(t, s, store.Range{Partition: partition}, 5) {
 			sorts = append(sorts, doc.Key.Sort)
 			if doc.Key.Partition != partition || string(doc.Data) != doc.Key.String() {
 				t.Errorf("Docs(%q) has %q with %q", partition, doc.Key, doc.Data)
@@ -241,10 +241,10 @@ func proveKeys(t *testing.T, h Adapter) {
 	}
 }
 
-// list reads a range in pages of n documents.
-func list(t testing.TB, s store.Store, r store.Range, n int) []store.Doc {
+// listDocs reads a range in pages of n documents.
+func listDocs(t testing.TB, s store.Store, r store.Range, n int) []store.Doc {
 	t.Helper()
-	var out []store.Doc
+	var docs []store.Doc
 	for cursor := ""; ; {
 		page, next, err := s.Docs(t.Context(), r, n, cursor)
 		if err != nil {
@@ -253,15 +253,15 @@ func list(t testing.TB, s store.Store, r store.Range, n int) []store.Doc {
 		if len(page) > n {
 			t.Fatalf("Docs(n %d) = %d documents", n, len(page))
 		}
-		out = append(out, page...)
+		docs = append(docs, page...)
 		if next == "" {
-			return out
+			return docs
 		}
 		cursor = next
 	}
 }
 
-func sorts(docs []store.Doc) string {
+func joinSorts(docs []store.Doc) string {
 	var b strings.Builder
 	for _, d := range docs {
 		b.WriteString(d.Key.Sort)
@@ -269,7 +269,7 @@ func sorts(docs []store.Doc) string {
 	return b.String()
 }
 
-func proveRanges(t *testing.T, h Adapter) {
+func testRanges(t *testing.T, h Adapter) {
 	s, partition := h.Open(t), newPartition()
 	for _, sort := range "abcdefgh" {
 		commit(t, s, newPut(store.Key{Partition: partition, Sort: string(sort)}, 0, ""))
@@ -290,30 +290,30 @@ func proveRanges(t *testing.T, h Adapter) {
 		{"", "z", "abcdefgh"},
 	} {
 		for _, n := range []int{1, 3, 8, 1000} {
-			r := store.Range{Partition: partition, First: c.first, Last: c.last}
-			if got := sorts(list(t, s, r, n)); got != c.want {
+			r := store.Range{Partition: partition, Start: c.first, End: c.last}
+			if got := joinSorts(listDocs(t, s, r, n)); got != c.want {
 				t.Errorf("Docs(%q to %q, n %d) = %q, want %q", c.first, c.last, n, got, c.want)
 			}
 		}
 	}
-	if got := list(t, s, store.Range{Partition: newPartition()}, 10); len(got) != 0 {
+	if got := listDocs(t, s, store.Range{Partition: newPartition()}, 10); len(got) != 0 {
 		t.Errorf("Docs(empty partition) = %d documents, want none", len(got))
 	}
 }
 
-func proveDocPages(t *testing.T, h Adapter) {
+func testDocPages(t *testing.T, h Adapter) {
 	s, partition := h.Open(t), newPartition()
 	for _, sort := range "abcdef" {
 		commit(t, s, newPut(store.Key{Partition: partition, Sort: string(sort)}, 0, ""))
 	}
 	r := store.Range{Partition: partition}
 	page, cursor, err := s.Docs(t.Context(), r, 3, "")
-	if err != nil || sorts(page) != "abc" || cursor == "" {
-		t.Fatalf("Docs() = %q, cursor %q, %v, want abc and a cursor", sorts(page), cursor, err)
+	if err != nil || joinSorts(page) != "abc" || cursor == "" {
+		t.Fatalf("Docs() = %q, cursor %q, %v, want abc and a cursor", joinSorts(page), cursor, err)
 	}
 	// The cursor's document is deleted, and documents are written before and
 	// after it.
-	commit(t, s, store.Delete{Key: store.Key{Partition: partition, Sort: "c"}, If: 1})
+	commit(t, s, store.Delete{Key: store.Key{Partition: partition, Sort: "c"}, IfVersion: 1})
 	commit(t, s, newPut(store.Key{Partition: partition, Sort: "bb"}, 0, ""))
 	commit(t, s, newPut(store.Key{Partition: partition, Sort: "cc"}, 0, ""))
 	rest := ""
@@ -321,22 +321,22 @@ func proveDocPages(t *testing.T, h Adapter) {
 		if page, cursor, err = s.Docs(t.Context(), r, 3, cursor); err != nil {
 			t.Fatalf("Docs() = %v, want nil", err)
 		}
-		rest += sorts(page)
+		rest += joinSorts(page)
 	}
 	if rest != "ccdef" {
 		t.Errorf("the pages after = %q, want ccdef", rest)
 	}
 }
 
-func proveLargeDocs(t *testing.T, h Adapter) {
+func testLargeDocs(t *testing.T, h Adapter) {
 	s, partition := h.Open(t), newPartition()
 	for _, sort := range "abcdef" {
 		p := newPut(store.Key{Partition: partition, Sort: string(sort)}, 0, "")
 		p.Data = bytes.Repeat([]byte(p.Key.Sort), store.MaxData)
 		commit(t, s, p)
 	}
-	docs := list(t, s, store.Range{Partition: partition}, 100)
-	if got := sorts(docs); got != "abcdef" {
+	docs := listDocs(t, s, store.Range{Partition: partition}, 100)
+	if got := joinSorts(docs); got != "abcdef" {
 		t.Fatalf("Docs() = %q, want abcdef", got)
 	}
 	for _, d := range docs {
@@ -346,17 +346,17 @@ func proveLargeDocs(t *testing.T, h Adapter) {
 	}
 }
 
-func proveKeyLimits(t *testing.T, h Adapter) {
-	s, p := h.Open(t), newPartition()
+func testKeyLimits(t *testing.T, h Adapter) {
+	s, partition := h.Open(t), newPartition()
 	long := strings.Repeat("k", store.MaxKey+1)
-	for _, k := range []store.Key{{}, {Partition: p}, {Sort: "s"}, {Partition: long, Sort: "s"}, {Partition: p, Sort: long}, {Partition: p, Sort: "\xff"}, {Partition: "\xc3", Sort: "s"}} {
+	for _, k := range []store.Key{{}, {Partition: partition}, {Sort: "s"}, {Partition: long, Sort: "s"}, {Partition: partition, Sort: long}, {Partition: partition, Sort: "\xff"}, {Partition: "\xc3", Sort: "s"}} {
 		put := newPut(k, 0, "")
-		for _, w := range []store.Write{put, store.Delete{Key: k, If: 1}} {
+		for _, w := range []store.Write{put, store.Delete{Key: k, IfVersion: 1}} {
 			if err := s.Commit(t.Context(), w); err == nil || errors.Is(err, store.ErrUnavailable) {
 				t.Errorf("Commit(%T of %q) = %v, want a refusal of the key", w, k.String(), err)
 			}
 		}
-		if err := s.Commit(t.Context(), newRow(newStream(), 1, ""), store.Add{Key: k, Max: 1}); err == nil {
+		if err := s.Commit(t.Context(), newAppend(newStream(), 1, ""), store.Add{Key: k, Max: 1}); err == nil {
 			t.Errorf("Commit(Add to %q) = nil, want a refusal of the key", k.String())
 		}
 		if k == (store.Key{}) {
@@ -368,7 +368,7 @@ func proveKeyLimits(t *testing.T, h Adapter) {
 			t.Errorf("Commit(Put with index %q) = nil, want a refusal of the key", k.String())
 		}
 	}
-	longestKey := store.Key{Partition: strings.Repeat("p", store.MaxKey-len(p)) + p, Sort: strings.Repeat("k", store.MaxKey)}
+	longestKey := store.Key{Partition: strings.Repeat("p", store.MaxKey-len(partition)) + partition, Sort: strings.Repeat("k", store.MaxKey)}
 	put := newPut(longestKey, 0, "")
 	put.Index = longestKey
 	commit(t, s, put)

@@ -10,19 +10,19 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-var feedFacts = []fact{
-	{"the feed has every row once, in its stream's order, and continues at an offset", proveFeed},
-	{"the feed refuses invalid page sizes, partitions and offsets", proveFeedArguments},
+var feedTests = []contractTest{
+	{"the feed has every row once, in its stream's order, and continues at an offset", testFeed},
+	{"the feed refuses invalid page sizes, partitions and offsets", testFeedArguments},
 }
 
-func proveFeed(t *testing.T, h Adapter) {
+func testFeed(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	f := s.(store.Feed)
 	names := []store.Stream{newStream(), newStream(), newStream()}
 	want := map[store.Stream][]store.Row{}
 	offsets := map[string]string{}
 	got := map[store.Stream][]store.Row{}
-	read := func(page int) {
+	readNew := func(pageSize int) {
 		t.Helper()
 		partitions, err := f.Partitions(t.Context())
 		if err != nil {
@@ -30,7 +30,7 @@ func proveFeed(t *testing.T, h Adapter) {
 		}
 		for _, p := range partitions {
 			for {
-				rows, next, _, err := f.After(t.Context(), p.ID, offsets[p.ID], page)
+				rows, next, _, err := f.RowsAfter(t.Context(), p.ID, offsets[p.ID], pageSize)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -40,8 +40,8 @@ func proveFeed(t *testing.T, h Adapter) {
 					}
 					break
 				}
-				if len(rows) > page {
-					t.Fatalf("After() = %d rows, want at most %d", len(rows), page)
+				if len(rows) > pageSize {
+					t.Fatalf("After() = %d rows, want at most %d", len(rows), pageSize)
 				}
 				for _, r := range rows {
 					if slices.Contains(names, r.Stream) {
@@ -55,18 +55,18 @@ func proveFeed(t *testing.T, h Adapter) {
 	for round := range 3 {
 		for i := range 7 {
 			name := names[i%len(names)]
-			row := newRow(name, uint64(len(want[name])+1), fmt.Sprintf("row %d of round %d", i, round))
+			row := newAppend(name, uint64(len(want[name])+1), fmt.Sprintf("row %d of round %d", i, round))
 			commit(t, s, row, newPut(newKey(), 0, "beside"))
 			want[name] = append(want[name], rowOf(row))
 		}
-		read(1 + round*2)
+		readNew(1 + round*2)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("after round %d (-want +got):\n%s", round, diff)
 		}
 	}
 }
 
-func proveFeedArguments(t *testing.T, h Adapter) {
+func testFeedArguments(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	f := s.(store.Feed)
 	partitions, err := f.Partitions(t.Context())
@@ -77,7 +77,7 @@ func proveFeedArguments(t *testing.T, h Adapter) {
 		partition, offset string
 		n                 int
 	}{{partitions[0].ID, "", 0}, {partitions[0].ID, "", store.MaxPage + 1}, {"none", "", 1}, {partitions[0].ID, "x", 1}, {partitions[0].ID, "-1", 1}} {
-		if rows, _, _, err := f.After(t.Context(), tt.partition, tt.offset, tt.n); err == nil {
+		if rows, _, _, err := f.RowsAfter(t.Context(), tt.partition, tt.offset, tt.n); err == nil {
 			t.Errorf("After(%q, %q, %d) = %d rows, want a refusal", tt.partition, tt.offset, tt.n, len(rows))
 		}
 	}

@@ -23,157 +23,157 @@ const (
 	opsPerClient = 12
 )
 
-// world is the state of the model. It is a value, so porcupine can compare it.
-type world struct {
+// modelState is the state of the model. It is a value, so porcupine can compare it.
+type modelState struct {
 	rows [2]string // the write ids of the rows, one byte each
-	docs [2]worldDoc
+	docs [2]modelDoc
 }
 
-type worldDoc struct {
+type modelDoc struct {
 	version uint64
 	attempt byte
 	number  int64
 }
 
-// opIn is a commit, or a read of the stream or document with index of.
-type opIn struct {
+// operation is a commit, or a read of the stream or document with index of.
+type operation struct {
 	read   string // "tip", "rows" or "doc"; "" for a commit
-	of     int
-	writes []worldWrite
+	slot   int
+	writes []modelWrite
 }
 
-type worldWrite struct {
+type modelWrite struct {
 	kind     byte // 'a' for Append, 'p' for Put, 'd' for Delete, '+' for Add
-	of       int
+	slot     int
 	position uint64 // position of the row or expected version
 	attempt  byte
 	delta    int64
 }
 
-// opOut is the result that the client saw.
-type opOut struct {
+// opResult is the result that the client saw.
+type opResult struct {
 	unknown bool
 	outcome string // outcome of a commit
 	rows    string
-	doc     worldDoc
+	doc     modelDoc
 }
 
-func (in opIn) String() string {
+func (in operation) String() string {
 	if in.read != "" {
-		return fmt.Sprintf("%s of %d", in.read, in.of)
+		return fmt.Sprintf("%s of %d", in.read, in.slot)
 	}
 	text := "commit"
 	for _, w := range in.writes {
-		text += fmt.Sprintf(" %c%d@%d attempt %d delta %d;", w.kind, w.of, w.position, w.attempt, w.delta)
+		text += fmt.Sprintf(" %c%d@%d attempt %d delta %d;", w.kind, w.slot, w.position, w.attempt, w.delta)
 	}
 	return text
 }
 
-func (out opOut) String() string {
+func (out opResult) String() string {
 	if out.unknown {
 		return "unknown"
 	}
 	return fmt.Sprintf("%s rows %v doc %+v", out.outcome, []byte(out.rows), out.doc)
 }
 
-const worldMax = 9 // upper bound of every add
+const maxNumber = 9 // upper bound of every add
 
-// apply models Commit.
-func (w world) apply(writes []worldWrite) (world, string) {
-	next, refusal, rank := w, "applied", 4
-	refuse := func(r int, text string) {
-		if r < rank {
-			refusal, rank = text, r
+// commit models Commit.
+func (w modelState) commit(writes []modelWrite) (modelState, string) {
+	after, refusal, rank := w, "applied", 4
+	refuse := func(newRank int, text string) {
+		if newRank < rank {
+			refusal, rank = text, newRank
 		}
 	}
-	for _, c := range writes {
-		rows, doc := w.rows[c.of], w.docs[c.of]
-		switch c.kind {
+	for _, mw := range writes {
+		rows, doc := w.rows[mw.slot], w.docs[mw.slot]
+		switch mw.kind {
 		case 'a':
 			switch {
-			case c.position > uint64(len(rows))+1:
+			case mw.position > uint64(len(rows))+1:
 				refuse(1, "taken by nobody")
-			case c.position <= uint64(len(rows)) && rows[c.position-1] == c.attempt:
+			case mw.position <= uint64(len(rows)) && rows[mw.position-1] == mw.attempt:
 				return w, "applied"
-			case c.position <= uint64(len(rows)):
-				refuse(1, fmt.Sprintf("taken by %d", rows[c.position-1]))
+			case mw.position <= uint64(len(rows)):
+				refuse(1, fmt.Sprintf("taken by %d", rows[mw.position-1]))
 			}
-			next.rows[c.of] = rows + string([]byte{c.attempt})
+			after.rows[mw.slot] = rows + string([]byte{mw.attempt})
 		case 'p':
-			if doc.version > 0 && doc.attempt == c.attempt {
+			if doc.version > 0 && doc.attempt == mw.attempt {
 				return w, "applied"
 			}
-			if doc.version != c.position {
+			if doc.version != mw.position {
 				refuse(3, fmt.Sprintf("conflict at %d", doc.version))
 			}
-			next.docs[c.of] = worldDoc{c.position + 1, c.attempt, c.delta}
+			after.docs[mw.slot] = modelDoc{mw.position + 1, mw.attempt, mw.delta}
 		case 'd':
-			if doc.version != 0 && doc.version != c.position {
+			if doc.version != 0 && doc.version != mw.position {
 				refuse(3, fmt.Sprintf("conflict at %d", doc.version))
 			}
-			next.docs[c.of] = worldDoc{}
+			after.docs[mw.slot] = modelDoc{}
 		case '+':
-			if sum := doc.number + c.delta; sum < 0 || sum > worldMax {
+			if sum := doc.number + mw.delta; sum < 0 || sum > maxNumber {
 				refuse(2, fmt.Sprintf("bounds at %d", doc.number))
 			}
-			next.docs[c.of] = worldDoc{doc.version + 1, doc.attempt, doc.number + c.delta}
+			after.docs[mw.slot] = modelDoc{doc.version + 1, doc.attempt, doc.number + mw.delta}
 		}
 	}
 	if rank < 4 {
 		return w, refusal
 	}
-	return next, refusal
+	return after, refusal
 }
 
 var model = porcupine.Model{
-	Init: func() any { return world{} },
+	Init: func() any { return modelState{} },
 	Step: func(state, input, output any) (bool, any) {
-		w, in, out := state.(world), input.(opIn), output.(opOut)
+		w, in, out := state.(modelState), input.(operation), output.(opResult)
 		switch in.read {
 		case "tip":
-			rows := w.rows[in.of]
+			rows := w.rows[in.slot]
 			return out.unknown || out.rows == rows[max(len(rows)-1, 0):], w
 		case "rows":
-			return out.unknown || out.rows == w.rows[in.of], w
+			return out.unknown || out.rows == w.rows[in.slot], w
 		case "doc":
-			return out.unknown || out.doc == w.docs[in.of], w
+			return out.unknown || out.doc == w.docs[in.slot], w
 		}
-		next, outcome := w.apply(in.writes)
+		next, outcome := w.commit(in.writes)
 		return out.unknown || outcome == out.outcome, next
 	},
-	DescribeOperation: func(in, out any) string { return in.(opIn).String() + " -> " + out.(opOut).String() },
+	DescribeOperation: func(in, out any) string { return in.(operation).String() + " -> " + out.(opResult).String() },
 }
 
-// play records one history.
-type play struct {
+// historyRecorder records one history.
+type historyRecorder struct {
 	t       *testing.T
-	s       *Lossy
+	store   *Lossy
 	streams [2]store.Stream
 	keys    [2]store.Key
 	start   time.Time
 
-	mu       sync.Mutex
-	attempts byte
-	ops      []porcupine.Operation
+	mu          sync.Mutex
+	lastAttempt byte
+	ops         []porcupine.Operation
 }
 
-func proveLinearizable(t *testing.T, h Adapter) {
+func testLinearizable(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	for seed := range h.histories() {
-		p := &play{t: t, start: time.Now()}
+		p := &historyRecorder{t: t, start: time.Now()}
 		for i := range 2 {
 			p.streams[i], p.keys[i] = newStream(), newKey()
 		}
-		p.s = p.lossy(s, uint64(seed))
+		p.store = p.newLossy(s, uint64(seed))
 		var wg sync.WaitGroup
 		for c := range clients {
-			wg.Go(func() { p.client(c, rand.New(rand.NewPCG(uint64(seed), uint64(c)))) })
+			wg.Go(func() { p.runClient(c, rand.New(rand.NewPCG(uint64(seed), uint64(c)))) })
 		}
 		wg.Wait()
-		p.s.AwaitPending(t.Context())
-		p.readAtTheEnd()
+		p.store.ApplyPending(t.Context())
+		p.readFinalState()
 		for i := range p.ops {
-			if p.ops[i].Output.(opOut).unknown {
+			if p.ops[i].Output.(opResult).unknown {
 				p.ops[i].Return = time.Since(p.start).Nanoseconds()
 			}
 		}
@@ -186,12 +186,12 @@ func proveLinearizable(t *testing.T, h Adapter) {
 	}
 }
 
-// lossy returns s with faults in some of the commits.
-func (p *play) lossy(s store.Store, seed uint64) *Lossy {
+// newLossy returns s with faults in some of the commits.
+func (p *historyRecorder) newLossy(s store.Store, seed uint64) *Lossy {
 	var mu sync.Mutex
 	rnd := rand.New(rand.NewPCG(seed, 99))
 	unknown := 0
-	return &Lossy{Store: s, Decide: func(op string, writes []store.Write) Fault {
+	return &Lossy{Store: s, ChooseFault: func(op string, writes []store.Write) Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		if op != "Commit" || rnd.IntN(5) > 0 {
@@ -214,10 +214,10 @@ func (p *play) lossy(s store.Store, seed uint64) *Lossy {
 	}}
 }
 
-func (p *play) client(id int, rnd *rand.Rand) {
+func (p *historyRecorder) runClient(id int, rnd *rand.Rand) {
 	var tips [2]uint64
 	var versions [2]uint64
-	var retry []worldWrite
+	var retry []modelWrite
 	for range opsPerClient {
 		slot := rnd.IntN(2)
 		if retry != nil && rnd.IntN(3) > 0 {
@@ -228,71 +228,71 @@ func (p *play) client(id int, rnd *rand.Rand) {
 		}
 		switch rnd.IntN(7) {
 		case 0:
-			tips[slot] = p.tip(id, slot)
+			tips[slot] = p.readTip(id, slot)
 		case 1:
-			tips[slot] = uint64(len(p.rows(id, slot)))
+			tips[slot] = uint64(len(p.readRows(id, slot)))
 		case 2:
-			versions[slot] = p.doc(id, slot).version
+			versions[slot] = p.readDoc(id, slot).version
 		case 3:
 			if rnd.IntN(3) == 0 {
-				p.s.AwaitPending(p.t.Context())
+				p.store.ApplyPending(p.t.Context())
 			}
 			fallthrough
 		default:
-			writes := p.choose(rnd, slot, tips, versions)
+			writes := p.chooseWrites(rnd, slot, tips, versions)
 			if out := p.commit(id, writes); out.unknown {
 				retry = writes
 			} else if out.outcome == "applied" && writes[0].kind == 'a' {
-				tips[writes[0].of] = writes[0].position
+				tips[writes[0].slot] = writes[0].position
 			}
 		}
 	}
 }
 
-// choose builds a commit that usually matches what the client has read.
-func (p *play) choose(rnd *rand.Rand, slot int, tips, versions [2]uint64) []worldWrite {
+// chooseWrites builds a commit that usually matches what the client has read.
+func (p *historyRecorder) chooseWrites(rnd *rand.Rand, slot int, tips, versions [2]uint64) []modelWrite {
 	p.mu.Lock()
-	p.attempts++
-	attempt := p.attempts
+	p.lastAttempt++
+	attempt := p.lastAttempt
 	p.mu.Unlock()
-	row := worldWrite{kind: 'a', of: slot, position: tips[slot] + 1, attempt: attempt}
-	put := worldWrite{kind: 'p', of: slot, position: versions[slot], attempt: attempt, delta: int64(rnd.IntN(5))}
-	add := worldWrite{kind: '+', of: 1 - slot, delta: int64(rnd.IntN(13) - 6)}
+	row := modelWrite{kind: 'a', slot: slot, position: tips[slot] + 1, attempt: attempt}
+	put := modelWrite{kind: 'p', slot: slot, position: versions[slot], attempt: attempt, delta: int64(rnd.IntN(5))}
+	add := modelWrite{kind: '+', slot: 1 - slot, delta: int64(rnd.IntN(13) - 6)}
 	switch rnd.IntN(7) {
 	case 0:
-		return []worldWrite{put}
+		return []modelWrite{put}
 	case 1:
-		return []worldWrite{{kind: 'd', of: slot, position: max(versions[slot], 1)}}
+		return []modelWrite{{kind: 'd', slot: slot, position: max(versions[slot], 1)}}
 	case 2:
-		return []worldWrite{row, add, put}
+		return []modelWrite{row, add, put}
 	case 3:
-		return []worldWrite{row, add}
+		return []modelWrite{row, add}
 	case 4:
-		other := worldWrite{kind: 'a', of: 1 - slot, position: tips[1-slot] + 1, attempt: attempt}
-		return []worldWrite{row, other}
+		other := modelWrite{kind: 'a', slot: 1 - slot, position: tips[1-slot] + 1, attempt: attempt}
+		return []modelWrite{row, other}
 	}
-	return []worldWrite{row}
+	return []modelWrite{row}
 }
 
-func (p *play) writes(writes []worldWrite) []store.Write {
+func (p *historyRecorder) storeWrites(writes []modelWrite) []store.Write {
 	var out []store.Write
 	for _, w := range writes {
 		writeID := store.WriteID{w.attempt}
 		switch w.kind {
 		case 'a':
-			out = append(out, store.Append{Stream: p.streams[w.of], Position: w.position, WriteID: writeID})
+			out = append(out, store.Append{Stream: p.streams[w.slot], Position: w.position, WriteID: writeID})
 		case 'p':
-			out = append(out, store.Put{Key: p.keys[w.of], IfVersion: w.position, WriteID: writeID, Number: w.delta})
+			out = append(out, store.Put{Key: p.keys[w.slot], IfVersion: w.position, WriteID: writeID, Number: w.delta})
 		case 'd':
-			out = append(out, store.Delete{Key: p.keys[w.of], If: w.position})
+			out = append(out, store.Delete{Key: p.keys[w.slot], IfVersion: w.position})
 		case '+':
-			out = append(out, store.Add{Key: p.keys[w.of], Delta: w.delta, Max: worldMax})
+			out = append(out, store.Add{Key: p.keys[w.slot], Delta: w.delta, Max: maxNumber})
 		}
 	}
 	return out
 }
 
-func (p *play) record(client int, in opIn, run func() (opOut, error)) opOut {
+func (p *historyRecorder) record(client int, in operation, run func() (opResult, error)) opResult {
 	call := time.Since(p.start).Nanoseconds()
 	out, err := run()
 	ret := time.Since(p.start).Nanoseconds()
@@ -321,16 +321,16 @@ func (p *play) record(client int, in opIn, run func() (opOut, error)) opOut {
 	return out
 }
 
-func (p *play) commit(client int, writes []worldWrite) opOut {
-	return p.record(client, opIn{writes: writes}, func() (opOut, error) {
-		return opOut{}, p.s.Commit(p.t.Context(), p.writes(writes)...)
+func (p *historyRecorder) commit(client int, writes []modelWrite) opResult {
+	return p.record(client, operation{writes: writes}, func() (opResult, error) {
+		return opResult{}, p.store.Commit(p.t.Context(), p.storeWrites(writes)...)
 	})
 }
 
-func (p *play) tip(client, slot int) uint64 {
+func (p *historyRecorder) readTip(client, slot int) uint64 {
 	var tip store.Row
-	p.record(client, opIn{read: "tip", of: slot}, func() (out opOut, err error) {
-		if tip, err = p.s.Tip(p.t.Context(), p.streams[slot]); tip.Position > 0 {
+	p.record(client, operation{read: "tip", slot: slot}, func() (out opResult, err error) {
+		if tip, err = p.store.Tip(p.t.Context(), p.streams[slot]); tip.Position > 0 {
 			out.rows = string(tip.WriteID[:1])
 		}
 		return out, err
@@ -338,9 +338,9 @@ func (p *play) tip(client, slot int) uint64 {
 	return tip.Position
 }
 
-func (p *play) rows(client, slot int) string {
-	return p.record(client, opIn{read: "rows", of: slot}, func() (out opOut, err error) {
-		rows, err := p.s.Rows(p.t.Context(), p.streams[slot], 1, store.MaxPage, store.Ascending)
+func (p *historyRecorder) readRows(client, slot int) string {
+	return p.record(client, operation{read: "rows", slot: slot}, func() (out opResult, err error) {
+		rows, err := p.store.Rows(p.t.Context(), p.streams[slot], 1, store.MaxPage, store.Ascending)
 		for _, r := range rows {
 			out.rows += string(r.WriteID[:1])
 		}
@@ -348,17 +348,17 @@ func (p *play) rows(client, slot int) string {
 	}).rows
 }
 
-func (p *play) doc(client, slot int) worldDoc {
-	return p.record(client, opIn{read: "doc", of: slot}, func() (opOut, error) {
-		d, err := p.s.Doc(p.t.Context(), p.keys[slot])
-		return opOut{doc: worldDoc{d.Version, d.WriteID[0], d.Number}}, err
+func (p *historyRecorder) readDoc(client, slot int) modelDoc {
+	return p.record(client, operation{read: "doc", slot: slot}, func() (opResult, error) {
+		d, err := p.store.Doc(p.t.Context(), p.keys[slot])
+		return opResult{doc: modelDoc{d.Version, d.WriteID[0], d.Number}}, err
 	}).doc
 }
 
-// readAtTheEnd adds reads of the final state to the history.
-func (p *play) readAtTheEnd() {
+// readFinalState adds reads of the final state to the history.
+func (p *historyRecorder) readFinalState() {
 	for slot := range 2 {
-		p.rows(clients, slot)
-		p.doc(clients, slot)
+		p.readRows(clients, slot)
+		p.readDoc(clients, slot)
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-var indexFacts = []fact{
-	{"a document is listed only in the place that its index names", proveListing},
-	{"documents with the same index sort are each listed once", proveTies},
-	{"the index is read by range and page", proveIndexPages},
-	{"an index of any text is sorted by its bytes", proveIndexKeys},
+var indexTests = []contractTest{
+	{"a document is listed only in the place that its index names", testListing},
+	{"documents with the same index sort are each listed once", testEqualSorts},
+	{"the index is read by range and page", testIndexPages},
+	{"an index of any text is sorted by its bytes", testIndexKeys},
 }
 
 // wantListed waits until the index lists exactly the given documents.
@@ -25,22 +25,22 @@ func (h Adapter) wantListed(t *testing.T, s store.Store, r store.Range, n int, w
 	want = slices.Clone(want)
 	slices.SortFunc(want, byKey)
 	r.Index = true
-	h.within(t, func() string {
-		got := list(t, s, r, n)
+	h.retryWithinLag(t, func() string {
+		got := listDocs(t, s, r, n)
 		for i := 1; i < len(got); i++ {
 			if got[i-1].Index.Sort > got[i].Index.Sort {
 				return fmt.Sprintf("index lists %q before %q", got[i-1].Index.Sort, got[i].Index.Sort)
 			}
 		}
 		slices.SortFunc(got, byKey)
-		if diff := cmp.Diff(want, got, empty); diff != "" {
+		if diff := cmp.Diff(want, got, equateEmpty); diff != "" {
 			return "index (-want +got):\n" + diff
 		}
 		return ""
 	})
 }
 
-func proveListing(t *testing.T, h Adapter) {
+func testListing(t *testing.T, h Adapter) {
 	s, here, there := h.Open(t), newPartition(), newPartition()
 	p := newPut(newKey(), 0, "first")
 	p.Index = store.Key{Partition: here, Sort: "m"}
@@ -60,7 +60,7 @@ func proveListing(t *testing.T, h Adapter) {
 	h.wantListed(t, s, store.Range{Partition: there}, 10, moved)
 
 	// An add in a commit with an append also appears in the index.
-	commit(t, s, newRow(newStream(), 1, ""), store.Add{Key: p.Key, Delta: 5, Max: 5})
+	commit(t, s, newAppend(newStream(), 1, ""), store.Add{Key: p.Key, Delta: 5, Max: 5})
 	moved.Version, moved.Number = moved.Version+1, 5
 	p.IfVersion++
 	h.wantListed(t, s, store.Range{Partition: there}, 10, moved)
@@ -69,7 +69,7 @@ func proveListing(t *testing.T, h Adapter) {
 	h.wantListed(t, s, store.Range{Partition: there}, 10)
 	moved = move("listed again", store.Key{Partition: here, Sort: "z"})
 	h.wantListed(t, s, store.Range{Partition: here}, 10, moved)
-	commit(t, s, store.Delete{Key: p.Key, If: moved.Version})
+	commit(t, s, store.Delete{Key: p.Key, IfVersion: moved.Version})
 	h.wantListed(t, s, store.Range{Partition: here}, 10)
 
 	// A document in a partition with the index partition's name is not in the
@@ -78,7 +78,7 @@ func proveListing(t *testing.T, h Adapter) {
 	h.wantListed(t, s, store.Range{Partition: here}, 10)
 }
 
-func proveTies(t *testing.T, h Adapter) {
+func testEqualSorts(t *testing.T, h Adapter) {
 	s, partition := h.Open(t), newPartition()
 	var want []store.Doc
 	for i := range 9 {
@@ -92,7 +92,7 @@ func proveTies(t *testing.T, h Adapter) {
 	}
 }
 
-func proveIndexPages(t *testing.T, h Adapter) {
+func testIndexPages(t *testing.T, h Adapter) {
 	s, partition := h.Open(t), newPartition()
 	var docs []store.Doc
 	for _, sort := range "abcdef" {
@@ -102,14 +102,14 @@ func proveIndexPages(t *testing.T, h Adapter) {
 		docs = append(docs, docOf(p))
 	}
 	for _, n := range []int{1, 2, 100} {
-		h.wantListed(t, s, store.Range{Partition: partition, First: "b", Last: "e"}, n, docs[1:4]...)
-		h.wantListed(t, s, store.Range{Partition: partition, First: "bb"}, n, docs[2:]...)
-		h.wantListed(t, s, store.Range{Partition: partition, Last: "c"}, n, docs[:2]...)
-		h.wantListed(t, s, store.Range{Partition: partition, First: "c", Last: "c"}, n)
+		h.wantListed(t, s, store.Range{Partition: partition, Start: "b", End: "e"}, n, docs[1:4]...)
+		h.wantListed(t, s, store.Range{Partition: partition, Start: "bb"}, n, docs[2:]...)
+		h.wantListed(t, s, store.Range{Partition: partition, End: "c"}, n, docs[:2]...)
+		h.wantListed(t, s, store.Range{Partition: partition, Start: "c", End: "c"}, n)
 	}
 }
 
-func proveIndexKeys(t *testing.T, h Adapter) {
+func testIndexKeys(t *testing.T, h Adapter) {
 	s, base := h.Open(t), newPartition()
 	for _, partition := range []string{base, base + "\x00", base + "#"} {
 		var want []store.Doc

@@ -17,70 +17,70 @@ const (
 	NoFault        Fault = iota // applied and acknowledged
 	Lost                        // never applied; the caller gets an error
 	Unacknowledged              // applied; the caller gets an error
-	Delayed                     // the caller gets an error; AwaitPending applies the writes later
+	Delayed                     // the caller gets an error; ApplyPending applies the writes later
 	Twice                       // applied twice; the caller gets the second outcome
 )
 
-var fates = map[Fault]string{NoFault: "no fault", Lost: "lost", Unacknowledged: "unacknowledged", Delayed: "delayed", Twice: "twice"}
+var faultNames = map[Fault]string{NoFault: "no fault", Lost: "lost", Unacknowledged: "unacknowledged", Delayed: "delayed", Twice: "twice"}
 
-func (f Fault) String() string { return fates[f] }
+func (f Fault) String() string { return faultNames[f] }
 
 // Lossy wraps a store and makes calls fail in the ways in which real adapters fail. It calls Decide before
 // every Tip, Rows, Doc, Docs and Commit. For a read, writes is nil. Decide must be safe for concurrent use.
 type Lossy struct {
 	store.Store
-	Decide func(op string, writes []store.Write) Fault
+	ChooseFault func(op string, writes []store.Write) Fault
 
-	mu   sync.Mutex
-	late [][]store.Write
+	mu      sync.Mutex
+	pending [][]store.Write
 }
 
 var errLost = errors.New("injected fault")
 
-func (l *Lossy) read(op string) error {
-	if f := l.Decide(op, nil); f != NoFault && f != Twice {
+func (l *Lossy) checkRead(op string) error {
+	if f := l.ChooseFault(op, nil); f != NoFault && f != Twice {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, errLost)
 	}
 	return nil
 }
 
 func (l *Lossy) Tip(ctx context.Context, s store.Stream) (store.Row, error) {
-	if err := l.read("Tip"); err != nil {
+	if err := l.checkRead("Tip"); err != nil {
 		return store.Row{}, err
 	}
 	return l.Store.Tip(ctx, s)
 }
 
 func (l *Lossy) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
-	if err := l.read("Rows"); err != nil {
+	if err := l.checkRead("Rows"); err != nil {
 		return nil, err
 	}
 	return l.Store.Rows(ctx, s, from, n, d)
 }
 
 func (l *Lossy) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
-	if err := l.read("Doc"); err != nil {
+	if err := l.checkRead("Doc"); err != nil {
 		return store.Doc{}, err
 	}
 	return l.Store.Doc(ctx, k)
 }
 
 func (l *Lossy) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
-	if err := l.read("Docs"); err != nil {
+	if err := l.checkRead("Docs"); err != nil {
 		return nil, "", err
 	}
 	return l.Store.Docs(ctx, r, n, cursor)
 }
 
 func (l *Lossy) Commit(ctx context.Context, writes ...store.Write) error {
-	switch l.Decide("Commit", writes) {
+	switch l.ChooseFault("Commit", writes) {
 	case Lost:
 	case Unacknowledged:
 		// The caller gets the same error if the store refuses the writes.
 		_ = l.Store.Commit(ctx, writes...)
 	case Delayed:
 		l.mu.Lock()
-		l.late = append(l.late, writes)
+		l.pending = append(l.pending, writes)
 		l.mu.Unlock()
 	case Twice:
 		// Only the second outcome is returned.
@@ -92,16 +92,16 @@ func (l *Lossy) Commit(ctx context.Context, writes ...store.Write) error {
 	return fmt.Errorf("%w: %w", store.ErrUnavailable, errLost)
 }
 
-// AwaitPending applies the delayed commits in the order in which they were sent, and returns the error
+// ApplyPending applies the delayed commits in the order in which they were sent, and returns the error
 // of each.
-func (l *Lossy) AwaitPending(ctx context.Context) []error {
+func (l *Lossy) ApplyPending(ctx context.Context) []error {
 	l.mu.Lock()
-	late := l.late
-	l.late = nil
+	pending := l.pending
+	l.pending = nil
 	l.mu.Unlock()
-	var heard []error
-	for _, writes := range late {
-		heard = append(heard, l.Store.Commit(ctx, writes...))
+	var errs []error
+	for _, writes := range pending {
+		errs = append(errs, l.Store.Commit(ctx, writes...))
 	}
-	return heard
+	return errs
 }

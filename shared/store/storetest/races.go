@@ -13,41 +13,41 @@ import (
 
 const racers = 64
 
-var raceFacts = []fact{
-	{"of 64 writers for one position exactly one is accepted, every round", raceForPosition},
-	{"of 64 writers for one version exactly one is accepted", raceForVersion},
-	{"commits to the same streams in opposite orders neither deadlock nor mix", raceCrossing},
-	{"concurrent adds sum up exactly and never exceed their bounds", raceForMoney},
-	{"readers see only contiguous prefixes that grow", raceReaders},
-	{"writes of one commit become visible together", raceTogether},
-	{"histories are linearizable", proveLinearizable},
+var raceTests = []contractTest{
+	{"of 64 writers for one position exactly one is accepted, every round", testRaceForPosition},
+	{"of 64 writers for one version exactly one is accepted", testRaceForVersion},
+	{"commits to the same streams in opposite orders neither deadlock nor mix", testCrossingCommits},
+	{"concurrent adds sum up exactly and never exceed their bounds", testRaceForBalance},
+	{"readers see only contiguous prefixes that grow", testReadersSeePrefixes},
+	{"writes of one commit become visible together", testReadOrder},
+	{"histories are linearizable", testLinearizable},
 }
 
-// race runs n functions concurrently and returns their errors.
-func race(n int, run func(i int) error) []error {
-	out := make([]error, n)
+// runConcurrently runs n functions concurrently and returns their errors.
+func runConcurrently(n int, run func(i int) error) []error {
+	errs := make([]error, n)
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	for i := range n {
 		wg.Go(func() {
 			<-start
-			out[i] = run(i)
+			errs[i] = run(i)
 		})
 	}
 	close(start)
 	wg.Wait()
-	return out
+	return errs
 }
 
-func raceForPosition(t *testing.T, h Adapter) {
+func testRaceForPosition(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
 	var want []store.Row
 	for round := range h.rounds() {
-		tries := make([]store.Append, racers)
-		for i := range tries {
-			tries[i] = newRow(name, uint64(round+1), fmt.Sprintf("round %d writer %d", round, i))
+		attempts := make([]store.Append, racers)
+		for i := range attempts {
+			attempts[i] = newAppend(name, uint64(round+1), fmt.Sprintf("round %d writer %d", round, i))
 		}
-		outcomes := race(racers, func(i int) error { return s.Commit(t.Context(), tries[i]) })
+		outcomes := runConcurrently(racers, func(i int) error { return s.Commit(t.Context(), attempts[i]) })
 		winner := -1
 		for i, err := range outcomes {
 			if err == nil && winner >= 0 {
@@ -60,28 +60,28 @@ func raceForPosition(t *testing.T, h Adapter) {
 		if winner < 0 {
 			t.Fatalf("round %d: no writer was accepted: %v", round, outcomes[0])
 		}
-		want = append(want, rowOf(tries[winner]))
+		want = append(want, rowOf(attempts[winner]))
 		for i, err := range outcomes {
 			var taken *store.TakenError
-			if i != winner && (!errors.As(err, &taken) || taken.Occupant.WriteID != tries[winner].WriteID) {
+			if i != winner && (!errors.As(err, &taken) || taken.Occupant.WriteID != attempts[winner].WriteID) {
 				t.Fatalf("round %d: a loser got %v, want a TakenError with the winner", round, err)
 			}
 		}
 	}
-	if diff := cmp.Diff(want, all(t, s, name)); diff != "" {
+	if diff := cmp.Diff(want, allRows(t, s, name)); diff != "" {
 		t.Errorf("rows (-accepted +stored):\n%s", diff)
 	}
 }
 
-func raceForVersion(t *testing.T, h Adapter) {
+func testRaceForVersion(t *testing.T, h Adapter) {
 	s, k := h.Open(t), newKey()
 	for version := range uint64(h.rounds()/50 + 1) {
-		tries := make([]store.Put, racers)
-		for i := range tries {
-			tries[i] = newPut(k, version, fmt.Sprint(i))
+		attempts := make([]store.Put, racers)
+		for i := range attempts {
+			attempts[i] = newPut(k, version, fmt.Sprint(i))
 		}
 		winner := -1
-		for i, err := range race(racers, func(i int) error { return s.Commit(t.Context(), tries[i]) }) {
+		for i, err := range runConcurrently(racers, func(i int) error { return s.Commit(t.Context(), attempts[i]) }) {
 			switch {
 			case err == nil && winner >= 0:
 				t.Fatalf("version %d: writers %d and %d were both accepted", version, winner, i)
@@ -94,17 +94,17 @@ func raceForVersion(t *testing.T, h Adapter) {
 		if winner < 0 {
 			t.Fatalf("version %d: no writer was accepted", version)
 		}
-		wantDoc(t, s, docOf(tries[winner]))
+		wantDoc(t, s, docOf(attempts[winner]))
 	}
 }
 
-// raceCrossing runs writers whose commits append to the same two streams, in opposite orders. In
+// testCrossingCommits runs writers whose commits append to the same two streams, in opposite orders. In
 // each round, exactly one commit must be accepted, for both streams.
-func raceCrossing(t *testing.T, h Adapter) {
+func testCrossingCommits(t *testing.T, h Adapter) {
 	s, a, b := h.Open(t), newStream(), newStream()
 	for round := range uint64(h.rounds()/50 + 1) {
-		outcomes := race(16, func(i int) error {
-			x, y := newRow(a, round+1, fmt.Sprint(i)), newRow(b, round+1, fmt.Sprint(i))
+		outcomes := runConcurrently(16, func(i int) error {
+			x, y := newAppend(a, round+1, fmt.Sprint(i)), newAppend(b, round+1, fmt.Sprint(i))
 			if i%2 == 0 {
 				return s.Commit(t.Context(), x, y)
 			}
@@ -123,7 +123,7 @@ func raceCrossing(t *testing.T, h Adapter) {
 			t.Fatalf("round %d: %d commits were accepted, want 1", round, accepted)
 		}
 	}
-	x, y := all(t, s, a), all(t, s, b)
+	x, y := allRows(t, s, a), allRows(t, s, b)
 	for i := range x {
 		if string(x[i].Data) != string(y[i].Data) {
 			t.Errorf("position %d is of writer %s in one stream, of %s in the other", i+1, x[i].Data, y[i].Data)
@@ -131,13 +131,13 @@ func raceCrossing(t *testing.T, h Adapter) {
 	}
 }
 
-func raceForMoney(t *testing.T, h Adapter) {
+func testRaceForBalance(t *testing.T, h Adapter) {
 	const start, price = 100, 7
 	s, balance := h.Open(t), newKey()
 	commit(t, s, store.Put{Key: balance, WriteID: newWriteID(), Number: start})
 	paid := 0
-	for _, err := range race(racers, func(int) error {
-		return s.Commit(t.Context(), newRow(newStream(), 1, "priced"), store.Add{Key: balance, Delta: -price, Max: start})
+	for _, err := range runConcurrently(racers, func(int) error {
+		return s.Commit(t.Context(), newAppend(newStream(), 1, "priced"), store.Add{Key: balance, Delta: -price, Max: start})
 	}) {
 		var bounds *store.BoundsError
 		if err == nil {
@@ -152,33 +152,33 @@ func raceForMoney(t *testing.T, h Adapter) {
 	}
 }
 
-func raceReaders(t *testing.T, h Adapter) {
+func testReadersSeePrefixes(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
 	count := h.rounds()
 	done := make(chan struct{})
 	var readers sync.WaitGroup
 	for i := range 4 {
 		readers.Go(func() {
-			least := 0
+			minTip := 0
 			for {
-				last := false
+				isLastRead := false
 				select {
 				case <-done:
-					last = true
+					isLastRead = true
 				default:
 				}
-				if least = readPrefix(t, s, name, least, i); last || t.Failed() {
+				if minTip = readPrefix(t, s, name, minTip, i); isLastRead || t.Failed() {
 					return
 				}
 			}
 		})
 	}
 	for p := range count {
-		commit(t, s, newRow(name, uint64(p+1), fmt.Sprint(p+1)))
+		commit(t, s, newAppend(name, uint64(p+1), fmt.Sprint(p+1)))
 	}
 	close(done)
 	readers.Wait()
-	wantRows := all(t, s, name)
+	wantRows := allRows(t, s, name)
 	if len(wantRows) != count {
 		t.Errorf("%d rows, want %d", len(wantRows), count)
 	}
@@ -186,10 +186,10 @@ func raceReaders(t *testing.T, h Adapter) {
 
 // readPrefix reads a stream in one of four ways. It returns the highest position that the reader
 // has seen. A read must not end below least, the highest position of earlier reads.
-func readPrefix(t *testing.T, s store.Store, name store.Stream, least, way int) int {
+func readPrefix(t *testing.T, s store.Store, name store.Stream, minTip, method int) int {
 	var rows []store.Row
 	var err error
-	switch way {
+	switch method {
 	case 0:
 		var tip store.Row
 		tip, err = s.Tip(t.Context(), name)
@@ -197,13 +197,13 @@ func readPrefix(t *testing.T, s store.Store, name store.Stream, least, way int) 
 			rows = []store.Row{tip}
 		}
 	case 1:
-		rows, err = s.Rows(t.Context(), name, uint64(max(least-5, 1)), store.MaxPage, store.Ascending)
+		rows, err = s.Rows(t.Context(), name, uint64(max(minTip-5, 1)), store.MaxPage, store.Ascending)
 	default:
-		rows, err = s.Rows(t.Context(), name, 1<<40, way*5, store.Descending)
+		rows, err = s.Rows(t.Context(), name, 1<<40, method*5, store.Descending)
 	}
 	if err != nil {
 		t.Errorf("read = %v, want nil", err)
-		return least
+		return minTip
 	}
 	last := 0
 	for i, r := range rows {
@@ -216,35 +216,35 @@ func readPrefix(t *testing.T, s store.Store, name store.Stream, least, way int) 
 		}
 		last = max(last, int(r.Position))
 	}
-	if last < least {
-		t.Errorf("a read ends at row %d, an earlier read at row %d", last, least)
+	if last < minTip {
+		t.Errorf("a read ends at row %d, an earlier read at row %d", last, minTip)
 	}
-	return max(last, least)
+	return max(last, minTip)
 }
 
-// countedWrites appends rows until stop is closed, each in a commit that also adds 1 to a document.
-func countedWrites(t *testing.T, s store.Store, name store.Stream, k store.Key, stop <-chan struct{}) {
+// appendAndCount appends rows until stop is closed, each in a commit that also adds 1 to a document.
+func appendAndCount(t *testing.T, s store.Store, name store.Stream, k store.Key, stop <-chan struct{}) {
 	for p := uint64(1); ; p++ {
 		select {
 		case <-stop:
 			return
 		default:
 		}
-		if err := s.Commit(t.Context(), newRow(name, p, "row"), store.Add{Key: k, Delta: 1, Max: 1 << 40}); err != nil {
+		if err := s.Commit(t.Context(), newAppend(name, p, "row"), store.Add{Key: k, Delta: 1, Max: 1 << 40}); err != nil {
 			t.Errorf("Commit() = %v, want nil", err)
 			return
 		}
 	}
 }
 
-func raceTogether(t *testing.T, h Adapter) {
+func testReadOrder(t *testing.T, h Adapter) {
 	s, name, k := h.Open(t), newStream(), newKey()
 	stop := make(chan struct{})
 	var writers sync.WaitGroup
 	for range 3 {
-		writers.Go(func() { countedWrites(t, s, newStream(), newKey(), stop) })
+		writers.Go(func() { appendAndCount(t, s, newStream(), newKey(), stop) })
 	}
-	writers.Go(func() { countedWrites(t, s, name, k, stop) })
+	writers.Go(func() { appendAndCount(t, s, name, k, stop) })
 	defer writers.Wait()
 	defer close(stop)
 	for range h.rounds() {

@@ -8,23 +8,23 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-var resendFacts = []fact{
+var resendTests = []contractTest{
 	{"the same append sent again succeeds and changes nothing", func(t *testing.T, h Adapter) {
 		s, name := h.Open(t), newStream()
-		a := newRow(name, 1, "once")
+		a := newAppend(name, 1, "once")
 		for range 3 {
 			commit(t, s, a)
 		}
-		next := newRow(name, 2, "next")
+		next := newAppend(name, 2, "next")
 		commit(t, s, next)
 		commit(t, s, a) // resent after later commits
-		if diff := cmp.Diff([]store.Row{rowOf(a), rowOf(next)}, all(t, s, name)); diff != "" {
+		if diff := cmp.Diff([]store.Row{rowOf(a), rowOf(next)}, allRows(t, s, name)); diff != "" {
 			t.Errorf("rows (-want +got):\n%s", diff)
 		}
 	}},
 	{"the write id identifies a write, not its bytes", func(t *testing.T, h Adapter) {
 		s, name := h.Open(t), newStream()
-		a := newRow(name, 1, "first bytes")
+		a := newAppend(name, 1, "first bytes")
 		commit(t, s, a)
 		again := a
 		again.Data = []byte("other bytes")
@@ -52,7 +52,7 @@ var resendFacts = []fact{
 		s := h.Open(t)
 		p := newPut(newKey(), 0, "once")
 		commit(t, s, p)
-		commit(t, s, newRow(newStream(), 1, ""), store.Add{Key: p.Key, Delta: 2, Max: 9})
+		commit(t, s, newAppend(newStream(), 1, ""), store.Add{Key: p.Key, Delta: 2, Max: 9})
 		commit(t, s, p)
 		want := docOf(p)
 		want.Version, want.Number = 2, 2
@@ -61,25 +61,25 @@ var resendFacts = []fact{
 	{"a transaction sent again adds nothing twice", func(t *testing.T, h Adapter) {
 		c := newScene(t, h)
 		for range 3 {
-			commit(t, c.s, c.writes()...)
+			commit(t, c.store, c.writes()...)
 			c.wantApplied(t, h)
 		}
 	}},
 	{"a transaction is recognised by its row although its documents have changed since", func(t *testing.T, h Adapter) {
 		c := newScene(t, h)
-		commit(t, c.s, c.writes()...)
+		commit(t, c.store, c.writes()...)
 		put := newPut(c.put.Key, 1, "moved on")
-		empty := newRow(newStream(), 1, "takes all the money")
-		commit(t, c.s, put)
-		commit(t, c.s, empty, store.Add{Key: c.add.Key, Delta: -6, Max: 100})
-		commit(t, c.s, newRow(c.a.Stream, 2, "follows"))
-		commit(t, c.s, newPut(c.del.Key, 0, "made again"))
-		commit(t, c.s, c.writes()...)
-		wantDoc(t, c.s, docOf(put))
-		want := c.money
+		empty := newAppend(newStream(), 1, "takes all the money")
+		commit(t, c.store, put)
+		commit(t, c.store, empty, store.Add{Key: c.add.Key, Delta: -6, Max: 100})
+		commit(t, c.store, newAppend(c.a.Stream, 2, "follows"))
+		commit(t, c.store, newPut(c.del.Key, 0, "made again"))
+		commit(t, c.store, c.writes()...)
+		wantDoc(t, c.store, docOf(put))
+		want := c.balance
 		want.Version, want.Number = 3, 0
-		wantDoc(t, c.s, want)
-		if doc, err := c.s.Doc(t.Context(), c.del.Key); err != nil || string(doc.Data) != "made again" {
+		wantDoc(t, c.store, want)
+		if doc, err := c.store.Doc(t.Context(), c.del.Key); err != nil || string(doc.Data) != "made again" {
 			t.Errorf("Doc() = %q, %v, want the recreated document", doc.Data, err)
 		}
 	}},

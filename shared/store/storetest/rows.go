@@ -14,36 +14,36 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-var rowFacts = []fact{
+var rowTests = []contractTest{
 	{"an empty stream has no tip and no rows", func(t *testing.T, h Adapter) {
 		s, name := h.Open(t), newStream()
 		wantTip(t, s, name, store.Row{})
-		if rows := all(t, s, name); len(rows) != 0 {
+		if rows := allRows(t, s, name); len(rows) != 0 {
 			t.Errorf("Rows() = %d rows, want none", len(rows))
 		}
 	}},
 	{"a row comes back as it was written", func(t *testing.T, h Adapter) {
 		s, name := h.Open(t), newStream()
 		for p, data := range []string{"one", "", "three\x00\xff", strings.Repeat("4", 5000)} {
-			a := newRow(name, uint64(p+1), data)
+			a := newAppend(name, uint64(p+1), data)
 			commit(t, s, a)
 			wantTip(t, s, name, rowOf(a))
 		}
 		var got []string
-		for _, r := range all(t, s, name) {
+		for _, r := range allRows(t, s, name) {
 			got = append(got, string(r.Data))
 		}
 		if diff := cmp.Diff([]string{"one", "", "three\x00\xff", strings.Repeat("4", 5000)}, got); diff != "" {
 			t.Errorf("Rows() (-want +got):\n%s", diff)
 		}
 	}},
-	{"a position beyond the next one is refused without an occupant", proveContiguous},
-	{"a written row never changes, and a write at its position returns it as occupant", proveImmutable},
-	{"pages start anywhere and go in both directions", provePages},
-	{"a page of large rows ends early but is never empty", proveLargePages},
+	{"a position beyond the next one is refused without an occupant", testContiguousPositions},
+	{"a written row never changes, and a write at its position returns it as occupant", testImmutableRows},
+	{"pages start anywhere and go in both directions", testPages},
+	{"a page of large rows ends early but is never empty", testLargePages},
 	{"a row holds at most MaxData bytes", func(t *testing.T, h Adapter) {
 		s, name := h.Open(t), newStream()
-		big := newRow(name, 1, "")
+		big := newAppend(name, 1, "")
 		big.Data = bytes.Repeat([]byte{7}, store.MaxData+1)
 		if err := s.Commit(t.Context(), big); !errors.Is(err, store.ErrTooLarge) {
 			t.Fatalf("Commit(%d bytes) = %v, want ErrTooLarge", len(big.Data), err)
@@ -53,45 +53,45 @@ var rowFacts = []fact{
 		commit(t, s, big)
 		wantTip(t, s, name, rowOf(big))
 	}},
-	{"streams whose names share a prefix are separate", proveApart},
-	{"arguments outside their limits are refused", proveRowLimits},
+	{"streams whose names share a prefix are separate", testSimilarNames},
+	{"arguments outside their limits are refused", testArgumentLimits},
 }
 
-func proveContiguous(t *testing.T, h Adapter) {
+func testContiguousPositions(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
 	for _, p := range []uint64{2, 3, 1000, math.MaxInt64} {
-		wantTaken(t, s.Commit(t.Context(), newRow(name, p, "too far")), store.Row{})
+		wantTaken(t, s.Commit(t.Context(), newAppend(name, p, "too far")), store.Row{})
 	}
 	wantTip(t, s, name, store.Row{})
-	rows := fill(t, s, name, 3)
+	rows := appendRows(t, s, name, 3)
 	for _, p := range []uint64{5, 6, math.MaxInt64} {
-		wantTaken(t, s.Commit(t.Context(), newRow(name, p, "too far")), store.Row{})
+		wantTaken(t, s.Commit(t.Context(), newAppend(name, p, "too far")), store.Row{})
 	}
-	if diff := cmp.Diff(rows, all(t, s, name)); diff != "" {
+	if diff := cmp.Diff(rows, allRows(t, s, name)); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
-	commit(t, s, newRow(name, 4, "fits"))
+	commit(t, s, newAppend(name, 4, "fits"))
 }
 
-func proveImmutable(t *testing.T, h Adapter) {
+func testImmutableRows(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
-	rows := fill(t, s, name, 3)
+	rows := appendRows(t, s, name, 3)
 	for _, r := range rows {
-		wantTaken(t, s.Commit(t.Context(), newRow(name, r.Position, "another")), r)
+		wantTaken(t, s.Commit(t.Context(), newAppend(name, r.Position, "another")), r)
 		// Equal bytes with another write id are a different write.
 		same := store.Append{Stream: name, Position: r.Position, WriteID: newWriteID(), Data: r.Data}
 		wantTaken(t, s.Commit(t.Context(), same), r)
 	}
-	if diff := cmp.Diff(rows, all(t, s, name)); diff != "" {
+	if diff := cmp.Diff(rows, allRows(t, s, name)); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 }
 
-func provePages(t *testing.T, h Adapter) {
+func testPages(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
-	rows := fill(t, s, name, 25)
-	down := slices.Clone(rows)
-	slices.Reverse(down)
+	rows := appendRows(t, s, name, 25)
+	descending := slices.Clone(rows)
+	slices.Reverse(descending)
 	for _, c := range []struct {
 		from uint64
 		n    int
@@ -110,27 +110,27 @@ func provePages(t *testing.T, h Adapter) {
 		{math.MaxUint64, 3, store.Ascending, nil},
 		{0, 3, store.Descending, nil},
 		{1, 3, store.Descending, rows[:1]},
-		{7, 3, store.Descending, down[18:21]},
-		{25, 1, store.Descending, down[:1]},
-		{26, 2, store.Descending, down[:2]},
-		{math.MaxInt64, 25, store.Descending, down},
-		{math.MaxUint64, store.MaxPage, store.Descending, down},
+		{7, 3, store.Descending, descending[18:21]},
+		{25, 1, store.Descending, descending[:1]},
+		{26, 2, store.Descending, descending[:2]},
+		{math.MaxInt64, 25, store.Descending, descending},
+		{math.MaxUint64, store.MaxPage, store.Descending, descending},
 	} {
 		got, err := s.Rows(t.Context(), name, c.from, c.n, c.d)
 		if err != nil {
 			t.Fatalf("Rows(%d, %d, %v) = %v, want nil", c.from, c.n, c.d, err)
 		}
-		if diff := cmp.Diff(c.want, got, empty); diff != "" {
+		if diff := cmp.Diff(c.want, got, equateEmpty); diff != "" {
 			t.Errorf("Rows(%d, %d, %v) (-want +got):\n%s", c.from, c.n, c.d, diff)
 		}
 	}
 }
 
-func proveLargePages(t *testing.T, h Adapter) {
+func testLargePages(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
 	const count = 6
 	for p := range count {
-		a := newRow(name, uint64(p+1), "")
+		a := newAppend(name, uint64(p+1), "")
 		a.Data = bytes.Repeat([]byte{byte(p)}, store.MaxData)
 		commit(t, s, a)
 	}
@@ -159,20 +159,20 @@ func proveLargePages(t *testing.T, h Adapter) {
 	}
 }
 
-func proveApart(t *testing.T, h Adapter) {
+func testSimilarNames(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	base := string(newStream())
 	names := []store.Stream{}
-	for _, end := range []string{"", "\x00", "\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x01", "#", "\xff", "\xff\xff", strings.Repeat("\xff", 8), "a", "a\x00"} {
-		names = append(names, store.Stream(base+end))
+	for _, suffix := range []string{"", "\x00", "\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x01", "#", "\xff", "\xff\xff", strings.Repeat("\xff", 8), "a", "a\x00"} {
+		names = append(names, store.Stream(base+suffix))
 	}
 	for i, name := range names {
 		for p := range i + 1 {
-			commit(t, s, newRow(name, uint64(p+1), fmt.Sprint(i)))
+			commit(t, s, newAppend(name, uint64(p+1), fmt.Sprint(i)))
 		}
 	}
 	for i, name := range names {
-		rows := all(t, s, name)
+		rows := allRows(t, s, name)
 		if len(rows) != i+1 {
 			t.Errorf("stream %d has %d rows, want %d", i, len(rows), i+1)
 		}
@@ -181,14 +181,14 @@ func proveApart(t *testing.T, h Adapter) {
 				t.Errorf("stream %d holds %q, a row of another stream", i, r.Data)
 			}
 		}
-		down, err := s.Rows(t.Context(), name, math.MaxUint64, store.MaxPage, store.Descending)
-		if err != nil || len(down) != i+1 {
-			t.Errorf("stream %d downwards = %d rows, %v, want %d", i, len(down), err, i+1)
+		descending, err := s.Rows(t.Context(), name, math.MaxUint64, store.MaxPage, store.Descending)
+		if err != nil || len(descending) != i+1 {
+			t.Errorf("stream %d downwards = %d rows, %v, want %d", i, len(descending), err, i+1)
 		}
 	}
 }
 
-func proveRowLimits(t *testing.T, h Adapter) {
+func testArgumentLimits(t *testing.T, h Adapter) {
 	s, name := h.Open(t), newStream()
 	for _, n := range []int{-1, 0, store.MaxPage + 1} {
 		if _, err := s.Rows(t.Context(), name, 1, n, store.Ascending); err == nil {
@@ -206,21 +206,21 @@ func proveRowLimits(t *testing.T, h Adapter) {
 			t.Errorf("Docs(cursor %.20q) = nil, want an error", cursor)
 		}
 	}
-	noAttempt := newRow(name, 1, "")
-	noAttempt.WriteID = store.WriteID{}
-	for what, writes := range map[string][]store.Write{
+	noWriteID := newAppend(name, 1, "")
+	noWriteID.WriteID = store.WriteID{}
+	for caseName, writes := range map[string][]store.Write{
 		"nothing":     nil,
-		"too many":    slices.Repeat([]store.Write{newRow(name, 1, "")}, store.MaxWrites+1),
-		"position 0":  {newRow(name, 0, "")},
-		"no write id": {noAttempt},
+		"too many":    slices.Repeat([]store.Write{newAppend(name, 1, "")}, store.MaxWrites+1),
+		"position 0":  {newAppend(name, 0, "")},
+		"no write id": {noWriteID},
 		"a pointer":   {&store.Append{Stream: name, Position: 1, WriteID: newWriteID()}},
 		"nil":         {nil},
 		"add alone":   {store.Add{Key: newKey(), Max: 1}},
-		"same stream": {newRow(name, 1, ""), newRow(name, 2, "")},
+		"same stream": {newAppend(name, 1, ""), newAppend(name, 2, "")},
 	} {
 		err := s.Commit(t.Context(), writes...)
 		if err == nil || errors.Is(err, store.ErrUnavailable) {
-			t.Errorf("Commit(%s) = %v, want a refusal of the arguments", what, err)
+			t.Errorf("Commit(%s) = %v, want a refusal of the arguments", caseName, err)
 		}
 	}
 	wantTip(t, s, name, store.Row{})

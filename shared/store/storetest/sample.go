@@ -2,9 +2,9 @@ package storetest
 
 import "testing"
 
-// FatesOf returns the faults to test for an operation. For reads, Lost, Unacknowledged and Delayed are
-// equivalent, so FatesOf returns only one of them.
-func FatesOf(op string) []Fault {
+// FaultsOf returns the faults to test for an operation. For reads, Lost, Unacknowledged and Delayed are
+// equivalent, so FaultsOf returns only one of them.
+func FaultsOf(op string) []Fault {
 	if op != "Commit" {
 		return []Fault{Lost}
 	}

@@ -48,33 +48,33 @@ type Adapter struct {
 func Run(t *testing.T, h Adapter) {
 	type group struct {
 		name  string
-		tests []fact
+		tests []contractTest
 	}
 	groups := []group{
-		{"rows", rowFacts},
-		{"documents", docFacts},
-		{"index", indexFacts},
-		{"transactions", commitFacts},
-		{"resending", resendFacts},
-		{"faults", faultFacts},
-		{"updates", updateFacts},
-		{"life", lifeFacts},
-		{"walk", walkFacts},
-		{"races", raceFacts},
+		{"rows", rowTests},
+		{"documents", docTests},
+		{"index", indexTests},
+		{"transactions", commitTests},
+		{"resending", resendTests},
+		{"faults", faultTests},
+		{"updates", updateTests},
+		{"life", lifecycleTests},
+		{"walk", walkTests},
+		{"races", raceTests},
 	}
 	if h.Reopen != nil {
-		groups = append(groups, group{"durable", durableFacts})
+		groups = append(groups, group{"durable", durabilityTests})
 	}
 	if h.HasFeed {
-		groups = append(groups, group{"feed", feedFacts})
+		groups = append(groups, group{"feed", feedTests})
 	}
 	if !h.HasMovingView {
-		groups = append(groups, group{"snapshot", snapshotFacts})
+		groups = append(groups, group{"snapshot", snapshotTests})
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {
 			for _, f := range group.tests {
-				t.Run(f.name, func(t *testing.T) { f.proof(t, h) })
+				t.Run(f.name, func(t *testing.T) { f.run(t, h) })
 			}
 		})
 	}
@@ -83,15 +83,15 @@ func Run(t *testing.T, h Adapter) {
 // RunFeed tests only the contract of store.Feed. It is for an adapter whose other methods have
 // separate tests.
 func RunFeed(t *testing.T, h Adapter) {
-	for _, f := range feedFacts {
-		t.Run(f.name, func(t *testing.T) { f.proof(t, h) })
+	for _, f := range feedTests {
+		t.Run(f.name, func(t *testing.T) { f.run(t, h) })
 	}
 }
 
-// fact is a test of one guarantee that callers rely on.
-type fact struct {
-	name  string
-	proof func(t *testing.T, h Adapter)
+// contractTest is a test of one guarantee that callers rely on.
+type contractTest struct {
+	name string
+	run  func(t *testing.T, h Adapter)
 }
 
 func (h Adapter) rounds() int {
@@ -114,49 +114,49 @@ func (h Adapter) histories() int {
 	return 30
 }
 
-// within calls check until it returns "". If that takes longer than the lag of the adapter's index,
+// retryWithinLag calls check until it returns "". If that takes longer than the lag of the adapter's index,
 // the test fails with the string that check returned.
-func (h Adapter) within(t *testing.T, check func() string) {
+func (h Adapter) retryWithinLag(t *testing.T, check func() string) {
 	t.Helper()
-	for end := time.Now().Add(h.IndexLag); ; time.Sleep(20 * time.Millisecond) {
-		wrong := check()
-		if wrong == "" {
+	for deadline := time.Now().Add(h.IndexLag); ; time.Sleep(20 * time.Millisecond) {
+		violation := check()
+		if violation == "" {
 			return
 		}
-		if !time.Now().Before(end) {
-			t.Fatal(wrong)
+		if !time.Now().Before(deadline) {
+			t.Fatal(violation)
 		}
 	}
 }
 
-var empty = cmpopts.EquateEmpty()
+var equateEmpty = cmpopts.EquateEmpty()
 
 func newStream() store.Stream {
 	var from, to identity.ID
-	random(from[:])
-	random(to[:])
+	fillRandom(from[:])
+	fillRandom(to[:])
 	return store.StreamOf(store.KindRequest, from, to)
 }
 
 func newPartition() string {
 	var b [8]byte
-	random(b[:])
+	fillRandom(b[:])
 	return "test#" + hex.EncodeToString(b[:])
 }
 
 func newKey() store.Key { return store.Key{Partition: newPartition(), Sort: "document"} }
 
-func newWriteID() (a store.WriteID) {
-	random(a[:])
-	return a
+func newWriteID() (id store.WriteID) {
+	fillRandom(id[:])
+	return id
 }
 
-func random(b []byte) {
+func fillRandom(b []byte) {
 	// crypto/rand.Read never fails; it ends the process instead.
 	_, _ = rand.Read(b)
 }
 
-func newRow(name store.Stream, position uint64, data string) store.Append {
+func newAppend(name store.Stream, position uint64, data string) store.Append {
 	return store.Append{Stream: name, Position: position, WriteID: newWriteID(), Data: []byte(data)}
 }
 
@@ -179,12 +179,12 @@ func commit(t testing.TB, s store.Store, writes ...store.Write) {
 	}
 }
 
-// fill writes rows 1 to n.
-func fill(t testing.TB, s store.Store, name store.Stream, n int) []store.Row {
+// appendRows writes rows 1 to n.
+func appendRows(t testing.TB, s store.Store, name store.Stream, n int) []store.Row {
 	t.Helper()
 	var rows []store.Row
 	for p := 1; p <= n; p++ {
-		a := newRow(name, uint64(p), "row")
+		a := newAppend(name, uint64(p), "row")
 		commit(t, s, a)
 		rows = append(rows, rowOf(a))
 	}
@@ -200,7 +200,7 @@ func wantTip(t testing.TB, s store.Store, name store.Stream, want store.Row) {
 	if bytes.Equal(want.Data, got.Data) {
 		want.Data, got.Data = nil, nil // cmp is slow on large data
 	}
-	if diff := cmp.Diff(want, got, empty); diff != "" {
+	if diff := cmp.Diff(want, got, equateEmpty); diff != "" {
 		t.Fatalf("Tip() (-want +got):\n%s", diff)
 	}
 }
@@ -214,7 +214,7 @@ func wantDoc(t testing.TB, s store.Store, want store.Doc) {
 	if bytes.Equal(want.Data, got.Data) {
 		want.Data, got.Data = nil, nil // cmp is slow on large data
 	}
-	if diff := cmp.Diff(want, got, empty); diff != "" {
+	if diff := cmp.Diff(want, got, equateEmpty); diff != "" {
 		t.Fatalf("Doc() (-want +got):\n%s", diff)
 	}
 }
@@ -224,8 +224,8 @@ func wantAbsent(t testing.TB, s store.Store, k store.Key) {
 	wantDoc(t, s, store.Doc{Key: k})
 }
 
-// all reads a stream from its first row to its last.
-func all(t testing.TB, s store.Store, name store.Stream) []store.Row {
+// allRows reads a stream from its first row to its last.
+func allRows(t testing.TB, s store.Store, name store.Stream) []store.Row {
 	t.Helper()
 	rows, err := readAll(t.Context(), s, name, 100)
 	if err != nil {
@@ -236,10 +236,10 @@ func all(t testing.TB, s store.Store, name store.Stream) []store.Row {
 
 func readAll(ctx context.Context, s interface {
 	Rows(context.Context, store.Stream, uint64, int, store.Direction) ([]store.Row, error)
-}, name store.Stream, n int) ([]store.Row, error) {
+}, name store.Stream, pageSize int) ([]store.Row, error) {
 	var rows []store.Row
 	for {
-		page, err := s.Rows(ctx, name, uint64(len(rows))+1, n, store.Ascending)
+		page, err := s.Rows(ctx, name, uint64(len(rows))+1, pageSize, store.Ascending)
 		if err != nil || len(page) == 0 {
 			return rows, err
 		}
@@ -253,7 +253,7 @@ func wantTaken(t testing.TB, err error, occupant store.Row) {
 	if !errors.As(err, &taken) {
 		t.Fatalf("Commit() = %v, want a TakenError", err)
 	}
-	if diff := cmp.Diff(occupant, taken.Occupant, empty); diff != "" {
+	if diff := cmp.Diff(occupant, taken.Occupant, equateEmpty); diff != "" {
 		t.Fatalf("occupant (-want +got):\n%s", diff)
 	}
 }

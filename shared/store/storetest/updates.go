@@ -13,15 +13,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// updateFacts tests store.Updater with the adapter.
-var updateFacts = []fact{
-	{"no concurrent update is lost", raceUpdates},
-	{"after a fault in any call, the update is applied once or not at all", proveLossyUpdates},
-	{"a crash between read and commit leaves nothing", proveCrashedUpdate},
-	{"an update without writes commits nothing", proveEmptyUpdate},
+// updateTests tests store.Updater with the adapter.
+var updateTests = []contractTest{
+	{"no concurrent update is lost", testConcurrentUpdates},
+	{"after a fault in any call, the update is applied once or not at all", testLossyUpdates},
+	{"a crash between read and commit leaves nothing", testCrashedUpdate},
+	{"an update without writes commits nothing", testEmptyUpdate},
 }
 
-func updater(s store.Store) store.Updater {
+func newUpdater(s store.Store) store.Updater {
 	return store.Updater{Store: s, Rand: rand.Reader}
 }
 
@@ -35,14 +35,14 @@ func appendLetter(k store.Key, letter string) func(context.Context, *store.Tx) e
 	}
 }
 
-func raceUpdates(t *testing.T, h Adapter) {
+func testConcurrentUpdates(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	const writers = 8
 	k := newKey()
 	var wg sync.WaitGroup
 	errs := make([]error, writers)
 	for i := range writers {
-		wg.Go(func() { errs[i] = updater(s).Update(t.Context(), appendLetter(k, string(rune('a'+i)))) })
+		wg.Go(func() { errs[i] = newUpdater(s).Update(t.Context(), appendLetter(k, string(rune('a'+i)))) })
 	}
 	wg.Wait()
 	d, err := s.Doc(t.Context(), k)
@@ -56,26 +56,26 @@ func raceUpdates(t *testing.T, h Adapter) {
 	}
 }
 
-// proveLossyUpdates applies each fault to each of the first three calls of an update. An update that
+// testLossyUpdates applies each fault to each of the first three calls of an update. An update that
 // succeeds was applied once. An update that fails was applied at most once, even after its delayed writes.
-func proveLossyUpdates(t *testing.T, h Adapter) {
+func testLossyUpdates(t *testing.T, h Adapter) {
 	s := h.Open(t)
-	for _, fate := range FatesOf("Commit") {
-		for n := 1; n <= 3; n++ {
-			t.Run(fmt.Sprintf("call %d %s", n, fate), func(t *testing.T) {
+	for _, fault := range FaultsOf("Commit") {
+		for faultyCall := 1; faultyCall <= 3; faultyCall++ {
+			t.Run(fmt.Sprintf("call %d %s", faultyCall, fault), func(t *testing.T) {
 				k, calls := newKey(), 0
-				l := &Lossy{Store: s, Decide: func(string, []store.Write) Fault {
-					if calls++; calls == n {
-						return fate
+				l := &Lossy{Store: s, ChooseFault: func(string, []store.Write) Fault {
+					if calls++; calls == faultyCall {
+						return fault
 					}
 					return NoFault
 				}}
-				u := updater(l)
+				u := newUpdater(l)
 				u.Wait = func(context.Context, time.Duration) error { return nil }
 				err := u.Update(t.Context(), appendLetter(k, "x"))
-				for _, late := range l.AwaitPending(t.Context()) {
-					if late != nil && !store.IsConflict(late) {
-						t.Errorf("a delayed write returns %v", late)
+				for _, commitErr := range l.ApplyPending(t.Context()) {
+					if commitErr != nil && !store.IsConflict(commitErr) {
+						t.Errorf("a delayed write returns %v", commitErr)
 					}
 				}
 				d, readErr := s.Doc(t.Context(), k)
@@ -90,11 +90,11 @@ func proveLossyUpdates(t *testing.T, h Adapter) {
 	}
 }
 
-func proveCrashedUpdate(t *testing.T, h Adapter) {
+func testCrashedUpdate(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	k := newKey()
 	crash := errors.New("crash")
-	err := updater(s).Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
+	err := newUpdater(s).Update(t.Context(), func(ctx context.Context, tx *store.Tx) error {
 		return errors.Join(appendLetter(k, "x")(ctx, tx), crash)
 	})
 	d, readErr := s.Doc(t.Context(), k)
@@ -103,16 +103,16 @@ func proveCrashedUpdate(t *testing.T, h Adapter) {
 	}
 }
 
-func proveEmptyUpdate(t *testing.T, h Adapter) {
+func testEmptyUpdate(t *testing.T, h Adapter) {
 	s := h.Open(t)
 	commits := 0
-	l := &Lossy{Store: s, Decide: func(_ string, writes []store.Write) Fault {
+	l := &Lossy{Store: s, ChooseFault: func(_ string, writes []store.Write) Fault {
 		if writes != nil {
 			commits++
 		}
 		return NoFault
 	}}
-	if err := updater(l).Update(t.Context(), func(context.Context, *store.Tx) error { return nil }); err != nil || commits != 0 {
+	if err := newUpdater(l).Update(t.Context(), func(context.Context, *store.Tx) error { return nil }); err != nil || commits != 0 {
 		t.Errorf("Update() = %v with %d commits, want none", err, commits)
 	}
 }

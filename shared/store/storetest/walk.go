@@ -14,21 +14,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-var walkFacts = []fact{
-	{"a walk lists every stream once for any page size", proveStreams},
-	{"a walk lists exactly the streams with a prefix", provePrefix},
-	{"a walk reads rows and documents as the store does", proveView},
-	{"a walk returns its function's error or its context's error", proveWalkEnds},
+var walkTests = []contractTest{
+	{"a walk lists every stream once for any page size", testWalkStreams},
+	{"a walk lists exactly the streams with a prefix", testStreamPrefix},
+	{"a walk reads rows and documents as the store does", testViewReads},
+	{"a walk returns its function's error or its context's error", testWalkErrors},
 }
 
-// snapshotFacts apply to adapters whose view is a snapshot.
-var snapshotFacts = []fact{
-	{"a view does not change while commits go on", proveSnapshot},
-	{"a view shows only complete commits during concurrent commits", proveWholeViews},
+// snapshotTests apply to adapters whose view is a snapshot.
+var snapshotTests = []contractTest{
+	{"a view does not change while commits go on", testSnapshot},
+	{"a view shows only complete commits during concurrent commits", testViewHasWholeCommits},
 }
 
-// walker opens a store that implements store.Walker.
-func walker(t *testing.T, h Adapter) (store.Store, store.Walker) {
+// openWalker opens a store that implements store.Walker.
+func openWalker(t *testing.T, h Adapter) (store.Store, store.Walker) {
 	t.Helper()
 	s := h.Open(t)
 	w, ok := s.(store.Walker)
@@ -38,14 +38,14 @@ func walker(t *testing.T, h Adapter) (store.Store, store.Walker) {
 	return s, w
 }
 
-func walk(t *testing.T, w store.Walker, fn func(store.View)) {
+func mustWalk(t *testing.T, w store.Walker, fn func(store.View)) {
 	t.Helper()
 	if err := w.Walk(t.Context(), func(v store.View) error { fn(v); return nil }); err != nil {
 		t.Fatalf("Walk() = %v, want nil", err)
 	}
 }
 
-func streams(t *testing.T, v store.View, prefix store.Stream, n int) []store.Stream {
+func listStreams(t *testing.T, v store.View, prefix store.Stream, n int) []store.Stream {
 	t.Helper()
 	var names []store.Stream
 	for cursor, more := "", true; more; more = cursor != "" {
@@ -58,31 +58,31 @@ func streams(t *testing.T, v store.View, prefix store.Stream, n int) []store.Str
 	return names
 }
 
-func proveStreams(t *testing.T, h Adapter) {
-	s, w := walker(t, h)
+func testWalkStreams(t *testing.T, h Adapter) {
+	s, w := openWalker(t, h)
 	var want []store.Stream
 	for i := range 23 {
 		name := newStream()
 		if i%3 == 0 {
 			name += "\x00more"
 		}
-		fill(t, s, name, i%4+1)
+		appendRows(t, s, name, i%4+1)
 		want = append(want, name)
 	}
 	// This stream has more rows than a page of any adapter.
 	long := newStream()
-	fill(t, s, long, 120)
+	appendRows(t, s, long, 120)
 	want = append(want, long)
-	walk(t, w, func(v store.View) {
-		first := streams(t, v, "", 1)
+	mustWalk(t, w, func(v store.View) {
+		first := listStreams(t, v, "", 1)
 		for _, n := range []int{1, 7, 23, 24, store.MaxPage} {
-			got := streams(t, v, "", n)
+			got := listStreams(t, v, "", n)
 			if diff := cmp.Diff(first, got); diff != "" {
 				t.Errorf("Streams(n %d) comes in another order (-one by one +got):\n%s", n, diff)
 			}
 			for _, name := range want {
-				if met := count(got, name); met != 1 {
-					t.Errorf("Streams(n %d) has %s %d times", n, name, met)
+				if occurrences := countName(got, name); occurrences != 1 {
+					t.Errorf("Streams(n %d) has %s %d times", n, name, occurrences)
 				}
 			}
 		}
@@ -99,7 +99,7 @@ func proveStreams(t *testing.T, h Adapter) {
 	})
 }
 
-func count(names []store.Stream, name store.Stream) (n int) {
+func countName(names []store.Stream, name store.Stream) (n int) {
 	for _, other := range names {
 		if other == name {
 			n++
@@ -108,24 +108,24 @@ func count(names []store.Stream, name store.Stream) (n int) {
 	return n
 }
 
-func provePrefix(t *testing.T, h Adapter) {
-	s, w := walker(t, h)
+func testStreamPrefix(t *testing.T, h Adapter) {
+	s, w := openWalker(t, h)
 	base := newStream()
 	var want []store.Stream
-	for _, end := range []store.Stream{"", "\x00", "a", "ab", "\xff", "\xff\xff"} {
-		want = append(want, base+end)
-		fill(t, s, base+end, 2)
+	for _, suffix := range []store.Stream{"", "\x00", "a", "ab", "\xff", "\xff\xff"} {
+		want = append(want, base+suffix)
+		appendRows(t, s, base+suffix, 2)
 	}
-	fill(t, s, newStream(), 1)
-	fill(t, s, base[:len(base)-1]+store.Stream([]byte{base[len(base)-1] ^ 1}), 1)
-	walk(t, w, func(v store.View) {
+	appendRows(t, s, newStream(), 1)
+	appendRows(t, s, base[:len(base)-1]+store.Stream([]byte{base[len(base)-1] ^ 1}), 1)
+	mustWalk(t, w, func(v store.View) {
 		for _, n := range []int{1, 2, 5, 6, 7} {
 			for prefix, want := range map[store.Stream][]store.Stream{
 				base: want, base + "a": want[2:4], base + "\xff": want[4:], base + "nothing": nil,
 			} {
-				got := streams(t, v, prefix, n)
+				got := listStreams(t, v, prefix, n)
 				slices.Sort(got)
-				if diff := cmp.Diff(want, got, empty); diff != "" {
+				if diff := cmp.Diff(want, got, equateEmpty); diff != "" {
 					t.Errorf("Streams(%q, n %d) (-want +got):\n%s", string(prefix), n, diff)
 				}
 			}
@@ -133,22 +133,22 @@ func provePrefix(t *testing.T, h Adapter) {
 	})
 }
 
-func proveView(t *testing.T, h Adapter) {
-	s, w := walker(t, h)
+func testViewReads(t *testing.T, h Adapter) {
+	s, w := openWalker(t, h)
 	name, p := newStream(), newPut(newKey(), 0, "document")
-	rows := fill(t, s, name, 12)
+	rows := appendRows(t, s, name, 12)
 	commit(t, s, p)
-	walk(t, w, func(v store.View) {
+	mustWalk(t, w, func(v store.View) {
 		got, err := readAll(t.Context(), v, name, 5)
 		if diff := cmp.Diff(rows, got); diff != "" || err != nil {
 			t.Errorf("Rows() = %v, (-want +got):\n%s", err, diff)
 		}
-		down, err := v.Rows(t.Context(), name, 1<<50, 2, store.Descending)
-		if diff := cmp.Diff([]store.Row{rows[11], rows[10]}, down); diff != "" || err != nil {
+		descending, err := v.Rows(t.Context(), name, 1<<50, 2, store.Descending)
+		if diff := cmp.Diff([]store.Row{rows[11], rows[10]}, descending); diff != "" || err != nil {
 			t.Errorf("Rows(down) = %v, (-want +got):\n%s", err, diff)
 		}
 		doc, err := v.Doc(t.Context(), p.Key)
-		if diff := cmp.Diff(docOf(p), doc, empty); diff != "" || err != nil {
+		if diff := cmp.Diff(docOf(p), doc, equateEmpty); diff != "" || err != nil {
 			t.Errorf("Doc() = %v, (-want +got):\n%s", err, diff)
 		}
 		if doc, err := v.Doc(t.Context(), newKey()); err != nil || doc.Version != 0 {
@@ -160,54 +160,54 @@ func proveView(t *testing.T, h Adapter) {
 	})
 }
 
-func proveSnapshot(t *testing.T, h Adapter) {
-	s, w := walker(t, h)
-	name, p, gone := newStream(), newPut(newKey(), 0, "before"), newPut(newKey(), 0, "to be deleted")
-	rows, made := fill(t, s, name, 3), newKey()
-	commit(t, s, p, gone)
-	walk(t, w, func(v store.View) {
-		before := streams(t, v, "", 100)
+func testSnapshot(t *testing.T, h Adapter) {
+	s, w := openWalker(t, h)
+	name, p, deleted := newStream(), newPut(newKey(), 0, "before"), newPut(newKey(), 0, "to be deleted")
+	rows, created := appendRows(t, s, name, 3), newKey()
+	commit(t, s, p, deleted)
+	mustWalk(t, w, func(v store.View) {
+		before := listStreams(t, v, "", 100)
 		// Commits do not wait for the walk, even while the adapter's file grows.
-		commit(t, s, store.Delete{Key: gone.Key, If: 1})
-		commit(t, s, newPut(made, 0, "during"))
+		commit(t, s, store.Delete{Key: deleted.Key, IfVersion: 1})
+		commit(t, s, newPut(created, 0, "during"))
 		for i := range 40 {
-			a := newRow(name, uint64(i+4), "")
+			a := newAppend(name, uint64(i+4), "")
 			a.Data = make([]byte, store.MaxData)
-			commit(t, s, a, newPut(p.Key, uint64(i+1), "during"), store.Add{Key: made, Delta: 1, Max: 100})
-			commit(t, s, newRow(newStream(), 1, "new"))
+			commit(t, s, a, newPut(p.Key, uint64(i+1), "during"), store.Add{Key: created, Delta: 1, Max: 100})
+			commit(t, s, newAppend(newStream(), 1, "new"))
 		}
 		got, err := readAll(t.Context(), v, name, 100)
 		if diff := cmp.Diff(rows, got); diff != "" || err != nil {
 			t.Errorf("Rows() = %v, (-before +after):\n%s", err, diff)
 		}
-		down, err := v.Rows(t.Context(), name, 1<<50, 2, store.Descending)
-		if diff := cmp.Diff([]store.Row{rows[2], rows[1]}, down); diff != "" || err != nil {
+		descending, err := v.Rows(t.Context(), name, 1<<50, 2, store.Descending)
+		if diff := cmp.Diff([]store.Row{rows[2], rows[1]}, descending); diff != "" || err != nil {
 			t.Errorf("Rows(down) = %v, (-before +after):\n%s", err, diff)
 		}
-		for _, want := range []store.Doc{docOf(p), docOf(gone), {Key: made}} {
+		for _, want := range []store.Doc{docOf(p), docOf(deleted), {Key: created}} {
 			doc, err := v.Doc(t.Context(), want.Key)
-			if diff := cmp.Diff(want, doc, empty); diff != "" || err != nil {
+			if diff := cmp.Diff(want, doc, equateEmpty); diff != "" || err != nil {
 				t.Errorf("Doc() = %v, (-before +after):\n%s", err, diff)
 			}
 		}
-		if diff := cmp.Diff(before, streams(t, v, "", 100)); diff != "" {
+		if diff := cmp.Diff(before, listStreams(t, v, "", 100)); diff != "" {
 			t.Errorf("Streams() (-before +after):\n%s", diff)
 		}
 	})
 }
 
-func proveWholeViews(t *testing.T, h Adapter) {
-	s, w := walker(t, h)
+func testViewHasWholeCommits(t *testing.T, h Adapter) {
+	s, w := openWalker(t, h)
 	names, keys := []store.Stream{newStream(), newStream(), newStream()}, []store.Key{newKey(), newKey(), newKey()}
 	stop := make(chan struct{})
 	var writers sync.WaitGroup
 	for i := range names {
-		writers.Go(func() { countedWrites(t, s, names[i], keys[i], stop) })
+		writers.Go(func() { appendAndCount(t, s, names[i], keys[i], stop) })
 	}
 	defer writers.Wait()
 	defer close(stop)
 	for range h.rounds() / 5 {
-		walk(t, w, func(v store.View) {
+		mustWalk(t, w, func(v store.View) {
 			for i := range names {
 				doc, err := v.Doc(t.Context(), keys[i])
 				if err != nil {
@@ -225,8 +225,8 @@ func proveWholeViews(t *testing.T, h Adapter) {
 	}
 }
 
-func proveWalkEnds(t *testing.T, h Adapter) {
-	_, w := walker(t, h)
+func testWalkErrors(t *testing.T, h Adapter) {
+	_, w := openWalker(t, h)
 	stop := fmt.Errorf("stop")
 	if err := w.Walk(t.Context(), func(store.View) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("Walk() = %v, want the function's error", err)

@@ -62,14 +62,14 @@ func mean(x []float64) float64 {
 	return sum / float64(len(x))
 }
 
-func checkNumbers(what string, x, y []float64) error {
+func checkNumbers(name string, x, y []float64) error {
 	if len(x) != len(y) {
-		return problem.New(problem.Damaged, "%s dim mismatch: %d vs %d", what, len(x), len(y))
+		return problem.New(problem.Damaged, "%s dim mismatch: %d vs %d", name, len(x), len(y))
 	}
-	for _, list := range [][]float64{x, y} {
-		for i, v := range list {
+	for _, values := range [][]float64{x, y} {
+		for i, v := range values {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return problem.New(problem.Damaged, "%s[%d]: expected a number, got %v", what, i, v)
+				return problem.New(problem.Damaged, "%s[%d]: expected a number, got %v", name, i, v)
 			}
 		}
 	}
@@ -100,7 +100,7 @@ func Strength(v, threshold float64) float64 {
 // Signal is a detector's result for one pair of vacants.
 type Signal struct {
 	Strength float64 // strength in [0, 1]
-	Why      string  // explanation for the operator
+	Reason   string  // explanation for the operator
 }
 
 // CompareSubstrates compares the model families of a and b. Two unknown families are equal, so the

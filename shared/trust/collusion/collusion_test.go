@@ -91,7 +91,7 @@ func compare(t *testing.T, op string, got collusion.Signal, err error, want said
 		}
 		return
 	}
-	if err != nil || !near(got.Strength, want.Strength) || (got.Strength > 0) != want.Fires || got.Why != want.Rationale {
+	if err != nil || !near(got.Strength, want.Strength) || (got.Strength > 0) != want.Fires || got.Reason != want.Rationale {
 		t.Errorf("%s() = %+v, %v, want %+v", op, got, err, want)
 	}
 }

@@ -23,28 +23,28 @@ type controllerEvidence struct {
 // ancestor, hours of activity or behaviour. The strongest of these layers decides.
 func sameController(a, b identity.ID, e controllerEvidence) (collusion.Signal, error) {
 	if a == b {
-		return collusion.Signal{Strength: 0, Why: "self-pair (a == b)"}, nil
+		return collusion.Signal{Strength: 0, Reason: "self-pair (a == b)"}, nil
 	}
 	var layers []collusion.Signal
 	if e.Declared {
-		layers = append(layers, collusion.Signal{Strength: 1, Why: "declared controller_id match"})
+		layers = append(layers, collusion.Signal{Strength: 1, Reason: "declared controller_id match"})
 	}
 	if e.Ancestor {
-		layers = append(layers, collusion.Signal{Strength: 1, Why: "common parent_id ancestor"})
+		layers = append(layers, collusion.Signal{Strength: 1, Reason: "common parent_id ancestor"})
 	}
 	if e.ActivityA != nil && e.ActivityB != nil {
 		r, err := collusion.Pearson(e.ActivityA, e.ActivityB)
 		if err != nil {
 			return collusion.Signal{}, err
 		}
-		layers = append(layers, collusion.Signal{Strength: collusion.Strength(r, collusion.ActivityThreshold), Why: fmt.Sprintf("heartbeat corr %.2f > %.2f", r, collusion.ActivityThreshold)})
+		layers = append(layers, collusion.Signal{Strength: collusion.Strength(r, collusion.ActivityThreshold), Reason: fmt.Sprintf("heartbeat corr %.2f > %.2f", r, collusion.ActivityThreshold)})
 	}
 	if e.BehaviourA != nil && e.BehaviourB != nil {
 		c, err := collusion.Cosine(e.BehaviourA, e.BehaviourB)
 		if err != nil {
 			return collusion.Signal{}, err
 		}
-		layers = append(layers, collusion.Signal{Strength: collusion.Strength(c, collusion.StyleThreshold), Why: fmt.Sprintf("behaviour sim %.2f > %.2f", c, collusion.StyleThreshold)})
+		layers = append(layers, collusion.Signal{Strength: collusion.Strength(c, collusion.StyleThreshold), Reason: fmt.Sprintf("behaviour sim %.2f > %.2f", c, collusion.StyleThreshold)})
 	}
 	return strongest(layers), nil
 }
@@ -56,11 +56,11 @@ func strongest(layers []collusion.Signal) collusion.Signal {
 	var why []string
 	for _, s := range layers {
 		if s.Strength > 0 {
-			all.Strength, why = max(all.Strength, s.Strength), append(why, s.Why)
+			all.Strength, why = max(all.Strength, s.Strength), append(why, s.Reason)
 		}
 	}
-	if all.Why = strings.Join(why, " + "); len(why) == 0 {
-		all.Why = "no signal"
+	if all.Reason = strings.Join(why, " + "); len(why) == 0 {
+		all.Reason = "no signal"
 	}
 	return all
 }
@@ -68,16 +68,16 @@ func strongest(layers []collusion.Signal) collusion.Signal {
 // sameStylo returns the similarity of the styles of a and b.
 func sameStylo(a, b identity.ID, styleA, styleB []float64) (collusion.Signal, error) {
 	if a == b {
-		return collusion.Signal{Strength: 0, Why: "self-pair (a == b)"}, nil
+		return collusion.Signal{Strength: 0, Reason: "self-pair (a == b)"}, nil
 	}
 	c, err := collusion.Cosine(styleA, styleB)
 	if err != nil {
 		return collusion.Signal{}, err
 	}
 	if s := collusion.Strength(c, collusion.StyleThreshold); s > 0 {
-		return collusion.Signal{Strength: s, Why: fmt.Sprintf("STYLO sim %.2f > %.2f", c, collusion.StyleThreshold)}, nil
+		return collusion.Signal{Strength: s, Reason: fmt.Sprintf("STYLO sim %.2f > %.2f", c, collusion.StyleThreshold)}, nil
 	}
-	return collusion.Signal{Strength: 0, Why: fmt.Sprintf("sim %.2f <= %.2f", c, collusion.StyleThreshold)}, nil
+	return collusion.Signal{Strength: 0, Reason: fmt.Sprintf("sim %.2f <= %.2f", c, collusion.StyleThreshold)}, nil
 }
 
 // discount returns the remaining weight of a review between two vacants with these signals.

@@ -89,7 +89,7 @@ func (a author) answers(r *rand.Rand, n int) []collusion.Response {
 		if code {
 			b.WriteString("\n```\nx := 1\ny := x\n```\n")
 		}
-		out[i] = collusion.Response{Text: b.String(), Took: time.Duration(a.took * math.Exp(a.jitter*r.NormFloat64()) * float64(time.Second))}
+		out[i] = collusion.Response{Text: b.String(), Latency: time.Duration(a.took * math.Exp(a.jitter*r.NormFloat64()) * float64(time.Second))}
 		if a.confidence > 0 {
 			c := min(1, max(0, a.confidence+a.unsure*r.NormFloat64()))
 			out[i].Confidence = &c
@@ -117,7 +117,7 @@ func population(t *testing.T, r *rand.Rand, n int, draw func() author) alike {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if centred, err = collusion.Centre(raw); err != nil {
+		if centred, err = collusion.CentreStyle(raw); err != nil {
 			t.Fatal(err)
 		}
 		return raw, centred
@@ -192,21 +192,21 @@ func TestUnrelatedAuthorsLookDifferentAndOneLooksLikeItself(t *testing.T) {
 
 // The components of a style vector, as in the research that defines the vector.
 const (
-	tokens = iota
-	typeToken
+	tokenCount = iota
+	typeTokenRatio
 	entropy
-	sentences
+	sentenceCount
 	sentenceLength
 	punctuation
 	questions
-	lists
+	listItems
 	code
 	hedges
 	refusals
 	confidenceMean
 	confidenceSpread
 	latencyMedian
-	latencyTail
+	latencyP95
 	toolCalls
 )
 
@@ -218,35 +218,35 @@ func TestStyleFeatures(t *testing.T) {
 		place int
 		want  float64
 	}{
-		{"two words of a thousand", []collusion.Response{{Text: "Hello, world"}}, tokens, 0.002},
-		{"signs of a script without spaces are words", []collusion.Response{{Text: "你好 ok"}}, tokens, 0.003},
-		{"no more than all", []collusion.Response{{Text: strings.Repeat("a ", 2000)}}, tokens, 1},
-		{"half of the words differ, whatever their case", []collusion.Response{{Text: "Go go stop Stop"}}, typeToken, 0.5},
+		{"two words of a thousand", []collusion.Response{{Text: "Hello, world"}}, tokenCount, 0.002},
+		{"signs of a script without spaces are words", []collusion.Response{{Text: "你好 ok"}}, tokenCount, 0.003},
+		{"no more than all", []collusion.Response{{Text: strings.Repeat("a ", 2000)}}, tokenCount, 1},
+		{"half of the words differ, whatever their case", []collusion.Response{{Text: "Go go stop Stop"}}, typeTokenRatio, 0.5},
 		{"two words that are equally frequent", []collusion.Response{{Text: "a b"}}, entropy, 1 / math.Log2(10)},
 		{"one word only", []collusion.Response{{Text: "a a a"}}, entropy, 0},
-		{"three sentences of thirty", []collusion.Response{{Text: "One. Two!\nThree"}}, sentences, 0.1},
-		{"the mean of two answers", []collusion.Response{{Text: "One."}, {Text: "One. Two. Three."}}, sentences, 2.0 / 30},
+		{"three sentences of thirty", []collusion.Response{{Text: "One. Two!\nThree"}}, sentenceCount, 0.1},
+		{"the mean of two answers", []collusion.Response{{Text: "One."}, {Text: "One. Two. Three."}}, sentenceCount, 2.0 / 30},
 		{"two words in a sentence", []collusion.Response{{Text: "One two. Three four."}}, sentenceLength, 0.02},
 		{"one of four signs", []collusion.Response{{Text: "a b, c"}}, punctuation, 0.25},
 		{"half are questions", []collusion.Response{{Text: "Why? So."}}, questions, 0.5},
 		{"questions elsewhere", []collusion.Response{{Text: "是吗？"}}, questions, 1},
-		{"two of three lines are items", []collusion.Response{{Text: "See:\n- one\n2. two"}}, lists, 2.0 / 3},
-		{"a number is no item", []collusion.Response{{Text: "2.5 is more"}}, lists, 0},
+		{"two of three lines are items", []collusion.Response{{Text: "See:\n- one\n2. two"}}, listItems, 2.0 / 3},
+		{"a number is no item", []collusion.Response{{Text: "2.5 is more"}}, listItems, 0},
 		{"three of four lines are code", []collusion.Response{{Text: "See:\n```\n- x\n```"}}, code, 0.75},
-		{"and no items", []collusion.Response{{Text: "See:\n```\n- x\n```"}}, lists, 0},
+		{"and no items", []collusion.Response{{Text: "See:\n```\n- x\n```"}}, listItems, 0},
 		{"half of the sentences hedge", []collusion.Response{{Text: "Perhaps. Yes."}}, hedges, 0.5},
 		{"one of two answers refuses", []collusion.Response{{Text: "I cannot do that."}, {Text: "Done."}}, refusals, 0.5},
 		{"confidence", []collusion.Response{{Confidence: &half}, {Confidence: &one}, {}}, confidenceMean, 0.75},
 		{"its spread", []collusion.Response{{Confidence: &half}, {Confidence: &one}, {}}, confidenceSpread, 0.25},
-		{"the median", []collusion.Response{{Took: time.Second}, {Took: 2 * time.Second}, {Took: 9 * time.Second}}, latencyMedian, 0.4},
-		{"the tail", []collusion.Response{{Took: time.Second}, {Took: 2 * time.Second}, {Took: 9 * time.Second}}, latencyTail, 0.9},
-		{"a clock that went back", []collusion.Response{{Took: -time.Second}}, latencyMedian, 0},
+		{"the median", []collusion.Response{{Latency: time.Second}, {Latency: 2 * time.Second}, {Latency: 9 * time.Second}}, latencyMedian, 0.4},
+		{"the tail", []collusion.Response{{Latency: time.Second}, {Latency: 2 * time.Second}, {Latency: 9 * time.Second}}, latencyP95, 0.9},
+		{"a clock that went back", []collusion.Response{{Latency: -time.Second}}, latencyMedian, 0},
 		{"no tool is seen", []collusion.Response{{Text: "a"}}, toolCalls, 0},
-		{"only the last fifty", append([]collusion.Response{{Text: strings.Repeat("a ", 900)}}, make([]collusion.Response, 50)...), tokens, 0},
-		{"an empty answer", []collusion.Response{{}}, typeToken, 0},
+		{"only the last fifty", append([]collusion.Response{{Text: strings.Repeat("a ", 900)}}, make([]collusion.Response, 50)...), tokenCount, 0},
+		{"an empty answer", []collusion.Response{{}}, typeTokenRatio, 0},
 	} {
 		v, err := collusion.StyleVector(c.texts)
-		if err != nil || len(v) != collusion.Features || !near(v[c.place], c.want) {
+		if err != nil || len(v) != collusion.FeatureCount || !near(v[c.place], c.want) {
 			t.Errorf("StyleVector()[%d] of %s = %v, %v, want %v", c.place, c.name, v, err, c.want)
 		}
 	}
@@ -264,11 +264,11 @@ func TestOnlyAStyleIsCentred(t *testing.T) {
 		"short": make([]float64, 15), "long": make([]float64, 17), "nothing": nil,
 		"not a number": {3: math.NaN(), 15: 0}, "above 1": {3: 1.1, 15: 0}, "below 0": {3: -0.1, 15: 0},
 	} {
-		if got, err := collusion.Centre(v); !problem.Is(err, problem.Damaged) {
+		if got, err := collusion.CentreStyle(v); !problem.Is(err, problem.Damaged) {
 			t.Errorf("Centre(%s) = %v, %v, want Damaged", name, got, err)
 		}
 	}
-	got, err := collusion.Centre(make([]float64, collusion.Features))
+	got, err := collusion.CentreStyle(make([]float64, collusion.FeatureCount))
 	if err != nil || got[confidenceMean] != 0 || got[confidenceSpread] != 0 || got[toolCalls] != 0 {
 		t.Errorf("Centre() without confidence and tools = %v, %v, want no difference in them", got, err)
 	}
@@ -279,11 +279,11 @@ func FuzzAnyTextHasAStyle(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		v, err := collusion.StyleVector([]collusion.Response{{Text: text, Took: time.Second}})
+		v, err := collusion.StyleVector([]collusion.Response{{Text: text, Latency: time.Second}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := collusion.Centre(v); err != nil {
+		if _, err := collusion.CentreStyle(v); err != nil {
 			t.Errorf("Centre(StyleVector(%q)) = %v, want nil", text, err)
 		}
 	})

@@ -11,39 +11,39 @@ import (
 // maxAnalysedBytes limits the bytes of a response that are analysed.
 const maxAnalysedBytes = 64 << 10
 
-// topTokens is the number of most frequent tokens that the entropy is computed from.
-const topTokens = 10
+// topTokenCount is the number of most frequent tokens that the entropy is computed from.
+const topTokenCount = 10
 
-func measure(text string) (v [Features]float64) {
+func measureText(text string) (v [FeatureCount]float64) {
 	if len(text) > maxAnalysedBytes {
 		text = strings.ToValidUTF8(text[:maxAnalysedBytes], "")
 	}
 	// The features of latency and confidence stay 0, because they are not in the text.
 	words := tokenize(text)
 	n := float64(len(words))
-	v[tokens] = clip(n / 1000)
-	v[typeToken], v[entropy] = measureVariety(words)
-	parts := splitSentences(text)
-	count := float64(len(parts))
-	v[sentences] = clip(count / 30)
-	if count > 0 {
-		v[sentenceLength] = clip(n / count / 100)
+	v[tokenCount] = clamp(n / 1000)
+	v[typeTokenRatio], v[entropy] = measureVariety(words)
+	sentenceTexts := splitSentences(text)
+	total := float64(len(sentenceTexts))
+	v[sentenceCount] = clamp(total / 30)
+	if total > 0 {
+		v[sentenceLength] = clamp(n / total / 100)
 	}
 	v[punctuation] = punctuationShare(text)
-	v[lists], v[code] = measureLayout(text)
-	for _, s := range parts {
+	v[listItems], v[code] = measureLayout(text)
+	for _, s := range sentenceTexts {
 		lower := strings.ToLower(s)
 		if strings.HasSuffix(s, "?") || strings.HasSuffix(s, "？") {
-			v[questions] += 1 / count
+			v[questions] += 1 / total
 		}
 		if containsAny(lower, hedgeWords()) {
-			v[hedges] += 1 / count
+			v[hedges] += 1 / total
 		}
 	}
 	if containsAny(strings.ToLower(text[:min(len(text), 200)]), refusalWords()) {
 		v[refusals] = 1
 	}
-	v[questions], v[hedges] = clip(v[questions]), clip(v[hedges])
+	v[questions], v[hedges] = clamp(v[questions]), clamp(v[hedges])
 	return v
 }
 
@@ -55,24 +55,24 @@ func refusalWords() []string {
 	return []string{"i cannot", "i can't", "i can not", "i'm unable", "i am unable", "i won't", "unable to help", "as an ai", "cannot assist", "can't help", "抱歉", "无法"}
 }
 
-func containsAny(s string, list []string) bool {
-	return slices.ContainsFunc(list, func(w string) bool { return strings.Contains(s, w) })
+func containsAny(s string, words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(s, w) })
 }
 
 func tokenize(text string) []string {
-	list := make([]string, 0, len(text)/5)
+	words := make([]string, 0, len(text)/5)
 	start := -1
-	end := func(i int) {
+	endWord := func(i int) {
 		if start >= 0 {
-			list, start = append(list, strings.ToLower(text[start:i])), -1
+			words, start = append(words, strings.ToLower(text[start:i])), -1
 		}
 	}
 	for i, r := range text {
 		switch {
 		// In scripts without spaces, each character is a word.
 		case r >= utf8.RuneSelf && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai):
-			end(i)
-			list = append(list, string(r))
+			endWord(i)
+			words = append(words, string(r))
 		case unicode.IsLetter(r), unicode.IsDigit(r), unicode.IsMark(r):
 			if start < 0 {
 				start = i
@@ -80,14 +80,14 @@ func tokenize(text string) []string {
 		case r == '\'' || r == '’':
 			// An apostrophe is part of a word.
 		default:
-			end(i)
+			endWord(i)
 		}
 	}
-	end(len(text))
-	return list
+	endWord(len(text))
+	return words
 }
 
-func measureVariety(words []string) (ratio, even float64) {
+func measureVariety(words []string) (ratio, evenness float64) {
 	if len(words) == 0 {
 		return 0, 0
 	}
@@ -95,43 +95,43 @@ func measureVariety(words []string) (ratio, even float64) {
 	for _, w := range words {
 		counts[w]++
 	}
-	top := make([]int, 0, len(counts))
+	topCounts := make([]int, 0, len(counts))
 	for _, n := range counts {
-		top = append(top, n)
+		topCounts = append(topCounts, n)
 	}
-	slices.SortFunc(top, func(a, b int) int { return b - a })
-	top = top[:min(len(top), topTokens)]
+	slices.SortFunc(topCounts, func(a, b int) int { return b - a })
+	topCounts = topCounts[:min(len(topCounts), topTokenCount)]
 	sum := 0
-	for _, n := range top {
+	for _, n := range topCounts {
 		sum += n
 	}
-	for _, n := range top {
+	for _, n := range topCounts {
 		p := float64(n) / float64(sum)
-		even -= p * math.Log2(p)
+		evenness -= p * math.Log2(p)
 	}
 	// The evenness is 1 if ten words are equally frequent.
-	return float64(len(counts)) / float64(len(words)), clip(even / math.Log2(topTokens))
+	return float64(len(counts)) / float64(len(words)), clamp(evenness / math.Log2(topTokenCount))
 }
 
 func splitSentences(text string) []string {
-	var list []string
+	var result []string
 	start := 0
-	add := func(end int) {
+	addSentence := func(end int) {
 		if s := strings.TrimSpace(text[start:end]); s != "" {
-			list = append(list, s)
+			result = append(result, s)
 		}
 		start = end
 	}
 	for i, r := range text {
 		switch r {
 		case '.', '!', '?', '。', '！', '？':
-			add(i + len(string(r)))
+			addSentence(i + len(string(r)))
 		case '\n':
-			add(i)
+			addSentence(i)
 		}
 	}
-	add(len(text))
-	return list
+	addSentence(len(text))
+	return result
 }
 
 func punctuationShare(text string) float64 {
@@ -151,8 +151,8 @@ func punctuationShare(text string) float64 {
 	return float64(marks) / float64(total)
 }
 
-func measureLayout(text string) (items, coded float64) {
-	lines, fenced := 0.0, false
+func measureLayout(text string) (itemLines, codeLines float64) {
+	lines, inFence := 0.0, false
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" {
@@ -161,23 +161,23 @@ func measureLayout(text string) (items, coded float64) {
 		lines++
 		switch {
 		case strings.HasPrefix(line, "```"):
-			fenced = !fenced
-			coded++
-		case fenced:
-			coded++
-		case isItem(line):
-			items++
+			inFence = !inFence
+			codeLines++
+		case inFence:
+			codeLines++
+		case isListItem(line):
+			itemLines++
 		}
 	}
 	if lines == 0 {
 		return 0, 0
 	}
-	return items / lines, coded / lines
+	return itemLines / lines, codeLines / lines
 }
 
-func isItem(line string) bool {
-	for _, mark := range []string{"- ", "* ", "• ", "+ "} {
-		if strings.HasPrefix(line, mark) {
+func isListItem(line string) bool {
+	for _, marker := range []string{"- ", "* ", "• ", "+ "} {
+		if strings.HasPrefix(line, marker) {
 			return true
 		}
 	}

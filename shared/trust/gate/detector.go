@@ -16,7 +16,7 @@ type Detector interface {
 	Detect(Evidence, Policy) (Findings, error)
 }
 
-func DetectorOf(p Policy) (Detector, error) {
+func NewDetector(p Policy) (Detector, error) {
 	switch p.Detector {
 	case DetectorObserved:
 		return Observed{}, nil
@@ -41,78 +41,78 @@ type Observed struct{}
 func (Observed) Detect(e Evidence, p Policy) (Findings, error) {
 	f := Findings{Policy: p}
 	for _, pair := range e.Pairs {
-		if p.Mode == ModeReference && pair.Role != Parent {
+		if p.Mode == ModeReference && pair.Role != RoleParent {
 			continue
 		}
-		if pair.Child.ID != e.Child || pair.Other.ID != pair.With || pair.With == e.Child {
+		if pair.Child.ID != e.Child || pair.Other.ID != pair.OtherID || pair.OtherID == e.Child {
 			return Findings{}, problem.New(problem.Damaged, "evidence of %s: expected the child %s and another vacant, got %s and %s",
 				e.Child.Short(), e.Child.Short(), pair.Child.ID.Short(), pair.Other.ID.Short())
 		}
-		found, err := compare(&pair, p.Mode)
+		finding, err := comparePair(&pair, p.Mode)
 		if err != nil {
 			return Findings{}, err
 		}
-		f.Pairs = append(f.Pairs, found)
+		f.Pairs = append(f.Pairs, finding)
 	}
 	return f, nil
 }
 
-func compare(p *Pair, m Mode) (Finding, error) {
-	activity, err := p.activity(m)
+func comparePair(p *Pair, m Mode) (Finding, error) {
+	activity, err := p.activitySignal(m)
 	if err != nil {
 		return Finding{}, err
 	}
-	style, err := p.style(m)
+	style, err := p.styleSignal(m)
 	if err != nil {
 		return Finding{}, err
 	}
-	signals := []Signal{p.declaredSignal(m), p.ancestor(m), activity, p.substrate(m), style}
+	signals := []Signal{p.declaredSignal(m), p.ancestorSignal(m), activity, p.substrateSignal(m), style}
 	if m == ModeReference {
 		// The reference uses the same vectors a second time, as a layer of same_controller.
 		behaviour := style
 		behaviour.Name = Behaviour
 		signals = append(signals, behaviour)
 	}
-	return Finding{With: p.With, Role: p.Role, Signals: signals}, nil
+	return Finding{OtherID: p.OtherID, Role: p.Role, Signals: signals}, nil
 }
 
 func (p *Pair) declaredSignal(m Mode) Signal {
 	s := Signal{Name: Declared, State: SignalObserved, CanRefuse: m != ModeDefault}
-	tenants, owners := p.Child.Tenant != "" && p.Other.Tenant != "", p.Child.Owner != "" && p.Other.Owner != ""
+	hasTenants, hasOwners := p.Child.Tenant != "" && p.Other.Tenant != "", p.Child.Owner != "" && p.Other.Owner != ""
 	switch {
-	case tenants && p.Child.Tenant == p.Other.Tenant:
-		s.Strength, s.Why = 1, "one tenant"
-	case owners && p.Child.Owner == p.Other.Owner:
-		s.Strength, s.Why = 1, "one owner in both listings"
-	case tenants || owners:
-		s.Why = "different tenants or owners"
+	case hasTenants && p.Child.Tenant == p.Other.Tenant:
+		s.Strength, s.Reason = 1, "one tenant"
+	case hasOwners && p.Child.Owner == p.Other.Owner:
+		s.Strength, s.Reason = 1, "one owner in both listings"
+	case hasTenants || hasOwners:
+		s.Reason = "different tenants or owners"
 	default:
 		return p.markMissing(s, "neither the tenants nor the owners of both vacants are known")
 	}
 	return s
 }
 
-// ancestor returns a signal that refuses only in ModeReference and is recorded in other modes.
+// ancestorSignal returns a signal that refuses only in ModeReference and is recorded in other modes.
 // Graduation removes the edge to the parent, so this edge is not evidence, and siblings have a
 // common parent by definition.
-func (p *Pair) ancestor(m Mode) Signal {
+func (p *Pair) ancestorSignal(m Mode) Signal {
 	s := Signal{Name: Ancestor, State: SignalObserved, CanRefuse: m == ModeReference}
 	switch {
-	case p.Role == Sibling:
-		s.Strength, s.Why = 1, "siblings"
-	case p.Ancestor:
-		s.Strength, s.Why = 1, "another ancestor in common"
+	case p.Role == RoleSibling:
+		s.Strength, s.Reason = 1, "siblings"
+	case p.HasCommonAncestor:
+		s.Strength, s.Reason = 1, "another ancestor in common"
 	default:
-		s.State, s.Why = SignalExcluded, "the parent's own edge is not evidence"
+		s.State, s.Reason = SignalExcluded, "the parent's own edge is not evidence"
 	}
 	return s
 }
 
-func (p *Pair) activity(m Mode) (Signal, error) {
+func (p *Pair) activitySignal(m Mode) (Signal, error) {
 	s := Signal{Name: Activity, State: SignalObserved, CanRefuse: true}
 	if p.Child.Activity == nil || p.Other.Activity == nil {
 		if m != ModeReference && (p.Child.Closed && p.Child.Activity == nil || p.Other.Closed && p.Other.Activity == nil) {
-			s.State, s.Why = SignalExcluded, "a closed child is not called from outside its tree"
+			s.State, s.Reason = SignalExcluded, "a closed child is not called from outside its tree"
 			return s, nil
 		}
 		return p.markMissing(s, "fewer than seven days of activity of both vacants are known"), nil
@@ -122,28 +122,28 @@ func (p *Pair) activity(m Mode) (Signal, error) {
 			return Signal{}, p.damagedError(Activity, problem.New(problem.Damaged, "expected %d hours of %s, got %d", ActivityHours, o.ID.Short(), len(o.Activity)))
 		}
 	}
-	r, err := collusion.Pearson(p.Child.Activity, p.Other.Activity)
+	correlation, err := collusion.Pearson(p.Child.Activity, p.Other.Activity)
 	if err != nil {
 		return Signal{}, p.damagedError(Activity, err)
 	}
-	s.Strength = collusion.Strength(r, collusion.ActivityThreshold)
-	s.Inputs = &Inputs{Similarity: r, SamplesA: len(p.Child.Activity), SamplesB: len(p.Other.Activity)}
+	s.Strength = collusion.Strength(correlation, collusion.ActivityThreshold)
+	s.Inputs = &Inputs{Similarity: correlation, ChildSamples: len(p.Child.Activity), OtherSamples: len(p.Other.Activity)}
 	return s, nil
 }
 
-// substrate compares the substrate families. One common family is a match, even if both vacants
+// substrateSignal compares the substrate families. One common family is a match, even if both vacants
 // also have other families. A match with the parent refuses in all modes, but a match with a
 // sibling refuses only in ModeStrict.
-func (p *Pair) substrate(m Mode) Signal {
-	s := Signal{Name: Substrate, State: SignalObserved, CanRefuse: p.Role == Parent || m == ModeStrict}
+func (p *Pair) substrateSignal(m Mode) Signal {
+	s := Signal{Name: Substrate, State: SignalObserved, CanRefuse: p.Role == RoleParent || m == ModeStrict}
 	a, b := p.Child.knownFamilies(), p.Other.knownFamilies()
 	if i := slices.IndexFunc(a, func(f string) bool { return slices.Contains(b, f) }); i >= 0 {
 		a, b = a[i:i+1], a[i:i+1]
-	} else if len(a) == 0 || len(b) == 0 || p.Child.Why[Substrate] != "" || p.Other.Why[Substrate] != "" {
+	} else if len(a) == 0 || len(b) == 0 || p.Child.MissingReasons[Substrate] != "" || p.Other.MissingReasons[Substrate] != "" {
 		return p.markMissing(s, "the substrate families of both vacants are not known")
 	}
 	s.Strength = collusion.CompareSubstrates(p.Child.ID, p.Other.ID, a[0], b[0]).Strength
-	s.Inputs = &Inputs{A: summarizeFamilies(a), B: summarizeFamilies(b)}
+	s.Inputs = &Inputs{ChildFamilies: summarizeFamilies(a), OtherFamilies: summarizeFamilies(b)}
 	return s
 }
 
@@ -160,28 +160,28 @@ func summarizeFamilies(families []string) string {
 	return families[0]
 }
 
-func (p *Pair) style(m Mode) (Signal, error) {
+func (p *Pair) styleSignal(m Mode) (Signal, error) {
 	s := Signal{Name: Style, State: SignalObserved, CanRefuse: true}
 	if p.Child.Style == nil || p.Other.Style == nil || min(p.Child.Responses, p.Other.Responses) < MinResponses {
-		s.Inputs = &Inputs{SamplesA: p.Child.Responses, SamplesB: p.Other.Responses}
+		s.Inputs = &Inputs{ChildSamples: p.Child.Responses, OtherSamples: p.Other.Responses}
 		return p.markMissing(s, fmt.Sprintf("fewer than %d responses of both vacants are known", MinResponses)), nil
 	}
 	a, b := p.Child.Style, p.Other.Style
 	if m != ModeReference {
 		var err error
-		if a, err = collusion.Centre(a); err != nil {
+		if a, err = collusion.CentreStyle(a); err != nil {
 			return Signal{}, p.damagedError(Style, err)
 		}
-		if b, err = collusion.Centre(b); err != nil {
+		if b, err = collusion.CentreStyle(b); err != nil {
 			return Signal{}, p.damagedError(Style, err)
 		}
 	}
-	c, err := collusion.Cosine(a, b)
+	similarity, err := collusion.Cosine(a, b)
 	if err != nil {
 		return Signal{}, p.damagedError(Style, err)
 	}
-	s.Strength = collusion.Strength(c, collusion.StyleThreshold)
-	s.Inputs = &Inputs{Similarity: c, SamplesA: p.Child.Responses, SamplesB: p.Other.Responses, StyleA: roundAll(p.Child.Style), StyleB: roundAll(p.Other.Style)}
+	s.Strength = collusion.Strength(similarity, collusion.StyleThreshold)
+	s.Inputs = &Inputs{Similarity: similarity, ChildSamples: p.Child.Responses, OtherSamples: p.Other.Responses, ChildStyle: roundAll(p.Child.Style), OtherStyle: roundAll(p.Other.Style)}
 	return s, nil
 }
 
@@ -195,17 +195,17 @@ func roundAll(v []float64) []float64 {
 
 // markMissing marks s as a signal without evidence. Its reason is the first reason that the two
 // observations give for the signal, or why if they give none.
-func (p *Pair) markMissing(s Signal, why string) Signal {
-	s.State, s.Strength, s.Why = SignalMissing, 0, why
+func (p *Pair) markMissing(s Signal, defaultReason string) Signal {
+	s.State, s.Strength, s.Reason = SignalMissing, 0, defaultReason
 	for _, o := range []Observation{p.Child, p.Other} {
-		if reason := o.Why[s.Name]; reason != "" {
-			s.Why = o.ID.Short() + ": " + reason
+		if reason := o.MissingReasons[s.Name]; reason != "" {
+			s.Reason = o.ID.Short() + ": " + reason
 			break
 		}
 	}
 	return s
 }
 
-func (p *Pair) damagedError(n Name, err error) error {
-	return problem.Wrap(problem.Damaged, err, "signal %s against %s: %s", n, p.With.Short(), problem.AsError(err).Text())
+func (p *Pair) damagedError(n SignalName, err error) error {
+	return problem.Wrap(problem.Damaged, err, "signal %s against %s: %s", n, p.OtherID.Short(), problem.AsError(err).Text())
 }

@@ -13,8 +13,8 @@ import (
 type Role string
 
 const (
-	Parent  Role = "parent"
-	Sibling Role = "sibling"
+	RoleParent  Role = "parent"
+	RoleSibling Role = "sibling"
 )
 
 // MinResponses is the minimum number of responses of each vacant for a comparison of styles.
@@ -27,24 +27,24 @@ const ActivityHours = 7 * 24
 // fields are empty, and Why has the reason under the name of the signal. If Why has a reason for
 // Substrate although Families is not empty, the list of families is incomplete.
 type Observation struct {
-	ID            identity.ID
-	Closed        bool            // closed child, which is called only from within its tree
-	Tenant, Owner string          // tenant of the vacant, owner in its signed listing
-	Families      []string        // distinct families of its substrates; "unknown" and "composite" are not evidence
-	Activity      []float64       // calls from outside the tree in each of ActivityHours hours
-	Responses     int             // responses that Style was computed from
-	Style         []float64       // style vector of package collusion, not centred
-	Why           map[Name]string // reasons for missing parts
+	ID             identity.ID
+	Closed         bool                  // closed child, which is called only from within its tree
+	Tenant, Owner  string                // tenant of the vacant, owner in its signed listing
+	Families       []string              // distinct families of its substrates; "unknown" and "composite" are not evidence
+	Activity       []float64             // calls from outside the tree in each of ActivityHours hours
+	Responses      int                   // responses that Style was computed from
+	Style          []float64             // style vector of package collusion, not centred
+	MissingReasons map[SignalName]string // reasons for missing parts
 }
 
 // Pair is a child together with a vacant that it is compared with.
 type Pair struct {
-	With         identity.ID
+	OtherID      identity.ID
 	Role         Role
 	Child, Other Observation // evidence about the child, evidence about the other vacant
-	// Ancestor is true if the two vacants have a common ancestor even when the edge between the child
+	// HasCommonAncestor is true if the two vacants have a common ancestor even when the edge between the child
 	// and its parent is ignored.
-	Ancestor bool
+	HasCommonAncestor bool
 }
 
 // Evidence is the input of a detector.
@@ -53,17 +53,17 @@ type Evidence struct {
 	Pairs         []Pair
 }
 
-// Name is the name of a signal.
-type Name string
+// SignalName is the name of a signal.
+type SignalName string
 
 // The strongest of the first four signals is the strength that the reference calls same_controller.
 const (
-	Declared  Name = "declared"
-	Ancestor  Name = "ancestor"
-	Activity  Name = "activity"
-	Behaviour Name = "behaviour"
-	Substrate Name = "substrate"
-	Style     Name = "style"
+	Declared  SignalName = "declared"
+	Ancestor  SignalName = "ancestor"
+	Activity  SignalName = "activity"
+	Behaviour SignalName = "behaviour"
+	Substrate SignalName = "substrate"
+	Style     SignalName = "style"
 )
 
 // SignalState describes whether a signal has evidence.
@@ -77,29 +77,29 @@ const (
 
 // Inputs contains the values that a signal was computed from.
 type Inputs struct {
-	Similarity float64 `json:"similarity,omitempty"` // similarity before the threshold is applied
-	A          string  `json:"a,omitempty"`          // families of the child
-	B          string  `json:"b,omitempty"`          // families of the other vacant
-	SamplesA   int     `json:"samples_a,omitempty"`
-	SamplesB   int     `json:"samples_b,omitempty"`
-	// StyleA and StyleB are rounded to four decimal places.
-	StyleA []float64 `json:"style_a,omitempty"`
-	StyleB []float64 `json:"style_b,omitempty"`
+	Similarity    float64 `json:"similarity,omitempty"` // similarity before the threshold is applied
+	ChildFamilies string  `json:"a,omitempty"`          // families of the child
+	OtherFamilies string  `json:"b,omitempty"`          // families of the other vacant
+	ChildSamples  int     `json:"samples_a,omitempty"`
+	OtherSamples  int     `json:"samples_b,omitempty"`
+	// ChildStyle and OtherStyle are rounded to four decimal places.
+	ChildStyle []float64 `json:"style_a,omitempty"`
+	OtherStyle []float64 `json:"style_b,omitempty"`
 }
 
 // Signal is one kind of similarity of a pair.
 type Signal struct {
-	Name      Name        `json:"name"`
+	Name      SignalName  `json:"name"`
 	State     SignalState `json:"state"`
 	Strength  float64     `json:"strength"`
 	CanRefuse bool        `json:"blocks"` // whether the signal can refuse under the policy
-	Why       string      `json:"why,omitempty"`
+	Reason    string      `json:"why,omitempty"`
 	Inputs    *Inputs     `json:"inputs,omitempty"`
 }
 
 // Finding is the result of a detector for one pair.
 type Finding struct {
-	With    identity.ID `json:"with"`
+	OtherID identity.ID `json:"with"`
 	Role    Role        `json:"role"`
 	Signals []Signal    `json:"signals"`
 }
@@ -113,7 +113,7 @@ type Findings struct {
 // FindingsFromStrengths returns the findings of a detector that computes only the three strengths of the
 // reference's interface.
 func FindingsFromStrengths(p Policy, parent identity.ID, controller, substrate, stylo float64) Findings {
-	return Findings{Policy: p, Pairs: []Finding{{With: parent, Role: Parent, Signals: []Signal{
+	return Findings{Policy: p, Pairs: []Finding{{OtherID: parent, Role: RoleParent, Signals: []Signal{
 		{Name: Declared, State: SignalObserved, Strength: controller, CanRefuse: true},
 		{Name: Substrate, State: SignalObserved, Strength: substrate, CanRefuse: true},
 		{Name: Style, State: SignalObserved, Strength: stylo, CanRefuse: true},
@@ -127,12 +127,12 @@ func (f Findings) Check() error {
 	for _, pair := range f.Pairs {
 		for _, s := range pair.Signals {
 			if math.IsNaN(s.Strength) || s.Strength < 0 || s.Strength > 1 {
-				return problem.New(problem.Damaged, "signal %s against %s: expected 0 to 1, got %s", s.Name, pair.With.Short(), strconv.FormatFloat(s.Strength, 'g', -1, 64))
+				return problem.New(problem.Damaged, "signal %s against %s: expected 0 to 1, got %s", s.Name, pair.OtherID.Short(), strconv.FormatFloat(s.Strength, 'g', -1, 64))
 			}
 			switch s.State {
 			case SignalObserved, SignalMissing, SignalExcluded:
 			default:
-				return problem.New(problem.Damaged, "signal %s against %s: expected a state, got %.20q", s.Name, pair.With.Short(), string(s.State))
+				return problem.New(problem.Damaged, "signal %s against %s: expected a state, got %.20q", s.Name, pair.OtherID.Short(), string(s.State))
 			}
 		}
 	}
@@ -145,17 +145,17 @@ type strengths struct{ controller, substrate, stylo float64 }
 func (s strengths) max() float64 { return max(s.controller, s.substrate, s.stylo) }
 
 func (f *Finding) strengths() (s strengths) {
-	for _, g := range f.Signals {
-		if !g.CanRefuse || g.State != SignalObserved {
+	for _, signal := range f.Signals {
+		if !signal.CanRefuse || signal.State != SignalObserved {
 			continue
 		}
-		switch g.Name {
+		switch signal.Name {
 		case Substrate:
-			s.substrate = max(s.substrate, g.Strength)
+			s.substrate = max(s.substrate, signal.Strength)
 		case Style:
-			s.stylo = max(s.stylo, g.Strength)
+			s.stylo = max(s.stylo, signal.Strength)
 		default:
-			s.controller = max(s.controller, g.Strength)
+			s.controller = max(s.controller, signal.Strength)
 		}
 	}
 	return s
@@ -171,19 +171,19 @@ func (f Findings) CheckCollusion() error {
 	if len(f.Pairs) == 0 {
 		return problem.New(problem.Damaged, "findings: expected a finding about the parent, got none")
 	}
-	worst := 0
+	strongest := 0
 	for i := range f.Pairs {
-		if f.Pairs[i].strengths().max() > f.Pairs[worst].strengths().max() {
-			worst = i
+		if f.Pairs[i].strengths().max() > f.Pairs[strongest].strengths().max() {
+			strongest = i
 		}
 	}
-	if s := f.Pairs[worst].strengths(); s.max() >= f.Policy.Threshold {
-		against := ""
-		if f.Pairs[worst].Role == Sibling {
-			against = " against sibling " + f.Pairs[worst].With.Short()
+	if s := f.Pairs[strongest].strengths(); s.max() >= f.Policy.Threshold {
+		sibling := ""
+		if f.Pairs[strongest].Role == RoleSibling {
+			sibling = " against sibling " + f.Pairs[strongest].OtherID.Short()
 		}
-		return problem.New(problem.Collusion, "collusion signals too high for graduation: controller=%.2f, substrate=%.2f, stylo=%.2f (threshold %s)%s",
-			s.controller, s.substrate, s.stylo, canon.AppendFloat(nil, f.Policy.Threshold), against)
+		return problem.New(problem.CollusionFound, "collusion signals too high for graduation: controller=%.2f, substrate=%.2f, stylo=%.2f (threshold %s)%s",
+			s.controller, s.substrate, s.stylo, canon.AppendFloat(nil, f.Policy.Threshold), sibling)
 	}
 	if f.Policy.Mode != ModeStrict {
 		return nil
@@ -191,11 +191,11 @@ func (f Findings) CheckCollusion() error {
 	for _, pair := range f.Pairs {
 		for _, s := range pair.Signals {
 			if s.State == SignalMissing && s.CanRefuse {
-				because := ""
-				if s.Why != "" {
-					because = " (" + s.Why + ")"
+				reason := ""
+				if s.Reason != "" {
+					reason = " (" + s.Reason + ")"
 				}
-				return problem.New(problem.Collusion, "evidence is missing for graduation: %s against %s %s%s", s.Name, pair.Role, pair.With.Short(), because)
+				return problem.New(problem.CollusionFound, "evidence is missing for graduation: %s against %s %s%s", s.Name, pair.Role, pair.OtherID.Short(), reason)
 			}
 		}
 	}

@@ -21,17 +21,17 @@ import (
 type StepName string
 
 const (
-	Consent   StepName = "consent"
-	RateLimit StepName = "rate_limit"
-	Collusion StepName = "collusion"
-	Commit    StepName = "commit"
+	StepConsent   StepName = "consent"
+	StepRateLimit StepName = "rate_limit"
+	StepCollusion StepName = "collusion"
+	StepCommit    StepName = "commit"
 )
 
 type Step struct {
 	Name StepName
-	// Refuses lists the kinds of the step's refusals. An error of another kind is a failure of the
+	// RefusalKinds lists the kinds of the step's refusals. An error of another kind is a failure of the
 	// store, the clock or the evidence.
-	Refuses []problem.Kind
+	RefusalKinds []problem.Kind
 	// Description describes the step for people.
 	Description string
 }
@@ -40,30 +40,30 @@ type Step struct {
 // the checks whose facts may have changed since the earlier steps.
 func Steps() []Step {
 	return []Step{
-		{Consent, []problem.Kind{problem.NotFound, problem.Consent, problem.Revoked}, "parent and child have both signed, and neither key is revoked"},
-		{RateLimit, []problem.Kind{problem.GraduationRate, problem.Graduated}, "the parent has a graduation left today, and the child is still closed"},
-		{Collusion, []problem.Kind{problem.Collusion}, "the evidence says that the child is not its parent or a sibling under another name"},
-		{Commit, []problem.Kind{problem.NotFound, problem.Consent, problem.Revoked, problem.GraduationRate, problem.Graduated}, "manifest, record, logbooks, card and registration change together"},
+		{StepConsent, []problem.Kind{problem.NotFound, problem.ConsentRequired, problem.Revoked}, "parent and child have both signed, and neither key is revoked"},
+		{StepRateLimit, []problem.Kind{problem.GraduationRateExceeded, problem.AlreadyGraduated}, "the parent has a graduation left today, and the child is still closed"},
+		{StepCollusion, []problem.Kind{problem.CollusionFound}, "the evidence says that the child is not its parent or a sibling under another name"},
+		{StepCommit, []problem.Kind{problem.NotFound, problem.ConsentRequired, problem.Revoked, problem.GraduationRateExceeded, problem.AlreadyGraduated}, "manifest, record, logbooks, card and registration change together"},
 	}
 }
 
-type errorName struct {
+type kindName struct {
 	kind problem.Kind
 	name string
 }
 
 // errorNames maps kinds of errors to the names of errors in a state machine. A refusal has the name
 // of the reference's exception class.
-func errorNames() []errorName {
-	return []errorName{
+func errorNames() []kindName {
+	return []kindName{
 		{problem.NotFound, "CompositeError"},
-		{problem.Consent, "GraduationConsentError"},
-		{problem.GraduationRate, "GraduationRateLimitError"},
-		{problem.Graduated, "GraduationError"},
-		{problem.Collusion, "GraduationCollusionError"},
+		{problem.ConsentRequired, "GraduationConsentError"},
+		{problem.GraduationRateExceeded, "GraduationRateLimitError"},
+		{problem.AlreadyGraduated, "GraduationError"},
+		{problem.CollusionFound, "GraduationCollusionError"},
 		{problem.Revoked, "RevokedError"},
 		{problem.Unavailable, "Unavailable"},
-		{problem.Deadline, "Deadline"},
+		{problem.DeadlineExceeded, "Deadline"},
 		{problem.Damaged, "Damaged"},
 	}
 }
@@ -92,7 +92,7 @@ func ParseErrorName(name string) (problem.Kind, bool) {
 // IsRefusal reports whether an error of kind k is a refusal by the step and not a failure.
 func IsRefusal(name StepName, k problem.Kind) bool {
 	i := slices.IndexFunc(Steps(), func(s Step) bool { return s.Name == name })
-	return i >= 0 && slices.Contains(Steps()[i].Refuses, k)
+	return i >= 0 && slices.Contains(Steps()[i].RefusalKinds, k)
 }
 
 // CheckConsent performs the first check. It returns an error unless both parties have signed the
@@ -103,14 +103,14 @@ func CheckConsent(r *composite.GraduationRequest, m *composite.Manifest) error {
 	case m == nil || m.ChildID != r.ChildID:
 		return problem.New(problem.NotFound, "unknown child %s", r.ChildID.Short())
 	case m.ParentID != r.ParentID:
-		return problem.New(problem.Consent, "graduation parent_id %s does not match child's manifest parent %s", r.ParentID.Short(), m.ParentID.Short())
+		return problem.New(problem.ConsentRequired, "graduation parent_id %s does not match child's manifest parent %s", r.ParentID.Short(), m.ParentID.Short())
 	}
 	return r.Verify()
 }
 
 func CheckRateLimit(parent identity.ID, w Window, now time.Time, p Policy) error {
-	if taken := len(w.Recent(now)); taken >= p.Limit {
-		return problem.New(problem.GraduationRate, "parent %s hit graduation rate limit (%d in last 24h, limit %d)", parent.Short(), taken, p.Limit)
+	if graduations := len(w.Recent(now)); graduations >= p.DailyLimit {
+		return problem.New(problem.GraduationRateExceeded, "parent %s hit graduation rate limit (%d in last 24h, limit %d)", parent.Short(), graduations, p.DailyLimit)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func CheckStillClosed(m *composite.Manifest) error {
 	if m.ClosedByDefault {
 		return nil
 	}
-	return problem.New(problem.Graduated, "child %s is open already", m.ChildID.Short())
+	return problem.New(problem.AlreadyGraduated, "child %s is open already", m.ChildID.Short())
 }
 
 // RateWindow is the period in which a graduation counts towards the limit of its parent.
@@ -134,15 +134,15 @@ type Window []int64
 // Recent returns the times of w that still count towards the limit. A time that is exactly one day
 // old no longer counts.
 func (w Window) Recent(now time.Time) Window {
-	floor := now.Add(-RateWindow).UnixMicro()
-	return slices.DeleteFunc(slices.Clone(w), func(t int64) bool { return t <= floor })
+	cutoff := now.Add(-RateWindow).UnixMicro()
+	return slices.DeleteFunc(slices.Clone(w), func(t int64) bool { return t <= cutoff })
 }
 
 func (w Window) Add(now time.Time) Window { return append(w.Recent(now), now.UnixMicro()) }
 
 func (w Window) Check() error {
-	if len(w) > MaxLimit {
-		return problem.Invalid("window", fmt.Sprintf("at most %d", MaxLimit), fmt.Sprint(len(w)))
+	if len(w) > MaxDailyLimit {
+		return problem.Invalid("window", fmt.Sprintf("at most %d", MaxDailyLimit), fmt.Sprint(len(w)))
 	}
 	return nil
 }

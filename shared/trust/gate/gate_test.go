@@ -26,7 +26,7 @@ func TestTheOrderOfTheStepsAndWhatTheyRefuse(t *testing.T) {
 	var got []string
 	for _, s := range gate.Steps() {
 		line := string(s.Name) + ":"
-		for _, k := range s.Refuses {
+		for _, k := range s.RefusalKinds {
 			line += " " + gate.ErrorName(k)
 			if back, ok := gate.ParseErrorName(gate.ErrorName(k)); !ok || back != k {
 				t.Errorf("ParseErrorName(%s) = %v, %v, want %v", gate.ErrorName(k), back, ok, k)
@@ -43,7 +43,7 @@ func TestTheOrderOfTheStepsAndWhatTheyRefuse(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Steps() (-want +got):\n%s", diff)
 	}
-	if gate.IsRefusal(gate.Collusion, problem.Damaged) || gate.IsRefusal("another", problem.Consent) {
+	if gate.IsRefusal(gate.StepCollusion, problem.Damaged) || gate.IsRefusal("another", problem.ConsentRequired) {
 		t.Error("Refuses() = true for a failure, or for no step, want false")
 	}
 	if gate.ErrorName(problem.Internal) != gate.OtherErrorName {
@@ -80,7 +80,7 @@ func request(t *testing.T) (composite.GraduationRequest, composite.Manifest) {
 func TestEachCheckPrecedesTheNext(t *testing.T) {
 	now := time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC)
 	p := gate.DefaultPolicy()
-	p.Limit = 1
+	p.DailyLimit = 1
 	full := gate.Window{now.UnixMicro()}
 	for _, c := range []struct {
 		name                    string
@@ -136,7 +136,7 @@ func TestTheBoundariesOfTheWindow(t *testing.T) {
 	if diff := cmp.Diff(append(want, micro(0)), w.Add(now)); diff != "" {
 		t.Errorf("Take() (-want +got):\n%s", diff)
 	}
-	if err := make(gate.Window, gate.MaxLimit+1).Check(); err == nil {
+	if err := make(gate.Window, gate.MaxDailyLimit+1).Check(); err == nil {
 		t.Error("Check() of a window longer than any limit = nil, want a refusal")
 	}
 }
@@ -144,8 +144,8 @@ func TestTheBoundariesOfTheWindow(t *testing.T) {
 func TestPolicies(t *testing.T) {
 	for want, change := range map[string]func(*gate.Policy){
 		"version":   func(p *gate.Policy) { p.Version = "2" },
-		"limit":     func(p *gate.Policy) { p.Limit = 0 },
-		"limit: ":   func(p *gate.Policy) { p.Limit = gate.MaxLimit + 1 },
+		"limit":     func(p *gate.Policy) { p.DailyLimit = 0 },
+		"limit: ":   func(p *gate.Policy) { p.DailyLimit = gate.MaxDailyLimit + 1 },
 		"threshold": func(p *gate.Policy) { p.Threshold = math.NaN() },
 		"thresh":    func(p *gate.Policy) { p.Threshold = 1.01 },
 		"thresho":   func(p *gate.Policy) { p.Threshold = -0.01 },
@@ -163,8 +163,8 @@ func TestPolicies(t *testing.T) {
 	}
 	for text, want := range map[string]gate.Policy{
 		`{}`: gate.DefaultPolicy(),
-		`{"version":"1","limit":1,"threshold":1,"mode":"strict","detector":"zeros"}`: {Version: "1", Limit: 1, Threshold: 1, Mode: gate.ModeStrict, Detector: gate.DetectorZeros},
-		`{"threshold":0,"mode":"reference"}`:                                         {Version: "1", Limit: 3, Threshold: 0, Mode: gate.ModeReference, Detector: gate.DetectorObserved},
+		`{"version":"1","limit":1,"threshold":1,"mode":"strict","detector":"zeros"}`: {Version: "1", DailyLimit: 1, Threshold: 1, Mode: gate.ModeStrict, Detector: gate.DetectorZeros},
+		`{"threshold":0,"mode":"reference"}`:                                         {Version: "1", DailyLimit: 3, Threshold: 0, Mode: gate.ModeReference, Detector: gate.DetectorObserved},
 	} {
 		if got, err := gate.ParsePolicy([]byte(text)); err != nil || got != want {
 			t.Errorf("ParsePolicy(%s) = %+v, %v, want %+v", text, got, err, want)
@@ -230,7 +230,7 @@ func siblings(t *testing.T) gate.Evidence {
 	t.Helper()
 	observe := func(b byte) gate.Observation {
 		o := gate.Observation{ID: key(t, b).ID(), Tenant: "tenant " + string(rune(b)), Owner: "owner " + string(rune(b)), Families: []string{"http:" + string(rune(b))},
-			Responses: gate.MinResponses, Activity: make([]float64, gate.ActivityHours), Style: make([]float64, collusion.Features)}
+			Responses: gate.MinResponses, Activity: make([]float64, gate.ActivityHours), Style: make([]float64, collusion.FeatureCount)}
 		for i := range o.Activity {
 			o.Activity[i] = float64(i * i * int(b) % 29)
 		}
@@ -241,13 +241,13 @@ func siblings(t *testing.T) gate.Evidence {
 	}
 	child, parent, sibling := observe('c'), observe('p'), observe('s')
 	return gate.Evidence{Child: child.ID, Parent: parent.ID, Pairs: []gate.Pair{
-		{With: parent.ID, Role: gate.Parent, Child: child, Other: parent},
-		{With: sibling.ID, Role: gate.Sibling, Child: child, Other: sibling},
+		{OtherID: parent.ID, Role: gate.RoleParent, Child: child, Other: parent},
+		{OtherID: sibling.ID, Role: gate.RoleSibling, Child: child, Other: sibling},
 	}}
 }
 
 // share copies the other vacant's evidence for a signal to the child.
-func share(p *gate.Pair, n gate.Name) {
+func share(p *gate.Pair, n gate.SignalName) {
 	switch n {
 	case gate.Declared:
 		p.Child.Tenant = p.Other.Tenant
@@ -258,27 +258,27 @@ func share(p *gate.Pair, n gate.Name) {
 	case gate.Style:
 		p.Child.Style = p.Other.Style
 	case gate.Ancestor:
-		p.Ancestor = true
+		p.HasCommonAncestor = true
 	}
 }
 
 func TestSignalsRefusedByMode(t *testing.T) {
 	all := []gate.Mode{gate.ModeDefault, gate.ModeStrict, gate.ModeReference}
 	for _, c := range []struct {
-		signal gate.Name
+		signal gate.SignalName
 		with   gate.Role
 		refuse []gate.Mode
 	}{
-		{gate.Declared, gate.Parent, []gate.Mode{gate.ModeStrict, gate.ModeReference}},
-		{gate.Declared, gate.Sibling, []gate.Mode{gate.ModeStrict}},
-		{gate.Ancestor, gate.Parent, []gate.Mode{gate.ModeReference}},
-		{gate.Ancestor, gate.Sibling, nil},
-		{gate.Activity, gate.Parent, all},
-		{gate.Activity, gate.Sibling, []gate.Mode{gate.ModeDefault, gate.ModeStrict}},
-		{gate.Substrate, gate.Parent, all},
-		{gate.Substrate, gate.Sibling, []gate.Mode{gate.ModeStrict}},
-		{gate.Style, gate.Parent, all},
-		{gate.Style, gate.Sibling, []gate.Mode{gate.ModeDefault, gate.ModeStrict}},
+		{gate.Declared, gate.RoleParent, []gate.Mode{gate.ModeStrict, gate.ModeReference}},
+		{gate.Declared, gate.RoleSibling, []gate.Mode{gate.ModeStrict}},
+		{gate.Ancestor, gate.RoleParent, []gate.Mode{gate.ModeReference}},
+		{gate.Ancestor, gate.RoleSibling, nil},
+		{gate.Activity, gate.RoleParent, all},
+		{gate.Activity, gate.RoleSibling, []gate.Mode{gate.ModeDefault, gate.ModeStrict}},
+		{gate.Substrate, gate.RoleParent, all},
+		{gate.Substrate, gate.RoleSibling, []gate.Mode{gate.ModeStrict}},
+		{gate.Style, gate.RoleParent, all},
+		{gate.Style, gate.RoleSibling, []gate.Mode{gate.ModeDefault, gate.ModeStrict}},
 	} {
 		for _, mode := range all {
 			t.Run(string(c.signal)+" of a "+string(c.with)+" in "+string(mode), func(t *testing.T) {
@@ -295,10 +295,10 @@ func TestSignalsRefusedByMode(t *testing.T) {
 				}
 				want := slices.Contains(c.refuse, mode)
 				judged := f.CheckCollusion()
-				if want != problem.Is(judged, problem.Collusion) || !want && judged != nil {
+				if want != problem.Is(judged, problem.CollusionFound) || !want && judged != nil {
 					t.Errorf("Judge() = %v, want a refusal: %v", judged, want)
 				}
-				if want && c.with == gate.Sibling && !strings.HasSuffix(problem.AsError(judged).Text(), " against sibling "+e.Pairs[i].With.Short()) {
+				if want && c.with == gate.RoleSibling && !strings.HasSuffix(problem.AsError(judged).Text(), " against sibling "+e.Pairs[i].OtherID.Short()) {
 					t.Errorf("Judge() = %v, want one that names the sibling", judged)
 				}
 				back := stored(t, f)
@@ -332,7 +332,7 @@ func stored(t *testing.T, f gate.Findings) gate.Findings {
 }
 
 // withhold removes the child's evidence for a signal.
-func withhold(o *gate.Observation, n gate.Name) {
+func withhold(o *gate.Observation, n gate.SignalName) {
 	switch n {
 	case gate.Declared:
 		o.Tenant, o.Owner = "", ""
@@ -346,28 +346,28 @@ func withhold(o *gate.Observation, n gate.Name) {
 }
 
 func TestMissingEvidenceIsMissingAndNeverAZero(t *testing.T) {
-	for _, n := range []gate.Name{gate.Declared, gate.Substrate, gate.Activity, gate.Style} {
+	for _, n := range []gate.SignalName{gate.Declared, gate.Substrate, gate.Activity, gate.Style} {
 		for _, mode := range []gate.Mode{gate.ModeDefault, gate.ModeStrict, gate.ModeReference} {
 			t.Run(string(n)+" in "+string(mode), func(t *testing.T) {
 				e, p := siblings(t), gate.DefaultPolicy()
 				p.Mode = mode
 				for i := range e.Pairs {
 					withhold(&e.Pairs[i].Child, n)
-					e.Pairs[i].Child.Why = map[gate.Name]string{n: "withheld"}
+					e.Pairs[i].Child.MissingReasons = map[gate.SignalName]string{n: "withheld"}
 				}
 				f, err := (gate.Observed{}).Detect(e, p)
 				if err != nil {
 					t.Fatal(err)
 				}
 				s := signal(t, &f, 0, n)
-				if want := e.Child.Short() + ": withheld"; s.State != gate.SignalMissing || s.Strength != 0 || s.Why != want {
+				if want := e.Child.Short() + ": withheld"; s.State != gate.SignalMissing || s.Strength != 0 || s.Reason != want {
 					t.Errorf("signal = %+v, want one that is missing: %s", s, want)
 				}
 				err = f.CheckCollusion()
-				if mode != gate.ModeStrict && problem.Is(err, problem.Collusion) && strings.Contains(err.Error(), "missing") {
+				if mode != gate.ModeStrict && problem.Is(err, problem.CollusionFound) && strings.Contains(err.Error(), "missing") {
 					t.Errorf("Judge() = %v, want no refusal of what is missing", err)
 				}
-				if mode == gate.ModeStrict && (!problem.Is(err, problem.Collusion) || !strings.Contains(problem.AsError(err).Text(), "evidence is missing for graduation: "+string(n))) {
+				if mode == gate.ModeStrict && (!problem.Is(err, problem.CollusionFound) || !strings.Contains(problem.AsError(err).Text(), "evidence is missing for graduation: "+string(n))) {
 					t.Errorf("Judge() = %v, want a refusal that names %s", err, n)
 				}
 			})
@@ -375,7 +375,7 @@ func TestMissingEvidenceIsMissingAndNeverAZero(t *testing.T) {
 	}
 }
 
-func signal(t *testing.T, f *gate.Findings, pair int, n gate.Name) gate.Signal {
+func signal(t *testing.T, f *gate.Findings, pair int, n gate.SignalName) gate.Signal {
 	t.Helper()
 	i := slices.IndexFunc(f.Pairs[pair].Signals, func(s gate.Signal) bool { return s.Name == n })
 	if i < 0 {
@@ -396,12 +396,12 @@ func TestUnusedSignals(t *testing.T) {
 	if err != nil || f.CheckCollusion() != nil {
 		t.Fatalf("Detect(), Judge() = %v, %v, want nil", err, f.CheckCollusion())
 	}
-	if s := signal(t, &f, 0, gate.Activity); s.State != gate.SignalExcluded || s.Why == "" {
+	if s := signal(t, &f, 0, gate.Activity); s.State != gate.SignalExcluded || s.Reason == "" {
 		t.Errorf("activity of a closed child = %+v, want it excluded", s)
 	}
 	// If a child was called before it was closed, the detector compares these earlier calls.
 	share(&e.Pairs[1], gate.Activity)
-	if f, err := (gate.Observed{}).Detect(e, p); err != nil || !problem.Is(f.CheckCollusion(), problem.Collusion) {
+	if f, err := (gate.Observed{}).Detect(e, p); err != nil || !problem.Is(f.CheckCollusion(), problem.CollusionFound) {
 		t.Errorf("Detect(), Judge() of the activity of a closed child = %v, %v, want a refusal", err, f.CheckCollusion())
 	}
 	e.Pairs[1].Child.Activity = nil
@@ -416,11 +416,11 @@ func TestUnusedSignals(t *testing.T) {
 	if s := signal(t, &f, 0, gate.Substrate); s.State != gate.SignalMissing {
 		t.Errorf("the family of a composite = %+v, want it missing", s)
 	}
-	if s := signal(t, &f, 1, gate.Style); s.State != gate.SignalMissing || s.Inputs.SamplesB != gate.MinResponses-1 {
+	if s := signal(t, &f, 1, gate.Style); s.State != gate.SignalMissing || s.Inputs.OtherSamples != gate.MinResponses-1 {
 		t.Errorf("the style of 49 answers = %+v, want it missing", s)
 	}
 	p.Mode = gate.ModeReference
-	if f, err = (gate.Observed{}).Detect(e, p); err != nil || len(f.Pairs) != 1 || f.Pairs[0].Role != gate.Parent {
+	if f, err = (gate.Observed{}).Detect(e, p); err != nil || len(f.Pairs) != 1 || f.Pairs[0].Role != gate.RoleParent {
 		t.Errorf("Detect() in reference mode = %+v, %v, want the parent alone", f.Pairs, err)
 	}
 }
@@ -429,7 +429,7 @@ func TestTheSameOwnerIsDeclaredWhereTenantsDiffer(t *testing.T) {
 	e, p := siblings(t), gate.DefaultPolicy()
 	p.Mode = gate.ModeStrict
 	e.Pairs[0].Child.Owner = e.Pairs[0].Other.Owner
-	if f, err := (gate.Observed{}).Detect(e, p); err != nil || !problem.Is(f.CheckCollusion(), problem.Collusion) {
+	if f, err := (gate.Observed{}).Detect(e, p); err != nil || !problem.Is(f.CheckCollusion(), problem.CollusionFound) {
 		t.Errorf("Detect(), Judge() = %v, %v, want a refusal", err, f.CheckCollusion())
 	}
 }
@@ -441,9 +441,9 @@ func TestEvidenceThatIsNoneFailsAndNeverPasses(t *testing.T) {
 		"a short style":            func(e *gate.Evidence) { e.Pairs[0].Other.Style = e.Pairs[0].Other.Style[:15] },
 		"infinite activity":        func(e *gate.Evidence) { e.Pairs[0].Other.Activity[0] = math.Inf(1) },
 		"a short activity":         func(e *gate.Evidence) { e.Pairs[0].Other.Activity = e.Pairs[0].Other.Activity[:3] },
-		"of another child":         func(e *gate.Evidence) { e.Pairs[0].Child.ID = e.Pairs[1].With },
-		"of another parent":        func(e *gate.Evidence) { e.Pairs[0].Other.ID = e.Pairs[1].With },
-		"of the child with itself": func(e *gate.Evidence) { e.Pairs[0].With, e.Pairs[0].Other.ID = e.Child, e.Child },
+		"of another child":         func(e *gate.Evidence) { e.Pairs[0].Child.ID = e.Pairs[1].OtherID },
+		"of another parent":        func(e *gate.Evidence) { e.Pairs[0].Other.ID = e.Pairs[1].OtherID },
+		"of the child with itself": func(e *gate.Evidence) { e.Pairs[0].OtherID, e.Pairs[0].Other.ID = e.Child, e.Child },
 	} {
 		e := siblings(t)
 		change(&e)
@@ -478,7 +478,7 @@ func TestEvidenceThatIsNoneFailsAndNeverPasses(t *testing.T) {
 
 func TestTheWorstPairIsNamed(t *testing.T) {
 	f := gate.FindingsFromStrengths(gate.DefaultPolicy(), identity.ID{1}, 0.7, 0, 0)
-	f.Pairs = append(f.Pairs, gate.Finding{With: identity.ID{2}, Role: gate.Sibling, Signals: []gate.Signal{
+	f.Pairs = append(f.Pairs, gate.Finding{OtherID: identity.ID{2}, Role: gate.RoleSibling, Signals: []gate.Signal{
 		{Name: gate.Style, State: gate.SignalObserved, Strength: 0.9, CanRefuse: true},
 		{Name: gate.Declared, State: gate.SignalObserved, Strength: 1},                    // does not block
 		{Name: gate.Activity, State: gate.SignalMissing, Strength: 0.95, CanRefuse: true}, // missing
@@ -495,20 +495,20 @@ func TestTheWorstPairIsNamed(t *testing.T) {
 
 func TestDetectorsAreChosenByName(t *testing.T) {
 	e, p := siblings(t), gate.DefaultPolicy()
-	if d, err := gate.DetectorOf(p); err != nil || d != (gate.Observed{}) {
+	if d, err := gate.NewDetector(p); err != nil || d != (gate.Observed{}) {
 		t.Errorf("DetectorOf(default) = %v, %v, want Observed", d, err)
 	}
 	p.Detector = gate.DetectorZeros
-	d, err := gate.DetectorOf(p)
+	d, err := gate.NewDetector(p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e.Pairs[0].Child.Style = e.Pairs[0].Other.Style
-	if f, err := d.Detect(e, p); err != nil || f.CheckCollusion() != nil || f.Pairs[0].With != e.Parent {
+	if f, err := d.Detect(e, p); err != nil || f.CheckCollusion() != nil || f.Pairs[0].OtherID != e.Parent {
 		t.Errorf("Detect() of zeros = %+v, %v, want nothing found", f, err)
 	}
 	p.Detector = "none"
-	if _, err := gate.DetectorOf(p); err == nil {
+	if _, err := gate.NewDetector(p); err == nil {
 		t.Error("DetectorOf(none) = nil, want a refusal")
 	}
 }
@@ -540,16 +540,16 @@ func TestAFamilyInCommonIsTheSameHoweverManyThereAre(t *testing.T) {
 		strength      float64
 		inputs        *gate.Inputs
 	}{
-		"one in common":                    {[]string{"echo", shared}, []string{"http:p", shared}, false, gate.SignalObserved, 1, &gate.Inputs{A: shared, B: shared}},
-		"one in common, others not known":  {[]string{"echo", shared}, []string{shared}, true, gate.SignalObserved, 1, &gate.Inputs{A: shared, B: shared}},
-		"none in common":                   {[]string{"echo", "http:c", "http:d"}, []string{shared}, false, gate.SignalObserved, 0, &gate.Inputs{A: "echo and 2 more", B: shared}},
+		"one in common":                    {[]string{"echo", shared}, []string{"http:p", shared}, false, gate.SignalObserved, 1, &gate.Inputs{ChildFamilies: shared, OtherFamilies: shared}},
+		"one in common, others not known":  {[]string{"echo", shared}, []string{shared}, true, gate.SignalObserved, 1, &gate.Inputs{ChildFamilies: shared, OtherFamilies: shared}},
+		"none in common":                   {[]string{"echo", "http:c", "http:d"}, []string{shared}, false, gate.SignalObserved, 0, &gate.Inputs{ChildFamilies: "echo and 2 more", OtherFamilies: shared}},
 		"none in common, others not known": {[]string{"echo"}, []string{shared}, true, gate.SignalMissing, 0, nil},
 		"what says nothing in common":      {[]string{"unknown", "composite", ""}, []string{"unknown", "composite", ""}, false, gate.SignalMissing, 0, nil},
 	} {
 		e, p := siblings(t), gate.DefaultPolicy()
 		e.Pairs[0].Child.Families, e.Pairs[0].Other.Families = tt.child, tt.parent
 		if tt.others {
-			e.Pairs[0].Child.Why = map[gate.Name]string{gate.Substrate: "one of its children is not hosted here"}
+			e.Pairs[0].Child.MissingReasons = map[gate.SignalName]string{gate.Substrate: "one of its children is not hosted here"}
 		}
 		f, err := (gate.Observed{}).Detect(e, p)
 		if err != nil {
@@ -559,7 +559,7 @@ func TestAFamilyInCommonIsTheSameHoweverManyThereAre(t *testing.T) {
 		if diff := cmp.Diff(tt.inputs, s.Inputs); diff != "" || s.State != tt.state || s.Strength != tt.strength {
 			t.Errorf("%s: %+v, want it %s at %v (-want +got):\n%s", name, s, tt.state, tt.strength, diff)
 		}
-		if err := f.CheckCollusion(); (tt.strength == 1) != problem.Is(err, problem.Collusion) {
+		if err := f.CheckCollusion(); (tt.strength == 1) != problem.Is(err, problem.CollusionFound) {
 			t.Errorf("%s: Judge() = %v", name, err)
 		}
 	}

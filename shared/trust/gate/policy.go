@@ -36,31 +36,31 @@ const (
 
 // The version and the limits of a policy.
 const (
-	Version   = "1"
-	MaxLimit  = 1000
-	maxPolicy = 4 << 10 // size of the JSON in bytes
+	PolicyVersion = "1"
+	MaxDailyLimit = 1000
+	maxPolicySize = 4 << 10 // size of the JSON in bytes
 )
 
 // Policy determines how a host or one of its tenants judges graduations. It is stored with each
 // decision.
 type Policy struct {
-	Version   string  `json:"version"`
-	Limit     int     `json:"limit"`     // graduations of one parent per day
-	Threshold float64 `json:"threshold"` // lowest strength of a signal that refuses
-	Mode      Mode    `json:"mode"`
-	Detector  string  `json:"detector"`
+	Version    string  `json:"version"`
+	DailyLimit int     `json:"limit"`     // graduations of one parent per day
+	Threshold  float64 `json:"threshold"` // lowest strength of a signal that refuses
+	Mode       Mode    `json:"mode"`
+	Detector   string  `json:"detector"`
 }
 
 func DefaultPolicy() Policy {
-	return Policy{Version: Version, Limit: 3, Threshold: 0.6, Mode: ModeDefault, Detector: DetectorObserved}
+	return Policy{Version: PolicyVersion, DailyLimit: 3, Threshold: 0.6, Mode: ModeDefault, Detector: DetectorObserved}
 }
 
 func (p Policy) Check() error {
 	switch {
-	case p.Version != Version:
-		return problem.Invalid("version", Version, fmt.Sprintf("%.20q", p.Version))
-	case p.Limit < 1 || p.Limit > MaxLimit:
-		return problem.Invalid("limit", fmt.Sprintf("1 to %d", MaxLimit), strconv.Itoa(p.Limit))
+	case p.Version != PolicyVersion:
+		return problem.Invalid("version", PolicyVersion, fmt.Sprintf("%.20q", p.Version))
+	case p.DailyLimit < 1 || p.DailyLimit > MaxDailyLimit:
+		return problem.Invalid("limit", fmt.Sprintf("1 to %d", MaxDailyLimit), strconv.Itoa(p.DailyLimit))
 	case math.IsNaN(p.Threshold) || p.Threshold < 0 || p.Threshold > 1:
 		return problem.Invalid("threshold", "0 to 1", fmt.Sprint(p.Threshold))
 	case p.Mode != ModeDefault && p.Mode != ModeStrict && p.Mode != ModeReference:
@@ -74,11 +74,11 @@ func (p Policy) Check() error {
 // ParsePolicy parses a policy from JSON. Omitted members have the values of DefaultPolicy. An
 // unknown member is refused, because it could be a rule that the host would not apply.
 func ParsePolicy(data []byte) (Policy, error) {
-	if len(data) > maxPolicy {
-		return Policy{}, &problem.Error{Kind: problem.TooLarge, Field: "policy", Want: fmt.Sprintf("at most %d bytes", maxPolicy), Got: strconv.Itoa(len(data))}
+	if len(data) > maxPolicySize {
+		return Policy{}, &problem.Error{Kind: problem.TooLarge, Field: "policy", Want: fmt.Sprintf("at most %d bytes", maxPolicySize), Got: strconv.Itoa(len(data))}
 	}
 	limits := canon.DefaultLimits()
-	limits.Bytes = maxPolicy
+	limits.Bytes = maxPolicySize
 	p := DefaultPolicy()
 	err := canon.Unmarshal(data, &p, limits)
 	if err == nil {
@@ -111,11 +111,11 @@ func ParseFindings(data []byte) (Findings, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	type fields Findings // without UnmarshalJSON
-	var read fields
-	err := d.Decode(&read)
-	f := Findings(read)
+	var decoded fields
+	err := d.Decode(&decoded)
+	f := Findings(decoded)
 	if err == nil {
-		if _, end := d.Token(); end != io.EOF {
+		if _, tokenErr := d.Token(); tokenErr != io.EOF {
 			err = errors.New("unexpected data after the findings")
 		}
 	}

@@ -130,13 +130,13 @@ func TestTheWindowOfAParentIsTheReferences(t *testing.T) {
 		seen++
 		t.Run(v.Name, func(t *testing.T) {
 			p := gate.DefaultPolicy()
-			p.Limit = v.Input.Limit
+			p.DailyLimit = v.Input.Limit
 			var w gate.Window
 			for i, s := range v.Expect.Steps {
 				now := time.UnixMicro(int64(math.Round(s.TS * 1e6)))
 				err := error(nil)
 				if !s.Consent {
-					err = problem.New(problem.Consent, "graduation request signatures did not verify")
+					err = problem.New(problem.ConsentRequired, "graduation request signatures did not verify")
 				} else if err = gate.CheckRateLimit(v.Input.ParentID, w, now, p); err == nil {
 					w = w.Add(now)
 				}

@@ -9,32 +9,32 @@ import (
 
 // Posterior is a Beta distribution of a vacant's quality in one dimension.
 type Posterior struct {
-	Alpha    float64 `json:"alpha"`
-	Beta     float64 `json:"beta"`
-	Alpha0   float64 `json:"alpha0"`         // Alpha of the prior, towards which Alpha decays
-	Beta0    float64 `json:"beta0"`          // Beta of the prior, towards which Beta decays
-	Evidence float64 `json:"n_eff"`          // decayed weight of all signals
-	Updated  float64 `json:"last_update_ts"` // Unix seconds
-	HalfLife float64 `json:"half_life_days"`
+	Alpha        float64 `json:"alpha"`
+	Beta         float64 `json:"beta"`
+	Alpha0       float64 `json:"alpha0"`         // Alpha of the prior, towards which Alpha decays
+	Beta0        float64 `json:"beta0"`          // Beta of the prior, towards which Beta decays
+	Evidence     float64 `json:"n_eff"`          // decayed weight of all signals
+	UpdatedUnix  float64 `json:"last_update_ts"` // Unix seconds
+	HalfLifeDays float64 `json:"half_life_days"`
 }
 
-func Prior(d Dimension, t time.Time) Posterior {
+func NewPosterior(d Dimension, t time.Time) Posterior {
 	p := priors[d]
-	return Posterior{Alpha: p.alpha, Beta: p.beta, Alpha0: p.alpha, Beta0: p.beta, Updated: unixSeconds(t), HalfLife: p.halfLife}
+	return Posterior{Alpha: p.alpha, Beta: p.beta, Alpha0: p.alpha, Beta0: p.beta, UpdatedUnix: unixSeconds(t), HalfLifeDays: p.halfLife}
 }
 
 func unixSeconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1e6 } // with a fraction, as in the reference
 
 func (p Posterior) Decay(t time.Time) Posterior {
-	days := (unixSeconds(t) - p.Updated) / 86400
+	days := (unixSeconds(t) - p.UpdatedUnix) / 86400
 	if days <= 0 {
 		return p
 	}
-	left := math.Exp(-math.Ln2 * days / p.HalfLife)
-	p.Alpha = p.Alpha0 + left*(p.Alpha-p.Alpha0)
-	p.Beta = p.Beta0 + left*(p.Beta-p.Beta0)
-	p.Evidence *= left
-	p.Updated = unixSeconds(t)
+	decayFactor := math.Exp(-math.Ln2 * days / p.HalfLifeDays)
+	p.Alpha = p.Alpha0 + decayFactor*(p.Alpha-p.Alpha0)
+	p.Beta = p.Beta0 + decayFactor*(p.Beta-p.Beta0)
+	p.Evidence *= decayFactor
+	p.UpdatedUnix = unixSeconds(t)
 	return p
 }
 
@@ -67,7 +67,7 @@ func (p Posterior) Variance() float64 {
 // could have a mean that is NaN or above 1. The error names the dimension d.
 func (p Posterior) check(d Dimension) error {
 	switch {
-	case !isFinite(p.Alpha) || !isFinite(p.Beta) || !isFinite(p.Evidence) || !isFinite(p.Updated):
+	case !isFinite(p.Alpha) || !isFinite(p.Beta) || !isFinite(p.Evidence) || !isFinite(p.UpdatedUnix):
 		return problem.Invalid(d.String(), "finite numbers", "an infinity or NaN")
 	case p.Alpha0 <= 0 || p.Beta0 <= 0 || !isFinite(p.Alpha0) || !isFinite(p.Beta0):
 		return problem.Invalid(d.String(), "a prior above 0", formatFloat(p.Alpha0)+", "+formatFloat(p.Beta0))
@@ -75,8 +75,8 @@ func (p Posterior) check(d Dimension) error {
 		return problem.Invalid(d.String(), "alpha and beta not below the prior's", formatFloat(p.Alpha)+", "+formatFloat(p.Beta))
 	case p.Evidence < 0:
 		return problem.Invalid(d.String(), "n_eff >= 0", formatFloat(p.Evidence))
-	case p.HalfLife <= 0 || !isFinite(p.HalfLife):
-		return problem.Invalid(d.String(), "a half-life above 0", formatFloat(p.HalfLife))
+	case p.HalfLifeDays <= 0 || !isFinite(p.HalfLifeDays):
+		return problem.Invalid(d.String(), "a half-life above 0", formatFloat(p.HalfLifeDays))
 	}
 	return nil
 }

@@ -60,16 +60,16 @@ type State struct {
 func NewState(t time.Time) State {
 	var s State
 	for _, d := range Dimensions() {
-		*s.posterior(d) = Prior(d, t)
+		*s.posteriorPtr(d) = NewPosterior(d, t)
 	}
 	return s
 }
 
-func (s *State) posterior(d Dimension) *Posterior {
+func (s *State) posteriorPtr(d Dimension) *Posterior {
 	return [dimensions]*Posterior{&s.Factual, &s.Logical, &s.Relevance, &s.Honesty, &s.Adoption}[d]
 }
 
-func (s *State) Posterior(d Dimension) Posterior { return *s.posterior(d) }
+func (s *State) Posterior(d Dimension) Posterior { return *s.posteriorPtr(d) }
 
 func (s State) Update(d Dimension, signal, weight float64, t time.Time) (State, error) {
 	if int(d) >= dimensions {
@@ -79,13 +79,13 @@ func (s State) Update(d Dimension, signal, weight float64, t time.Time) (State, 
 	if err != nil {
 		return s, err
 	}
-	*s.posterior(d) = p
+	*s.posteriorPtr(d) = p
 	return s, nil
 }
 
 func (s State) Decay(t time.Time) State {
 	for _, d := range Dimensions() {
-		*s.posterior(d) = s.Posterior(d).Decay(t)
+		*s.posteriorPtr(d) = s.Posterior(d).Decay(t)
 	}
 	return s
 }

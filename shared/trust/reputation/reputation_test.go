@@ -127,9 +127,9 @@ func TestAStateThatNoReviewsMakeIsRefused(t *testing.T) {
 		"below the prior":      func(p *Posterior) { p.Beta = -0.5 },
 		"a prior of nothing":   func(p *Posterior) { p.Alpha0 = 0 },
 		"negative evidence":    func(p *Posterior) { p.Evidence = -1 },
-		"a half-life of zero":  func(p *Posterior) { p.HalfLife = 0 },
-		"a time that is none":  func(p *Posterior) { p.Updated = math.Inf(-1) },
-		"an endless half-life": func(p *Posterior) { p.HalfLife = math.Inf(1) },
+		"a half-life of zero":  func(p *Posterior) { p.HalfLifeDays = 0 },
+		"a time that is none":  func(p *Posterior) { p.UpdatedUnix = math.Inf(-1) },
+		"an endless half-life": func(p *Posterior) { p.HalfLifeDays = math.Inf(1) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewState(time.Unix(1_700_000_000, 0))

@@ -12,35 +12,35 @@ import (
 type Weights map[Dimension]float64
 
 func (w Weights) normalize() ([dimensions]float64, error) {
-	var out [dimensions]float64
+	var normalized [dimensions]float64
 	var sum float64
 	for _, d := range Dimensions() {
 		v := w[d]
 		if !(v >= 0) || math.IsInf(v, 1) {
-			return out, problem.New(problem.Malformed, "weight for %s must be >= 0; got %s", d, formatFloat(v))
+			return normalized, problem.New(problem.Malformed, "weight for %s must be >= 0; got %s", d, formatFloat(v))
 		}
-		out[d] = v
+		normalized[d] = v
 		sum += v
 	}
-	for d := range out {
+	for d := range normalized {
 		if sum == 0 {
-			out[d] = 1.0 / dimensions
+			normalized[d] = 1.0 / dimensions
 		} else {
-			out[d] /= sum
+			normalized[d] /= sum
 		}
 	}
-	return out, nil
+	return normalized, nil
 }
 
 const (
 	deviationWeight      = 1.0   // weight of the standard deviation
 	explorationWeight    = 0.5   // weight of the exploration term
-	minCountedWeight     = 0.05  // dimensions up to this weight do not affect the combined evidence
+	negligibleWeight     = 0.05  // dimensions up to this weight do not affect the combined evidence
 	minDimensionEvidence = 1e-6  // lower bound of a dimension's evidence
 	minEvidence          = 0.001 // lower bound of the combined evidence
 )
 
-func weightedMoments(s *State, w [dimensions]float64) (mean, deviation float64) {
+func combinePosteriors(s *State, w [dimensions]float64) (mean, deviation float64) {
 	for _, d := range Dimensions() {
 		p := s.Posterior(d)
 		mean += w[d] * p.Mean()
@@ -49,15 +49,15 @@ func weightedMoments(s *State, w [dimensions]float64) (mean, deviation float64) 
 	return mean, math.Sqrt(deviation)
 }
 
-func weighEvidence(s *State, w [dimensions]float64) float64 {
-	var n, inverse float64
+func combineEvidence(s *State, w [dimensions]float64) float64 {
+	var n, inverseSum float64
 	for _, d := range Dimensions() {
-		if w[d] > minCountedWeight {
+		if w[d] > negligibleWeight {
 			n++
-			inverse += 1 / math.Max(s.Posterior(d).Evidence, minDimensionEvidence)
+			inverseSum += 1 / math.Max(s.Posterior(d).Evidence, minDimensionEvidence)
 		}
 	}
-	return n / inverse
+	return n / inverseSum
 }
 
 func explorationBonus(n float64, vacantCount int) float64 {
@@ -74,8 +74,8 @@ func UCB(s *State, w Weights, vacantCount int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	mean, deviation := weightedMoments(s, weights)
-	n := math.Max(weighEvidence(s, weights), minEvidence)
+	mean, deviation := combinePosteriors(s, weights)
+	n := math.Max(combineEvidence(s, weights), minEvidence)
 	return mean + deviationWeight*deviation + explorationBonus(n, vacantCount), nil
 }
 
@@ -104,22 +104,22 @@ func CappedUCB(s *State, w Weights, vacantCount int) (float64, error) {
 	if s == nil {
 		s = priorState()
 	}
-	live := make(Weights, dimensions)
+	weightsWithEvidence := make(Weights, dimensions)
 	for _, d := range Dimensions() {
 		if s.Posterior(d).Evidence > 0 && weights[d] > 0 {
-			live[d] = weights[d]
+			weightsWithEvidence[d] = weights[d]
 		}
 	}
-	if len(live) > 0 {
-		if weights, err = live.normalize(); err != nil {
+	if len(weightsWithEvidence) > 0 {
+		if weights, err = weightsWithEvidence.normalize(); err != nil {
 			return 0, err
 		}
 	}
-	mean, deviation := weightedMoments(s, weights)
-	return mean + deviationWeight*deviation + s.Exploration(vacantCount), nil
+	mean, deviation := combinePosteriors(s, weights)
+	return mean + deviationWeight*deviation + s.CappedExploration(vacantCount), nil
 }
 
-func (s *State) Exploration(vacantCount int) float64 {
+func (s *State) CappedExploration(vacantCount int) float64 {
 	return math.Min(explorationBonus(math.Max(s.Evidence(), 1), vacantCount), MaxExploration)
 }
 
@@ -127,7 +127,7 @@ func priorState() *State {
 	var s State
 	for _, d := range Dimensions() {
 		p := priors[d]
-		*s.posterior(d) = Posterior{Alpha: p.alpha, Beta: p.beta, Alpha0: p.alpha, Beta0: p.beta, HalfLife: p.halfLife}
+		*s.posteriorPtr(d) = Posterior{Alpha: p.alpha, Beta: p.beta, Alpha0: p.alpha, Beta0: p.beta, HalfLifeDays: p.halfLife}
 	}
 	return &s
 }
@@ -154,13 +154,13 @@ const maxPortability = 0.10
 
 // CallScore returns UCB plus a bonus for the vacant's standing. The reference ranks candidates by
 // this score.
-func CallScore(s *State, w Weights, vacantCount int, b Standing) (float64, error) {
+func CallScore(s *State, w Weights, vacantCount int, standing Standing) (float64, error) {
 	score, err := UCB(s, w, vacantCount)
 	if err != nil {
 		return 0, err
 	}
-	if !(b.Stake >= 0) {
-		return 0, problem.Invalid("stake_amount", "0 or more", formatFloat(b.Stake))
+	if !(standing.Stake >= 0) {
+		return 0, problem.Invalid("stake_amount", "0 or more", formatFloat(standing.Stake))
 	}
-	return score + 0.1*math.Log1p(b.Stake/100) + 0.05*float64(b.Level) + math.Min(b.Portability, maxPortability), nil
+	return score + 0.1*math.Log1p(standing.Stake/100) + 0.05*float64(standing.Level) + math.Min(standing.Portability, maxPortability), nil
 }

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// CallerReview and GroundTruth are values of Factors.Source.
+// SourceCallerReview and SourceGroundTruth are values of Factors.Source.
 const (
-	CallerReview = "caller_review"
-	GroundTruth  = "ground_truth"
+	SourceCallerReview = "caller_review"
+	SourceGroundTruth  = "ground_truth"
 )
 
-var baseWeights = map[string]float64{GroundTruth: 1, "redteam_probe": 0.8, CallerReview: 0.6, "peer_review": 0.4, "adoption_event": 0.3, "self_eval": 0.05}
+var baseWeights = map[string]float64{SourceGroundTruth: 1, "redteam_probe": 0.8, SourceCallerReview: 0.6, "peer_review": 0.4, "adoption_event": 0.3, "self_eval": 0.05}
 
 // Factors determine the weight of a review.
 type Factors struct {
-	Source     string  // a key of baseWeights
-	SameFamily bool    // whether reviewer and target use models of the same family
-	Nth        int64   // 1 for the first review of the target by the same party, 2 for the second, and so on
-	Similarity float64 // similarity of reviewer and target, from 0 to 1
-	Reviewer   *State  // reputation of the reviewer, or nil
+	Source       string  // a key of baseWeights
+	SameFamily   bool    // whether reviewer and target use models of the same family
+	ReviewNumber int64   // 1 for the first review of the target by the same party, 2 for the second, and so on
+	Similarity   float64 // similarity of reviewer and target, from 0 to 1
+	Reviewer     *State  // reputation of the reviewer, or nil
 }
 
 // Weight returns the weight that the reference gives to a review in a dimension. If the source is
@@ -27,17 +27,17 @@ type Factors struct {
 func (f *Factors) Weight(d Dimension) float64 {
 	w := baseWeights[f.Source] * max(0.1, 1-f.Similarity)
 	switch {
-	case f.SameFamily && f.Nth > 5:
+	case f.SameFamily && f.ReviewNumber > 5:
 		w *= 0.25
 	case f.SameFamily:
 		w *= 0.5
 	}
-	w /= 1 + 0.4*float64(max(f.Nth, 1)-1)
+	w /= 1 + 0.4*float64(max(f.ReviewNumber, 1)-1)
 	credibility := 0.3
 	if f.Reviewer != nil {
 		credibility += 0.7 * f.Reviewer.Posterior(d).Mean()
 	}
-	if f.Source == GroundTruth && d == Factual {
+	if f.Source == SourceGroundTruth && d == Factual {
 		w *= 1.5
 	}
 	return w * credibility
@@ -52,11 +52,11 @@ func (s *State) Evidence() float64 {
 	if s == nil {
 		return 0
 	}
-	var inverse float64
+	var inverseSum float64
 	for _, d := range SearchDimensions() {
-		inverse += 1 / s.Posterior(d).Evidence
+		inverseSum += 1 / s.Posterior(d).Evidence
 	}
-	return float64(len(SearchDimensions())) / inverse
+	return float64(len(SearchDimensions())) / inverseSum
 }
 
 // EarnedScore returns the score by which hosts rank vacants: the mean of SearchDimensions × n/(n+10),

@@ -34,7 +34,7 @@ func TestReviewsAreWeightedAsTheReferences(t *testing.T) {
 				}
 				pair := [2]string{r.Reviewer, r.Target}
 				count[pair]++
-				f := Factors{Source: r.Source, SameFamily: family[r.Reviewer] == family[r.Target], Nth: count[pair]}
+				f := Factors{Source: r.Source, SameFamily: family[r.Reviewer] == family[r.Target], ReviewNumber: count[pair]}
 				for _, s := range r.Signals {
 					f.Similarity = max(f.Similarity, s)
 				}
@@ -110,10 +110,10 @@ func TestAnEarnedScoreGrowsWithItsEvidence(t *testing.T) {
 		t.Errorf("EarnedScore() without relevance = %v, want 0", s.EarnedScore())
 	}
 	// These are the limits that the constants of a Book are made for.
-	if day := reviewed(t, maxQuarterDay, 1, SearchDimensions()...).EarnedScore(); day > 0.03 {
+	if day := reviewed(t, maxDailyQuarterWeight, 1, SearchDimensions()...).EarnedScore(); day > 0.03 {
 		t.Errorf("a day of free reviews moves a score to %v, want at most 0.03", day)
 	}
-	if ever := reviewed(t, maxQuarterEver, 1, SearchDimensions()...).EarnedScore(); ever > 0.13 {
+	if ever := reviewed(t, maxTotalQuarterWeight, 1, SearchDimensions()...).EarnedScore(); ever > 0.13 {
 		t.Errorf("free reviews move a score to %v, want at most 0.13", ever)
 	}
 }
@@ -125,13 +125,13 @@ func addTo(t *testing.T, b *Book, substrate string, class review.Class, nth int6
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec := review.Record{Members: review.Members{Target: key.ID(), Ratings: ratings, Substrate: "x", Call: identity.Hash{1}, IssuedAt: canon.FormatTime(at)}}
+	rec := review.Record{Members: review.Members{Target: key.ID(), Ratings: ratings, Substrate: "x", CallHash: identity.Hash{1}, IssuedAt: canon.FormatTime(at)}}
 	if err := rec.Sign(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
 	row := review.NewRow(rec, nil)
-	row.Prev, row.At, row.Answered, row.Class, row.Nth, row.Substrate = b.Tip, at, at, class, nth, substrate
-	row.Weights = b.Weigh(ratings, class, Factors{Source: CallerReview, Nth: nth}, at)
+	row.Prev, row.At, row.AnsweredAt, row.Class, row.ReviewNumber, row.Substrate = b.Tip, at, at, class, nth, substrate
+	row.Weights = b.ComputeWeights(ratings, class, Factors{Source: SourceCallerReview, ReviewNumber: nth}, at)
 	data, err := json.Marshal(row)
 	if err != nil {
 		t.Fatal(err)
@@ -148,14 +148,14 @@ func TestABookFollowsFromItsRows(t *testing.T) {
 	var b Book
 	var rows [][]byte
 	for i := range 60 { // the cap of the day, midnight, the cap of all days, and years
-		class := review.Quarter
+		class := review.ClassQuarter
 		if i%7 == 3 {
-			class = review.Full
+			class = review.ClassFull
 		}
 		rows = append(rows, addTo(t, &b, []string{"model:a", "echo"}[i/40], class, int64(1+i%3), start.Add(time.Duration(i*i)*11*time.Minute), flr))
 		for _, d := range SearchDimensions() {
-			if b.Quarter.Today[d] > maxQuarterDay+1e-12 || b.Quarter.Ever[d] > maxQuarterEver+1e-12 {
-				t.Fatalf("after %d reviews a quarter counts %v today and %v ever", i+1, b.Quarter.Today[d], b.Quarter.Ever[d])
+			if b.QuarterUsage.DailyWeights[d] > maxDailyQuarterWeight+1e-12 || b.QuarterUsage.DecayedWeights[d] > maxTotalQuarterWeight+1e-12 {
+				t.Fatalf("after %d reviews a quarter counts %v today and %v ever", i+1, b.QuarterUsage.DailyWeights[d], b.QuarterUsage.DecayedWeights[d])
 			}
 		}
 	}
@@ -166,12 +166,12 @@ func TestABookFollowsFromItsRows(t *testing.T) {
 	target := first.Record.Target
 	var again Book
 	for _, data := range rows {
-		if _, err := again.Verify(target, data, nil); err != nil {
+		if _, err := again.VerifyAndAdd(target, data, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := b.CheckEqual(&again); err != nil || b.Current != "echo" || len(b.States) != 2 {
-		t.Errorf("CheckEqual() = %v, current %s", err, b.Current)
+	if err := b.CheckEqual(&again); err != nil || b.CurrentSubstrate != "echo" || len(b.States) != 2 {
+		t.Errorf("CheckEqual() = %v, current %s", err, b.CurrentSubstrate)
 	}
 	if diff := cmp.Diff(b, again, cmpopts.EquateApprox(0, 1e-12)); diff != "" {
 		t.Errorf("the rows make another book (-want +got):\n%s", diff)
@@ -184,7 +184,7 @@ func TestABookFollowsFromItsRows(t *testing.T) {
 			b.States = map[string]State{"echo": s, "model:a": b.States["model:a"]}
 		},
 		"a substrate":   func(b *Book) { b.States = map[string]State{"echo": b.States["echo"], "other": b.States["model:a"]} },
-		"the day's cap": func(b *Book) { b.Quarter.Today[Factual] = 0.1 },
+		"the day's cap": func(b *Book) { b.QuarterUsage.DailyWeights[Factual] = 0.1 },
 	} {
 		damaged := again
 		spoil(&damaged)
@@ -202,18 +202,18 @@ func TestMidnightUTCStartsANewDayOfFreeReviews(t *testing.T) {
 	last := time.Date(2026, 11, 30, 23, 59, 59, 999_999_000, time.UTC)
 	var b Book
 	for range 20 {
-		addTo(t, &b, "echo", review.Quarter, 1, last, flr)
+		addTo(t, &b, "echo", review.ClassQuarter, 1, last, flr)
 	}
-	if got := b.Weigh(flr, review.Quarter, Factors{Source: CallerReview}, last)["factual"]; got != 0 || b.Quarter.Today[Factual] != maxQuarterDay {
+	if got := b.ComputeWeights(flr, review.ClassQuarter, Factors{Source: SourceCallerReview}, last)["factual"]; got != 0 || b.QuarterUsage.DailyWeights[Factual] != maxDailyQuarterWeight {
 		t.Errorf("at the end of the day a review weighs %v, want 0", got)
 	}
-	if got := b.Weigh(flr, review.Full, Factors{Source: CallerReview}, last)["factual"]; got != 0.18 {
+	if got := b.ComputeWeights(flr, review.ClassFull, Factors{Source: SourceCallerReview}, last)["factual"]; got != 0.18 {
 		t.Errorf("a paid review weighs %v, want 0.18", got)
 	}
-	if got := b.Weigh(flr, review.Quarter, Factors{Source: CallerReview}, last.Add(time.Microsecond))["factual"]; got != 0.045 {
+	if got := b.ComputeWeights(flr, review.ClassQuarter, Factors{Source: SourceCallerReview}, last.Add(time.Microsecond))["factual"]; got != 0.045 {
 		t.Errorf("after midnight a review weighs %v, want 0.045", got)
 	}
-	if got := b.Weigh(flr, review.Quarter, Factors{Source: CallerReview}, last.Add(-time.Hour))["factual"]; got != 0 {
+	if got := b.ComputeWeights(flr, review.ClassQuarter, Factors{Source: SourceCallerReview}, last.Add(-time.Hour))["factual"]; got != 0 {
 		t.Errorf("with a clock that went back a review weighs %v, want 0", got)
 	}
 }

@@ -50,12 +50,12 @@ func States() []State {
 
 func ParseState(s string) (State, error) {
 	if _, ok := nextStates[State(s)]; !ok {
-		return "", &problem.Error{Kind: problem.Schema, Field: "to", Want: "one of " + join(States()), Got: fmt.Sprintf("%.40q", s)}
+		return "", &problem.Error{Kind: problem.InvalidMember, Field: "to", Want: "one of " + joinStates(States()), Got: fmt.Sprintf("%.40q", s)}
 	}
 	return State(s), nil
 }
 
-func join(states []State) string {
+func joinStates(states []State) string {
 	words := make([]string, len(states))
 	for i, s := range states {
 		words[i] = string(s)
@@ -67,25 +67,25 @@ func (s State) IsTerminal() bool { return len(nextStates[s]) == 0 }
 
 func (s State) NextStates() []State { return slices.Clone(nextStates[s]) }
 
-// IllegalError is the error for a transition that is not allowed.
-type IllegalError struct {
+// TransitionError is the error for a transition that is not allowed.
+type TransitionError struct {
 	From, To State
 	Allowed  []State
 }
 
-func (e *IllegalError) Error() string {
+func (e *TransitionError) Error() string {
 	if len(e.Allowed) == 0 {
 		return fmt.Sprintf("a booking that is %s cannot change its state, got %s", e.From, e.To)
 	}
-	return fmt.Sprintf("a booking that is %s can change only to %s, got %s", e.From, join(e.Allowed), e.To)
+	return fmt.Sprintf("a booking that is %s can change only to %s, got %s", e.From, joinStates(e.Allowed), e.To)
 }
 
-// CheckTransition returns an *IllegalError unless to may follow from.
+// CheckTransition returns an *TransitionError unless to may follow from.
 func CheckTransition(from, to State) error {
 	if slices.Contains(nextStates[from], to) {
 		return nil
 	}
-	return &IllegalError{from, to, from.NextStates()}
+	return &TransitionError{from, to, from.NextStates()}
 }
 
 // Status is a booking's status as its guest sees it.
@@ -124,32 +124,32 @@ type Statement struct {
 	Signature          []byte // signature by the certified key
 }
 
-// domain separates the signed bytes of bookings from all other bytes that are signed for a host.
-const domain = "vacancy:booking:v2\x1f"
+// domainTag separates the signed bytes of bookings from all other bytes that are signed for a host.
+const domainTag = "vacancy:booking:v2\x1f"
 
-func (c *Statement) Sign(ctx context.Context, s certificate.Signer) (err error) {
-	c.Host, c.Certificate = s.Certificate.Host, s.Certificate
-	c.Signature, err = s.Sign(ctx, c.signedBytes())
+func (st *Statement) Sign(ctx context.Context, s certificate.Signer) (err error) {
+	st.Host, st.Certificate = s.Certificate.Host, s.Certificate
+	st.Signature, err = s.Sign(ctx, st.signedBytes())
 	return err
 }
 
 // Verify returns an error of kind BadSignature unless c is signed by a key that c.Host certified for
 // c.Time. The venue must decide whether c.Time is recent.
-func (c *Statement) Verify() error {
-	if err := c.Certificate.Verify(c.Host, c.Time); err != nil {
+func (st *Statement) Verify() error {
+	if err := st.Certificate.Verify(st.Host, st.Time); err != nil {
 		return err
 	}
-	if !identity.Verify(c.Certificate.Key, c.signedBytes(), c.Signature) {
-		return problem.New(problem.BadSignature, "claim: signature did not verify for key %s", c.Certificate.Key.Short())
+	if !identity.Verify(st.Certificate.Key, st.signedBytes(), st.Signature) {
+		return problem.New(problem.BadSignature, "claim: signature did not verify for key %s", st.Certificate.Key.Short())
 	}
 	return nil
 }
 
-func (c *Statement) signedBytes() []byte {
-	b := canon.AppendString([]byte(domain+`{"booking_id":`), c.Booking)
-	b = append(c.Guest.AppendHex(append(b, `,"guest_id":"`...)), `","host_id":"`...)
-	b = append(c.Host.AppendHex(b), `","key_id":"`...)
-	b = append(c.Certificate.Key.AppendHex(b), `","time":`...)
-	b = canon.AppendString(b, canon.FormatTime(c.Time))
-	return append(c.Venue.AppendHex(append(b, `,"venue_id":"`...)), `"}`...)
+func (st *Statement) signedBytes() []byte {
+	b := canon.AppendString([]byte(domainTag+`{"booking_id":`), st.Booking)
+	b = append(st.Guest.AppendHex(append(b, `,"guest_id":"`...)), `","host_id":"`...)
+	b = append(st.Host.AppendHex(b), `","key_id":"`...)
+	b = append(st.Certificate.Key.AppendHex(b), `","time":`...)
+	b = canon.AppendString(b, canon.FormatTime(st.Time))
+	return append(st.Venue.AppendHex(append(b, `,"venue_id":"`...)), `"}`...)
 }

@@ -29,7 +29,7 @@ func TestEightOf64PairsAreLegal(t *testing.T) {
 			if want != (err == nil) {
 				t.Errorf("Transition(%s, %s) = %v, want legal: %t", from, to, err, want)
 			}
-			var illegal *booking.IllegalError
+			var illegal *booking.TransitionError
 			if err != nil && (!errors.As(err, &illegal) || illegal.From != from || illegal.To != to || slices.Contains(illegal.Allowed, to)) {
 				t.Errorf("Transition(%s, %s) = %+v", from, to, err)
 			}
@@ -57,7 +57,7 @@ func TestStatesAndStatuses(t *testing.T) {
 		}
 	}
 	for _, s := range []string{"", "Pending", "cancelled", "confirmed"} {
-		if _, err := booking.ParseState(s); !problem.Is(err, problem.Schema) {
+		if _, err := booking.ParseState(s); !problem.Is(err, problem.InvalidMember) {
 			t.Errorf("ParseState(%q) = %v, want Schema", s, err)
 		}
 	}
@@ -93,7 +93,7 @@ func TestAClaimIsOfOneBookingGuestAndVenue(t *testing.T) {
 		"host": func(c *booking.Statement) { c.Host = keys[1].ID() }, "booking": func(c *booking.Statement) { c.Booking = "b2" },
 		"time": func(c *booking.Statement) { c.Time = c.Time.Add(time.Second) }, "key": func(c *booking.Statement) { c.Certificate.Key = keys[1].ID() },
 		"certificate's host": func(c *booking.Statement) { c.Certificate.Host = keys[1].ID() },
-		"certificate's end":  func(c *booking.Statement) { c.Certificate.Until = canon.FormatTime(at.Add(2 * time.Hour)) },
+		"certificate's end":  func(c *booking.Statement) { c.Certificate.ValidUntil = canon.FormatTime(at.Add(2 * time.Hour)) },
 	} {
 		other := c
 		change(&other)

@@ -28,7 +28,7 @@ type Decoder struct {
 	err    error    // error of the complete document, set by Reset
 
 	skipDepth int        // above zero while a lenient Skip reads a value
-	skipped   int        // end of the last value that a lenient Skip read
+	skipEnd   int        // end of the last value that a lenient Skip read
 	keyBuffer [24]string // first backing array of keys
 }
 
@@ -134,44 +134,44 @@ func (d *Decoder) Object(f func(key string) error) error {
 	if d.Kind() != Object {
 		return d.MismatchError(Object.String())
 	}
-	if err := d.enter(); err != nil {
+	if err := d.openContainer(); err != nil {
 		return err
 	}
-	base := len(d.keys)
+	firstKey := len(d.keys)
 	for more := d.peek() != '}'; more; {
 		key, err := d.readKey()
 		if err != nil {
 			return err
 		}
-		if len(d.keys)-base == d.limits.Keys {
-			return problem.Invalid(d.memberNameAt(base), fmt.Sprintf("at most %d keys", d.limits.Keys), "more")
+		if len(d.keys)-firstKey == d.limits.Keys {
+			return problem.Invalid(d.memberNameAt(firstKey), fmt.Sprintf("at most %d keys", d.limits.Keys), "more")
 		}
 		d.keys = append(d.keys, key)
 		if err := f(key); err != nil {
 			return err
 		}
-		if d.skipDepth > 0 || d.skipped == d.pos {
+		if d.skipDepth > 0 || d.skipEnd == d.pos {
 			d.keys = d.keys[:len(d.keys)-1] // a key whose value was skipped may occur again
 		}
-		if more, err = d.hasNext('}'); err != nil {
+		if more, err = d.readComma('}'); err != nil {
 			return err
 		}
 	}
-	if key, found := findDuplicate(d.keys[base:]); found {
+	if key, found := findDuplicate(d.keys[firstKey:]); found {
 		// Readers differ in which of the two values they use (PROTOCOL §23 D4).
-		return problem.Invalid(quoteName(key), onlyOnce, "it twice")
+		return problem.Invalid(quoteName(key), wantKeyOnce, "it twice")
 	}
-	d.keys = d.keys[:base]
-	d.leave()
+	d.keys = d.keys[:firstKey]
+	d.closeContainer()
 	return nil
 }
 
-// onlyOnce is the Want of an error about a duplicate key. Unmarshal recognizes these errors by it.
-const onlyOnce = "the key once"
+// wantKeyOnce is the Want of an error about a duplicate key. Unmarshal recognizes these errors by it.
+const wantKeyOnce = "the key once"
 
 func findDuplicate(keys []string) (string, bool) {
-	const few = 16
-	if len(keys) > few {
+	const maxPairwise = 16
+	if len(keys) > maxPairwise {
 		// Comparing all pairs would take quadratic time for an attacker's input. The order may
 		// change, because Object drops the keys next.
 		slices.Sort(keys)
@@ -196,7 +196,7 @@ func (d *Decoder) Array(f func(i int) error) error {
 	if d.Kind() != Array {
 		return d.MismatchError(Array.String())
 	}
-	if err := d.enter(); err != nil {
+	if err := d.openContainer(); err != nil {
 		return err
 	}
 	var err error
@@ -204,15 +204,15 @@ func (d *Decoder) Array(f func(i int) error) error {
 		if err := f(i); err != nil {
 			return err
 		}
-		if more, err = d.hasNext(']'); err != nil {
+		if more, err = d.readComma(']'); err != nil {
 			return err
 		}
 	}
-	d.leave()
+	d.closeContainer()
 	return nil
 }
 
-func (d *Decoder) enter() error {
+func (d *Decoder) openContainer() error {
 	if d.depth == d.limits.Depth {
 		return unparsableError(fmt.Sprintf("%s: expected nesting of at most %d, got more", d.memberName(), d.limits.Depth))
 	}
@@ -221,12 +221,12 @@ func (d *Decoder) enter() error {
 	return nil
 }
 
-func (d *Decoder) leave() {
+func (d *Decoder) closeContainer() {
 	d.depth--
 	d.pos++
 }
 
-func (d *Decoder) hasNext(end byte) (bool, error) {
+func (d *Decoder) readComma(end byte) (bool, error) {
 	switch d.peek() {
 	case ',':
 		d.pos++
@@ -259,7 +259,7 @@ func (d *Decoder) String() (string, error) {
 	return d.readString()
 }
 
-func (d *Decoder) isInteger() bool {
+func (d *Decoder) canBeInteger() bool {
 	k := d.Kind()
 	return k == Int || k == Float && d.limits.Lenient
 }
@@ -267,7 +267,7 @@ func (d *Decoder) isInteger() bool {
 // Int64 reads an Int, or in a lenient decoder a Float that is an integer of magnitude below 2^53.
 // It refuses values outside int64.
 func (d *Decoder) Int64() (int64, error) {
-	if !d.isInteger() {
+	if !d.canBeInteger() {
 		return 0, d.MismatchError(Int.String())
 	}
 	isFloat := d.Kind() == Float
@@ -276,8 +276,8 @@ func (d *Decoder) Int64() (int64, error) {
 		return 0, err
 	}
 	if isFloat {
-		const exact = 1 << 53 // float64 represents smaller integers exactly
-		if f, err := strconv.ParseFloat(lit, 64); err == nil && f == math.Trunc(f) && math.Abs(f) < exact {
+		const exactLimit = 1 << 53 // float64 represents smaller integers exactly
+		if f, err := strconv.ParseFloat(lit, 64); err == nil && f == math.Trunc(f) && math.Abs(f) < exactLimit {
 			return int64(f), nil
 		}
 		d.pos -= len(lit)
@@ -337,7 +337,7 @@ func (d *Decoder) Skip() error {
 	d.skipDepth++
 	err := d.skip()
 	d.skipDepth--
-	d.skipped = d.pos
+	d.skipEnd = d.pos
 	return err
 }
 
@@ -369,7 +369,7 @@ func (d *Decoder) Raw() ([]byte, error) { return d.readRaw(d.skip) }
 // value. It is for values that another decoder reads, or that are passed on.
 func (d *Decoder) SkipRaw() ([]byte, error) {
 	raw, err := d.readRaw(d.Skip)
-	d.skipped = 0 // unlike a skipped member, a member that SkipRaw read must not occur twice
+	d.skipEnd = 0 // unlike a skipped member, a member that SkipRaw read must not occur twice
 	return raw, err
 }
 

@@ -34,10 +34,10 @@ func AppendStringASCII(dst []byte, s string) []byte {
 		case r < 0x7f:
 			dst = append(dst, byte(r))
 		case r <= 0xffff:
-			dst = appendUnicode(dst, r)
+			dst = appendUnicodeEscape(dst, r)
 		default:
 			high, low := utf16.EncodeRune(r)
-			dst = appendUnicode(appendUnicode(dst, high), low)
+			dst = appendUnicodeEscape(appendUnicodeEscape(dst, high), low)
 		}
 	}
 	return append(dst, '"')
@@ -58,10 +58,10 @@ func appendEscaped(dst []byte, c byte) []byte {
 	case '\r':
 		return append(dst, '\\', 'r')
 	}
-	return appendUnicode(dst, rune(c))
+	return appendUnicodeEscape(dst, rune(c))
 }
 
-func appendUnicode(dst []byte, r rune) []byte {
+func appendUnicodeEscape(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 }
 

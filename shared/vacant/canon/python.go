@@ -36,7 +36,7 @@ func PythonRepr(v Value) string {
 // PythonReprString formats s like Python's repr, in double quotes if s contains a single quote and no
 // double quote, otherwise in single quotes. If limit is positive, the result is truncated after
 // about limit bytes and ends with "…" and the quote.
-func PythonReprString(s string, limit int) string {
+func PythonReprString(s string, maxBytes int) string {
 	quote := '\''
 	if strings.ContainsRune(s, '\'') && !strings.ContainsRune(s, '"') {
 		quote = '"'
@@ -44,7 +44,7 @@ func PythonReprString(s string, limit int) string {
 	var b strings.Builder
 	b.WriteRune(quote)
 	for _, r := range s {
-		if limit > 0 && b.Len() > limit {
+		if maxBytes > 0 && b.Len() > maxBytes {
 			b.WriteString("…")
 			break
 		}

@@ -15,7 +15,7 @@ import (
 // '"', '\' or a control character. If s has none, it returns len(s). It tests eight bytes at a
 // time, because most of a message is text.
 func indexEscaped(s string, i int) int {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	const ones, topBits = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
 		b := s[i : i+8]
 		w := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
@@ -23,7 +23,7 @@ func indexEscaped(s string, i int) int {
 		// (x-ones)&^x has the top bit set in each byte of x that is zero. A borrow can also set
 		// the bit in a higher byte by mistake, but only the lowest set bit is used.
 		quote, slash := w^'"'*ones, w^'\\'*ones
-		found := ((w-0x20*ones)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & tops
+		found := ((w-0x20*ones)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & topBits
 		if found != 0 {
 			return i + bits.TrailingZeros64(found)/8
 		}
@@ -95,7 +95,7 @@ var escapeValues = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f
 // the escape in bytes. It refuses a lone surrogate unless a lenient decoder skips it. A lone
 // surrogate has no UTF-8 form: some readers replace it, others drop it or fail (PROTOCOL §2).
 func (d *Decoder) unicodeEscape(i int) (rune, int, error) {
-	r, ok := hex4(d.text, i+2)
+	r, ok := parseHex4(d.text, i+2)
 	if !ok {
 		return 0, 0, d.syntaxErrorAt(i, "four hexadecimal digits after \\u")
 	}
@@ -103,7 +103,7 @@ func (d *Decoder) unicodeEscape(i int) (rune, int, error) {
 		return r, 6, nil
 	}
 	if strings.HasPrefix(d.text[i+6:], `\u`) {
-		if low, ok := hex4(d.text, i+8); ok {
+		if low, ok := parseHex4(d.text, i+8); ok {
 			if pair := utf16.DecodeRune(r, low); pair != utf8.RuneError {
 				return pair, 12, nil
 			}
@@ -115,7 +115,7 @@ func (d *Decoder) unicodeEscape(i int) (rune, int, error) {
 	return 0, 0, problem.Invalid(d.memberName(), "whole characters", "the lone surrogate "+d.text[i:i+6])
 }
 
-func hex4(s string, offset int) (r rune, ok bool) {
+func parseHex4(s string, offset int) (r rune, ok bool) {
 	if offset+4 > len(s) {
 		return 0, false
 	}
@@ -139,13 +139,13 @@ func (d *Decoder) readNumber() (string, error) {
 	if s[i] == '-' {
 		i++
 	}
-	digits := func(i int) int {
+	skipDigits := func(i int) int {
 		for i < len(s) && s[i] >= '0' && s[i] <= '9' {
 			i++
 		}
 		return i
 	}
-	end := digits(i)
+	end := skipDigits(i)
 	if end == i {
 		return "", d.syntaxErrorAt(i, "a digit")
 	}
@@ -154,7 +154,7 @@ func (d *Decoder) readNumber() (string, error) {
 	}
 	exponent := false
 	if end < len(s) && s[end] == '.' {
-		i, end = end+1, digits(end+1)
+		i, end = end+1, skipDigits(end+1)
 		if end == i {
 			return "", d.syntaxErrorAt(i, "a digit")
 		}
@@ -164,7 +164,7 @@ func (d *Decoder) readNumber() (string, error) {
 		if i = end + 1; i < len(s) && (s[i] == '+' || s[i] == '-') {
 			i++
 		}
-		if end = digits(i); end == i {
+		if end = skipDigits(i); end == i {
 			return "", d.syntaxErrorAt(i, "a digit")
 		}
 	}
@@ -242,11 +242,11 @@ func (d *Decoder) syntaxErrorAt(offset int, want string) error {
 
 func (d *Decoder) memberName() string { return d.memberNameAt(len(d.keys)) }
 
-func (d *Decoder) memberNameAt(base int) string {
-	if base == 0 {
+func (d *Decoder) memberNameAt(keyCount int) string {
+	if keyCount == 0 {
 		return "body"
 	}
-	return quoteName(d.keys[base-1])
+	return quoteName(d.keys[keyCount-1])
 }
 
 func quoteName(key string) string {
@@ -262,9 +262,9 @@ func quoteName(key string) string {
 }
 
 func truncate(s string) string {
-	const most = 40
-	if len(s) <= most {
+	const maxBytes = 40
+	if len(s) <= maxBytes {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
+	return strings.ToValidUTF8(s[:maxBytes], "") + "…"
 }

@@ -47,12 +47,12 @@ func appendDigits(dst []byte, n, width int) []byte {
 // refused, because they have no signed form. Some undocumented forms that Python accepts are refused too: a
 // fraction of an hour, offsets of 60 minutes, and characters between fraction and offset.
 func ParseTime(s string) (time.Time, error) {
-	date, clock := splitTime(s)
+	date, timeOfDay := splitTime(s)
 	day, ok := parseDate(date)
-	if ok && clock != "" {
-		var since time.Duration
-		since, ok = parseTimeOfDay(clock)
-		day = day.Add(since)
+	if ok && timeOfDay != "" {
+		var sinceMidnight time.Duration
+		sinceMidnight, ok = parseTimeOfDay(timeOfDay)
+		day = day.Add(sinceMidnight)
 	}
 	if !ok || day.Year() < 1 || day.Year() > 9999 {
 		return time.Time{}, problem.New(problem.Malformed, "expected an ISO 8601 time of the years 1 to 9999, got %q", truncate(s))
@@ -62,16 +62,16 @@ func ParseTime(s string) (time.Time, error) {
 
 // splitTime splits s at the separator between date and time. The form of the date determines the index of
 // the separator. If the separator is the last character, it stays with the date, which then fails to parse.
-func splitTime(s string) (date, clock string) {
+func splitTime(s string) (date, timeOfDay string) {
 	if len(s) < 7 {
 		return s, ""
 	}
-	n := 8 // YYYYMMDD, YYYY-Www
+	dateLen := 8 // YYYYMMDD, YYYY-Www
 	switch {
 	case s[4] == '-' && s[5] != 'W':
-		n = 10 // YYYY-MM-DD
+		dateLen = 10 // YYYY-MM-DD
 	case s[4] == '-' && len(s) > 8 && s[8] == '-' && !(len(s) > 10 && isDigit(s[10])):
-		n = 10 // YYYY-Www-D, not YYYY-Www with the separator '-' and a time
+		dateLen = 10 // YYYY-Www-D, not YYYY-Www with the separator '-' and a time
 	case s[4] == 'W':
 		// YYYYWww or YYYYWwwD. The separator may be a digit, and the time begins with an even
 		// number of digits. So if the digits end at an even index, the date has no weekday.
@@ -80,17 +80,17 @@ func splitTime(s string) (date, clock string) {
 			end++
 		}
 		if end == 7 || end > 8 && end%2 == 0 {
-			n = 7
+			dateLen = 7
 		}
 	}
-	if len(s) <= n {
+	if len(s) <= dateLen {
 		return s, ""
 	}
-	_, size := utf8.DecodeRuneInString(s[n:])
-	if n+size == len(s) {
+	_, size := utf8.DecodeRuneInString(s[dateLen:])
+	if dateLen+size == len(s) {
 		return s, ""
 	}
-	return s[:n], s[n+size:]
+	return s[:dateLen], s[dateLen+size:]
 }
 
 func parseDate(s string) (time.Time, bool) {
@@ -99,7 +99,7 @@ func parseDate(s string) (time.Time, bool) {
 	if !ok || year < 1 {
 		return time.Time{}, false
 	}
-	if s, week := strings.CutPrefix(s, "W"); week {
+	if s, isWeekDate := strings.CutPrefix(s, "W"); isWeekDate {
 		return parseWeek(year, s, extended)
 	}
 	month, s, ok1 := cutDigits(s, 2)
@@ -122,9 +122,9 @@ func parseWeek(year int, s string, extended bool) (time.Time, bool) {
 	if !ok || s != "" || day < 1 || day > 7 {
 		return time.Time{}, false
 	}
-	first := time.Date(year, time.January, 4, 0, 0, 0, 0, time.UTC) // January 4 is always in week 1
-	toMonday := (int(first.Weekday()) + 6) % 7
-	t := first.AddDate(0, 0, 7*(week-1)+day-1-toMonday)
+	january4 := time.Date(year, time.January, 4, 0, 0, 0, 0, time.UTC) // January 4 is always in week 1
+	daysSinceMonday := (int(january4.Weekday()) + 6) % 7
+	t := january4.AddDate(0, 0, 7*(week-1)+day-1-daysSinceMonday)
 	y, w := t.ISOWeek()
 	return t, y == year && w == week && t.Year() >= 1 && t.Year() <= 9999
 }
@@ -135,19 +135,19 @@ func parseTimeOfDay(s string) (time.Duration, bool) {
 		s, zone = s[:i], s[i:]
 	}
 	// The reference accepts a decimal point without digits only if an offset follows.
-	since, ok := parseHours(s, zone != "")
+	sinceMidnight, ok := parseClock(s, zone != "")
 	if zone == "" || zone == "Z" || !ok {
-		return since, ok
+		return sinceMidnight, ok
 	}
-	offset, ok := parseHours(zone[1:], false)
+	offset, ok := parseClock(zone[1:], false)
 	if zone[0] == '+' {
 		offset = -offset
 	}
 	// The result is in UTC, so it can lie outside 0 to 24 hours.
-	return since + offset, ok && zone[0] != 'Z'
+	return sinceMidnight + offset, ok && zone[0] != 'Z'
 }
 
-func parseHours(s string, openPoint bool) (time.Duration, bool) {
+func parseClock(s string, allowBarePoint bool) (time.Duration, bool) {
 	hour, s, ok := cutDigits(s, 2)
 	var minute, second, micro int
 	var ok1, ok2 bool
@@ -163,24 +163,24 @@ func parseHours(s string, openPoint bool) (time.Duration, bool) {
 		ok = ok && ok1 && ok2
 	}
 	if s != "" {
-		micro, ok1 = parseFraction(s, openPoint)
+		micro, ok1 = parseFraction(s, allowBarePoint)
 		ok = ok && ok1
 	}
 	return time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(second)*time.Second +
 		time.Duration(micro)*time.Microsecond, ok && hour < 24 && minute < 60 && second < 60
 }
 
-func parseFraction(s string, open bool) (int, bool) {
-	if s[0] != '.' && s[0] != ',' || len(s) == 1 && !open {
+func parseFraction(s string, allowBarePoint bool) (int, bool) {
+	if s[0] != '.' && s[0] != ',' || len(s) == 1 && !allowBarePoint {
 		return 0, false
 	}
-	micro, weight := 0, 100_000
+	micro, digitValue := 0, 100_000
 	for _, c := range []byte(s[1:]) {
 		if !isDigit(c) {
 			return 0, false
 		}
-		micro += int(c-'0') * weight
-		weight /= 10
+		micro += int(c-'0') * digitValue
+		digitValue /= 10
 	}
 	return micro, true
 }

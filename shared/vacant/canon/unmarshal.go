@@ -34,21 +34,21 @@ import (
 // form of RFC 3339, and types that implement encoding.TextUnmarshaler or [Unmarshaler]. The members
 // of an embedded struct without a json tag belong to the enclosing struct.
 func Unmarshal(data []byte, v any, l Limits) error {
-	to := reflect.ValueOf(v)
-	if to.Kind() != reflect.Pointer || to.Elem().Kind() != reflect.Struct {
+	dst := reflect.ValueOf(v)
+	if dst.Kind() != reflect.Pointer || dst.Elem().Kind() != reflect.Struct {
 		panic(fmt.Sprintf("canon: Unmarshal into a %T, which does not point to a struct", v))
 	}
-	u := &unmarshaler{d: NewDecoder(data, l)}
-	if k := u.d.Kind(); k != Object {
+	u := &unmarshaler{dec: NewDecoder(data, l)}
+	if k := u.dec.Kind(); k != Object {
 		if k == Invalid {
-			return u.d.noValueError()
+			return u.dec.noValueError()
 		}
 		return problem.New(problem.NotJSON, "body: expected one JSON object, got %s", k)
 	}
-	if err := u.object(to.Elem()); err != nil {
+	if err := u.decodeObject(dst.Elem()); err != nil {
 		return err
 	}
-	return u.d.End()
+	return u.dec.End()
 }
 
 // UnmarshalSigned decodes a signed document of at most limit bytes like Unmarshal. document is its name in
@@ -88,10 +88,10 @@ const (
 // Decode decodes the next value into v, a pointer, like Unmarshal. Its errors name members relative
 // to that value.
 func (d *Decoder) Decode(v any) error {
-	u := &unmarshaler{d: d}
+	u := &unmarshaler{dec: d}
 	keys := d.keys
 	d.keys = keys[len(keys):]
-	err := u.value(reflect.ValueOf(v).Elem(), options{})
+	err := u.decodeValue(reflect.ValueOf(v).Elem(), options{})
 	d.keys = keys
 	return err
 }
@@ -102,19 +102,19 @@ type Unmarshaler interface {
 	UnmarshalCanon(d *Decoder) error
 }
 
-// Unit is a type that describes its JSON values in error messages. InJSON returns the description,
+// JSONDescriber is a type that describes its JSON values in error messages. DescribeJSON returns the description,
 // such as "an integer of micro-dollars".
-type Unit interface{ InJSON() string }
+type JSONDescriber interface{ DescribeJSON() string }
 
 // unmarshaler decodes one document into Go values.
 type unmarshaler struct {
-	d    *Decoder
-	path []step
+	dec  *Decoder
+	path []pathStep
 	err  error // last error that already has its complete path
 }
 
-// step is one part of a path: a key of an object or an index of an array.
-type step struct {
+// pathStep is one part of a path: a key of an object or an index of an array.
+type pathStep struct {
 	key     string
 	element bool
 	index   int
@@ -138,7 +138,7 @@ func (u *unmarshaler) currentPath() string {
 	return b.String()
 }
 
-func (u *unmarshaler) fail(want, got string) error {
+func (u *unmarshaler) pathError(want, got string) error {
 	u.err = problem.Invalid(u.currentPath(), want, got)
 	return u.err
 }
@@ -152,58 +152,58 @@ func (u *unmarshaler) addPath(err error) error {
 }
 
 func (u *unmarshaler) mismatchError(o options, want string) error {
-	if o.secret && u.d.Kind() != Invalid {
-		return u.fail(want, u.d.Kind().String())
+	if o.secret && u.dec.Kind() != Invalid {
+		return u.pathError(want, u.dec.Kind().String())
 	}
-	err := u.d.MismatchError(want)
+	err := u.dec.MismatchError(want)
 	if e := problem.AsError(err); e.Want == want {
-		return u.fail(want, e.Got)
+		return u.pathError(want, e.Got)
 	}
 	return err
 }
 
-func (u *unmarshaler) object(to reflect.Value) error {
-	fields := fieldsOf(to.Type())
-	had := make([]bool, len(fields.all))
-	err := u.d.Object(func(key string) error {
-		u.path = append(u.path, step{key: key})
+func (u *unmarshaler) decodeObject(dst reflect.Value) error {
+	fields := loadFields(dst.Type())
+	found := make([]bool, len(fields.list))
+	err := u.dec.Object(func(key string) error {
+		u.path = append(u.path, pathStep{key: key})
 		i, isKnown := fields.byName[key]
-		if !isKnown && u.d.limits.SkipUnknown {
+		if !isKnown && u.dec.limits.SkipUnknown {
 			u.path = u.path[:len(u.path)-1]
-			return u.d.Skip()
+			return u.dec.Skip()
 		}
 		if !isKnown {
-			return u.fail(fields.names, unknownMember)
+			return u.pathError(fields.names, unknownMember)
 		}
-		f := &fields.all[i]
-		had[i] = true
-		err := u.member(to.FieldByIndex(f.index), f.options)
+		f := &fields.list[i]
+		found[i] = true
+		err := u.decodeMember(dst.FieldByIndex(f.index), f.options)
 		u.path = u.path[:len(u.path)-1]
 		return err
 	})
 	if err != nil {
-		if err != u.err && problem.AsError(err).Want == onlyOnce {
+		if err != u.err && problem.AsError(err).Want == wantKeyOnce {
 			return u.addPath(err) // the decoder's error names only the key
 		}
 		return err
 	}
-	for i := range fields.all {
-		if f := &fields.all[i]; f.required && !had[i] {
-			u.path = append(u.path, step{key: f.name})
-			return u.fail(describeType(to.FieldByIndex(f.index).Type()), missingMember)
+	for i := range fields.list {
+		if f := &fields.list[i]; f.required && !found[i] {
+			u.path = append(u.path, pathStep{key: f.name})
+			return u.pathError(describeType(dst.FieldByIndex(f.index).Type()), missingMember)
 		}
 	}
 	return nil
 }
 
-func (u *unmarshaler) member(to reflect.Value, o options) error {
-	if u.d.Kind() == Null && (o.null || u.d.limits.Lenient && !o.required) {
-		if o.null {
-			to.SetZero()
+func (u *unmarshaler) decodeMember(dst reflect.Value, o options) error {
+	if u.dec.Kind() == Null && (o.nullable || u.dec.limits.Lenient && !o.required) {
+		if o.nullable {
+			dst.SetZero()
 		}
-		return u.d.Null()
+		return u.dec.Null()
 	}
-	return u.value(to, o)
+	return u.decodeValue(dst, o)
 }
 
 var (
@@ -211,120 +211,120 @@ var (
 	timeType = reflect.TypeFor[time.Time]()
 )
 
-func (u *unmarshaler) value(to reflect.Value, o options) error {
-	if to.Kind() == reflect.Pointer {
-		to.Set(reflect.New(to.Type().Elem())) // other values may share the default's pointer
-		return u.value(to.Elem(), o)
+func (u *unmarshaler) decodeValue(dst reflect.Value, o options) error {
+	if dst.Kind() == reflect.Pointer {
+		dst.Set(reflect.New(dst.Type().Elem())) // other values may share the default's pointer
+		return u.decodeValue(dst.Elem(), o)
 	}
-	if r, ok := to.Addr().Interface().(Unmarshaler); ok {
+	if r, ok := dst.Addr().Interface().(Unmarshaler); ok {
 		return u.readRelative(r.UnmarshalCanon)
 	}
-	switch to.Type() {
+	switch dst.Type() {
 	case rawType:
-		if u.d.Kind() == Null {
+		if u.dec.Kind() == Null {
 			return u.mismatchError(o, describeType(rawType))
 		}
 		return u.readRelative(func(d *Decoder) error {
 			raw, err := d.Raw()
-			to.SetBytes(append([]byte(nil), raw...))
+			dst.SetBytes(append([]byte(nil), raw...))
 			return err
 		})
 	case timeType:
-		return u.text(o, "a time such as 2026-12-31T00:00:00Z", func(s string) error {
+		return u.decodeText(o, "a time such as 2026-12-31T00:00:00Z", func(s string) error {
 			timestamp, err := time.Parse(time.RFC3339, s)
-			to.Set(reflect.ValueOf(timestamp))
+			dst.Set(reflect.ValueOf(timestamp))
 			return err
 		})
 	}
-	if t, ok := to.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		return u.text(o, String.String(), func(s string) error { return t.UnmarshalText([]byte(s)) })
+	if t, ok := dst.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return u.decodeText(o, String.String(), func(s string) error { return t.UnmarshalText([]byte(s)) })
 	}
-	switch to.Kind() {
+	switch dst.Kind() {
 	case reflect.String:
-		return u.text(o, String.String(), func(s string) error { to.SetString(s); return nil })
+		return u.decodeText(o, String.String(), func(s string) error { dst.SetString(s); return nil })
 	case reflect.Bool:
-		if u.d.Kind() != Bool {
+		if u.dec.Kind() != Bool {
 			return u.mismatchError(o, Bool.String())
 		}
-		b, err := u.d.Bool()
-		to.SetBool(b)
+		b, err := u.dec.Bool()
+		dst.SetBool(b)
 		return err
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		n, err := u.integer(o, describeType(to.Type()))
+		n, err := u.decodeInteger(o, describeType(dst.Type()))
 		if err == nil && o.min != nil && n < int64(*o.min) {
-			return u.fail(fmt.Sprintf("at least %d", *o.min), strconv.FormatInt(n, 10))
+			return u.pathError(fmt.Sprintf("at least %d", *o.min), strconv.FormatInt(n, 10))
 		}
-		if err == nil && to.OverflowInt(n) {
-			return u.fail(fmt.Sprintf("an integer of at most %d bits", to.Type().Bits()), strconv.FormatInt(n, 10))
+		if err == nil && dst.OverflowInt(n) {
+			return u.pathError(fmt.Sprintf("an integer of at most %d bits", dst.Type().Bits()), strconv.FormatInt(n, 10))
 		}
-		to.SetInt(n)
+		dst.SetInt(n)
 		return err
 	case reflect.Float64:
-		if k := u.d.Kind(); k != Int && k != Float {
+		if k := u.dec.Kind(); k != Int && k != Float {
 			return u.mismatchError(o, Float.String())
 		}
-		f, err := u.d.Float64()
-		to.SetFloat(f)
+		f, err := u.dec.Float64()
+		dst.SetFloat(f)
 		return u.rangeError(o, err)
 	case reflect.Struct:
-		if u.d.Kind() != Object {
+		if u.dec.Kind() != Object {
 			return u.mismatchError(o, Object.String())
 		}
-		return u.object(to)
+		return u.decodeObject(dst)
 	case reflect.Slice:
-		return u.list(to, o)
+		return u.decodeList(dst, o)
 	case reflect.Map:
-		return u.mapValue(to, o)
+		return u.decodeMap(dst, o)
 	}
-	panic(fmt.Sprintf("canon: Unmarshal into a field of type %s", to.Type()))
+	panic(fmt.Sprintf("canon: Unmarshal into a field of type %s", dst.Type()))
 }
 
 func (u *unmarshaler) readRelative(read func(*Decoder) error) error {
-	keys := u.d.keys
-	u.d.keys = keys[len(keys):] // errors of read then name members relative to this value
-	err := read(u.d)
-	u.d.keys = keys
+	keys := u.dec.keys
+	u.dec.keys = keys[len(keys):] // errors of read then name members relative to this value
+	err := read(u.dec)
+	u.dec.keys = keys
 	if err != nil {
 		return u.addPath(err)
 	}
 	return nil
 }
 
-func (u *unmarshaler) text(o options, want string, set func(string) error) error {
-	if u.d.Kind() != String {
+func (u *unmarshaler) decodeText(o options, want string, set func(string) error) error {
+	if u.dec.Kind() != String {
 		return u.mismatchError(o, want)
 	}
-	s, err := u.d.String()
+	s, err := u.dec.String()
 	switch {
 	case err != nil && o.secret:
-		return u.fail("a string of JSON", "another text")
+		return u.pathError("a string of JSON", "another text")
 	case err != nil:
 		return err
 	case o.min != nil && len(s) < *o.min:
-		return u.fail(fmt.Sprintf("at least %d bytes", *o.min), fmt.Sprintf("%d bytes", len(s)))
+		return u.pathError(fmt.Sprintf("at least %d bytes", *o.min), fmt.Sprintf("%d bytes", len(s)))
 	case o.max > 0 && len(s) > o.max:
-		return u.fail(fmt.Sprintf("at most %d bytes", o.max), fmt.Sprintf("%d bytes", len(s)))
+		return u.pathError(fmt.Sprintf("at most %d bytes", o.max), fmt.Sprintf("%d bytes", len(s)))
 	}
 	if err := set(s); err != nil {
 		e := problem.AsError(err)
 		switch got := fmt.Sprintf("%.80q", s); {
 		case o.secret:
-			return u.fail(want, "another text")
+			return u.pathError(want, "another text")
 		case e.Want != "":
-			return u.fail(e.Want, got)
+			return u.pathError(e.Want, got)
 		case want != String.String():
-			return u.fail(want, got)
+			return u.pathError(want, got)
 		}
 		return u.addPath(problem.New(problem.Malformed, "%s", e.Text()))
 	}
 	return nil
 }
 
-func (u *unmarshaler) integer(o options, want string) (int64, error) {
-	if !u.d.isInteger() {
+func (u *unmarshaler) decodeInteger(o options, want string) (int64, error) {
+	if !u.dec.canBeInteger() {
 		return 0, u.mismatchError(o, want)
 	}
-	n, err := u.d.Int64()
+	n, err := u.dec.Int64()
 	return n, u.rangeError(o, err)
 }
 
@@ -339,48 +339,48 @@ func (u *unmarshaler) rangeError(o options, err error) error {
 	return err
 }
 
-func (u *unmarshaler) list(to reflect.Value, o options) error {
-	if u.d.Kind() != Array {
+func (u *unmarshaler) decodeList(dst reflect.Value, o options) error {
+	if u.dec.Kind() != Array {
 		return u.mismatchError(o, Array.String())
 	}
-	max := o.max
+	maxLen := o.max
 	o.max, o.min = 0, nil
-	to.SetZero() // other values may share the default's elements
+	dst.SetZero() // other values may share the default's elements
 	depth := len(u.path)
-	u.path = append(u.path, step{element: true})
-	err := u.d.Array(func(i int) error {
-		if max > 0 && i >= max {
+	u.path = append(u.path, pathStep{element: true})
+	err := u.dec.Array(func(i int) error {
+		if maxLen > 0 && i >= maxLen {
 			u.path = u.path[:depth]
-			return u.fail(fmt.Sprintf("at most %d", max), "more")
+			return u.pathError(fmt.Sprintf("at most %d", maxLen), "more")
 		}
 		u.path[depth].index = i
-		item := reflect.New(to.Type().Elem()).Elem()
-		err := u.value(item, o)
-		to.Set(reflect.Append(to, item))
+		item := reflect.New(dst.Type().Elem()).Elem()
+		err := u.decodeValue(item, o)
+		dst.Set(reflect.Append(dst, item))
 		return err
 	})
 	if err == nil {
 		u.path = u.path[:depth]
-		if to.IsNil() {
-			to.Set(reflect.MakeSlice(to.Type(), 0, 0)) // a list that is empty, not absent
+		if dst.IsNil() {
+			dst.Set(reflect.MakeSlice(dst.Type(), 0, 0)) // a list that is empty, not absent
 		}
 	}
 	return err
 }
 
-func (u *unmarshaler) mapValue(to reflect.Value, o options) error {
-	if u.d.Kind() != Object {
+func (u *unmarshaler) decodeMap(dst reflect.Value, o options) error {
+	if u.dec.Kind() != Object {
 		return u.mismatchError(o, Object.String())
 	}
-	max := o.max
+	maxLen := o.max
 	o.max, o.min = 0, nil
-	to.Set(reflect.MakeMap(to.Type()))
-	err := u.d.Object(func(key string) error {
-		if max > 0 && to.Len() >= max {
-			return u.fail(fmt.Sprintf("at most %d", max), "more")
+	dst.Set(reflect.MakeMap(dst.Type()))
+	err := u.dec.Object(func(key string) error {
+		if maxLen > 0 && dst.Len() >= maxLen {
+			return u.pathError(fmt.Sprintf("at most %d", maxLen), "more")
 		}
-		u.path = append(u.path, step{key: key})
-		name := reflect.New(to.Type().Key()).Elem()
+		u.path = append(u.path, pathStep{key: key})
+		name := reflect.New(dst.Type().Key()).Elem()
 		if t, ok := name.Addr().Interface().(encoding.TextUnmarshaler); ok {
 			if err := t.UnmarshalText([]byte(key)); err != nil {
 				return u.addPath(problem.New(problem.Malformed, "%s", problem.AsError(err).Text()))
@@ -388,18 +388,18 @@ func (u *unmarshaler) mapValue(to reflect.Value, o options) error {
 		} else {
 			name.SetString(key)
 		}
-		if to.MapIndex(name).IsValid() {
-			return u.fail(onlyOnce, "it twice")
+		if dst.MapIndex(name).IsValid() {
+			return u.pathError(wantKeyOnce, "it twice")
 		}
-		item := reflect.New(to.Type().Elem()).Elem()
-		if err := u.value(item, o); err != nil {
+		item := reflect.New(dst.Type().Elem()).Elem()
+		if err := u.decodeValue(item, o); err != nil {
 			return err
 		}
-		to.SetMapIndex(name, item)
+		dst.SetMapIndex(name, item)
 		u.path = u.path[:len(u.path)-1]
 		return nil
 	})
-	if err != nil && err != u.err && problem.AsError(err).Want == onlyOnce {
+	if err != nil && err != u.err && problem.AsError(err).Want == wantKeyOnce {
 		return u.addPath(err)
 	}
 	return err
@@ -409,8 +409,8 @@ func describeType(t reflect.Type) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if unit, ok := reflect.Zero(t).Interface().(Unit); ok {
-		return unit.InJSON()
+	if describer, ok := reflect.Zero(t).Interface().(JSONDescriber); ok {
+		return describer.DescribeJSON()
 	}
 	switch {
 	case t == rawType, reflect.PointerTo(t).Implements(reflect.TypeFor[Unmarshaler]()):
@@ -426,9 +426,9 @@ func describeType(t reflect.Type) string {
 
 // options holds the options in the tag of a field.
 type options struct {
-	required, null, secret bool
-	max                    int  // no limit if zero
-	min                    *int // no limit if nil
+	required, nullable, secret bool
+	max                        int  // no limit if zero
+	min                        *int // no limit if nil
 }
 
 type field struct {
@@ -439,21 +439,21 @@ type field struct {
 
 // fields holds the fields of a struct type that have a JSON name.
 type fields struct {
-	all    []field
+	list   []field
 	byName map[string]int
 	names  string // list for error messages, such as "a, b or c"
 }
 
 var fieldCache sync.Map // map[reflect.Type]*fields
 
-func fieldsOf(t reflect.Type) *fields {
+func loadFields(t reflect.Type) *fields {
 	if f, ok := fieldCache.Load(t); ok {
 		return f.(*fields)
 	}
 	f := &fields{byName: map[string]int{}}
-	f.add(t, nil)
-	names := make([]string, len(f.all))
-	for i, member := range f.all {
+	f.addStruct(t, nil)
+	names := make([]string, len(f.list))
+	for i, member := range f.list {
 		f.byName[member.name] = i
 		names[i] = member.name
 	}
@@ -465,11 +465,11 @@ func fieldsOf(t reflect.Type) *fields {
 	default:
 		f.names = strings.Join(names[:n-1], ", ") + " or " + names[n-1]
 	}
-	made, _ := fieldCache.LoadOrStore(t, f)
-	return made.(*fields)
+	cached, _ := fieldCache.LoadOrStore(t, f)
+	return cached.(*fields)
 }
 
-func (f *fields) add(t reflect.Type, index []int) {
+func (f *fields) addStruct(t reflect.Type, index []int) {
 	for i := range t.NumField() {
 		structField := t.Field(i)
 		tag, tagged := structField.Tag.Lookup("json")
@@ -477,9 +477,9 @@ func (f *fields) add(t reflect.Type, index []int) {
 		name, _, _ := strings.Cut(tag, ",")
 		switch {
 		case structField.Anonymous && !tagged:
-			f.add(structField.Type, fieldIndex)
+			f.addStruct(structField.Type, fieldIndex)
 		case structField.IsExported() && name != "-" && name != "":
-			f.all = append(f.all, field{name, fieldIndex, parseOptions(structField)})
+			f.list = append(f.list, field{name, fieldIndex, parseOptions(structField)})
 		}
 	}
 }
@@ -491,7 +491,7 @@ func parseOptions(f reflect.StructField) (o options) {
 		case "required":
 			o.required = true
 		case "null":
-			o.null = true
+			o.nullable = true
 		case "secret":
 			o.secret = true
 		case "max", "min":

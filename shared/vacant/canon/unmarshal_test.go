@@ -25,10 +25,10 @@ type inner struct {
 	Flags []string `json:"flags,omitempty"`
 }
 
-// grams implements canon.Unit.
+// grams implements canon.JSONDescriber.
 type grams int64
 
-func (grams) InJSON() string { return "an integer of grams" }
+func (grams) DescribeJSON() string { return "an integer of grams" }
 
 type embedded struct {
 	Below bool `json:"below"`

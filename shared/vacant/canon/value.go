@@ -159,7 +159,7 @@ func (v Value) AppendJCS(dst []byte) []byte {
 	return v.AppendCJ(dst)
 }
 
-func (v Value) appendWith(dst []byte, str func([]byte, string) []byte) []byte {
+func (v Value) appendWith(dst []byte, appendQuoted func([]byte, string) []byte) []byte {
 	switch v.kind {
 	case Object:
 		dst = append(dst, '{')
@@ -167,8 +167,8 @@ func (v Value) appendWith(dst []byte, str func([]byte, string) []byte) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(str(dst, m.Key), ':')
-			dst = m.Value.appendWith(dst, str)
+			dst = append(appendQuoted(dst, m.Key), ':')
+			dst = m.Value.appendWith(dst, appendQuoted)
 		}
 		return append(dst, '}')
 	case Array:
@@ -177,11 +177,11 @@ func (v Value) appendWith(dst []byte, str func([]byte, string) []byte) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = e.appendWith(dst, str)
+			dst = e.appendWith(dst, appendQuoted)
 		}
 		return append(dst, ']')
 	case String:
-		return str(dst, v.text)
+		return appendQuoted(dst, v.text)
 	case Int, Float, Bool:
 		return append(dst, v.text...)
 	}

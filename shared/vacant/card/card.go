@@ -72,18 +72,18 @@ func (c *Card) Check() error {
 	return canon.CheckSignedText("endpoint", c.Endpoint)
 }
 
-// AppendSigning appends the signed bytes: id, capability text, substrate specification, version and
+// AppendSignedBytes appends the signed bytes: id, capability text, substrate specification, version and
 // endpoint, joined by 0x1f.
-func (c *Card) AppendSigning(dst []byte) []byte {
+func (c *Card) AppendSignedBytes(dst []byte) []byte {
 	const separator = 0x1f
 	dst = append(append(dst, c.VacantID[:]...), separator)
 	dst = append(append(dst, c.CapabilityText...), separator)
-	dst = append(c.appendSpec(dst), separator)
+	dst = append(c.appendSubstrateSpec(dst), separator)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(c.HaloVersion))
 	return append(append(dst, separator), c.Endpoint...)
 }
 
-func (c *Card) appendSpec(dst []byte) []byte {
+func (c *Card) appendSubstrateSpec(dst []byte) []byte {
 	dst = append(dst, `{"allowed_substrates":[`...)
 	for i, name := range c.AllowedSubstrates {
 		if i > 0 {
@@ -101,7 +101,7 @@ func (c *Card) appendSpec(dst []byte) []byte {
 }
 
 // Hash returns the card hash of registries and logbooks. It does not cover the signature.
-func (c *Card) Hash() identity.Hash { return identity.Sum(c.AppendSigning(nil)) }
+func (c *Card) Hash() identity.Hash { return identity.Sum(c.AppendSignedBytes(nil)) }
 
 // Sign sets c.Signature with s, whose id must be c.VacantID. It refuses cards that Check or Parse
 // refuses.
@@ -115,20 +115,20 @@ func (c *Card) Sign(ctx context.Context, s identity.Signer) error {
 	if k := c.Policy.Kind(); k != canon.Object && k != canon.Null {
 		return problem.Invalid("substrate_spec.policy", "an object", k.String())
 	}
-	signed := *c
+	signedCard := *c
 	var err error
-	if signed.Signature, err = s.Sign(ctx, c.AppendSigning(nil)); err != nil {
+	if signedCard.Signature, err = s.Sign(ctx, c.AppendSignedBytes(nil)); err != nil {
 		return err
 	}
-	if _, err := Parse(signed.Blob()); err != nil {
+	if _, err := Parse(signedCard.Blob()); err != nil {
 		return err
 	}
-	c.Signature = signed.Signature
+	c.Signature = signedCard.Signature
 	return nil
 }
 
 func (c *Card) Verify() bool {
-	return identity.Verify(c.VacantID, c.AppendSigning(nil), c.Signature)
+	return identity.Verify(c.VacantID, c.AppendSignedBytes(nil), c.Signature)
 }
 
 func (c *Card) Blob() []byte { return c.AppendBlob(nil) }
@@ -145,7 +145,7 @@ func (c *Card) AppendBlob(dst []byte) []byte {
 	}
 	dst = strconv.AppendInt(append(dst, `,"halo_version":`...), c.HaloVersion, 10)
 	dst = hex.AppendEncode(append(dst, `,"signature":"`...), c.Signature)
-	dst = c.appendSpec(append(dst, `","substrate_spec":`...))
+	dst = c.appendSubstrateSpec(append(dst, `","substrate_spec":`...))
 	dst = c.VacantID.AppendHex(append(dst, `,"vacant_id":"`...))
 	return append(dst, `"}`...)
 }

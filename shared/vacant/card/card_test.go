@@ -95,7 +95,7 @@ func TestCardsSignHashAndSerialiseAsTheReferencesDo(t *testing.T) {
 			if c.Input.Endpoint != nil {
 				card.Endpoint = *c.Input.Endpoint
 			}
-			signing := card.AppendSigning(nil)
+			signing := card.AppendSignedBytes(nil)
 			// The vectors contain control characters, which Sign refuses.
 			card.Signature, _ = key.Sign(t.Context(), signing)
 			want, got := c.Expect, c.Expect
@@ -208,7 +208,7 @@ func TestTheCardsOfTheWireSpecification(t *testing.T) {
 		t.Fatal(err)
 	}
 	const sig = "82f7885f5d41db73d4f1c69d14135bdfa98ed5601bb0f4d84ea92e5776b67681686e9b9e60f07923a1032fef9e85330215cdffb5e00da60445fac503d7d08c0e"
-	got := []string{hex.EncodeToString(c.AppendSigning(nil)), c.Hash().String(), string(c.Blob())}
+	got := []string{hex.EncodeToString(c.AppendSignedBytes(nil)), c.Hash().String(), string(c.Blob())}
 	want := []string{
 		"29acbae141bccaf0b22e1a94d34d0bc7361e526d0bfe12c89794bc9322966dd71f7472616e736c617465205a48e28694454e1f7b22616c6c6f7765645f73756273747261746573223a5b226d6f636b225d2c22706f6c696379223a7b7d7d1f00000000000000011f68747470733a2f2f622e6578616d706c652f6132612f6d6573736167652f73656e64",
 		"719435ce15daa289fbd246799dba4b32794014de6b7c5bc95e98a50ef45a21dd",
@@ -227,8 +227,8 @@ func TestTheCardsOfTheWireSpecification(t *testing.T) {
 		t.Fatal(err)
 	}
 	const bareSig = "50d3a9d9b8c4587dcd9779becf14a525477e635a82f051d5a1a80bccca2bcc3840af85c17af1b542e1afd505a1f07b515ec79d97b53b3e34f6dfa29d2b2d6c0b"
-	if got := hex.EncodeToString(bare.Signature); got != bareSig || !bytes.HasSuffix(bare.AppendSigning(nil), []byte("}}\x1f\x00\x00\x00\x00\x00\x00\x00\x01\x1f")) {
-		t.Errorf("card without endpoint: signature %s, payload %q", got, bare.AppendSigning(nil))
+	if got := hex.EncodeToString(bare.Signature); got != bareSig || !bytes.HasSuffix(bare.AppendSignedBytes(nil), []byte("}}\x1f\x00\x00\x00\x00\x00\x00\x00\x01\x1f")) {
+		t.Errorf("card without endpoint: signature %s, payload %q", got, bare.AppendSignedBytes(nil))
 	}
 }
 
@@ -279,7 +279,7 @@ func TestAmbiguousCardVerifiesButIsNotSigned(t *testing.T) {
 		})
 	}
 	c := Card{VacantID: key.ID(), CapabilityText: "a\x1fb", HaloVersion: 1}
-	c.Signature, _ = key.Sign(t.Context(), c.AppendSigning(nil))
+	c.Signature, _ = key.Sign(t.Context(), c.AppendSignedBytes(nil))
 	if old, err := Parse(c.Blob()); err != nil || !old.Verify() {
 		t.Errorf("an old card with 0x1f: %v, Verify() = %t, want true", err, old.Verify())
 	}
@@ -426,7 +426,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil || !cmp.Equal(c, again, same) {
 			t.Fatalf("Parse(Blob()) = %+v, %v, want %+v", again, err, c)
 		}
-		if !bytes.Equal(c.Blob(), again.Blob()) || !bytes.Equal(c.AppendSigning(nil), again.AppendSigning(nil)) {
+		if !bytes.Equal(c.Blob(), again.Blob()) || !bytes.Equal(c.AppendSignedBytes(nil), again.AppendSignedBytes(nil)) {
 			t.Fatalf("a card has two forms: %s and %s", c.Blob(), again.Blob())
 		}
 	})

@@ -3,9 +3,9 @@ package card
 import "unicode/utf8"
 
 func truncate(s string) string {
-	const most = 80
-	if utf8.RuneCountInString(s) <= most {
+	const maxRunes = 80
+	if utf8.RuneCountInString(s) <= maxRunes {
 		return s
 	}
-	return string([]rune(s)[:most]) + "…"
+	return string([]rune(s)[:maxRunes]) + "…"
 }

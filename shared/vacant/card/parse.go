@@ -31,7 +31,7 @@ func Parse(blob []byte) (Card, error) {
 		return Card{}, err
 	}
 	// The fields are read in the reference's order, so that an error names the same field.
-	for _, read := range []func(*Card, canon.Value) error{readID, readText, readSpec, readEndpoint, readSignature} {
+	for _, read := range []func(*Card, canon.Value) error{readID, readCapability, readSubstrateSpec, readEndpoint, readSignature} {
 		if err := read(&c, v); err != nil {
 			return Card{}, problem.New(problem.Malformed, "invalid capability card: %s", problem.AsError(err).Text())
 		}
@@ -68,12 +68,12 @@ func readID(c *Card, v canon.Value) (err error) {
 	return nil
 }
 
-func readText(c *Card, v canon.Value) (err error) {
+func readCapability(c *Card, v canon.Value) (err error) {
 	c.CapabilityText, err = stringAt(v, "capability_text")
 	return err
 }
 
-func readSpec(c *Card, v canon.Value) error {
+func readSubstrateSpec(c *Card, v canon.Value) error {
 	spec, ok := v.Get("substrate_spec")
 	if !ok || spec.Kind() == canon.Null {
 		return nil

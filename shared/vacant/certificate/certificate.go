@@ -16,18 +16,18 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// domain separates the signed bytes of certificates from all other bytes that a host signs. It also
+// domainTag separates the signed bytes of certificates from all other bytes that a host signs. It also
 // fixes what the certified key may sign.
-const domain = "vacancy:hostkey:v1\x1f"
+const domainTag = "vacancy:hostkey:v1\x1f"
 
 // Certificate names the key that signs for a host at or after From and before Until. Both times are
 // in wire form.
 type Certificate struct {
-	Host      identity.ID `json:"host_id" canon:"required"`
-	Key       identity.ID `json:"key_id" canon:"required"`
-	From      string      `json:"from" canon:"required"`
-	Until     string      `json:"until" canon:"required"`
-	Signature string      `json:"signature" canon:"required"` // host's signature in hex
+	Host       identity.ID `json:"host_id" canon:"required"`
+	Key        identity.ID `json:"key_id" canon:"required"`
+	ValidFrom  string      `json:"from" canon:"required"`
+	ValidUntil string      `json:"until" canon:"required"`
+	Signature  string      `json:"signature" canon:"required"` // host's signature in hex
 }
 
 // Signer is a certified key together with its certificate.
@@ -37,17 +37,17 @@ type Signer struct {
 }
 
 func New(ctx context.Context, host identity.Signer, key identity.ID, from, until time.Time) (Certificate, error) {
-	c := Certificate{Host: host.ID(), Key: key, From: canon.FormatTime(from), Until: canon.FormatTime(until)}
+	c := Certificate{Host: host.ID(), Key: key, ValidFrom: canon.FormatTime(from), ValidUntil: canon.FormatTime(until)}
 	signature, err := host.Sign(ctx, c.signedBytes())
 	c.Signature = hex.EncodeToString(signature)
 	return c, err
 }
 
 func (c *Certificate) Validity() (from, until time.Time, err error) {
-	if from, err = canon.ParseTime(c.From); err != nil {
+	if from, err = canon.ParseTime(c.ValidFrom); err != nil {
 		return from, until, problem.WithPlace(problem.Malformed, "from", err)
 	}
-	if until, err = canon.ParseTime(c.Until); err != nil {
+	if until, err = canon.ParseTime(c.ValidUntil); err != nil {
 		return from, until, problem.WithPlace(problem.Malformed, "until", err)
 	}
 	return from, until, nil
@@ -67,12 +67,12 @@ func (c *Certificate) Verify(host identity.ID, signedAt time.Time) error {
 	case err != nil || !identity.Verify(host, c.signedBytes(), signature):
 		return problem.New(problem.BadSignature, "certificate: signature did not verify for host %s", host.Short())
 	case !c.Covers(signedAt):
-		return problem.New(problem.BadSignature, "certificate: expected a time from %.40q, before %.40q, got %s", c.From, c.Until, canon.FormatTime(signedAt))
+		return problem.New(problem.BadSignature, "certificate: expected a time from %.40q, before %.40q, got %s", c.ValidFrom, c.ValidUntil, canon.FormatTime(signedAt))
 	}
 	return nil
 }
 
 func (c *Certificate) signedBytes() []byte {
-	text := func(key, value string) canon.Member { return canon.Member{Key: key, Value: canon.NewString(value)} }
-	return canon.NewObject(text("host_id", c.Host.String()), text("key_id", c.Key.String()), text("from", c.From), text("until", c.Until)).AppendCJ([]byte(domain))
+	stringMember := func(key, value string) canon.Member { return canon.Member{Key: key, Value: canon.NewString(value)} }
+	return canon.NewObject(stringMember("host_id", c.Host.String()), stringMember("key_id", c.Key.String()), stringMember("from", c.ValidFrom), stringMember("until", c.ValidUntil)).AppendCJ([]byte(domainTag))
 }

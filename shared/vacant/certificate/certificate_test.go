@@ -53,9 +53,9 @@ func TestACertificateCountsForItsHostAndTime(t *testing.T) {
 		{"at its end", nil, until, "expected a time from"},
 		{"of another host", func(c *certificate.Certificate) { c.Host = other }, from, "certificate: expected a certificate of host " + host.ID().Short() + ", got a certificate of host " + other.Short()},
 		{"for another key", func(c *certificate.Certificate) { c.Key = other }, from, "did not verify"},
-		{"from an earlier time", func(c *certificate.Certificate) { c.From = "2026-05-06T11:00:00+00:00" }, from, "did not verify"},
-		{"until a later time", func(c *certificate.Certificate) { c.Until = "2027-05-06T11:00:00+00:00" }, until, "did not verify"},
-		{"with another spelling of its time", func(c *certificate.Certificate) { c.From = "2026-05-06T12:00:00Z" }, from, "did not verify"},
+		{"from an earlier time", func(c *certificate.Certificate) { c.ValidFrom = "2026-05-06T11:00:00+00:00" }, from, "did not verify"},
+		{"until a later time", func(c *certificate.Certificate) { c.ValidUntil = "2027-05-06T11:00:00+00:00" }, until, "did not verify"},
+		{"with another spelling of its time", func(c *certificate.Certificate) { c.ValidFrom = "2026-05-06T12:00:00Z" }, from, "did not verify"},
 		{"without a signature", func(c *certificate.Certificate) { c.Signature = "" }, from, "did not verify"},
 		{"with a signature of other letters", func(c *certificate.Certificate) { c.Signature = "no hex" }, from, "did not verify"},
 		{"with a signature of small order", func(c *certificate.Certificate) { c.Signature = hex.EncodeToString(smallOrder) }, from, "did not verify"},
@@ -84,9 +84,9 @@ func TestNobodyCertifiesForAKeyOfSmallOrder(t *testing.T) {
 // A certificate whose times cannot be parsed covers no time, although the host signed it.
 func TestACertificateWithoutTimesCoversNothing(t *testing.T) {
 	c := certify(t, key(t, 1))
-	for _, times := range [][2]string{{"soon", c.Until}, {c.From, ""}} {
+	for _, times := range [][2]string{{"soon", c.ValidUntil}, {c.ValidFrom, ""}} {
 		c := c
-		c.From, c.Until = times[0], times[1]
+		c.ValidFrom, c.ValidUntil = times[0], times[1]
 		if _, _, err := c.Validity(); !problem.Is(err, problem.Malformed) || c.Covers(from) {
 			t.Errorf("Times(%q) = %v, covers %t", times, err, c.Covers(from))
 		}
@@ -140,7 +140,7 @@ func FuzzCertificate(f *testing.F) {
 	f.Add("{}")
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := read(text)
-		if err == nil && c.Verify(host.ID(), from) == nil && (c.From != "2026-05-06T12:00:00+00:00" || c.Until != "2026-06-05T12:00:00+00:00" || c.Key != key(t, 2).ID()) {
+		if err == nil && c.Verify(host.ID(), from) == nil && (c.ValidFrom != "2026-05-06T12:00:00+00:00" || c.ValidUntil != "2026-06-05T12:00:00+00:00" || c.Key != key(t, 2).ID()) {
 			t.Errorf("%q verifies, and the host never signed it", text)
 		}
 	})

@@ -51,14 +51,14 @@ func (t Tip) CheckReset(e *envelope.Envelope) error {
 }
 
 func (t Tip) FloorError(e *envelope.Envelope) error {
-	return problem.New(problem.Floor, "replay/out-of-order envelope: timestamp %s <= floor %s", canon.FormatTime(e.Time), canon.FormatTime(t.Floor))
+	return problem.New(problem.BelowFloor, "replay/out-of-order envelope: timestamp %s <= floor %s", canon.FormatTime(e.Time), canon.FormatTime(t.Floor))
 }
 
-func (t Tip) After(e *envelope.Envelope, h identity.Hash) Tip {
+func (t Tip) WithEnvelope(e *envelope.Envelope, h identity.Hash) Tip {
 	return Tip{Seq: e.Seq, Hash: h, Epoch: t.Epoch, Floor: latest(t.Floor, e.Time)}
 }
 
-func (t Tip) AfterReset(e *envelope.Envelope) Tip {
+func (t Tip) WithReset(e *envelope.Envelope) Tip {
 	return Tip{Epoch: t.Epoch + 1, Floor: latest(t.Floor, e.Time)}
 }
 

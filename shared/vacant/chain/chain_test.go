@@ -46,8 +46,8 @@ func TestFit(t *testing.T) {
 		{"fork", chain.Tip{Seq: 7, Hash: hash1}, 8, hash2, noon, problem.Fork, "prev_envelope_hash mismatch: expected " + hash1.String() + ", got " + hash2.String()},
 		{"largest seq", chain.Tip{Seq: envelope.MaxSeq - 1, Hash: hash1}, envelope.MaxSeq, hash1, noon, 0, ""},
 		{"first after a reset, later than the floor", chain.Tip{Epoch: 1, Floor: noon}, 1, identity.Hash{}, noon.Add(time.Microsecond), 0, ""},
-		{"first after a reset, at the floor", chain.Tip{Epoch: 1, Floor: noon}, 1, identity.Hash{}, noon, problem.Floor, floor + "2026-05-06T12:00:00+00:00 <= floor 2026-05-06T12:00:00+00:00"},
-		{"first after a reset, before the floor", chain.Tip{Epoch: 1, Floor: noon}, 1, identity.Hash{}, noon.Add(-time.Microsecond), problem.Floor, floor + "2026-05-06T11:59:59.999999+00:00 <= floor 2026-05-06T12:00:00+00:00"},
+		{"first after a reset, at the floor", chain.Tip{Epoch: 1, Floor: noon}, 1, identity.Hash{}, noon, problem.BelowFloor, floor + "2026-05-06T12:00:00+00:00 <= floor 2026-05-06T12:00:00+00:00"},
+		{"first after a reset, before the floor", chain.Tip{Epoch: 1, Floor: noon}, 1, identity.Hash{}, noon.Add(-time.Microsecond), problem.BelowFloor, floor + "2026-05-06T11:59:59.999999+00:00 <= floor 2026-05-06T12:00:00+00:00"},
 		{"seq before prev before floor", chain.Tip{Epoch: 1, Floor: noon}, 2, hash1, time.Time{}, problem.Gap, "non-monotonic sequence_no: expected 1, got 2"},
 		{"prev before floor", chain.Tip{Epoch: 1, Floor: noon}, 1, hash1, time.Time{}, problem.Fork, "prev_envelope_hash mismatch: expected " + identity.Hash{}.String() + ", got " + hash1.String()},
 		{"second after a reset, before the floor", chain.Tip{Seq: 1, Hash: hash1, Epoch: 1, Floor: noon}, 2, hash1, noon.Add(-time.Hour), 0, ""},
@@ -64,7 +64,7 @@ func TestFit(t *testing.T) {
 			if !problem.Is(err, tt.kind) || err.Error() != tt.text {
 				t.Errorf("Fit() = %v (%s), want %s (%s)", err, problem.AsError(err).Kind, tt.text, tt.kind)
 			}
-			if got := problem.AsError(err).Kind.Row().Status; got != 409 {
+			if got := problem.AsError(err).Kind.Forms().HTTPStatus; got != 409 {
 				t.Errorf("status = %d, want 409", got)
 			}
 		})
@@ -74,12 +74,12 @@ func TestFit(t *testing.T) {
 func TestAResetIsSignedLaterThanAllThatCame(t *testing.T) {
 	tip := chain.Tip{Seq: 3, Hash: hash1, Floor: noon}
 	for at, fits := range map[time.Time]bool{noon.Add(-time.Second): false, noon: false, noon.Add(time.Microsecond): true} {
-		if err := tip.CheckReset(&envelope.Envelope{Time: at}); (err == nil) != fits || err != nil && !problem.Is(err, problem.Floor) {
+		if err := tip.CheckReset(&envelope.Envelope{Time: at}); (err == nil) != fits || err != nil && !problem.Is(err, problem.BelowFloor) {
 			t.Errorf("CheckReset(%s) = %v, want fits = %t", at, err, fits)
 		}
 	}
 	want := chain.Tip{Epoch: 1, Floor: noon.Add(time.Second)}
-	if diff := cmp.Diff(want, tip.AfterReset(&envelope.Envelope{Time: noon.Add(time.Second)})); diff != "" {
+	if diff := cmp.Diff(want, tip.WithReset(&envelope.Envelope{Time: noon.Add(time.Second)})); diff != "" {
 		t.Errorf("Reset() mismatch (-want +got):\n%s", diff)
 	}
 }
@@ -88,7 +88,7 @@ func TestNextKeepsTheLargestTime(t *testing.T) {
 	tip := chain.Tip{Seq: 3, Hash: hash1, Epoch: 2, Floor: noon}
 	for at, floor := range map[time.Time]time.Time{noon.Add(-time.Hour): noon, noon: noon, noon.Add(time.Hour): noon.Add(time.Hour)} {
 		want := chain.Tip{Seq: 4, Hash: hash2, Epoch: 2, Floor: floor}
-		if diff := cmp.Diff(want, tip.After(&envelope.Envelope{Seq: 4, Time: at}, hash2)); diff != "" {
+		if diff := cmp.Diff(want, tip.WithEnvelope(&envelope.Envelope{Seq: 4, Time: at}, hash2)); diff != "" {
 			t.Errorf("Next(%s) mismatch (-want +got):\n%s", at, diff)
 		}
 	}
@@ -161,7 +161,7 @@ func (m *model) call(t *rapid.T, e *envelope.Envelope) {
 	if e.Prev != prev {
 		t.Fatalf("Fit() took prev %s, want %s", e.Prev, prev)
 	}
-	m.tip = m.tip.After(e, h)
+	m.tip = m.tip.WithEnvelope(e, h)
 	m.epoch = append(m.epoch, *e)
 	m.accepted(t, e, h)
 }
@@ -175,7 +175,7 @@ func (m *model) reset(t *rapid.T, e *envelope.Envelope) {
 	if m.taken[h] {
 		t.Fatalf("CheckReset() took %s again in epoch %d", h, m.tip.Epoch)
 	}
-	m.tip = m.tip.AfterReset(e)
+	m.tip = m.tip.WithReset(e)
 	m.epoch = nil
 	m.accepted(t, e, h)
 }
@@ -238,7 +238,7 @@ func TestChainsOfTheReference(t *testing.T) {
 					if err := requests[caller].CheckNext(e); err != nil || !verified {
 						t.Fatalf("step %d (%s): Fit() = %v, verified %t", i, s.Kind, err, verified)
 					}
-					requests[caller] = requests[caller].After(e, hash)
+					requests[caller] = requests[caller].WithEnvelope(e, hash)
 					answer, err := envelope.DecodeResponse(s.Body)
 					if err != nil {
 						t.Fatalf("step %d: DecodeResponse() = %v", i, err)
@@ -247,7 +247,7 @@ func TestChainsOfTheReference(t *testing.T) {
 					if err := responses[caller].CheckNext(&answer); err != nil || !verified || answer.To != caller {
 						t.Fatalf("step %d: Fit() of the answer = %v, verified %t", i, err, verified)
 					}
-					responses[caller] = responses[caller].After(&answer, hash)
+					responses[caller] = responses[caller].WithEnvelope(&answer, hash)
 				default:
 					var body struct{ Detail string }
 					if err := json.Unmarshal(s.Body, &body); err != nil {

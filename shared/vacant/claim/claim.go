@@ -20,15 +20,15 @@ import (
 // MaxSkew limits the difference between a claim's time and the host's clock.
 const MaxSkew = 300 * time.Second
 
-// domain separates the signed bytes of claims from all other bytes that a vacant signs.
-const domain = "vacancy:claim:v1"
+// domainTag separates the signed bytes of claims from all other bytes that a vacant signs.
+const domainTag = "vacancy:claim:v1"
 
 // PaymentClaim is a vacant's signed statement that an account pays for its calls.
 type PaymentClaim struct {
 	Vacant    identity.ID
 	Host      identity.ID
 	Account   string    // id in hex, or "" to unlink the vacant from the account that pays now
-	Cap       int64     // micro-dollars per UTC day, or 0 for no cap
+	DailyCap  int64     // micro-dollars per UTC day, or 0 for no cap
 	Time      time.Time // whole microseconds
 	Signature []byte
 }
@@ -41,8 +41,8 @@ func (c *PaymentClaim) Sign(ctx context.Context, s identity.Signer, now time.Tim
 }
 
 func (c *PaymentClaim) Verify(host identity.ID, now time.Time) error {
-	if off := c.Time.Sub(now); off > MaxSkew || off < -MaxSkew {
-		return problem.New(problem.Clock, "claim: expected a time within %d s of the host's, which is %s, got %s", int(MaxSkew.Seconds()), canon.FormatTime(now), canon.FormatTime(c.Time))
+	if skew := c.Time.Sub(now); skew > MaxSkew || skew < -MaxSkew {
+		return problem.New(problem.ClockSkew, "claim: expected a time within %d s of the host's, which is %s, got %s", int(MaxSkew.Seconds()), canon.FormatTime(now), canon.FormatTime(c.Time))
 	}
 	if c.Host != host {
 		return problem.Invalid("claim", "one for this host, "+host.Short(), "one for "+c.Host.Short())
@@ -54,48 +54,48 @@ func (c *PaymentClaim) Verify(host identity.ID, now time.Time) error {
 }
 
 func (c *PaymentClaim) signedBytes() []byte {
-	return []byte(strings.Join([]string{domain, c.Host.String(), c.Vacant.String(), c.Account, strconv.FormatInt(c.Cap, 10), strconv.FormatInt(c.Time.UnixMicro(), 10)}, "\x1f"))
+	return []byte(strings.Join([]string{domainTag, c.Host.String(), c.Vacant.String(), c.Account, strconv.FormatInt(c.DailyCap, 10), strconv.FormatInt(c.Time.UnixMicro(), 10)}, "\x1f"))
 }
 
 func (c *PaymentClaim) String() string {
 	return strings.Join([]string{
-		c.Vacant.String(), c.Host.String(), c.Account, strconv.FormatInt(c.Cap, 10), strconv.FormatInt(c.Time.UnixMicro(), 10),
+		c.Vacant.String(), c.Host.String(), c.Account, strconv.FormatInt(c.DailyCap, 10), strconv.FormatInt(c.Time.UnixMicro(), 10),
 		base64.RawURLEncoding.EncodeToString(c.Signature),
 	}, ".")
 }
 
 // Parse parses the text form of a claim, which String returns. It does not verify the claim.
 func Parse(text string) (c PaymentClaim, err error) {
-	wrong := problem.Invalid("claim", "VACANT.HOST.ACCOUNT.CAP.TIME.SIGNATURE, as vacancy account claim prints it", "another text")
+	formatErr := problem.Invalid("claim", "VACANT.HOST.ACCOUNT.CAP.TIME.SIGNATURE, as vacancy account claim prints it", "another text")
 	parts := strings.Split(text, ".")
 	if len(text) > 512 || len(parts) != 6 {
-		return c, wrong
+		return c, formatErr
 	}
 	if c.Vacant, err = identity.ParseID(parts[0]); err != nil {
-		return c, wrong
+		return c, formatErr
 	}
 	if c.Host, err = identity.ParseID(parts[1]); err != nil {
-		return c, wrong
+		return c, formatErr
 	}
 	c.Account = parts[2]
 	if c.Account != "" {
 		if b, err := identity.ParseHex(c.Account); err != nil || len(b) != 32 {
-			return c, wrong
+			return c, formatErr
 		}
 	}
-	if c.Cap, err = strconv.ParseInt(parts[3], 10, 64); err != nil || c.Cap < 0 {
-		return c, wrong
+	if c.DailyCap, err = strconv.ParseInt(parts[3], 10, 64); err != nil || c.DailyCap < 0 {
+		return c, formatErr
 	}
 	micros, err := strconv.ParseInt(parts[4], 10, 64)
 	if err != nil {
-		return c, wrong
+		return c, formatErr
 	}
 	c.Time = time.UnixMicro(micros).UTC()
 	if c.Signature, err = base64.RawURLEncoding.Strict().DecodeString(parts[5]); err != nil || len(c.Signature) != identity.SignatureSize {
-		return c, wrong
+		return c, formatErr
 	}
 	if c.String() != text { // refuses upper-case digits, plus signs and leading zeros
-		return c, wrong
+		return c, formatErr
 	}
 	return c, nil
 }

@@ -19,7 +19,7 @@ func signed(t testing.TB, host identity.ID, account string) claim.PaymentClaim {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := claim.PaymentClaim{Host: host, Account: account, Cap: 5}
+	c := claim.PaymentClaim{Host: host, Account: account, DailyCap: 5}
 	if err := c.Sign(t.Context(), key, now); err != nil {
 		t.Fatal(err)
 	}
@@ -42,12 +42,12 @@ func TestAClaimCountsAtItsHostForAFewMinutes(t *testing.T) {
 	}{
 		{"as it is", host, now, nil, 0},
 		{"at its latest", host, now.Add(claim.MaxSkew), nil, 0},
-		{"too late", host, now.Add(claim.MaxSkew + time.Second), nil, problem.Clock},
-		{"too early", host, now.Add(-claim.MaxSkew - time.Second), nil, problem.Clock},
+		{"too late", host, now.Add(claim.MaxSkew + time.Second), nil, problem.ClockSkew},
+		{"too early", host, now.Add(-claim.MaxSkew - time.Second), nil, problem.ClockSkew},
 		{"at another host", identity.ID{2}, now, nil, problem.Malformed},
 		{"for another account", host, now, func(c *claim.PaymentClaim) { c.Account = strings.Repeat("cd", 32) }, problem.BadSignature},
 		{"to unlink", host, now, func(c *claim.PaymentClaim) { c.Account = "" }, problem.BadSignature},
-		{"with a higher cap", host, now, func(c *claim.PaymentClaim) { c.Cap = 6 }, problem.BadSignature},
+		{"with a higher cap", host, now, func(c *claim.PaymentClaim) { c.DailyCap = 6 }, problem.BadSignature},
 		{"of another vacant", host, now, func(c *claim.PaymentClaim) { c.Vacant[0]++ }, problem.BadSignature},
 		{"with another time", host, now, func(c *claim.PaymentClaim) { c.Time = c.Time.Add(time.Second) }, problem.BadSignature},
 	} {

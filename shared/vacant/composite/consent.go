@@ -41,26 +41,26 @@ func checkNonce(s string) error {
 // Consent is a second parent's consent to a child of birth path D4. The second parent makes both
 // signatures.
 type Consent struct {
-	ParentID, SecondaryID, ChildID identity.ID
-	Nonce                          string
-	ReferenceSignature             []byte // signature over the second parent's key and the reference's intent
-	Signature                      []byte // signature over SigningBytes
+	ParentID, SecondParentID, ChildID identity.ID
+	Nonce                             string
+	ReferenceSignature                []byte // signature over the second parent's key and the reference's intent
+	Signature                         []byte // signature over SignedBytes
 }
 
-func (c *Consent) SigningBytes() []byte {
+func (c *Consent) SignedBytes() []byte {
 	return canon.NewObject(
 		canon.Member{Key: "child_id", Value: canon.NewString(c.ChildID.String())},
 		canon.Member{Key: "intent", Value: canon.NewString(mergeIntent)},
 		canon.Member{Key: "nonce", Value: canon.NewString(c.Nonce)},
 		canon.Member{Key: "parent_id", Value: canon.NewString(c.ParentID.String())},
-		canon.Member{Key: "secondary_parent_id", Value: canon.NewString(c.SecondaryID.String())},
+		canon.Member{Key: "secondary_parent_id", Value: canon.NewString(c.SecondParentID.String())},
 	).AppendCJ(nil)
 }
 
 // referenceBytes returns the bytes that a second parent signs in the reference: a hash of its key
 // and the intent.
 func (c *Consent) referenceBytes() []byte {
-	h := identity.Sum(append(append(append([]byte{}, c.SecondaryID[:]...), 0x1f), referenceMergeIntent...))
+	h := identity.Sum(append(append(append([]byte{}, c.SecondParentID[:]...), 0x1f), referenceMergeIntent...))
 	return h[:]
 }
 
@@ -68,10 +68,10 @@ func (c *Consent) check() error {
 	if err := checkParties(c.ParentID, c.ChildID); err != nil {
 		return err
 	}
-	if err := c.SecondaryID.Check(); err != nil {
+	if err := c.SecondParentID.Check(); err != nil {
 		return problem.New(problem.Malformed, "secondary_parent_id: %s", problem.AsError(err).Text())
 	}
-	if c.SecondaryID == c.ParentID || c.SecondaryID == c.ChildID {
+	if c.SecondParentID == c.ParentID || c.SecondParentID == c.ChildID {
 		return problem.Invalid("secondary_parent_id", "an id other than parent_id and child_id", "the same id")
 	}
 	return checkNonce(c.Nonce)
@@ -81,14 +81,14 @@ func (c *Consent) Sign(ctx context.Context, s identity.Signer) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	if s.ID() != c.SecondaryID {
-		return problem.New(problem.Untrusted, "consent of the second parent %s: cannot be signed by %s", c.SecondaryID.Short(), s.ID().Short())
+	if s.ID() != c.SecondParentID {
+		return problem.New(problem.Untrusted, "consent of the second parent %s: cannot be signed by %s", c.SecondParentID.Short(), s.ID().Short())
 	}
 	reference, err := s.Sign(ctx, c.referenceBytes())
 	if err != nil {
 		return err
 	}
-	signature, err := s.Sign(ctx, c.SigningBytes())
+	signature, err := s.Sign(ctx, c.SignedBytes())
 	if err != nil {
 		return err
 	}
@@ -100,8 +100,8 @@ func (c *Consent) Verify() error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	if !identity.Verify(c.SecondaryID, c.referenceBytes(), c.ReferenceSignature) || !identity.Verify(c.SecondaryID, c.SigningBytes(), c.Signature) {
-		return problem.New(problem.Consent, "consent of the second parent %s did not verify", c.SecondaryID.Short())
+	if !identity.Verify(c.SecondParentID, c.referenceBytes(), c.ReferenceSignature) || !identity.Verify(c.SecondParentID, c.SignedBytes(), c.Signature) {
+		return problem.New(problem.ConsentRequired, "consent of the second parent %s did not verify", c.SecondParentID.Short())
 	}
 	return nil
 }

@@ -15,24 +15,24 @@ import (
 
 // manifestVector is a manifest in the form of the graduation vectors.
 type manifestVector struct {
-	ParentID  identity.ID            `json:"parent_id"`
-	ChildID   identity.ID            `json:"child_id"`
-	BirthPath composite.BirthPath    `json:"birth_path"`
-	Closed    bool                   `json:"closed_by_default"`
-	Inherited []string               `json:"tool_whitelist_inherited"`
-	Added     []string               `json:"tool_whitelist_added"`
-	Removed   []string               `json:"tool_whitelist_removed"`
-	Reach     composite.Reachability `json:"endpoint_reachability"`
-	Outbound  composite.Outbound     `json:"outbound_policy"`
-	Schema    composite.Schema       `json:"schema_version"`
-	SigParent string                 `json:"signature_parent"`
-	SigChild  string                 `json:"signature_child"`
+	ParentID  identity.ID              `json:"parent_id"`
+	ChildID   identity.ID              `json:"child_id"`
+	BirthPath composite.BirthPath      `json:"birth_path"`
+	Closed    bool                     `json:"closed_by_default"`
+	Inherited []string                 `json:"tool_whitelist_inherited"`
+	Added     []string                 `json:"tool_whitelist_added"`
+	Removed   []string                 `json:"tool_whitelist_removed"`
+	Reach     composite.Reachability   `json:"endpoint_reachability"`
+	Outbound  composite.OutboundPolicy `json:"outbound_policy"`
+	Schema    composite.SchemaVersion  `json:"schema_version"`
+	SigParent string                   `json:"signature_parent"`
+	SigChild  string                   `json:"signature_child"`
 }
 
 func (v manifestVector) manifest(t testing.TB) composite.Manifest {
 	t.Helper()
 	return composite.Manifest{ParentID: v.ParentID, ChildID: v.ChildID, BirthPath: v.BirthPath, ClosedByDefault: v.Closed,
-		Inherited: v.Inherited, Added: v.Added, Removed: v.Removed, Reachability: v.Reach, Outbound: v.Outbound, Schema: v.Schema,
+		InheritedTools: v.Inherited, AddedTools: v.Added, RemovedTools: v.Removed, Reachability: v.Reach, OutboundPolicy: v.Outbound, SchemaVersion: v.Schema,
 		SignatureParent: unhex(t, v.SigParent), SignatureChild: unhex(t, v.SigChild)}
 }
 
@@ -85,12 +85,12 @@ func TestGraduationRequestsAreSignedAndJudgedAsTheReferenceDoes(t *testing.T) {
 	for _, v := range graduations(t) {
 		t.Run(v.Name, func(t *testing.T) {
 			r := v.request(t)
-			if diff := cmp.Diff(v.Input.Payload, string(r.SigningBytes())); diff != "" && !strings.HasPrefix(v.Name, "text changed") {
+			if diff := cmp.Diff(v.Input.Payload, string(r.SignedBytes())); diff != "" && !strings.HasPrefix(v.Name, "text changed") {
 				t.Errorf("SigningBytes() (-want +got):\n%s", diff)
 			}
 			err := r.Verify()
 			if text := "graduation request signatures did not verify"; v.Expect.Message == text {
-				if !problem.Is(err, problem.Consent) || problem.AsError(err).Text() != text {
+				if !problem.Is(err, problem.ConsentRequired) || problem.AsError(err).Text() != text {
 					t.Errorf("Verify() = %v, want %s", err, text)
 				}
 			} else if err != nil {
@@ -109,7 +109,7 @@ var emptyIsNil = cmp.Transformer("nil", func(b []byte) string { return string(b)
 func TestARequestIsSignedByWhomItNames(t *testing.T) {
 	parent, child, _ := pair(t)
 	r := composite.GraduationRequest{ParentID: parent.ID(), ChildID: child.ID(), CapabilityText: "review"}
-	if err := r.Verify(); !problem.Is(err, problem.Consent) {
+	if err := r.Verify(); !problem.Is(err, problem.ConsentRequired) {
 		t.Errorf("Verify() of an unsigned request = %v, want a refusal", err)
 	}
 	if err := r.SignParent(t.Context(), child); !problem.Is(err, problem.Untrusted) {
@@ -118,7 +118,7 @@ func TestARequestIsSignedByWhomItNames(t *testing.T) {
 	if err := r.SignChild(t.Context(), child); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Verify(); !problem.Is(err, problem.Consent) {
+	if err := r.Verify(); !problem.Is(err, problem.ConsentRequired) {
 		t.Errorf("Verify() without the parent = %v, want a refusal", err)
 	}
 	if err := r.SignParent(t.Context(), parent); err != nil || r.Verify() != nil {
@@ -127,7 +127,7 @@ func TestARequestIsSignedByWhomItNames(t *testing.T) {
 	for field, change := range map[string]func(*composite.GraduationRequest){
 		"capability_text": func(r *composite.GraduationRequest) { r.CapabilityText = "a\x1fb" },
 		"at most": func(r *composite.GraduationRequest) {
-			r.CapabilityText = strings.Repeat("x", composite.MaxCapability+1)
+			r.CapabilityText = strings.Repeat("x", composite.MaxCapabilityBytes+1)
 		},
 		"parent_id":        func(r *composite.GraduationRequest) { r.ParentID = identity.ID{} },
 		"an id other than": func(r *composite.GraduationRequest) { r.ParentID = r.ChildID },
@@ -153,7 +153,7 @@ func TestMembersOfARequestThatAreMissingOrStrange(t *testing.T) {
 		"signature_parent": strings.Replace(good, `"signature_parent":""`, `"signature_parent":"g"`, 1),
 		"missing":          `{"intent":"vacant:graduation:v1"}`,
 		"object":           `[]`,
-		"at most":          strings.Repeat(" ", composite.MaxRequest+1),
+		"at most":          strings.Repeat(" ", composite.MaxRequestBytes+1),
 	} {
 		if blob == good {
 			t.Fatalf("nothing was changed for %q", want)
@@ -191,7 +191,7 @@ func TestAManifestThatGraduatesIsTheReferences(t *testing.T) {
 
 func TestGraduationComparesUnchangedMembers(t *testing.T) {
 	parent, child, m := pair(t)
-	m.Inherited = []string{"b", "a"}
+	m.InheritedTools = []string{"b", "a"}
 	sign := func(next *composite.Manifest) {
 		t.Helper()
 		if err := next.SignParent(t.Context(), parent); err != nil && next.ParentID == parent.ID() {
@@ -202,17 +202,17 @@ func TestGraduationComparesUnchangedMembers(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(*composite.Manifest){
-		"":                         func(n *composite.Manifest) { slices.Reverse(n.Inherited) }, // the order of tools is not signed
+		"":                         func(n *composite.Manifest) { slices.Reverse(n.InheritedTools) }, // the order of tools is not signed
 		"parent_id":                func(n *composite.Manifest) { n.ParentID = keyOf(t, strings.Repeat("33", 32)).ID() },
 		"child_id":                 func(n *composite.Manifest) { n.ChildID = keyOf(t, strings.Repeat("33", 32)).ID() },
 		"closed_by_default":        func(n *composite.Manifest) { n.ClosedByDefault = true },
 		"birth_path":               func(n *composite.Manifest) { n.BirthPath = "D3" },
-		"schema_version":           func(n *composite.Manifest) { n.Schema = composite.V1 },
+		"schema_version":           func(n *composite.Manifest) { n.SchemaVersion = composite.SchemaV1 },
 		"endpoint_reachability":    func(n *composite.Manifest) { n.Reachability = composite.ParentOnly },
-		"outbound_policy":          func(n *composite.Manifest) { n.Outbound = composite.Unrestricted },
-		"tool_whitelist_added":     func(n *composite.Manifest) { n.Added = []string{"c"} },
-		"tool_whitelist_inherited": func(n *composite.Manifest) { n.Inherited = []string{"a"} },
-		"tool_whitelist_removed":   func(n *composite.Manifest) { n.Removed = []string{"a"} },
+		"outbound_policy":          func(n *composite.Manifest) { n.OutboundPolicy = composite.Unrestricted },
+		"tool_whitelist_added":     func(n *composite.Manifest) { n.AddedTools = []string{"c"} },
+		"tool_whitelist_inherited": func(n *composite.Manifest) { n.InheritedTools = []string{"a"} },
+		"tool_whitelist_removed":   func(n *composite.Manifest) { n.RemovedTools = []string{"a"} },
 	} {
 		next := m.AfterGraduation()
 		change(&next)
@@ -229,7 +229,7 @@ func TestGraduationComparesUnchangedMembers(t *testing.T) {
 }
 
 func TestToolsAreWhatIsLeft(t *testing.T) {
-	m := composite.Manifest{Inherited: []string{"b", "a", "b"}, Added: []string{"c", "a"}, Removed: []string{"b", "x"}}
+	m := composite.Manifest{InheritedTools: []string{"b", "a", "b"}, AddedTools: []string{"c", "a"}, RemovedTools: []string{"b", "x"}}
 	if diff := cmp.Diff([]string{"a", "c"}, m.Tools()); diff != "" {
 		t.Errorf("Tools() (-want +got):\n%s", diff)
 	}

@@ -33,22 +33,22 @@ const (
 	PublicA2A     Reachability = "public_a2a"
 )
 
-// Outbound limits which vacants and URLs a child may call, in its wire form.
-type Outbound string
+// OutboundPolicy limits which vacants and URLs a child may call, in its wire form.
+type OutboundPolicy string
 
 const (
-	NoExternal      Outbound = "no-external"
-	ParentPermitted Outbound = "parent-permitted"
-	Unrestricted    Outbound = "unrestricted"
+	NoExternal      OutboundPolicy = "no-external"
+	ParentPermitted OutboundPolicy = "parent-permitted"
+	Unrestricted    OutboundPolicy = "unrestricted"
 )
 
-// Schema is the version of a manifest, in its wire form.
-type Schema string
+// SchemaVersion is the version of a manifest, in its wire form.
+type SchemaVersion string
 
 // V1 signs neither reachability nor outbound policy, so a V1 manifest cannot set them.
 const (
-	V1 Schema = "v1"
-	V2 Schema = "v2"
+	SchemaV1 SchemaVersion = "v1"
+	SchemaV2 SchemaVersion = "v2"
 )
 
 // The limits for manifests in a registry.
@@ -60,18 +60,18 @@ const (
 
 // Manifest binds a child to its parent. Its JSON form with signatures is [ManifestDocument].
 type Manifest struct {
-	ParentID        identity.ID  `json:"parent_id" canon:"required"`
-	ChildID         identity.ID  `json:"child_id" canon:"required"`
-	BirthPath       BirthPath    `json:"birth_path" canon:"required"`
-	ClosedByDefault bool         `json:"closed_by_default"`
-	Inherited       []string     `json:"tool_whitelist_inherited"` // the order of tools is not signed
-	Added           []string     `json:"tool_whitelist_added"`
-	Removed         []string     `json:"tool_whitelist_removed"`
-	Reachability    Reachability `json:"endpoint_reachability"`
-	Outbound        Outbound     `json:"outbound_policy"`
-	Schema          Schema       `json:"schema_version"`
-	SignatureParent []byte       `json:"-"`
-	SignatureChild  []byte       `json:"-"`
+	ParentID        identity.ID    `json:"parent_id" canon:"required"`
+	ChildID         identity.ID    `json:"child_id" canon:"required"`
+	BirthPath       BirthPath      `json:"birth_path" canon:"required"`
+	ClosedByDefault bool           `json:"closed_by_default"`
+	InheritedTools  []string       `json:"tool_whitelist_inherited"` // the order of tools is not signed
+	AddedTools      []string       `json:"tool_whitelist_added"`
+	RemovedTools    []string       `json:"tool_whitelist_removed"`
+	Reachability    Reachability   `json:"endpoint_reachability"`
+	OutboundPolicy  OutboundPolicy `json:"outbound_policy"`
+	SchemaVersion   SchemaVersion  `json:"schema_version"`
+	SignatureParent []byte         `json:"-"`
+	SignatureChild  []byte         `json:"-"`
 }
 
 func (m *Manifest) Check() error {
@@ -87,18 +87,18 @@ func (m *Manifest) Check() error {
 	if !slices.Contains(BirthPaths(), m.BirthPath) {
 		return problem.Invalid("birth_path", "D1 to D5", fmt.Sprintf("%.40q", string(m.BirthPath)))
 	}
-	if m.Schema != V1 && m.Schema != V2 {
-		return problem.Invalid("schema_version", "v1 or v2", fmt.Sprintf("%.40q", string(m.Schema)))
+	if m.SchemaVersion != SchemaV1 && m.SchemaVersion != SchemaV2 {
+		return problem.Invalid("schema_version", "v1 or v2", fmt.Sprintf("%.40q", string(m.SchemaVersion)))
 	}
 	switch m.Reachability {
 	case ParentOnly, ParentBridged, PublicA2A:
 	default:
 		return problem.Invalid("endpoint_reachability", "parent-only, parent-bridged or public_a2a", fmt.Sprintf("%.40q", string(m.Reachability)))
 	}
-	switch m.Outbound {
+	switch m.OutboundPolicy {
 	case NoExternal, ParentPermitted, Unrestricted:
 	default:
-		return problem.Invalid("outbound_policy", "no-external, parent-permitted or unrestricted", fmt.Sprintf("%.40q", string(m.Outbound)))
+		return problem.Invalid("outbound_policy", "no-external, parent-permitted or unrestricted", fmt.Sprintf("%.40q", string(m.OutboundPolicy)))
 	}
 	for _, list := range m.toolLists() {
 		if len(list.tools) > MaxTools {
@@ -120,25 +120,27 @@ type toolList struct {
 
 func (m *Manifest) toolLists() [3]toolList {
 	return [3]toolList{
-		{"tool_whitelist_added", m.Added},
-		{"tool_whitelist_inherited", m.Inherited},
-		{"tool_whitelist_removed", m.Removed},
+		{"tool_whitelist_added", m.AddedTools},
+		{"tool_whitelist_inherited", m.InheritedTools},
+		{"tool_whitelist_removed", m.RemovedTools},
 	}
 }
 
-// SigningBytes returns the bytes that both parties sign: canonical JSON of the fields that m's
+// SignedBytes returns the bytes that both parties sign: canonical JSON of the fields that m's
 // schema version signs.
-func (m *Manifest) SigningBytes() []byte { return append(m.appendToParent(nil), m.appendTools(nil)...) }
+func (m *Manifest) SignedBytes() []byte {
+	return append(m.appendBeforeTools(nil), m.appendTools(nil)...)
+}
 
-// appendToParent appends the members before the tool lists. The signatures and the schema version,
+// appendBeforeTools appends the members before the tool lists. The signatures and the schema version,
 // which are not signed, sort between these members and the tool lists.
-func (m *Manifest) appendToParent(dst []byte) []byte {
+func (m *Manifest) appendBeforeTools(dst []byte) []byte {
 	dst = canon.AppendString(append(dst, `{"birth_path":`...), string(m.BirthPath))
 	dst = m.ChildID.AppendHex(append(dst, `,"child_id":"`...))
 	dst = strconv.AppendBool(append(dst, `","closed_by_default":`...), m.ClosedByDefault)
-	if m.Schema != V1 {
+	if m.SchemaVersion != SchemaV1 {
 		dst = canon.AppendString(append(dst, `,"endpoint_reachability":`...), string(m.Reachability))
-		dst = canon.AppendString(append(dst, `,"outbound_policy":`...), string(m.Outbound))
+		dst = canon.AppendString(append(dst, `,"outbound_policy":`...), string(m.OutboundPolicy))
 	}
 	return append(m.ParentID.AppendHex(append(dst, `,"parent_id":"`...)), '"')
 }
@@ -157,7 +159,7 @@ func (m *Manifest) appendTools(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-func (m *Manifest) Hash() identity.Hash { return identity.Sum(m.SigningBytes()) }
+func (m *Manifest) Hash() identity.Hash { return identity.Sum(m.SignedBytes()) }
 
 // SignParent sets the parent's signature with s, whose id must be m.ParentID. The parties may sign
 // in either order.
@@ -191,7 +193,7 @@ func (m *Manifest) sign(ctx context.Context, s identity.Signer, party string, id
 	if s.ID() != id {
 		return nil, problem.New(problem.Untrusted, "manifest of the %s %s: cannot be signed by %s", party, id.Short(), s.ID().Short())
 	}
-	return s.Sign(ctx, m.SigningBytes())
+	return s.Sign(ctx, m.SignedBytes())
 }
 
 // Verify returns an error unless both parties have signed m. The error is the first of the four
@@ -203,7 +205,7 @@ func (m *Manifest) Verify() error {
 	case len(m.SignatureChild) == 0:
 		return problem.New(problem.BadSignature, "manifest missing child signature")
 	}
-	b := m.SigningBytes()
+	b := m.SignedBytes()
 	if !identity.Verify(m.ParentID, b, m.SignatureParent) {
 		return problem.New(problem.BadSignature, "manifest parent signature invalid for %s", m.ParentID.Short())
 	}

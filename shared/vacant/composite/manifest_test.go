@@ -18,18 +18,18 @@ type vector struct {
 	Name  string
 	Input struct {
 		Seeds                struct{ Parent, Child string }
-		ParentID             identity.ID            `json:"parent_id"`
-		ChildID              identity.ID            `json:"child_id"`
-		BirthPath            composite.BirthPath    `json:"birth_path"`
-		ClosedByDefault      bool                   `json:"closed_by_default"`
-		Inherited            []string               `json:"tool_whitelist_inherited"`
-		Added                []string               `json:"tool_whitelist_added"`
-		Removed              []string               `json:"tool_whitelist_removed"`
-		EndpointReachability composite.Reachability `json:"endpoint_reachability"`
-		OutboundPolicy       composite.Outbound     `json:"outbound_policy"`
-		SchemaVersion        composite.Schema       `json:"schema_version"`
-		SignatureParent      string                 `json:"signature_parent"`
-		SignatureChild       string                 `json:"signature_child"`
+		ParentID             identity.ID              `json:"parent_id"`
+		ChildID              identity.ID              `json:"child_id"`
+		BirthPath            composite.BirthPath      `json:"birth_path"`
+		ClosedByDefault      bool                     `json:"closed_by_default"`
+		Inherited            []string                 `json:"tool_whitelist_inherited"`
+		Added                []string                 `json:"tool_whitelist_added"`
+		Removed              []string                 `json:"tool_whitelist_removed"`
+		EndpointReachability composite.Reachability   `json:"endpoint_reachability"`
+		OutboundPolicy       composite.OutboundPolicy `json:"outbound_policy"`
+		SchemaVersion        composite.SchemaVersion  `json:"schema_version"`
+		SignatureParent      string                   `json:"signature_parent"`
+		SignatureChild       string                   `json:"signature_child"`
 	}
 	Expect struct {
 		SigningPayload string `json:"signing_payload"`
@@ -55,8 +55,8 @@ func (v *vector) manifest(t testing.TB) composite.Manifest {
 	t.Helper()
 	in := v.Input
 	return composite.Manifest{ParentID: in.ParentID, ChildID: in.ChildID, BirthPath: in.BirthPath, ClosedByDefault: in.ClosedByDefault,
-		Inherited: in.Inherited, Added: in.Added, Removed: in.Removed, Reachability: in.EndpointReachability, Outbound: in.OutboundPolicy,
-		Schema: in.SchemaVersion, SignatureParent: unhex(t, in.SignatureParent), SignatureChild: unhex(t, in.SignatureChild)}
+		InheritedTools: in.Inherited, AddedTools: in.Added, RemovedTools: in.Removed, Reachability: in.EndpointReachability, OutboundPolicy: in.OutboundPolicy,
+		SchemaVersion: in.SchemaVersion, SignatureParent: unhex(t, in.SignatureParent), SignatureChild: unhex(t, in.SignatureChild)}
 }
 
 func unhex(t testing.TB, s string) []byte {
@@ -72,7 +72,7 @@ func TestManifestsAreSignedAndJudgedAsTheReferenceDoes(t *testing.T) {
 	for _, v := range vectors(t) {
 		t.Run(v.Name, func(t *testing.T) {
 			m := v.manifest(t)
-			if diff := cmp.Diff(v.Expect.SigningPayload, string(m.SigningBytes())); diff != "" {
+			if diff := cmp.Diff(v.Expect.SigningPayload, string(m.SignedBytes())); diff != "" {
 				t.Errorf("SigningBytes() (-want +got):\n%s", diff)
 			}
 			err := m.Verify()
@@ -87,8 +87,8 @@ func TestManifestsAreSignedAndJudgedAsTheReferenceDoes(t *testing.T) {
 			if err != nil {
 				t.Fatalf("Parse(Blob()) = %v, want nil", err)
 			}
-			if m.Schema == composite.V1 {
-				m.Reachability, m.Outbound = composite.ParentOnly, composite.NoExternal
+			if m.SchemaVersion == composite.SchemaV1 {
+				m.Reachability, m.OutboundPolicy = composite.ParentOnly, composite.NoExternal
 			}
 			sorted := cmpopts.SortSlices(func(a, b string) bool { return a < b })
 			if diff := cmp.Diff(m, back, sorted, cmpopts.EquateEmpty()); diff != "" {
@@ -136,7 +136,7 @@ func pair(t testing.TB) (parent, child *identity.Key, m composite.Manifest) {
 	t.Helper()
 	parent, child = keyOf(t, strings.Repeat("11", 32)), keyOf(t, strings.Repeat("22", 32))
 	m = composite.Manifest{ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D2", ClosedByDefault: true,
-		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2}
+		Reachability: composite.ParentOnly, OutboundPolicy: composite.NoExternal, SchemaVersion: composite.SchemaV2}
 	return parent, child, m
 }
 
@@ -167,11 +167,11 @@ func TestInvalidManifestIsNeitherSignedNorParsed(t *testing.T) {
 		"a child of its own":     {func(m *composite.Manifest) { m.ChildID = m.ParentID }, "child_id"},
 		"no parent":              {func(m *composite.Manifest) { m.ParentID = identity.ID{} }, "parent_id"},
 		"a child of small order": {func(m *composite.Manifest) { m.ChildID = identity.ID{1} }, "child_id"},
-		"version 3":              {func(m *composite.Manifest) { m.Schema = "v3" }, "schema_version"},
+		"version 3":              {func(m *composite.Manifest) { m.SchemaVersion = "v3" }, "schema_version"},
 		"a hyphen for public":    {func(m *composite.Manifest) { m.Reachability = "public-a2a" }, "endpoint_reachability"},
-		"a policy of its own":    {func(m *composite.Manifest) { m.Outbound = "any" }, "outbound_policy"},
-		"257 tools":              {func(m *composite.Manifest) { m.Added = many }, "tool_whitelist_added"},
-		"a long tool":            {func(m *composite.Manifest) { m.Removed = []string{strings.Repeat("t", composite.MaxToolBytes+1)} }, "tool_whitelist_removed[0]"},
+		"a policy of its own":    {func(m *composite.Manifest) { m.OutboundPolicy = "any" }, "outbound_policy"},
+		"257 tools":              {func(m *composite.Manifest) { m.AddedTools = many }, "tool_whitelist_added"},
+		"a long tool":            {func(m *composite.Manifest) { m.RemovedTools = []string{strings.Repeat("t", composite.MaxToolBytes+1)} }, "tool_whitelist_removed[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, m := pair(t)

@@ -9,7 +9,7 @@ import (
 )
 
 func (m *Manifest) Blob() []byte {
-	dst := canon.AppendString(append(m.appendToParent(nil), `,"schema_version":`...), string(m.Schema))
+	dst := canon.AppendString(append(m.appendBeforeTools(nil), `,"schema_version":`...), string(m.SchemaVersion))
 	dst = hex.AppendEncode(append(dst, `,"signature_child":"`...), m.SignatureChild)
 	dst = hex.AppendEncode(append(dst, `","signature_parent":"`...), m.SignatureParent)
 	return m.appendTools(append(dst, '"'))
@@ -21,20 +21,20 @@ func (m *Manifest) Blob() []byte {
 // default reachability and outbound policy, because V1 does not sign them (PROTOCOL §23 D7). Errors
 // have kind Malformed, NotJSON or TooLarge and name the field.
 func ParseManifest(blob []byte) (Manifest, error) {
-	shape := ManifestDocument{Manifest: Manifest{ClosedByDefault: true, Reachability: ParentOnly, Outbound: NoExternal, Schema: V2}}
-	if err := canon.UnmarshalSigned("manifest", blob, &shape, MaxBlob); err != nil {
+	doc := ManifestDocument{Manifest: Manifest{ClosedByDefault: true, Reachability: ParentOnly, OutboundPolicy: NoExternal, SchemaVersion: SchemaV2}}
+	if err := canon.UnmarshalSigned("manifest", blob, &doc, MaxBlob); err != nil {
 		return Manifest{}, err
 	}
-	m := shape.Manifest
-	m.SignatureParent, m.SignatureChild = shape.SignatureParent, shape.SignatureChild
-	for _, tools := range []*[]string{&m.Inherited, &m.Added, &m.Removed} {
+	m := doc.Manifest
+	m.SignatureParent, m.SignatureChild = doc.SignatureParent, doc.SignatureChild
+	for _, tools := range []*[]string{&m.InheritedTools, &m.AddedTools, &m.RemovedTools} {
 		*tools = nilIfEmpty(*tools)
 	}
 	if err := m.Check(); err != nil {
 		return Manifest{}, problem.WithPlace(problem.Malformed, "manifest", err)
 	}
-	if m.Schema == V1 {
-		m.Reachability, m.Outbound = ParentOnly, NoExternal
+	if m.SchemaVersion == SchemaV1 {
+		m.Reachability, m.OutboundPolicy = ParentOnly, NoExternal
 	}
 	return m, nil
 }

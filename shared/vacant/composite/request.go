@@ -16,8 +16,8 @@ const graduationIntent = "vacant:graduation:v1"
 
 // The limits of a request. The capability text must fit into a card and a logbook entry.
 const (
-	MaxCapability = 16 << 10 // bytes
-	MaxRequest    = 64 << 10 // bytes
+	MaxCapabilityBytes = 16 << 10 // bytes
+	MaxRequestBytes    = 64 << 10 // bytes
 )
 
 // GraduationRequest requests that a child become public. Parent and child both sign the request, which
@@ -35,8 +35,8 @@ func (r *GraduationRequest) Check() error {
 	if err := checkParties(r.ParentID, r.ChildID); err != nil {
 		return err
 	}
-	if len(r.CapabilityText) > MaxCapability {
-		return problem.Invalid("capability_text", fmt.Sprintf("at most %d bytes", MaxCapability), strconv.Itoa(len(r.CapabilityText)))
+	if len(r.CapabilityText) > MaxCapabilityBytes {
+		return problem.Invalid("capability_text", fmt.Sprintf("at most %d bytes", MaxCapabilityBytes), strconv.Itoa(len(r.CapabilityText)))
 	}
 	return nil
 }
@@ -54,16 +54,16 @@ func checkParties(parent, child identity.ID) error {
 	return nil
 }
 
-func (r *GraduationRequest) SigningBytes() []byte { return append(r.appendSigned(nil), '}') }
+func (r *GraduationRequest) SignedBytes() []byte { return append(r.appendMembers(nil), '}') }
 
-func (r *GraduationRequest) appendSigned(dst []byte) []byte {
+func (r *GraduationRequest) appendMembers(dst []byte) []byte {
 	dst = canon.AppendString(append(dst, `{"capability_text":`...), r.CapabilityText)
 	dst = r.ChildID.AppendHex(append(dst, `,"child_id":"`...))
 	dst = append(dst, `","intent":"`+graduationIntent+`","parent_id":"`...)
 	return append(r.ParentID.AppendHex(dst), '"')
 }
 
-func (r *GraduationRequest) Hash() identity.Hash { return identity.Sum(r.SigningBytes()) }
+func (r *GraduationRequest) Hash() identity.Hash { return identity.Sum(r.SignedBytes()) }
 
 func (r *GraduationRequest) SignParent(ctx context.Context, s identity.Signer) error {
 	signature, err := r.sign(ctx, s, "parent", r.ParentID)
@@ -91,19 +91,19 @@ func (r *GraduationRequest) sign(ctx context.Context, s identity.Signer, party s
 	if s.ID() != id {
 		return nil, problem.New(problem.Untrusted, "graduation request of the %s %s: cannot be signed by %s", party, id.Short(), s.ID().Short())
 	}
-	return s.Sign(ctx, r.SigningBytes())
+	return s.Sign(ctx, r.SignedBytes())
 }
 
 func (r *GraduationRequest) Verify() error {
-	b := r.SigningBytes()
+	b := r.SignedBytes()
 	if !identity.Verify(r.ParentID, b, r.SignatureParent) || !identity.Verify(r.ChildID, b, r.SignatureChild) {
-		return problem.New(problem.Consent, "graduation request signatures did not verify")
+		return problem.New(problem.ConsentRequired, "graduation request signatures did not verify")
 	}
 	return nil
 }
 
 func (r *GraduationRequest) Blob() []byte {
-	dst := hex.AppendEncode(append(r.appendSigned(nil), `,"signature_child":"`...), r.SignatureChild)
+	dst := hex.AppendEncode(append(r.appendMembers(nil), `,"signature_child":"`...), r.SignatureChild)
 	dst = hex.AppendEncode(append(dst, `","signature_parent":"`...), r.SignatureParent)
 	return append(dst, `"}`...)
 }
@@ -112,13 +112,13 @@ func (r *GraduationRequest) Blob() []byte {
 // be missing. Unknown members are refused, because the signatures do not cover them. Errors have
 // kind Malformed or TooLarge and name the field.
 func ParseGraduationRequest(blob []byte) (GraduationRequest, error) {
-	var shape struct {
+	var doc struct {
 		GraduationRequest
 		Intent          string             `json:"intent" canon:"required"`
 		SignatureParent identity.Signature `json:"signature_parent"`
 		SignatureChild  identity.Signature `json:"signature_child"`
 	}
-	err := canon.UnmarshalSigned("graduation request", blob, &shape, MaxRequest)
+	err := canon.UnmarshalSigned("graduation request", blob, &doc, MaxRequestBytes)
 	if problem.Is(err, problem.NotJSON) {
 		// A request is part of another document, so its syntax errors have kind Malformed.
 		err = problem.WithPlace(problem.Malformed, "request", err)
@@ -126,9 +126,9 @@ func ParseGraduationRequest(blob []byte) (GraduationRequest, error) {
 	if err != nil {
 		return GraduationRequest{}, err
 	}
-	r := shape.GraduationRequest
-	r.SignatureParent, r.SignatureChild = shape.SignatureParent, shape.SignatureChild
-	if err := checkSigned("graduation request", shape.Intent, graduationIntent, r.Check); err != nil {
+	r := doc.GraduationRequest
+	r.SignatureParent, r.SignatureChild = doc.SignatureParent, doc.SignatureChild
+	if err := checkDocument("graduation request", doc.Intent, graduationIntent, r.Check); err != nil {
 		return GraduationRequest{}, err
 	}
 	return r, nil

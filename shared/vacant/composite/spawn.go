@@ -19,19 +19,19 @@ const spawnIntent = "vacancy:spawn:v1"
 // SpawnRequest asks a host to create a child. Only the parent signs it, because the host creates
 // the child's key. The nonce and the time let the host refuse repeated and old requests.
 type SpawnRequest struct {
-	ParentID    identity.ID  `json:"parent_id" canon:"required"`
-	Path        BirthPath    `json:"path" canon:"required"`
-	Name        string       `json:"name" canon:"required"`  // the host appends the start of the parent's id
-	Capability  string       `json:"capability"`             // the parent's capability if empty
-	Substrate   string       `json:"substrate"`              // the parent's substrate if empty
-	Tools       []string     `json:"tools"`                  // tools of the parent that the child keeps (D2)
-	Rule        string       `json:"rule"`                   // rule added to the child's policy (D1)
-	SecondaryID *identity.ID `json:"-"`                      // second parent (D4)
-	Reach       Reachability `json:"reach"`                  // the path's default if empty
-	Outbound    Outbound     `json:"outbound"`               // the path's default if empty
-	Nonce       string       `json:"nonce" canon:"required"` // NonceSize bytes in lowercase hex
-	Time        time.Time    `json:"-"`                      // UTC, whole microseconds
-	Signature   []byte       `json:"-"`
+	ParentID       identity.ID    `json:"parent_id" canon:"required"`
+	BirthPath      BirthPath      `json:"path" canon:"required"`
+	Name           string         `json:"name" canon:"required"`  // the host appends the start of the parent's id
+	Capability     string         `json:"capability"`             // the parent's capability if empty
+	Substrate      string         `json:"substrate"`              // the parent's substrate if empty
+	Tools          []string       `json:"tools"`                  // tools of the parent that the child keeps (D2)
+	Rule           string         `json:"rule"`                   // rule added to the child's policy (D1)
+	SecondParentID *identity.ID   `json:"-"`                      // second parent (D4)
+	Reachability   Reachability   `json:"reach"`                  // the path's default if empty
+	OutboundPolicy OutboundPolicy `json:"outbound"`               // the path's default if empty
+	Nonce          string         `json:"nonce" canon:"required"` // NonceSize bytes in lowercase hex
+	Time           time.Time      `json:"-"`                      // UTC, whole microseconds
+	Signature      []byte         `json:"-"`
 }
 
 // Check returns an error that names the wrong field unless the members of r are well-formed. The host
@@ -40,22 +40,22 @@ func (r *SpawnRequest) Check() error {
 	if err := r.ParentID.Check(); err != nil {
 		return withField("parent_id", err)
 	}
-	if !slices.Contains(BirthPaths(), r.Path) {
-		return problem.Invalid("path", "D1 to D5", fmt.Sprintf("%.40q", string(r.Path)))
+	if !slices.Contains(BirthPaths(), r.BirthPath) {
+		return problem.Invalid("path", "D1 to D5", fmt.Sprintf("%.40q", string(r.BirthPath)))
 	}
-	if r.SecondaryID != nil {
-		if err := r.SecondaryID.Check(); err != nil {
+	if r.SecondParentID != nil {
+		if err := r.SecondParentID.Check(); err != nil {
 			return withField("with", err)
 		}
 	}
-	for _, text := range []struct{ field, text string }{
+	for _, member := range []struct{ field, text string }{
 		{"name", r.Name}, {"capability", r.Capability}, {"substrate", r.Substrate}, {"rule", r.Rule},
-		{"reach", string(r.Reach)}, {"outbound", string(r.Outbound)},
+		{"reach", string(r.Reachability)}, {"outbound", string(r.OutboundPolicy)},
 	} {
-		if len(text.text) > MaxCapability {
-			return problem.Invalid(text.field, fmt.Sprintf("at most %d bytes", MaxCapability), strconv.Itoa(len(text.text)))
+		if len(member.text) > MaxCapabilityBytes {
+			return problem.Invalid(member.field, fmt.Sprintf("at most %d bytes", MaxCapabilityBytes), strconv.Itoa(len(member.text)))
 		}
-		if err := canon.CheckSignedText(text.field, text.text); err != nil {
+		if err := canon.CheckSignedText(member.field, member.text); err != nil {
 			return err
 		}
 	}
@@ -71,60 +71,60 @@ func (r *SpawnRequest) Check() error {
 			return err
 		}
 	}
-	if y := r.Time.Year(); y < 1 || y > 9999 {
+	if year := r.Time.Year(); year < 1 || year > 9999 {
 		return problem.Invalid("ts", "a time in the years 1 to 9999", "another year")
 	}
 	return checkNonce(r.Nonce)
 }
 
-func (r *SpawnRequest) SigningBytes() []byte { return canon.NewObject(r.members()...).AppendCJ(nil) }
+func (r *SpawnRequest) SignedBytes() []byte { return canon.NewObject(r.members()...).AppendCJ(nil) }
 
 func (r *SpawnRequest) members() []canon.Member {
 	// Empty members are also signed.
-	text := func(key, s string) canon.Member { return canon.Member{Key: key, Value: canon.NewString(s)} }
-	with := ""
-	if r.SecondaryID != nil {
-		with = r.SecondaryID.String()
+	stringMember := func(key, s string) canon.Member { return canon.Member{Key: key, Value: canon.NewString(s)} }
+	secondParent := ""
+	if r.SecondParentID != nil {
+		secondParent = r.SecondParentID.String()
 	}
 	tools := make([]canon.Value, len(r.Tools))
 	for i, tool := range r.Tools {
 		tools[i] = canon.NewString(tool)
 	}
 	return []canon.Member{
-		text("capability", r.Capability), text("intent", spawnIntent), text("name", r.Name), text("nonce", r.Nonce),
-		text("outbound", string(r.Outbound)), text("parent_id", r.ParentID.String()), text("path", string(r.Path)),
-		text("reach", string(r.Reach)), text("rule", r.Rule), text("substrate", r.Substrate),
-		{Key: "tools", Value: canon.NewArray(tools...)}, text("ts", canon.FormatTime(r.Time)), text("with", with),
+		stringMember("capability", r.Capability), stringMember("intent", spawnIntent), stringMember("name", r.Name), stringMember("nonce", r.Nonce),
+		stringMember("outbound", string(r.OutboundPolicy)), stringMember("parent_id", r.ParentID.String()), stringMember("path", string(r.BirthPath)),
+		stringMember("reach", string(r.Reachability)), stringMember("rule", r.Rule), stringMember("substrate", r.Substrate),
+		{Key: "tools", Value: canon.NewArray(tools...)}, stringMember("ts", canon.FormatTime(r.Time)), stringMember("with", secondParent),
 	}
 }
 
-func (r *SpawnRequest) Hash() identity.Hash { return identity.Sum(r.SigningBytes()) }
+func (r *SpawnRequest) Hash() identity.Hash { return identity.Sum(r.SignedBytes()) }
 
 func (r *SpawnRequest) Sign(ctx context.Context, s identity.Signer) error {
-	signed := *r
-	signed.Time = r.Time.UTC().Truncate(time.Microsecond)
-	if err := signed.Check(); err != nil {
+	signedRequest := *r
+	signedRequest.Time = r.Time.UTC().Truncate(time.Microsecond)
+	if err := signedRequest.Check(); err != nil {
 		return err
 	}
 	if s.ID() != r.ParentID {
 		return problem.New(problem.Untrusted, "spawn request of the parent %s: cannot be signed by %s", r.ParentID.Short(), s.ID().Short())
 	}
-	signature, err := s.Sign(ctx, signed.SigningBytes())
+	signature, err := s.Sign(ctx, signedRequest.SignedBytes())
 	if err != nil {
 		return err
 	}
-	signed.Signature = signature
-	if n := len(signed.Blob()); n > MaxRequest {
-		return &problem.Error{Kind: problem.TooLarge, Field: "spawn request", Want: fmt.Sprintf("at most %d bytes", MaxRequest), Got: strconv.Itoa(n)}
+	signedRequest.Signature = signature
+	if n := len(signedRequest.Blob()); n > MaxRequestBytes {
+		return &problem.Error{Kind: problem.TooLarge, Field: "spawn request", Want: fmt.Sprintf("at most %d bytes", MaxRequestBytes), Got: strconv.Itoa(n)}
 	}
-	*r = signed
+	*r = signedRequest
 	return nil
 }
 
 // Verify returns an error of kind BadSignature unless the parent has signed r. The host must check
 // the time.
 func (r *SpawnRequest) Verify() error {
-	if !identity.Verify(r.ParentID, r.SigningBytes(), r.Signature) {
+	if !identity.Verify(r.ParentID, r.SignedBytes(), r.Signature) {
 		return problem.New(problem.BadSignature, "spawn request of %s: signature did not verify", r.ParentID.Short())
 	}
 	return nil
@@ -139,20 +139,20 @@ func (r *SpawnRequest) Blob() []byte {
 // missing optional member is empty. Unknown members are refused, because the signature does not
 // cover them. Errors have kind Malformed, NotJSON or TooLarge and name the field.
 func ParseSpawnRequest(blob []byte) (SpawnRequest, error) {
-	var shape struct {
+	var doc struct {
 		SpawnRequest
 		With      optionalID         `json:"with"`
-		Time      signedTime         `json:"ts" canon:"required"`
+		Time      canonTime          `json:"ts" canon:"required"`
 		Intent    string             `json:"intent" canon:"required"`
 		Signature identity.Signature `json:"signature"`
 	}
-	if err := canon.UnmarshalSigned("spawn request", blob, &shape, MaxRequest); err != nil {
+	if err := canon.UnmarshalSigned("spawn request", blob, &doc, MaxRequestBytes); err != nil {
 		return SpawnRequest{}, err
 	}
-	r := shape.SpawnRequest
-	r.SecondaryID, r.Time, r.Signature = shape.With.ID, shape.Time.Time, shape.Signature
+	r := doc.SpawnRequest
+	r.SecondParentID, r.Time, r.Signature = doc.With.ID, doc.Time.Time, doc.Signature
 	r.Tools = nilIfEmpty(r.Tools)
-	if err := checkSigned("spawn request", shape.Intent, spawnIntent, r.Check); err != nil {
+	if err := checkDocument("spawn request", doc.Intent, spawnIntent, r.Check); err != nil {
 		return SpawnRequest{}, err
 	}
 	return r, nil
@@ -169,10 +169,10 @@ func (o *optionalID) UnmarshalText(b []byte) error {
 	return o.ID.UnmarshalText(b)
 }
 
-// signedTime is a time that canon.ParseTime parses.
-type signedTime struct{ time.Time }
+// canonTime is a time that canon.ParseTime parses.
+type canonTime struct{ time.Time }
 
-func (t *signedTime) UnmarshalText(b []byte) (err error) {
+func (t *canonTime) UnmarshalText(b []byte) (err error) {
 	t.Time, err = canon.ParseTime(string(b))
 	return err
 }

@@ -18,8 +18,8 @@ func spawn(t testing.TB) (*identity.Key, composite.SpawnRequest) {
 	t.Helper()
 	parent, _, _ := pair(t)
 	with := keyOf(t, strings.Repeat("33", 32)).ID()
-	return parent, composite.SpawnRequest{ParentID: parent.ID(), Path: "D4", Name: "clerk", Capability: "files", Substrate: "echo",
-		Tools: []string{"b", "a"}, Rule: "be brief", SecondaryID: &with, Reach: composite.ParentBridged, Outbound: composite.ParentPermitted,
+	return parent, composite.SpawnRequest{ParentID: parent.ID(), BirthPath: "D4", Name: "clerk", Capability: "files", Substrate: "echo",
+		Tools: []string{"b", "a"}, Rule: "be brief", SecondParentID: &with, Reachability: composite.ParentBridged, OutboundPolicy: composite.ParentPermitted,
 		Nonce: nonce, Time: time.Date(2026, 5, 6, 12, 34, 56, 789_000, time.UTC)}
 }
 
@@ -31,8 +31,8 @@ func TestTheSignedBytesOfASpawnRequest(t *testing.T) {
 	}
 	want := `{"capability":"files","intent":"vacancy:spawn:v1","name":"clerk","nonce":"` + nonce + `","outbound":"parent-permitted","parent_id":"` +
 		parent.ID().String() + `","path":"D4","reach":"parent-bridged","rule":"be brief","substrate":"echo","tools":["b","a"],"ts":"2026-05-06T12:34:56.000789+00:00","with":"` +
-		r.SecondaryID.String() + `"}`
-	if diff := cmp.Diff(want, string(r.SigningBytes())); diff != "" {
+		r.SecondParentID.String() + `"}`
+	if diff := cmp.Diff(want, string(r.SignedBytes())); diff != "" {
 		t.Errorf("SigningBytes() (-want +got):\n%s", diff)
 	}
 	if err := r.Verify(); err != nil {
@@ -43,7 +43,7 @@ func TestTheSignedBytesOfASpawnRequest(t *testing.T) {
 		t.Errorf("ParseSpawnRequest(Blob()) = %v (-want +got):\n%s", err, diff)
 	}
 	least := `{"intent":"vacancy:spawn:v1","name":"","nonce":"` + nonce + `","parent_id":"` + parent.ID().String() + `","path":"D2","ts":"2026-05-06T00:00:00Z"}`
-	if back, err = composite.ParseSpawnRequest([]byte(least)); err != nil || back.SecondaryID != nil || back.Tools != nil {
+	if back, err = composite.ParseSpawnRequest([]byte(least)); err != nil || back.SecondParentID != nil || back.Tools != nil {
 		t.Errorf("ParseSpawnRequest() of the least = %+v, %v, want one without a second parent", back, err)
 	}
 }
@@ -60,15 +60,15 @@ func TestAnyChangeOfASpawnRequestIsSeen(t *testing.T) {
 	id := other.ID()
 	for name, change := range map[string]func(*composite.SpawnRequest){
 		"parent":     func(r *composite.SpawnRequest) { r.ParentID = id },
-		"path":       func(r *composite.SpawnRequest) { r.Path = "D1" },
+		"path":       func(r *composite.SpawnRequest) { r.BirthPath = "D1" },
 		"name":       func(r *composite.SpawnRequest) { r.Name = "x" },
 		"capability": func(r *composite.SpawnRequest) { r.Capability = "" },
 		"substrate":  func(r *composite.SpawnRequest) { r.Substrate = "" },
 		"tools":      func(r *composite.SpawnRequest) { r.Tools = []string{"a", "b"} },
 		"rule":       func(r *composite.SpawnRequest) { r.Rule = "" },
-		"with":       func(r *composite.SpawnRequest) { r.SecondaryID = nil },
-		"reach":      func(r *composite.SpawnRequest) { r.Reach = "" },
-		"outbound":   func(r *composite.SpawnRequest) { r.Outbound = "" },
+		"with":       func(r *composite.SpawnRequest) { r.SecondParentID = nil },
+		"reach":      func(r *composite.SpawnRequest) { r.Reachability = "" },
+		"outbound":   func(r *composite.SpawnRequest) { r.OutboundPolicy = "" },
 		"nonce":      func(r *composite.SpawnRequest) { r.Nonce = strings.Repeat("0", 32) },
 		"time":       func(r *composite.SpawnRequest) { r.Time = r.Time.Add(time.Microsecond) },
 		"signature":  func(r *composite.SpawnRequest) { r.Signature = nil },
@@ -84,10 +84,10 @@ func TestAnyChangeOfASpawnRequestIsSeen(t *testing.T) {
 func TestInvalidSpawnRequestIsNeitherSignedNorParsed(t *testing.T) {
 	for want, change := range map[string]func(*composite.SpawnRequest){
 		"parent_id":  func(r *composite.SpawnRequest) { r.ParentID = identity.ID{} },
-		"path":       func(r *composite.SpawnRequest) { r.Path = "D6" },
-		"with":       func(r *composite.SpawnRequest) { r.SecondaryID = &identity.ID{1} },
+		"path":       func(r *composite.SpawnRequest) { r.BirthPath = "D6" },
+		"with":       func(r *composite.SpawnRequest) { r.SecondParentID = &identity.ID{1} },
 		"name":       func(r *composite.SpawnRequest) { r.Name = "a\x1fb" },
-		"capability": func(r *composite.SpawnRequest) { r.Capability = strings.Repeat("x", composite.MaxCapability+1) },
+		"capability": func(r *composite.SpawnRequest) { r.Capability = strings.Repeat("x", composite.MaxCapabilityBytes+1) },
 		"tools":      func(r *composite.SpawnRequest) { r.Tools = make([]string, composite.MaxTools+1) },
 		"tools[1]":   func(r *composite.SpawnRequest) { r.Tools[1] = strings.Repeat("x", composite.MaxToolBytes+1) },
 		"tools[0]":   func(r *composite.SpawnRequest) { r.Tools[0] = "\x00" },
@@ -126,7 +126,7 @@ func TestASecondParentAgreesToOneChild(t *testing.T) {
 	if err != nil || n != nonce {
 		t.Fatalf("NewNonce() = %s, %v, want %s", n, err, nonce)
 	}
-	c := composite.Consent{ParentID: parent.ID(), SecondaryID: second.ID(), ChildID: child.ID(), Nonce: n}
+	c := composite.Consent{ParentID: parent.ID(), SecondParentID: second.ID(), ChildID: child.ID(), Nonce: n}
 	if err := c.Sign(t.Context(), parent); !problem.Is(err, problem.Untrusted) {
 		t.Errorf("Sign() by the first parent = %v, want a refusal", err)
 	}
@@ -135,11 +135,11 @@ func TestASecondParentAgreesToOneChild(t *testing.T) {
 	}
 	want := `{"child_id":"` + child.ID().String() + `","intent":"vacancy:spawn:D4:v1","nonce":"` + nonce + `","parent_id":"` +
 		parent.ID().String() + `","secondary_parent_id":"` + second.ID().String() + `"}`
-	if diff := cmp.Diff(want, string(c.SigningBytes())); diff != "" {
+	if diff := cmp.Diff(want, string(c.SignedBytes())); diff != "" {
 		t.Errorf("SigningBytes() (-want +got):\n%s", diff)
 	}
 	// In the reference, the second parent signs the hash of its own key and the intent.
-	h := identity.Sum(append(append([]byte{}, c.SecondaryID[:]...), "\x1fvacant:spawn:D4:lineage_merge"...))
+	h := identity.Sum(append(append([]byte{}, c.SecondParentID[:]...), "\x1fvacant:spawn:D4:lineage_merge"...))
 	if !identity.Verify(second.ID(), h[:], c.ReferenceSignature) {
 		t.Error("Reference is not what the reference has signed")
 	}
@@ -147,13 +147,13 @@ func TestASecondParentAgreesToOneChild(t *testing.T) {
 	for name, change := range map[string]func(*composite.Consent){
 		"another parent":   func(c *composite.Consent) { c.ParentID = stranger },
 		"another child":    func(c *composite.Consent) { c.ChildID = stranger },
-		"another second":   func(c *composite.Consent) { c.SecondaryID = stranger },
+		"another second":   func(c *composite.Consent) { c.SecondParentID = stranger },
 		"another nonce":    func(c *composite.Consent) { c.Nonce = strings.Repeat("1", 32) },
 		"no signature":     func(c *composite.Consent) { c.Signature = nil },
 		"no reference's":   func(c *composite.Consent) { c.ReferenceSignature = nil },
-		"the same parents": func(c *composite.Consent) { c.ParentID = c.SecondaryID },
+		"the same parents": func(c *composite.Consent) { c.ParentID = c.SecondParentID },
 		"no nonce":         func(c *composite.Consent) { c.Nonce = "" },
-		"no second":        func(c *composite.Consent) { c.SecondaryID = identity.ID{} },
+		"no second":        func(c *composite.Consent) { c.SecondParentID = identity.ID{} },
 		"no parent":        func(c *composite.Consent) { c.ParentID = identity.ID{} },
 	} {
 		other := c
@@ -170,7 +170,7 @@ func TestASecondParentAgreesToOneChild(t *testing.T) {
 func FuzzASpawnRequestThatIsReadIsWrittenAgain(f *testing.F) {
 	_, r := spawn(f)
 	f.Add(r.Blob())
-	r.SecondaryID, r.Tools = nil, nil
+	r.SecondParentID, r.Tools = nil, nil
 	f.Add(r.Blob())
 	f.Fuzz(func(t *testing.T, blob []byte) {
 		r, err := composite.ParseSpawnRequest(blob)

@@ -76,12 +76,12 @@ func siblings(child identity.ID, manifests []composite.Manifest) []identity.ID {
 // means allowed.
 type gates struct {
 	name     string
-	schema   composite.Schema
+	schema   composite.SchemaVersion
 	closed   bool
 	reach    composite.Reachability
-	outbound composite.Outbound
-	policy   string // CheckOutbound for parent, sibling, vacant among the tools, stranger
-	endpoint string // CheckEndpoint for a URL among the tools, another URL
+	outbound composite.OutboundPolicy
+	policy   string // CheckOutboundCall for parent, sibling, vacant among the tools, stranger
+	endpoint string // CheckOutboundURL for a URL among the tools, another URL
 	admits   string // Admits for parent, sibling, stranger, the child itself
 }
 
@@ -93,19 +93,19 @@ func TestTheAxesAreAGateOfTheirOwn(t *testing.T) {
 	}
 	const url, other = "https://models.example/v1", "https://models.example/v1/"
 	for _, g := range []gates{
-		{"closed, no external", composite.V2, true, composite.ParentOnly, composite.NoExternal, "++--", "--", "++--"},
-		{"closed, permitted", composite.V2, true, composite.ParentBridged, composite.ParentPermitted, "+++-", "+-", "++--"},
-		{"closed, unrestricted", composite.V2, true, composite.PublicA2A, composite.Unrestricted, "++++", "++", "++--"},
-		{"open, no external", composite.V2, false, composite.ParentOnly, composite.NoExternal, "++--", "--", "++--"},
-		{"open, permitted", composite.V2, false, composite.ParentBridged, composite.ParentPermitted, "+++-", "+-", "++--"},
-		{"open to all", composite.V2, false, composite.PublicA2A, composite.Unrestricted, "++++", "++", "+++-"},
-		{"closed of version 1", composite.V1, true, composite.PublicA2A, composite.Unrestricted, "++++", "--", "++--"},
-		{"open of version 1", composite.V1, false, composite.ParentOnly, composite.NoExternal, "++++", "++", "+++-"},
+		{"closed, no external", composite.SchemaV2, true, composite.ParentOnly, composite.NoExternal, "++--", "--", "++--"},
+		{"closed, permitted", composite.SchemaV2, true, composite.ParentBridged, composite.ParentPermitted, "+++-", "+-", "++--"},
+		{"closed, unrestricted", composite.SchemaV2, true, composite.PublicA2A, composite.Unrestricted, "++++", "++", "++--"},
+		{"open, no external", composite.SchemaV2, false, composite.ParentOnly, composite.NoExternal, "++--", "--", "++--"},
+		{"open, permitted", composite.SchemaV2, false, composite.ParentBridged, composite.ParentPermitted, "+++-", "+-", "++--"},
+		{"open to all", composite.SchemaV2, false, composite.PublicA2A, composite.Unrestricted, "++++", "++", "+++-"},
+		{"closed of version 1", composite.SchemaV1, true, composite.PublicA2A, composite.Unrestricted, "++++", "--", "++--"},
+		{"open of version 1", composite.SchemaV1, false, composite.ParentOnly, composite.NoExternal, "++++", "++", "+++-"},
 	} {
 		t.Run(g.name, func(t *testing.T) {
 			m := base
-			m.Schema, m.ClosedByDefault, m.Reachability, m.Outbound = g.schema, g.closed, g.reach, g.outbound
-			m.Added = []string{url, ids["tool"].String()}
+			m.SchemaVersion, m.ClosedByDefault, m.Reachability, m.OutboundPolicy = g.schema, g.closed, g.reach, g.outbound
+			m.AddedTools = []string{url, ids["tool"].String()}
 			siblings := []identity.ID{ids["sibling"]}
 			sign := func(ok bool) string {
 				if ok {
@@ -115,21 +115,21 @@ func TestTheAxesAreAGateOfTheirOwn(t *testing.T) {
 			}
 			var policy, endpoint, admits string
 			for _, who := range []string{"parent", "sibling", "tool", "stranger"} {
-				err := m.CheckOutbound(ids[who], siblings)
+				err := m.CheckOutboundCall(ids[who], siblings)
 				policy += sign(err == nil)
 				if err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.AsError(err).Text(), "outbound_policy "+string(g.outbound))) {
 					t.Errorf("CheckOutbound(%s) = %v, want a refusal that names %s", who, err, g.outbound)
 				}
 			}
 			for _, u := range []string{url, other} {
-				err := m.CheckEndpoint(u)
+				err := m.CheckOutboundURL(u)
 				endpoint += sign(err == nil)
 				if err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.AsError(err).Text(), "outbound_policy ")) {
 					t.Errorf("CheckEndpoint(%s) = %v, want a refusal that names the policy", u, err)
 				}
 			}
 			for _, who := range []identity.ID{ids["parent"], ids["sibling"], ids["stranger"], m.ChildID} {
-				admits += sign(m.Admits(who, siblings))
+				admits += sign(m.CanBeCalledBy(who, siblings))
 			}
 			if policy != g.policy || endpoint != g.endpoint || admits != g.admits {
 				t.Errorf("CheckOutbound, CheckEndpoint, Admits = %s %s %s, want %s %s %s", policy, endpoint, admits, g.policy, g.endpoint, g.admits)

@@ -40,7 +40,7 @@ func BenchmarkAppendSigning(b *testing.B) {
 	e := message500(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		e.AppendSigning(nil)
+		e.AppendSignedBytes(nil)
 	}
 }
 
@@ -63,7 +63,7 @@ func BenchmarkCodec(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		signing := req.Envelope.AppendSigning(nil)
+		signing := req.Envelope.AppendSignedBytes(nil)
 		if len(signing) == 0 || envelope.AppendResponse(nil, req.ID, &req.Envelope) == nil {
 			b.Fatal("no response")
 		}

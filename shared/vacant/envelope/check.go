@@ -17,7 +17,7 @@ const (
 // Check returns an error if the recipient's strict decoder would refuse m. Such a message must not be
 // signed.
 func (m Message) Check() error {
-	if err := m.Role.validate(); err != nil {
+	if err := m.Role.check(); err != nil {
 		return err
 	}
 	if len(m.Parts) > MaxParts {
@@ -48,7 +48,7 @@ func (m Message) Check() error {
 	return nil
 }
 
-func (r Role) validate() error {
+func (r Role) check() error {
 	switch r {
 	case RoleUser, RoleAgent, RoleTool:
 		return nil

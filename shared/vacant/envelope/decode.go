@@ -32,31 +32,31 @@ func DecodeResetRequest(body []byte) (Request, error) {
 	return decodeRequest(body, false)
 }
 
-func decodeRequest(body []byte, rpc bool) (Request, error) {
+func decodeRequest(body []byte, checkRPC bool) (Request, error) {
 	r := newReader(body, canon.DefaultLimits())
-	r.checkRPC = rpc
-	need := setOf(params) | setOf(message) | signed
-	if rpc {
-		need |= setOf(jsonrpc) | setOf(method)
+	r.checkRPC = checkRPC
+	required := setOf(memberParams) | setOf(memberMessage) | requiredMembers
+	if checkRPC {
+		required |= setOf(memberJSONRPC) | setOf(memberMethod)
 	}
-	e, err := r.envelope(r.readRequestMember, need)
+	e, err := r.decode(r.readRequestMember, required)
 	if err != nil {
 		return Request{}, err
 	}
-	return Request{ID: r.id, Envelope: e}, nil
+	return Request{ID: r.rpcID, Envelope: e}, nil
 }
 
 // DecodeResponse decodes result.message of a response body. It does not check jsonrpc and id
 // (PROTOCOL §16).
 func DecodeResponse(body []byte) (Envelope, error) {
 	r := newReader(body, canon.AnswerLimits())
-	r.answer = true
-	return r.envelope(r.response, setOf(result)|setOf(message)|signed)
+	r.isResponse = true
+	return r.decode(r.readResponseMember, setOf(memberResult)|setOf(memberMessage)|requiredMembers)
 }
 
 func DecodeMessage(raw []byte) (Envelope, error) {
 	r := newReader(raw, canon.AnswerLimits())
-	return r.envelope(r.message, signed)
+	return r.decode(r.readMessageMember, requiredMembers)
 }
 
 // reader decodes one envelope. If a member is wrong, it records the error and continues to the end
@@ -64,19 +64,19 @@ func DecodeMessage(raw []byte) (Envelope, error) {
 // member comes before the syntax error. If several members are wrong, the error is about the member
 // that the reference checks first.
 type reader struct {
-	d          *canon.Decoder
-	checkRPC   bool   // whether to check jsonrpc and method
-	answer     bool   // whether the body is a response
-	seen       set    // members found so far
-	firstWrong member // first wrong member in the order of checks
-	err        error  // error about firstWrong
-	id         []byte
-	e          Envelope
+	dec        *canon.Decoder
+	checkRPC   bool      // whether to check jsonrpc and method
+	isResponse bool      // whether the body is a response
+	found      memberSet // members found so far
+	firstWrong member    // first wrong member in the order of checks
+	err        error     // error about firstWrong
+	rpcID      []byte
+	env        Envelope
 }
 
 func newReader(body []byte, l canon.Limits) reader {
-	r := reader{d: canon.NewDecoder(body, l), firstWrong: none}
-	r.e.Payload.Role = RoleUser
+	r := reader{dec: canon.NewDecoder(body, l), firstWrong: memberNone}
+	r.env.Payload.Role = RoleUser
 	return r
 }
 
@@ -84,54 +84,54 @@ func newReader(body []byte, l canon.Limits) reader {
 type member uint8
 
 const (
-	jsonrpc member = iota
-	method
-	params
-	result
-	message
-	metadata
-	block
-	from
-	to
-	seq
-	timestamp
-	prev
-	signature
-	idempotencyKey
-	selfEval
-	role
-	parts
-	contextID
-	messageID
-	none
+	memberJSONRPC member = iota
+	memberMethod
+	memberParams
+	memberResult
+	memberMessage
+	memberMetadata
+	memberBlock
+	memberFrom
+	memberTo
+	memberSeq
+	memberTimestamp
+	memberPrev
+	memberSignature
+	memberIdempotencyKey
+	memberSelfEval
+	memberRole
+	memberParts
+	memberContextID
+	memberMessageID
+	memberNone
 )
 
-type set uint32
+type memberSet uint32
 
-func setOf(m member) set { return 1 << m }
+func setOf(m member) memberSet { return 1 << m }
 
-// signed contains the members that each message object must have (PROTOCOL §5.4).
-const signed = set(1<<metadata | 1<<block | 1<<from | 1<<to | 1<<seq | 1<<timestamp | 1<<prev | 1<<signature)
+// requiredMembers contains the members that each message object must have (PROTOCOL §5.4).
+const requiredMembers = memberSet(1<<memberMetadata | 1<<memberBlock | 1<<memberFrom | 1<<memberTo | 1<<memberSeq | 1<<memberTimestamp | 1<<memberPrev | 1<<memberSignature)
 
-// names maps each member to its JSON key.
-var names = [none]string{"jsonrpc", "method", "params", "result", "message", "metadata", blockKey, "from_vacant_id",
+// memberKeys maps each member to its JSON key.
+var memberKeys = [memberNone]string{"jsonrpc", "method", "params", "result", "message", "metadata", blockKey, "from_vacant_id",
 	"to_vacant_id", "sequence_no", "timestamp", "prev_envelope_hash", "caller_signature", "idempotency_key", "selfEval",
 	"role", "parts", "contextId", "messageId"}
 
 // blockKey is the key of the envelope's block in the metadata.
 const blockKey = "urn:vacant:v1"
 
-func (r *reader) envelope(f func(key string) error, need set) (Envelope, error) {
-	if err := r.d.Document(f); err != nil {
+func (r *reader) decode(readMember func(key string) error, required memberSet) (Envelope, error) {
+	if err := r.dec.Document(readMember); err != nil {
 		return Envelope{}, err
 	}
-	if err := r.firstError(need); err != nil {
+	if err := r.firstError(required); err != nil {
 		return Envelope{}, err
 	}
-	return r.e, nil
+	return r.env, nil
 }
 
-func (r *reader) record(m member, err error) {
+func (r *reader) recordError(m member, err error) {
 	if m < r.firstWrong {
 		r.firstWrong, r.err = m, r.addPrefix(m, err)
 	}
@@ -139,8 +139,8 @@ func (r *reader) record(m member, err error) {
 
 // firstError returns the error about the wrong or missing member that is checked first. If all members
 // in need were found and no member is wrong, it returns nil.
-func (r *reader) firstError(need set) error {
-	missing := need &^ r.seen
+func (r *reader) firstError(required memberSet) error {
+	missing := required &^ r.found
 	if missing == 0 {
 		return r.err
 	}
@@ -149,36 +149,36 @@ func (r *reader) firstError(need set) error {
 		return r.err
 	}
 	switch m {
-	case jsonrpc, method:
-		return wrongConstant(m, "None")
-	case result, message:
-		if r.answer {
-			return missingField(m, notAResult)
+	case memberJSONRPC, memberMethod:
+		return wrongConstantError(m, "None")
+	case memberResult, memberMessage:
+		if r.isResponse {
+			return missingFieldError(m, notAResultPrefix)
 		}
 	}
-	if m > block {
-		return missingField(m, "invalid metadata: ")
+	if m > memberBlock {
+		return missingFieldError(m, "invalid metadata: ")
 	}
-	return missingField(m, "missing field: ")
+	return missingFieldError(m, "missing field: ")
 }
 
-// notAResult begins the error about a response without an envelope (PROTOCOL §16).
-const notAResult = "transport response is not a valid A2A result: "
+// notAResultPrefix begins the error about a response without an envelope (PROTOCOL §16).
+const notAResultPrefix = "transport response is not a valid A2A result: "
 
-func missingField(m member, prefix string) error {
-	return &problem.Error{Kind: problem.Malformed, Detail: prefix + "'" + names[m] + "'", Field: names[m], Want: "a value", Got: "nothing"}
+func missingFieldError(m member, prefix string) error {
+	return &problem.Error{Kind: problem.Malformed, Detail: prefix + "'" + memberKeys[m] + "'", Field: memberKeys[m], Want: "a value", Got: "nothing"}
 }
 
 // addPrefix prefixes err with the words that the protocol fixes for errors about m (PROTOCOL §6.2).
 func (r *reader) addPrefix(m member, err error) error {
 	e := *problem.AsError(err)
 	switch {
-	case m >= block && m <= idempotencyKey:
+	case m >= memberBlock && m <= memberIdempotencyKey:
 		e.Detail = "invalid metadata: " + e.Text()
-	case m == selfEval:
+	case m == memberSelfEval:
 		e.Detail = "invalid selfEval: " + e.Text()
-	case r.answer && (m == result || m == message):
-		e.Detail = notAResult + e.Text()
+	case r.isResponse && (m == memberResult || m == memberMessage):
+		e.Detail = notAResultPrefix + e.Text()
 	}
 	return &e
 }

@@ -453,9 +453,9 @@ func TestTheEnvelopeOutlivesTheBody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := string(req.Envelope.AppendSigning(nil))
+	before := string(req.Envelope.AppendSignedBytes(nil))
 	clear(body)
-	if diff := cmp.Diff(before, string(req.Envelope.AppendSigning(nil))); diff != "" {
+	if diff := cmp.Diff(before, string(req.Envelope.AppendSignedBytes(nil))); diff != "" {
 		t.Errorf("the envelope changed with the body (-want +got):\n%s", diff)
 	}
 }

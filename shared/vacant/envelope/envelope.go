@@ -69,11 +69,11 @@ type Envelope struct {
 
 // Hash returns the hash of the signed bytes, which identifies e in its chain. It does not cover the
 // signature.
-func (e *Envelope) Hash() identity.Hash { return identity.Sum(e.AppendSigning(nil)) }
+func (e *Envelope) Hash() identity.Hash { return identity.Sum(e.AppendSignedBytes(nil)) }
 
 // Sign signs e with s, whose id must be e.From. It sets e.Signature and returns the hash of e.
 func (e *Envelope) Sign(ctx context.Context, s identity.Signer) (identity.Hash, error) {
-	b := e.AppendSigning(nil)
+	b := e.AppendSignedBytes(nil)
 	sig, err := s.Sign(ctx, b)
 	if err != nil {
 		return identity.Hash{}, err
@@ -87,7 +87,7 @@ func (e *Envelope) Verify() (identity.Hash, bool) { return e.VerifyBy(e.From) }
 // VerifyBy reports whether e is signed by the key of id, and returns the hash of e. A caller verifies an
 // answer with the key of its target, not with the key in From, which the answer only claims (PROTOCOL §16).
 func (e *Envelope) VerifyBy(id identity.ID) (identity.Hash, bool) {
-	b := e.AppendSigning(nil)
+	b := e.AppendSignedBytes(nil)
 	return identity.Sum(b), identity.Verify(id, b, e.Signature)
 }
 

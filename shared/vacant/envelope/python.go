@@ -2,12 +2,12 @@ package envelope
 
 import "github.com/vacancy-host/vacancy/shared/vacant/canon"
 
-// maxShown limits the bytes of a received value that an error message quotes.
-const maxShown = 60
+// maxQuotedBytes limits the bytes of a received value that an error message quotes.
+const maxQuotedBytes = 60
 
-// pythonRepr reads the next value and formats it like Python's repr, for the two error messages
+// readPythonRepr reads the next value and formats it like Python's repr, for the two error messages
 // that end with a value (PROTOCOL §6.2). It omits the contents of arrays and objects.
-func pythonRepr(d *canon.Decoder) (string, error) {
+func readPythonRepr(d *canon.Decoder) (string, error) {
 	switch d.Kind() {
 	case canon.Array:
 		return "[…]", d.Skip()
@@ -25,8 +25,8 @@ func pythonRepr(d *canon.Decoder) (string, error) {
 		return "True", nil
 	case s == "false":
 		return "False", nil
-	case len(s) > maxShown:
-		return s[:maxShown] + "…", nil
+	case len(s) > maxQuotedBytes:
+		return s[:maxQuotedBytes] + "…", nil
 	default:
 		return s, nil
 	}

@@ -82,7 +82,7 @@ func TestEveryFieldIsSigned(t *testing.T) {
 		a, b := drawEnvelope(t), drawEnvelope(t)
 		a.Signature, b.Signature = nil, nil
 		same := cmp.Equal(a, b)
-		if got := bytes.Equal(a.AppendSigning(nil), b.AppendSigning(nil)); got != same {
+		if got := bytes.Equal(a.AppendSignedBytes(nil), b.AppendSignedBytes(nil)); got != same {
 			t.Fatalf("equal signing bytes = %t of envelopes that are equal = %t:\n%s", got, same, cmp.Diff(a, b))
 		}
 		// If one field changes, the signed bytes must change.
@@ -108,7 +108,7 @@ func TestEveryFieldIsSigned(t *testing.T) {
 			b.Payload.SelfEval = &envelope.SelfEval{Adoption: 2}
 		}
 		if a.Hash() == b.Hash() {
-			t.Fatalf("Hash() is the same of\n%s\n%s", a.AppendSigning(nil), b.AppendSigning(nil))
+			t.Fatalf("Hash() is the same of\n%s\n%s", a.AppendSignedBytes(nil), b.AppendSignedBytes(nil))
 		}
 	})
 }
@@ -135,12 +135,12 @@ func FuzzDecodeRequest(f *testing.F) {
 		if err := e.Payload.Check(); err != nil || e.Seq < 1 || e.Seq > envelope.MaxSeq || len(e.IdempotencyKey) > envelope.MaxIDBytes {
 			t.Errorf("DecodeRequest(%q) took what cannot be signed: %v", body, err)
 		}
-		signing := e.AppendSigning(nil)
+		signing := e.AppendSignedBytes(nil)
 		again, err := envelope.DecodeResponse(envelope.AppendResponse(nil, req.ID, &e))
-		if err != nil || !bytes.Equal(again.AppendSigning(nil), signing) || !bytes.Equal(again.Signature, e.Signature) {
-			t.Errorf("DecodeRequest(%q) signs as %s, and written and read again as %s (%v)", body, signing, again.AppendSigning(nil), err)
+		if err != nil || !bytes.Equal(again.AppendSignedBytes(nil), signing) || !bytes.Equal(again.Signature, e.Signature) {
+			t.Errorf("DecodeRequest(%q) signs as %s, and written and read again as %s (%v)", body, signing, again.AppendSignedBytes(nil), err)
 		}
-		if reset, err := envelope.DecodeResetRequest(body); err != nil || !bytes.Equal(reset.Envelope.AppendSigning(nil), signing) {
+		if reset, err := envelope.DecodeResetRequest(body); err != nil || !bytes.Equal(reset.Envelope.AppendSignedBytes(nil), signing) {
 			t.Errorf("DecodeResetRequest(%q) = %v where DecodeRequest takes it", body, err)
 		}
 	})

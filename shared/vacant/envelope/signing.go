@@ -7,9 +7,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// AppendSigning appends the hashed and signed bytes: the canonical JSON of the seven signed fields,
+// AppendSignedBytes appends the hashed and signed bytes: the canonical JSON of the seven signed fields,
 // all of which are always present (PROTOCOL §4.2).
-func (e *Envelope) AppendSigning(dst []byte) []byte {
+func (e *Envelope) AppendSignedBytes(dst []byte) []byte {
 	dst = e.grow(dst, 480)
 	// The keys are written in canonical order.
 	dst = append(dst, `{"from":"`...)
@@ -17,7 +17,7 @@ func (e *Envelope) AppendSigning(dst []byte) []byte {
 	dst = append(dst, `","idem":`...)
 	dst = canon.AppendString(dst, e.IdempotencyKey)
 	dst = append(dst, `,"payload":`...)
-	dst = e.Payload.appendSigning(dst)
+	dst = e.Payload.appendSignedBytes(dst)
 	dst = append(dst, `,"prev":"`...)
 	dst = e.Prev.AppendHex(dst)
 	dst = append(dst, `","seq":`...)
@@ -29,7 +29,7 @@ func (e *Envelope) AppendSigning(dst []byte) []byte {
 	return append(dst, `"}`...)
 }
 
-func (m *Message) appendSigning(dst []byte) []byte {
+func (m *Message) appendSignedBytes(dst []byte) []byte {
 	dst = append(dst, `{"contextId":`...)
 	dst = appendOptional(dst, m.ContextID)
 	dst = append(dst, `,"messageId":`...)
@@ -65,10 +65,10 @@ func appendOptional(dst []byte, s *string) []byte {
 	return canon.AppendString(dst, *s)
 }
 
-func (e *Envelope) grow(dst []byte, fixed int) []byte {
+func (e *Envelope) grow(dst []byte, fixedSize int) []byte {
 	// The estimate avoids a second allocation: fixed is the size without key and parts, and each
 	// part has up to 32 bytes of JSON and some characters that are escaped.
-	n := fixed + len(e.IdempotencyKey)
+	n := fixedSize + len(e.IdempotencyKey)
 	for _, p := range e.Payload.Parts {
 		n += 32 + len(p) + len(p)/32
 	}

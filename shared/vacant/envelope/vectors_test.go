@@ -127,7 +127,7 @@ func TestSignedBytesOfTheReference(t *testing.T) {
 	for _, c := range vectors[envelopeCase](t, "testdata/envelope.json") {
 		t.Run(c.Name, func(t *testing.T) {
 			e := c.envelope(t)
-			got := string(e.AppendSigning(nil))
+			got := string(e.AppendSignedBytes(nil))
 			if diff := cmp.Diff(c.Expect.SigningPayload, got); diff != "" {
 				t.Fatalf("AppendSigning() mismatch (-want +got):\n%s", diff)
 			}
@@ -154,7 +154,7 @@ func TestRequestsOfTheReferenceAreReadAndWritten(t *testing.T) {
 			if err != nil {
 				t.Fatalf("DecodeRequest() = %v", err)
 			}
-			if diff := cmp.Diff(string(want.AppendSigning(nil)), string(req.Envelope.AppendSigning(nil))); diff != "" {
+			if diff := cmp.Diff(string(want.AppendSignedBytes(nil)), string(req.Envelope.AppendSignedBytes(nil))); diff != "" {
 				t.Errorf("DecodeRequest() mismatch (-want +got):\n%s", diff)
 			}
 			if hash, ok := req.Envelope.Verify(); !ok || hash != c.Expect.Hash {
@@ -247,7 +247,7 @@ func TestBodiesOfTheReferenceAtTheDecodingStage(t *testing.T) {
 			if err == nil {
 				t.Fatalf("DecodeRequest() = %+v, want status %d", req, status)
 			}
-			if got := problem.AsError(err).Kind.Row().Status; got != status {
+			if got := problem.AsError(err).Kind.Forms().HTTPStatus; got != status {
 				t.Errorf("DecodeRequest() = %v, status %d, want %d", err, got, status)
 			}
 			checkText(t, c, problem.AsError(err))

@@ -77,10 +77,10 @@ func TestVectorsOfTheWireSpecification(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.signing, string(tt.e.AppendSigning(nil))); diff != "" {
+			if diff := cmp.Diff(tt.signing, string(tt.e.AppendSignedBytes(nil))); diff != "" {
 				t.Errorf("AppendSigning() mismatch (-want +got):\n%s", diff)
 			}
-			if got := len(tt.e.AppendSigning(nil)); got != tt.length {
+			if got := len(tt.e.AppendSignedBytes(nil)); got != tt.length {
 				t.Errorf("AppendSigning() has %d bytes, want %d", got, tt.length)
 			}
 			hash, err := tt.e.Sign(t.Context(), keyOf(t, tt.seed))

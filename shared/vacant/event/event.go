@@ -19,12 +19,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// MaxKey limits the idempotency key in bytes.
-const MaxKey = 512
+// MaxKeyBytes limits the idempotency key in bytes.
+const MaxKeyBytes = 512
 
-// MaxPayload limits the payload in bytes. A revocation fits even if its reason has MaxReason bytes
+// MaxPayloadBytes limits the payload in bytes. A revocation fits even if its reason has MaxReasonBytes bytes
 // that are all escaped.
-const MaxPayload = 16 << 10
+const MaxPayloadBytes = 16 << 10
 
 // MaxActorSeq limits ActorSeq to the integers that a float64 represents exactly.
 const MaxActorSeq = 1<<53 - 1
@@ -40,13 +40,13 @@ const (
 
 // Event is one event of an actor. Check checks its form, but not its Signature.
 type Event struct {
-	Type      Type
-	Actor     identity.ID
-	Payload   []byte // JSON text, unchanged because its hash is signed
-	Key       string // idempotency key of at most MaxKey bytes
-	Time      int64  // Unix milliseconds of the actor's clock, not negative
-	ActorSeq  int64  // 1 for the actor's first event, one more for each later event
-	Signature []byte // only a signature of 64 bytes can verify
+	Type           Type
+	Actor          identity.ID
+	Payload        []byte // JSON text, unchanged because its hash is signed
+	IdempotencyKey string // idempotency key of at most MaxKeyBytes bytes
+	Time           int64  // Unix milliseconds of the actor's clock, not negative
+	ActorSeq       int64  // 1 for the actor's first event, one more for each later event
+	Signature      []byte // only a signature of 64 bytes can verify
 }
 
 func (e *Event) Check() error {
@@ -56,7 +56,7 @@ func (e *Event) Check() error {
 	if err := e.Actor.Check(); err != nil {
 		return err
 	}
-	if err := checkKey(e.Key); err != nil {
+	if err := checkKey(e.IdempotencyKey); err != nil {
 		return err
 	}
 	if e.Time < 0 {
@@ -65,9 +65,9 @@ func (e *Event) Check() error {
 	if e.ActorSeq < 1 || e.ActorSeq > MaxActorSeq {
 		return problem.Invalid("event_actor_seq", "1 to 2^53-1", strconv.FormatInt(e.ActorSeq, 10))
 	}
-	if len(e.Payload) > MaxPayload {
+	if len(e.Payload) > MaxPayloadBytes {
 		return &problem.Error{Kind: problem.TooLarge, Field: "event payload",
-			Want: fmt.Sprintf("at most %d bytes", MaxPayload), Got: strconv.Itoa(len(e.Payload))}
+			Want: fmt.Sprintf("at most %d bytes", MaxPayloadBytes), Got: strconv.Itoa(len(e.Payload))}
 	}
 	_, err := parsePayload(e.Payload)
 	return err
@@ -77,8 +77,8 @@ func (e *Event) Check() error {
 // known length, so a 0x1f in the key does not permit a second reading.
 func checkKey(key string) error {
 	const field = "event_idempotency_key"
-	if len(key) > MaxKey {
-		return problem.Invalid(field, fmt.Sprintf("at most %d bytes", MaxKey), strconv.Itoa(len(key)))
+	if len(key) > MaxKeyBytes {
+		return problem.Invalid(field, fmt.Sprintf("at most %d bytes", MaxKeyBytes), strconv.Itoa(len(key)))
 	}
 	if !utf8.ValidString(key) {
 		return problem.Invalid(field, "UTF-8", "other bytes")
@@ -88,15 +88,15 @@ func checkKey(key string) error {
 
 func (e *Event) PayloadHash() identity.Hash { return identity.Sum(e.Payload) }
 
-// AppendSigning appends the signed bytes: type, actor in hex, the subject (always empty), payload
+// AppendSignedBytes appends the signed bytes: type, actor in hex, the subject (always empty), payload
 // hash, key, actor's public key, time and ActorSeq, joined by 0x1f.
-func (e *Event) AppendSigning(dst []byte) []byte {
+func (e *Event) AppendSignedBytes(dst []byte) []byte {
 	const separator = 0x1f
 	hash := e.PayloadHash()
 	dst = append(append(dst, e.Type...), separator)
 	dst = append(e.Actor.AppendHex(dst), separator, separator)
 	dst = append(append(dst, hash[:]...), separator)
-	dst = append(append(dst, e.Key...), separator)
+	dst = append(append(dst, e.IdempotencyKey...), separator)
 	dst = append(append(dst, e.Actor[:]...), separator)
 	dst = append(binary.BigEndian.AppendUint64(dst, uint64(e.Time)), separator)
 	return binary.BigEndian.AppendUint64(dst, uint64(e.ActorSeq))
@@ -106,13 +106,13 @@ func (e *Event) Sign(ctx context.Context, s identity.Signer) error {
 	if err := e.Check(); err != nil {
 		return err
 	}
-	if err := canon.CheckSignedText("event_idempotency_key", e.Key); err != nil {
+	if err := canon.CheckSignedText("event_idempotency_key", e.IdempotencyKey); err != nil {
 		return err
 	}
 	if s.ID() != e.Actor {
 		return problem.New(problem.Untrusted, "event of %s: cannot be signed by %s", e.Actor.Short(), s.ID().Short())
 	}
-	signature, err := s.Sign(ctx, e.AppendSigning(nil))
+	signature, err := s.Sign(ctx, e.AppendSignedBytes(nil))
 	if err != nil {
 		return err
 	}
@@ -120,11 +120,11 @@ func (e *Event) Sign(ctx context.Context, s identity.Signer) error {
 	return nil
 }
 
-func (e *Event) Verify() bool { return identity.Verify(e.Actor, e.AppendSigning(nil), e.Signature) }
+func (e *Event) Verify() bool { return identity.Verify(e.Actor, e.AppendSignedBytes(nil), e.Signature) }
 
 // Hash returns the hash of e in a log, where it follows the event whose hash is prev. For the first
 // event, prev is zero.
 func (e *Event) Hash(prev identity.Hash) identity.Hash {
 	b := append(make([]byte, 0, 512), prev[:]...)
-	return identity.Sum(append(e.AppendSigning(b), e.Signature...))
+	return identity.Sum(append(e.AppendSignedBytes(b), e.Signature...))
 }

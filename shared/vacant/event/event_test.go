@@ -63,13 +63,13 @@ func TestRegisterEventsAreTheReferencesByteForByte(t *testing.T) {
 				t.Fatal(err)
 			}
 			in := c.Input
-			e := event.Event{Type: event.Register, Actor: key.ID(), Key: in.IdempotencyKey, Time: in.TS, ActorSeq: in.ActorSeq,
+			e := event.Event{Type: event.Register, Actor: key.ID(), IdempotencyKey: in.IdempotencyKey, Time: in.TS, ActorSeq: in.ActorSeq,
 				Payload: event.RegisterPayload(in.CardHash, in.HaloVersion, key.ID(), in.Visibility)}
 			// Event.Sign would refuse the control characters in the keys of the vectors.
-			if e.Signature, err = key.Sign(t.Context(), e.AppendSigning(nil)); err != nil {
+			if e.Signature, err = key.Sign(t.Context(), e.AppendSignedBytes(nil)); err != nil {
 				t.Fatal(err)
 			}
-			got := []string{hex.EncodeToString(e.AppendSigning(nil)), hex.EncodeToString(e.Signature), e.Hash(in.Prev).String()}
+			got := []string{hex.EncodeToString(e.AppendSignedBytes(nil)), hex.EncodeToString(e.Signature), e.Hash(in.Prev).String()}
 			if diff := cmp.Diff([]string{c.Expect.Canonical, c.Expect.Signature, c.Expect.Event_hash}, got); diff != "" {
 				t.Errorf("canonical, signature, hash (-want +got):\n%s", diff)
 			}
@@ -79,7 +79,7 @@ func TestRegisterEventsAreTheReferencesByteForByte(t *testing.T) {
 			if !e.Verify() {
 				t.Error("Verify() = false, want true")
 			}
-			want := event.RegisterContent{Card: in.CardHash, HaloVersion: in.HaloVersion, ID: key.ID(), Visibility: in.Visibility}
+			want := event.RegisterContent{CardHash: in.CardHash, HaloVersion: in.HaloVersion, ID: key.ID(), Visibility: in.Visibility}
 			said, err := e.ParseRegister()
 			if diff := cmp.Diff(want, said); err != nil || diff != "" {
 				t.Errorf("Registered() = %v (-want +got):\n%s", err, diff)
@@ -97,7 +97,7 @@ func TestAnEventThatIsChangedDoesNotVerify(t *testing.T) {
 		"type":      func(e *event.Event) { e.Type = event.Revoke },
 		"actor":     func(e *event.Event) { e.Actor = other.ID() },
 		"payload":   func(e *event.Event) { e.Payload = append(e.Payload, ' ') },
-		"key":       func(e *event.Event) { e.Key += "x" },
+		"key":       func(e *event.Event) { e.IdempotencyKey += "x" },
 		"time":      func(e *event.Event) { e.Time++ },
 		"actor seq": func(e *event.Event) { e.ActorSeq++ },
 		"signature": func(e *event.Event) { e.Signature[40] ^= 1 },
@@ -119,7 +119,7 @@ func TestAnEventThatIsChangedDoesNotVerify(t *testing.T) {
 
 func signed(t testing.TB, key *identity.Key) event.Event {
 	t.Helper()
-	e := event.Event{Type: event.Register, Actor: key.ID(), Key: "k", Time: 1_700_000_000_000, ActorSeq: 1,
+	e := event.Event{Type: event.Register, Actor: key.ID(), IdempotencyKey: "k", Time: 1_700_000_000_000, ActorSeq: 1,
 		Payload: event.RegisterPayload(identity.Hash{1}, 1, key.ID(), lifecycle.Public)}
 	if err := e.Sign(t.Context(), key); err != nil {
 		t.Fatal(err)
@@ -135,13 +135,13 @@ func TestSignRefusesInvalidEvents(t *testing.T) {
 	}{
 		"another type":          {func(e *event.Event) { e.Type = "review" }, "event type"},
 		"a key of small order":  {func(e *event.Event) { e.Actor = identity.ID{1} }, "small order"},
-		"a long key":            {func(e *event.Event) { e.Key = strings.Repeat("k", event.MaxKey+1) }, "event_idempotency_key"},
-		"a key of other bytes":  {func(e *event.Event) { e.Key = "\xff" }, "event_idempotency_key"},
-		"a separator in a key":  {func(e *event.Event) { e.Key = "a\x1fb" }, "event_idempotency_key"},
+		"a long key":            {func(e *event.Event) { e.IdempotencyKey = strings.Repeat("k", event.MaxKeyBytes+1) }, "event_idempotency_key"},
+		"a key of other bytes":  {func(e *event.Event) { e.IdempotencyKey = "\xff" }, "event_idempotency_key"},
+		"a separator in a key":  {func(e *event.Event) { e.IdempotencyKey = "a\x1fb" }, "event_idempotency_key"},
 		"a time before 1970":    {func(e *event.Event) { e.Time = -1 }, "event_ts_ms"},
 		"count 0":               {func(e *event.Event) { e.ActorSeq = 0 }, "event_actor_seq"},
 		"a count above 2^53-1":  {func(e *event.Event) { e.ActorSeq = 1 << 53 }, "event_actor_seq"},
-		"a payload that is big": {func(e *event.Event) { e.Payload = make([]byte, event.MaxPayload+1) }, "event payload"},
+		"a payload that is big": {func(e *event.Event) { e.Payload = make([]byte, event.MaxPayloadBytes+1) }, "event payload"},
 		"a payload of no JSON":  {func(e *event.Event) { e.Payload = []byte("{") }, "event payload"},
 		"a list for a payload":  {func(e *event.Event) { e.Payload = []byte("[]") }, "event payload"},
 		"a stranger's key":      {func(e *event.Event) { e.Actor = seeded(t, 2).ID() }, "cannot be signed by"},
@@ -185,7 +185,7 @@ func TestARevocationIsReadInBothItsForms(t *testing.T) {
 	key := seeded(t, 1)
 	for _, reason := range []string{"key lost", "密钥泄露", "perdu à l'été 😀"} {
 		for form, payload := range map[string][]byte{"UTF-8": event.RevokePayload(key.ID(), reason), "ASCII": event.RevokePayloadASCII(key.ID(), reason)} {
-			e := event.Event{Type: event.Revoke, Actor: key.ID(), Payload: payload, Key: "r", ActorSeq: 1}
+			e := event.Event{Type: event.Revoke, Actor: key.ID(), Payload: payload, IdempotencyKey: "r", ActorSeq: 1}
 			if err := e.Sign(t.Context(), key); err != nil {
 				t.Fatal(err)
 			}
@@ -202,15 +202,15 @@ func TestARevocationIsReadInBothItsForms(t *testing.T) {
 
 func TestAReasonIsATextOfSomeLength(t *testing.T) {
 	for reason, ok := range map[string]bool{
-		"key lost": true, strings.Repeat("r", event.MaxReason): true,
-		"": false, " \t": false, "a\x1fb": false, "\xff": false, strings.Repeat("r", event.MaxReason+1): false,
+		"key lost": true, strings.Repeat("r", event.MaxReasonBytes): true,
+		"": false, " \t": false, "a\x1fb": false, "\xff": false, strings.Repeat("r", event.MaxReasonBytes+1): false,
 	} {
 		if err := event.CheckReason(reason); (err == nil) != ok {
 			t.Errorf("CheckReason(%.20q) = %v, want accepted: %v", reason, err, ok)
 		}
 	}
-	worst := event.RevokePayloadASCII(seeded(t, 1).ID(), strings.Repeat("\x00", event.MaxReason))
-	if len(worst) > event.MaxPayload {
+	worst := event.RevokePayloadASCII(seeded(t, 1).ID(), strings.Repeat("\x00", event.MaxReasonBytes))
+	if len(worst) > event.MaxPayloadBytes {
 		t.Errorf("the longest revocation has %d bytes, above MaxPayload", len(worst))
 	}
 }
@@ -239,7 +239,7 @@ func FuzzPayloadsThatAreReadAreWrittenAgain(f *testing.F) {
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		e := event.Event{Type: event.Register, Actor: key.ID(), Payload: payload}
 		if r, err := e.ParseRegister(); err == nil {
-			if again := event.RegisterPayload(r.Card, r.HaloVersion, r.ID, r.Visibility); string(again) != string(payload) {
+			if again := event.RegisterPayload(r.CardHash, r.HaloVersion, r.ID, r.Visibility); string(again) != string(payload) {
 				t.Errorf("RegisterPayload() = %s, want %s", again, payload)
 			}
 		}

@@ -12,29 +12,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// MaxReason limits the reason of a revocation in bytes.
-const MaxReason = 1 << 10
+// MaxReasonBytes limits the reason of a revocation in bytes.
+const MaxReasonBytes = 1 << 10
 
 // RegisterPayload returns the payload of a register event: the actor's card and visibility. v must
 // be the effective visibility, see [lifecycle.State.EffectiveVisibility].
-func RegisterPayload(card identity.Hash, haloVersion int64, id identity.ID, v lifecycle.Visibility) []byte {
+func RegisterPayload(cardHash identity.Hash, haloVersion int64, id identity.ID, visibility lifecycle.Visibility) []byte {
 	return canon.NewObject(
-		canon.Member{Key: "card_hash", Value: canon.NewString(card.String())},
+		canon.Member{Key: "card_hash", Value: canon.NewString(cardHash.String())},
 		canon.Member{Key: "halo_version", Value: canon.NewInt(haloVersion)},
 		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())},
-		canon.Member{Key: "visibility", Value: canon.NewString(string(v))},
+		canon.Member{Key: "visibility", Value: canon.NewString(string(visibility))},
 	).AppendCJ(nil)
 }
 
 func RevokePayload(id identity.ID, reason string) []byte {
-	return revocation(id, reason).AppendCJ(nil)
+	return newRevocation(id, reason).AppendCJ(nil)
 }
 
 func RevokePayloadASCII(id identity.ID, reason string) []byte {
-	return revocation(id, reason).AppendASCII(nil)
+	return newRevocation(id, reason).AppendASCII(nil)
 }
 
-func revocation(id identity.ID, reason string) canon.Value {
+func newRevocation(id identity.ID, reason string) canon.Value {
 	return canon.NewObject(
 		canon.Member{Key: "reason", Value: canon.NewString(reason)},
 		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())})
@@ -44,15 +44,15 @@ func CheckReason(reason string) error {
 	if canon.IsBlank(reason) {
 		return problem.Invalid("reason", "why the key is revoked", "a blank string")
 	}
-	if len(reason) > MaxReason {
-		return problem.Invalid("reason", fmt.Sprintf("at most %d bytes", MaxReason), strconv.Itoa(len(reason)))
+	if len(reason) > MaxReasonBytes {
+		return problem.Invalid("reason", fmt.Sprintf("at most %d bytes", MaxReasonBytes), strconv.Itoa(len(reason)))
 	}
 	return canon.CheckSignedText("reason", reason)
 }
 
 // RegisterContent is the content of a register event's payload.
 type RegisterContent struct {
-	Card        identity.Hash
+	CardHash    identity.Hash
 	HaloVersion int64
 	ID          identity.ID
 	Visibility  lifecycle.Visibility
@@ -65,22 +65,22 @@ func (e *Event) ParseRegister() (RegisterContent, error) {
 	if err != nil {
 		return RegisterContent{}, err
 	}
-	out := RegisterContent{ID: e.Actor, Visibility: lifecycle.Visibility(stringMember(v, "visibility"))}
-	out.Card, err = identity.ParseHash(stringMember(v, "card_hash"))
+	content := RegisterContent{ID: e.Actor, Visibility: lifecycle.Visibility(stringOrEmpty(v, "visibility"))}
+	content.CardHash, err = identity.ParseHash(stringOrEmpty(v, "card_hash"))
 	if err != nil {
 		return RegisterContent{}, problem.New(problem.Malformed, "event payload: card_hash: %s", problem.AsError(err).Text())
 	}
 	version, _ := v.Get("halo_version")
-	out.HaloVersion, _ = version.Int64()
-	switch out.Visibility {
+	content.HaloVersion, _ = version.Int64()
+	switch content.Visibility {
 	case lifecycle.Hidden, lifecycle.Restricted, lifecycle.Public:
 	default:
-		return RegisterContent{}, problem.Invalid("event payload: visibility", "NONE, RESTRICTED or PUBLIC", fmt.Sprintf("%.40q", string(out.Visibility)))
+		return RegisterContent{}, problem.Invalid("event payload: visibility", "NONE, RESTRICTED or PUBLIC", fmt.Sprintf("%.40q", string(content.Visibility)))
 	}
-	if !bytes.Equal(e.Payload, RegisterPayload(out.Card, out.HaloVersion, out.ID, out.Visibility)) {
+	if !bytes.Equal(e.Payload, RegisterPayload(content.CardHash, content.HaloVersion, content.ID, content.Visibility)) {
 		return RegisterContent{}, problem.Invalid("event payload", "card_hash, halo_version, vacant_id and visibility of its actor", "something else")
 	}
-	return out, nil
+	return content, nil
 }
 
 func (e *Event) ParseRevoke() (reason string, err error) {
@@ -88,7 +88,7 @@ func (e *Event) ParseRevoke() (reason string, err error) {
 	if err != nil {
 		return "", err
 	}
-	reason = stringMember(v, "reason")
+	reason = stringOrEmpty(v, "reason")
 	// The reference signs the ASCII form of RevokePayloadASCII.
 	if !bytes.Equal(e.Payload, RevokePayload(e.Actor, reason)) && !bytes.Equal(e.Payload, RevokePayloadASCII(e.Actor, reason)) {
 		return "", problem.Invalid("event payload", "reason and vacant_id of its actor", "something else")
@@ -103,14 +103,14 @@ func (e *Event) parsePayloadOf(t Type) (canon.Value, error) {
 	return parsePayload(e.Payload)
 }
 
-func stringMember(v canon.Value, key string) string {
+func stringOrEmpty(v canon.Value, key string) string {
 	member, _ := v.Get(key)
 	return member.Text()
 }
 
 func parsePayload(b []byte) (canon.Value, error) {
 	limits := canon.DefaultLimits()
-	limits.Bytes = MaxPayload
+	limits.Bytes = MaxPayloadBytes
 	v, err := canon.Parse(b, limits)
 	if err != nil {
 		return canon.Value{}, problem.New(problem.Malformed, "event payload: %s", problem.AsError(err).Text())
@@ -126,13 +126,13 @@ const replacesPrefix = "replaces:"
 // ReplacesKey returns the idempotency key of a register event whose card replaces the card with the
 // given hash. Halo versions cannot increase (PROTOCOL §23 C6), so two cards of one version would
 // otherwise be an equivocation. The key makes the actor sign the order of its cards.
-func ReplacesKey(card identity.Hash) string { return replacesPrefix + card.String() }
+func ReplacesKey(cardHash identity.Hash) string { return replacesPrefix + cardHash.String() }
 
 // ReplacesKeyAt works like ReplacesKey, but the key differs for each event of the actor. If an
 // actor alternates between two cards, ReplacesKey repeats with the same payload, and the event
 // looks like a resend of an old event.
-func ReplacesKeyAt(card identity.Hash, actorSeq int64) string {
-	return ReplacesKey(card) + ":" + strconv.FormatInt(actorSeq, 10)
+func ReplacesKeyAt(cardHash identity.Hash, actorSeq int64) string {
+	return ReplacesKey(cardHash) + ":" + strconv.FormatInt(actorSeq, 10)
 }
 
 func ParseReplacesKey(key string) (identity.Hash, bool) {
@@ -141,7 +141,7 @@ func ParseReplacesKey(key string) (identity.Hash, bool) {
 		return identity.Hash{}, false
 	}
 	digits, _, _ := strings.Cut(rest, ":") // the ActorSeq is not needed
-	card, err := identity.ParseHash(digits)
+	cardHash, err := identity.ParseHash(digits)
 	// ParseHash accepts other spellings of a hash, but a signed key must have exactly one form.
-	return card, err == nil && card.String() == digits
+	return cardHash, err == nil && cardHash.String() == digits
 }

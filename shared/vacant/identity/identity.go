@@ -25,7 +25,7 @@ type ID [Size]byte
 // between pairs of digits and at both ends (PROTOCOL §1).
 func ParseID(s string) (ID, error) {
 	var id ID
-	err := parseHex(id[:], s)
+	err := parseHexInto(id[:], s)
 	return id, err
 }
 
@@ -63,7 +63,7 @@ func Sum(b []byte) Hash { return blake2b.Sum256(b) }
 
 func ParseHash(s string) (Hash, error) {
 	var h Hash
-	err := parseHex(h[:], s)
+	err := parseHexInto(h[:], s)
 	return h, err
 }
 
@@ -119,7 +119,7 @@ func ParseHex(s string) ([]byte, error) {
 	return out, nil
 }
 
-func parseHex(dst []byte, s string) error {
+func parseHexInto(dst []byte, s string) error {
 	// Nearly all messages use the canonical form, which this path parses without an allocation.
 	if len(s) == 2*len(dst) {
 		if _, err := hex.Decode(dst, []byte(s)); err == nil {

@@ -28,8 +28,8 @@ type Signer interface {
 
 // Key is a Signer whose seed is in memory.
 type Key struct {
-	id   ID
-	priv ed25519.PrivateKey
+	id         ID
+	privateKey ed25519.PrivateKey
 }
 
 // NewKey creates a key from 32 bytes of rand, which must be crypto/rand.Reader outside tests.
@@ -46,22 +46,22 @@ func KeyFromSeed(seed []byte) (*Key, error) {
 	if len(seed) != Size {
 		return nil, &problem.Error{Kind: problem.Malformed, Detail: "a seed has 32 bytes"}
 	}
-	k := &Key{priv: ed25519.NewKeyFromSeed(seed)}
-	copy(k.id[:], k.priv[Size:])
+	k := &Key{privateKey: ed25519.NewKeyFromSeed(seed)}
+	copy(k.id[:], k.privateKey[Size:])
 	return k, nil
 }
 
 func (k *Key) ID() ID { return k.id }
 
 func (k *Key) Sign(_ context.Context, msg []byte) ([]byte, error) {
-	return ed25519.Sign(k.priv, msg), nil
+	return ed25519.Sign(k.privateKey, msg), nil
 }
 
-func (k *Key) Seed() []byte { return bytes.Clone(k.priv.Seed()) }
+func (k *Key) Seed() []byte { return bytes.Clone(k.privateKey.Seed()) }
 
 // Wipe overwrites the private key in memory. Signatures that the key makes afterwards do not
 // verify.
-func (k *Key) Wipe() { clear(k.priv) }
+func (k *Key) Wipe() { clear(k.privateKey) }
 
 func (k *Key) String() string { return "key of " + k.id.Short() }
 
@@ -84,11 +84,11 @@ func (id ID) Check() error {
 	y[31] &= 0x7f // clears the sign bit of x
 	// y must be below p = 2^255 - 19: ed ff … ff 7f.
 	if y[31] == 0x7f && y[0] >= 0xed {
-		high := true
+		restIsFF := true
 		for _, b := range y[1:31] {
-			high = high && b == 0xff
+			restIsFF = restIsFF && b == 0xff
 		}
-		if high {
+		if restIsFF {
 			return problem.New(problem.Malformed, "id %s is not a canonical Ed25519 key", id.Short())
 		}
 	}
@@ -100,12 +100,12 @@ func (id ID) Check() error {
 
 func (id ID) isSmallOrder() bool {
 	id[31] &= 0x7f
-	return slices.Contains(smallOrders[:], id)
+	return slices.Contains(smallOrderPoints[:], id)
 }
 
-// smallOrders lists the y coordinates of the eight points whose order divides 8, without the sign
+// smallOrderPoints lists the y coordinates of the eight points whose order divides 8, without the sign
 // bit: y = 0, 1, p-1 and two coordinates of points of order 8.
-var smallOrders = [...]ID{
+var smallOrderPoints = [...]ID{
 	{},
 	{0x01},
 	{0xec, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
@@ -118,10 +118,10 @@ var smallOrders = [...]ID{
 
 // DIDKey returns id as a did:key: the letter z and the base58btc form of 0xed 0x01 and the key.
 func (id ID) DIDKey() string {
-	return "did:key:z" + base58(append([]byte{0xed, 0x01}, id[:]...))
+	return "did:key:z" + encodeBase58(append([]byte{0xed, 0x01}, id[:]...))
 }
 
-func base58(b []byte) string {
+func encodeBase58(b []byte) string {
 	const alphabet = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 	digits := []byte{}
 	for _, c := range b {

@@ -10,8 +10,8 @@ import (
 // Logbook entries of heartbeats have these kinds. The heartbeat of a sunk vacant has its own kind,
 // because it proves only that the key still exists, not that the vacant is in service.
 const (
-	HeartbeatKind     = "HEARTBEAT"
-	HeartbeatKindSunk = "HEARTBEAT_SUNK"
+	KindHeartbeat     = "HEARTBEAT"
+	KindHeartbeatSunk = "HEARTBEAT_SUNK"
 )
 
 func (s State) HeartbeatPeriod() (time.Duration, error) {
@@ -30,9 +30,9 @@ func (s State) HeartbeatPeriod() (time.Duration, error) {
 
 func (s State) HeartbeatKind() string {
 	if s == Sunk {
-		return HeartbeatKindSunk
+		return KindHeartbeatSunk
 	}
-	return HeartbeatKind
+	return KindHeartbeat
 }
 
 func (s State) HeartbeatPayload(lastActive time.Time) ([]byte, error) {

@@ -62,8 +62,8 @@ var transitions = map[State]map[Event]State{
 // Next returns the state after e. If s does not allow e, it returns s and an error of kind
 // Conflict, whose message is worded as in the reference.
 func (s State) Next(e Event) (State, error) {
-	if to, ok := transitions[s][e]; ok {
-		return to, nil
+	if next, ok := transitions[s][e]; ok {
+		return next, nil
 	}
 	return s, problem.New(problem.Conflict, "event %.40s is not valid in state %.40s", e, s)
 }
@@ -76,9 +76,9 @@ func (s State) CanReview() bool { return s == Local || s == Active || s == Hiber
 
 func (s State) RequiresRevival() bool { return s == Stale }
 
-// IsClosed reports whether a vacant in state s refuses all calls permanently, with HTTP status 410.
+// IsRetired reports whether a vacant in state s refuses all calls permanently, with HTTP status 410.
 // Hibernating and Stale vacants refuse calls with status 423.
-func (s State) IsClosed() bool { return s == Sunk || s == Archived }
+func (s State) IsRetired() bool { return s == Sunk || s == Archived }
 
 // Visibility determines who can find a vacant in a registry, in its wire form.
 type Visibility string

@@ -144,7 +144,7 @@ func compact(t *testing.T, raw json.RawMessage) json.RawMessage {
 func TestClosedIsSunkAndArchivedOnly(t *testing.T) {
 	got := map[State]bool{}
 	for _, s := range States() {
-		got[s] = s.IsClosed()
+		got[s] = s.IsRetired()
 	}
 	want := map[State]bool{Local: false, Active: false, Hibernating: false, Stale: false, Sunk: true, Archived: true}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -166,7 +166,7 @@ func TestAWordThatIsNoStateIsRefusedEverywhere(t *testing.T) {
 		if _, err := s.HeartbeatPayload(time.Time{}); err == nil {
 			t.Errorf("%q has a heartbeat payload", s)
 		}
-		if s.CanBeCalled() || s.CanReview() || s.IsClosed() || s.RequiresRevival() {
+		if s.CanBeCalled() || s.CanReview() || s.IsRetired() || s.RequiresRevival() {
 			t.Errorf("%q allows something", s)
 		}
 	}

@@ -18,13 +18,13 @@ import (
 
 // The limits of a listing. Strings are limited in bytes, and lists in elements.
 const (
-	MaxTags        = 16
-	MaxTag         = 64
-	MaxSkills      = 32
-	MaxSkill       = 128
-	MaxSummary     = 1 << 10
-	MaxModelFamily = 64
-	MaxOwner       = 128
+	MaxTags             = 16
+	MaxTagBytes         = 64
+	MaxSkills           = 32
+	MaxSkillBytes       = 128
+	MaxSummaryBytes     = 1 << 10
+	MaxModelFamilyBytes = 64
+	MaxOwnerBytes       = 128
 	// MaxPrice limits the price to a million dollars per call, in micro-dollars. A float64 represents
 	// all prices up to it exactly.
 	MaxPrice = 1_000_000_000_000
@@ -35,10 +35,10 @@ const (
 	MaxBlob = 24 << 10
 )
 
-// The signed bytes begin with domainVenue if the listing has a venue, otherwise with domain.
+// The signed bytes begin with venueDomainTag if the listing has a venue, otherwise with domain.
 const (
-	domain      = "vacancy:listing:v1\x1f"
-	domainVenue = "vacancy:listing:v2\x1f"
+	domainTag      = "vacancy:listing:v1\x1f"
+	venueDomainTag = "vacancy:listing:v2\x1f"
 )
 
 // Listing is a vacant's search data. Its JSON form with Venue and Signature is [Document].
@@ -64,19 +64,19 @@ func (l *Listing) Check() error {
 	if l.Version < 1 || l.Version > MaxVersion {
 		return problem.Invalid("version", "1 to 2^53-1", strconv.FormatInt(l.Version, 10))
 	}
-	if err := checkList("tags", l.Tags, MaxTags, MaxTag); err != nil {
+	if err := checkList("tags", l.Tags, MaxTags, MaxTagBytes); err != nil {
 		return err
 	}
-	if err := checkList("skills", l.Skills, MaxSkills, MaxSkill); err != nil {
+	if err := checkList("skills", l.Skills, MaxSkills, MaxSkillBytes); err != nil {
 		return err
 	}
-	if err := checkText("summary", l.Summary, MaxSummary); err != nil {
+	if err := checkText("summary", l.Summary, MaxSummaryBytes); err != nil {
 		return err
 	}
-	if err := checkText("family", l.ModelFamily, MaxModelFamily); err != nil {
+	if err := checkText("family", l.ModelFamily, MaxModelFamilyBytes); err != nil {
 		return err
 	}
-	if err := checkText("owner", l.Owner, MaxOwner); err != nil {
+	if err := checkText("owner", l.Owner, MaxOwnerBytes); err != nil {
 		return err
 	}
 	if l.Price < 0 || l.Price > MaxPrice {
@@ -90,7 +90,7 @@ func (l *Listing) Check() error {
 	return nil
 }
 
-func checkList(field string, list []string, maxCount, bytes int) error {
+func checkList(field string, list []string, maxCount, maxBytes int) error {
 	if len(list) > maxCount {
 		return problem.Invalid(field, fmt.Sprintf("at most %d", maxCount), strconv.Itoa(len(list)))
 	}
@@ -99,7 +99,7 @@ func checkList(field string, list []string, maxCount, bytes int) error {
 		if canon.IsBlank(s) {
 			return problem.Invalid(element, "a word", "a blank string")
 		}
-		if err := checkText(element, s, bytes); err != nil {
+		if err := checkText(element, s, maxBytes); err != nil {
 			return err
 		}
 		if slices.Contains(list[:i], s) {
@@ -123,12 +123,12 @@ func (l *Listing) Equal(other *Listing) bool {
 		l.Venue.equal(other.Venue)
 }
 
-// AppendSigning appends the signed bytes: the domain tag, 0x1f, and the canonical JSON of all
+// AppendSignedBytes appends the signed bytes: the domain tag, 0x1f, and the canonical JSON of all
 // members except the signature.
-func (l *Listing) AppendSigning(dst []byte) []byte {
-	tag := domain
+func (l *Listing) AppendSignedBytes(dst []byte) []byte {
+	tag := domainTag
 	if l.Venue != nil {
-		tag = domainVenue
+		tag = venueDomainTag
 	}
 	return append(l.appendAfterSignature(l.appendBeforeSignature(append(dst, tag...))), '}')
 }
@@ -147,7 +147,7 @@ func (l *Listing) appendAfterSignature(dst []byte) []byte {
 	dst = appendList(append(dst, `,"tags":`...), l.Tags)
 	dst = append(l.VacantID.AppendHex(append(dst, `,"vacant_id":"`...)), '"')
 	if l.Venue != nil {
-		dst = l.Venue.append(append(dst, `,"venue":`...))
+		dst = l.Venue.appendJSON(append(dst, `,"venue":`...))
 	}
 	return strconv.AppendInt(append(dst, `,"version":`...), l.Version, 10)
 }
@@ -163,7 +163,7 @@ func appendList(dst []byte, list []string) []byte {
 	return append(dst, ']')
 }
 
-func (l *Listing) Hash() identity.Hash { return identity.Sum(l.AppendSigning(nil)) }
+func (l *Listing) Hash() identity.Hash { return identity.Sum(l.AppendSignedBytes(nil)) }
 
 // Sign sets l.Signature with s, whose id must be l.VacantID. It refuses listings that Check refuses.
 func (l *Listing) Sign(ctx context.Context, s identity.Signer) error {
@@ -173,7 +173,7 @@ func (l *Listing) Sign(ctx context.Context, s identity.Signer) error {
 	if s.ID() != l.VacantID {
 		return problem.New(problem.Untrusted, "listing of %s: cannot be signed by %s", l.VacantID.Short(), s.ID().Short())
 	}
-	signature, err := s.Sign(ctx, l.AppendSigning(nil))
+	signature, err := s.Sign(ctx, l.AppendSignedBytes(nil))
 	if err != nil {
 		return err
 	}
@@ -182,5 +182,5 @@ func (l *Listing) Sign(ctx context.Context, s identity.Signer) error {
 }
 
 func (l *Listing) Verify() bool {
-	return identity.Verify(l.VacantID, l.AppendSigning(nil), l.Signature)
+	return identity.Verify(l.VacantID, l.AppendSignedBytes(nil), l.Signature)
 }

@@ -32,7 +32,7 @@ func TestAListingIsSignedAndSerialisedAsDocumented(t *testing.T) {
 	l := full(key.ID())
 	members := `"family":"claude","owner":"Example GmbH","price":2000,%s"skills":["contracts \"as is\""],"summary":"Deutsch und Englisch",` +
 		`"tags":["translation","法律"],"vacant_id":"` + key.ID().String() + `","version":3`
-	if want, got := "vacancy:listing:v1\x1f{"+fmt.Sprintf(members, "")+"}", string(l.AppendSigning(nil)); got != want {
+	if want, got := "vacancy:listing:v1\x1f{"+fmt.Sprintf(members, "")+"}", string(l.AppendSignedBytes(nil)); got != want {
 		t.Errorf("AppendSigning() = %s, want %s", got, want)
 	}
 	if want, got := "{"+fmt.Sprintf(members, `"signature":"",`)+"}", string(l.Blob()); got != want {
@@ -120,13 +120,13 @@ func TestEveryLimitIsHeldAndNamed(t *testing.T) {
 	l := full(key.ID())
 	l.Tags, l.Skills = nil, nil
 	for i := range listing.MaxTags {
-		l.Tags = append(l.Tags, fmt.Sprintf("%02d", i)+strings.Repeat(`"`, listing.MaxTag-2))
+		l.Tags = append(l.Tags, fmt.Sprintf("%02d", i)+strings.Repeat(`"`, listing.MaxTagBytes-2))
 	}
 	for i := range listing.MaxSkills {
-		l.Skills = append(l.Skills, fmt.Sprintf("%02d", i)+strings.Repeat(`"`, listing.MaxSkill-2))
+		l.Skills = append(l.Skills, fmt.Sprintf("%02d", i)+strings.Repeat(`"`, listing.MaxSkillBytes-2))
 	}
-	l.Summary, l.ModelFamily = strings.Repeat(`\`, listing.MaxSummary), strings.Repeat(`"`, listing.MaxModelFamily)
-	l.Owner, l.Price, l.Version = strings.Repeat(`"`, listing.MaxOwner), listing.MaxPrice, listing.MaxVersion
+	l.Summary, l.ModelFamily = strings.Repeat(`\`, listing.MaxSummaryBytes), strings.Repeat(`"`, listing.MaxModelFamilyBytes)
+	l.Owner, l.Price, l.Version = strings.Repeat(`"`, listing.MaxOwnerBytes), listing.MaxPrice, listing.MaxVersion
 	if err := l.Sign(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func FuzzAListingThatIsReadIsWrittenAgain(f *testing.F) {
 func venue() *listing.Venue {
 	return &listing.Venue{
 		Slug: "warung-sunset", Name: "Warung Sunset", Category: "restaurant", Location: "echo-beach", Areas: []string{"canggu"},
-		Bookable: true, Capacity: 40, Hours: "12-22", Referral: 700,
+		Bookable: true, Capacity: 40, Hours: "12-22", ReferralFee: 700,
 	}
 }
 
@@ -207,7 +207,7 @@ func TestAVenueIsSignedUnderATagOfItsOwn(t *testing.T) {
 	want := "vacancy:listing:v2\x1f" + `{"family":"","owner":"","price":0,"skills":[],"summary":"","tags":[],"vacant_id":"` + key.ID().String() +
 		`","venue":{"areas":["canggu"],"bookable":true,"capacity":40,"category":"restaurant","hours":"12-22","location":"echo-beach",` +
 		`"name":"Warung Sunset","referral_fee":700,"slug":"warung-sunset"},"version":3}`
-	if got := string(l.AppendSigning(nil)); got != want {
+	if got := string(l.AppendSignedBytes(nil)); got != want {
 		t.Errorf("AppendSigning() = %s, want %s", got, want)
 	}
 	if err := l.Sign(t.Context(), key); err != nil {
@@ -222,7 +222,7 @@ func TestAVenueIsSignedUnderATagOfItsOwn(t *testing.T) {
 		"name": func(l *listing.Listing) { l.Venue.Name = "" }, "category": func(l *listing.Listing) { l.Venue.Category = "x" },
 		"location": func(l *listing.Listing) { l.Venue.Location = "x" }, "areas": func(l *listing.Listing) { l.Venue.Areas = nil },
 		"bookable": func(l *listing.Listing) { l.Venue.Bookable = false }, "capacity": func(l *listing.Listing) { l.Venue.Capacity++ },
-		"hours": func(l *listing.Listing) { l.Venue.Hours = "" }, "referral": func(l *listing.Listing) { l.Venue.Referral++ },
+		"hours": func(l *listing.Listing) { l.Venue.Hours = "" }, "referral": func(l *listing.Listing) { l.Venue.ReferralFee++ },
 	} {
 		other := back
 		other.Venue = venue()
@@ -251,7 +251,7 @@ func TestEveryLimitOfAVenueIsHeldAndNamed(t *testing.T) {
 		"an area twice":           {func(v *listing.Venue) { v.Areas = []string{"a", "a"} }, "areas[1]"},
 		"long hours":              {func(v *listing.Venue) { v.Hours = strings.Repeat("h", 257) }, "hours"},
 		"a capacity below 0":      {func(v *listing.Venue) { v.Capacity = -1 }, "capacity"},
-		"a referral fee of twice": {func(v *listing.Venue) { v.Referral = 20_000 }, "referral_fee"},
+		"a referral fee of twice": {func(v *listing.Venue) { v.ReferralFee = 20_000 }, "referral_fee"},
 	} {
 		l := listing.New(key.ID(), 1)
 		l.Venue = venue()

@@ -18,16 +18,16 @@ func (l *Listing) Blob() []byte {
 // and version are required. Unknown members are refused, because the signature does not cover them.
 // Errors have kind Malformed or TooLarge.
 func Parse(blob []byte) (Listing, error) {
-	var shape Document
-	err := canon.UnmarshalSigned("listing", blob, &shape, MaxBlob)
+	var doc Document
+	err := canon.UnmarshalSigned("listing", blob, &doc, MaxBlob)
 	if problem.Is(err, problem.TooLarge) {
 		return Listing{}, err
 	}
 	if err != nil {
 		return Listing{}, problem.New(problem.Malformed, "%s", problem.AsError(err).Text())
 	}
-	l := shape.Listing
-	l.Venue, l.Signature = (*Venue)(shape.Venue), shape.Signature
+	l := doc.Listing
+	l.Venue, l.Signature = (*Venue)(doc.Venue), doc.Signature
 	// An empty list becomes nil, as if the member were missing.
 	l.Tags, l.Skills = append([]string(nil), l.Tags...), append([]string(nil), l.Skills...)
 	if err := l.Check(); err != nil {

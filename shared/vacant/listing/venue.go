@@ -12,55 +12,55 @@ import (
 
 // The limits of a venue. Strings are limited in bytes, and lists in elements.
 const (
-	MaxSlug     = 64
-	MaxName     = 128
-	MaxCategory = 64
-	MaxLocation = 64
-	MaxAreas    = 16
-	MaxHours    = 256
-	MaxCapacity = 1_000_000
-	// MaxReferral limits the referral fee to 100 %, in basis points.
-	MaxReferral = 10_000
+	MaxSlugBytes     = 64
+	MaxNameBytes     = 128
+	MaxCategoryBytes = 64
+	MaxLocationBytes = 64
+	MaxAreas         = 16
+	MaxHoursBytes    = 256
+	MaxCapacity      = 1_000_000
+	// MaxReferralFee limits the referral fee to 100 %, in basis points.
+	MaxReferralFee = 10_000
 )
 
 // A vacant whose listing has no venue has these values.
 const (
-	DefaultCategory = "agent"
-	DefaultLocation = "global"
-	DefaultReferral = 700 // basis points
-	// defaultSlug and the short id form the slug of a vacant that has not claimed a slug.
-	defaultSlug = "v-"
+	DefaultCategory    = "agent"
+	DefaultLocation    = "global"
+	DefaultReferralFee = 700 // basis points
+	// defaultSlugPrefix and the short id form the slug of a vacant that has not claimed a slug.
+	defaultSlugPrefix = "v-"
 )
 
 // Venue is the part of a listing about taking bookings.
 type Venue struct {
-	Slug     string   `json:"slug"` // unique in a registry; v- and the short id if empty
-	Name     string   `json:"name"` // the vacant's name if empty
-	Category string   `json:"category"`
-	Location string   `json:"location"`
-	Areas    []string `json:"areas"` // other locations that the venue serves
-	Bookable bool     `json:"bookable"`
-	Capacity int64    `json:"capacity"`     // simultaneous guests; no limit if zero
-	Hours    string   `json:"hours"`        // opening hours in the venue's own words
-	Referral int64    `json:"referral_fee"` // basis points
+	Slug        string   `json:"slug"` // unique in a registry; v- and the short id if empty
+	Name        string   `json:"name"` // the vacant's name if empty
+	Category    string   `json:"category"`
+	Location    string   `json:"location"`
+	Areas       []string `json:"areas"` // other locations that the venue serves
+	Bookable    bool     `json:"bookable"`
+	Capacity    int64    `json:"capacity"`     // simultaneous guests; no limit if zero
+	Hours       string   `json:"hours"`        // opening hours in the venue's own words
+	ReferralFee int64    `json:"referral_fee"` // basis points
 }
 
 func DefaultVenue() Venue {
-	return Venue{Category: DefaultCategory, Location: DefaultLocation, Bookable: true, Referral: DefaultReferral}
+	return Venue{Category: DefaultCategory, Location: DefaultLocation, Bookable: true, ReferralFee: DefaultReferralFee}
 }
 
-func DefaultSlug(short string) string { return defaultSlug + short }
+func DefaultSlug(short string) string { return defaultSlugPrefix + short }
 
 // ParseDefaultSlug returns the short id in a default slug. ok is false if slug is not a default slug.
 func ParseDefaultSlug(slug string) (short string, ok bool) {
-	short, ok = strings.CutPrefix(slug, defaultSlug)
+	short, ok = strings.CutPrefix(slug, defaultSlugPrefix)
 	return short, ok && len(short) == 12 && strings.Trim(short, "0123456789abcdef") == ""
 }
 
 // CheckSlug returns an error unless a vacant may claim the slug s. Default slugs and TestSlug are reserved.
 func CheckSlug(s string) error {
-	if s == "" || len(s) > MaxSlug || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		return problem.Invalid("slug", fmt.Sprintf("1 to %d of a-z, 0-9 and -", MaxSlug), fmt.Sprintf("%.80q", s))
+	if s == "" || len(s) > MaxSlugBytes || strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return problem.Invalid("slug", fmt.Sprintf("1 to %d of a-z, 0-9 and -", MaxSlugBytes), fmt.Sprintf("%.80q", s))
 	}
 	if _, ok := ParseDefaultSlug(s); ok || s == TestSlug {
 		return problem.Invalid("slug", "one that is not reserved", s)
@@ -82,8 +82,8 @@ func (v *Venue) Check() error {
 		most        int
 		needed      bool
 	}{
-		{"name", v.Name, MaxName, false}, {"category", v.Category, MaxCategory, true},
-		{"location", v.Location, MaxLocation, true}, {"hours", v.Hours, MaxHours, false},
+		{"name", v.Name, MaxNameBytes, false}, {"category", v.Category, MaxCategoryBytes, true},
+		{"location", v.Location, MaxLocationBytes, true}, {"hours", v.Hours, MaxHoursBytes, false},
 	} {
 		if t.needed && canon.IsBlank(t.text) {
 			return problem.Invalid(t.field, "a word", "a blank string")
@@ -92,14 +92,14 @@ func (v *Venue) Check() error {
 			return err
 		}
 	}
-	if err := checkList("areas", v.Areas, MaxAreas, MaxLocation); err != nil {
+	if err := checkList("areas", v.Areas, MaxAreas, MaxLocationBytes); err != nil {
 		return err
 	}
 	if v.Capacity < 0 || v.Capacity > MaxCapacity {
 		return problem.Invalid("capacity", fmt.Sprintf("0 to %d", MaxCapacity), strconv.FormatInt(v.Capacity, 10))
 	}
-	if v.Referral < 0 || v.Referral > MaxReferral {
-		return problem.Invalid("referral_fee", fmt.Sprintf("0 to %d basis points", MaxReferral), strconv.FormatInt(v.Referral, 10))
+	if v.ReferralFee < 0 || v.ReferralFee > MaxReferralFee {
+		return problem.Invalid("referral_fee", fmt.Sprintf("0 to %d basis points", MaxReferralFee), strconv.FormatInt(v.ReferralFee, 10))
 	}
 	return nil
 }
@@ -111,10 +111,10 @@ func (v *Venue) equal(other *Venue) bool {
 	a, b := *v, *other
 	a.Areas, b.Areas = nil, nil
 	return slices.Equal(v.Areas, other.Areas) && a.Slug == b.Slug && a.Name == b.Name && a.Category == b.Category && a.Location == b.Location &&
-		a.Bookable == b.Bookable && a.Capacity == b.Capacity && a.Hours == b.Hours && a.Referral == b.Referral
+		a.Bookable == b.Bookable && a.Capacity == b.Capacity && a.Hours == b.Hours && a.ReferralFee == b.ReferralFee
 }
 
-func (v *Venue) append(dst []byte) []byte {
+func (v *Venue) appendJSON(dst []byte) []byte {
 	dst = appendList(append(dst, `{"areas":`...), v.Areas)
 	dst = strconv.AppendBool(append(dst, `,"bookable":`...), v.Bookable)
 	dst = strconv.AppendInt(append(dst, `,"capacity":`...), v.Capacity, 10)
@@ -122,7 +122,7 @@ func (v *Venue) append(dst []byte) []byte {
 	dst = canon.AppendString(append(dst, `,"hours":`...), v.Hours)
 	dst = canon.AppendString(append(dst, `,"location":`...), v.Location)
 	dst = canon.AppendString(append(dst, `,"name":`...), v.Name)
-	dst = strconv.AppendInt(append(dst, `,"referral_fee":`...), v.Referral, 10)
+	dst = strconv.AppendInt(append(dst, `,"referral_fee":`...), v.ReferralFee, 10)
 	return append(canon.AppendString(append(dst, `,"slug":`...), v.Slug), '}')
 }
 

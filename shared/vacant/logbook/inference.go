@@ -14,26 +14,26 @@ const KindInference = "INFERENCE_EVENT"
 // Inference is a vacant's statement about an answer of its model. It contains hashes of the prompt
 // and the response, never their text.
 type Inference struct {
-	Caller           identity.ID
-	Request          identity.Hash // envelope of the call
-	Prompt, Response identity.Hash // hashes of the texts
-	Substrate, Model string        // kind of substrate, name of the model
-	AgentVersion     int           // version of the vacant's agent, or zero for the default agent
-	Time             time.Time
+	Caller                   identity.ID
+	RequestHash              identity.Hash // envelope of the call
+	PromptHash, ResponseHash identity.Hash // hashes of the texts
+	Substrate, Model         string        // kind of substrate, name of the model
+	AgentVersion             int           // version of the vacant's agent, or zero for the default agent
+	Time                     time.Time
 }
 
 func (i Inference) Payload() []byte {
 	// Like the reference, Payload writes the seconds since 1970 as a float.
-	ts, err := canon.Parse(canon.AppendFloat(nil, float64(i.Time.UnixMicro())/1e6), canon.DefaultLimits())
+	seconds, err := canon.Parse(canon.AppendFloat(nil, float64(i.Time.UnixMicro())/1e6), canon.DefaultLimits())
 	if err != nil {
 		panic(err) // impossible, because the seconds are a finite number
 	}
-	return object(
-		stringMember("kind", KindInference), stringMember("caller", i.Caller.String()), stringMember("request_envelope_id_hex", i.Request.String()),
-		stringMember("prompt_hash_hex", i.Prompt.String()), stringMember("response_hash_hex", i.Response.String()),
+	return encodeObject(
+		stringMember("kind", KindInference), stringMember("caller", i.Caller.String()), stringMember("request_envelope_id_hex", i.RequestHash.String()),
+		stringMember("prompt_hash_hex", i.PromptHash.String()), stringMember("response_hash_hex", i.ResponseHash.String()),
 		stringMember("substrate", i.Substrate), stringMember("model_id", i.Model),
 		canon.Member{Key: "proof", Value: canon.NewObject(canon.Member{Key: "agent_version", Value: canon.NewInt(int64(i.AgentVersion))})},
-		canon.Member{Key: "ts", Value: ts},
+		canon.Member{Key: "ts", Value: seconds},
 	)
 }
 
@@ -46,12 +46,12 @@ func ParseInference(payload []byte) (i Inference, err error) {
 	if i.Caller, err = idAt(v, "caller"); err != nil {
 		return i, err
 	}
-	for key, to := range map[string]*identity.Hash{"request_envelope_id_hex": &i.Request, "prompt_hash_hex": &i.Prompt, "response_hash_hex": &i.Response} {
+	for key, dst := range map[string]*identity.Hash{"request_envelope_id_hex": &i.RequestHash, "prompt_hash_hex": &i.PromptHash, "response_hash_hex": &i.ResponseHash} {
 		s, err := stringAt(v, key)
 		if err != nil {
 			return i, err
 		}
-		if *to, err = identity.ParseHash(s); err != nil {
+		if *dst, err = identity.ParseHash(s); err != nil {
 			return i, withField(key, err)
 		}
 	}

@@ -33,17 +33,17 @@ const closedPath = "D2"
 // Birth is the content of a child's first entry: its parent, and what its birth path changed.
 // Payload writes only the members of this path.
 type Birth struct {
-	Parent         identity.ID
-	Path           string
-	PolicyMutation string       // D1: policy_mutation
-	Tools          []string     // D2: narrowed_tools
-	Capability     string       // D3: new_capability_text
-	Secondary      *identity.ID // D4: secondary_parent_id
-	Consent        []byte       // D4: consent_signature, over the bytes that the reference signs
-	ChildConsent   []byte       // D4: child_consent_signature, which also covers this child
-	ConsentNonce   string       // D4: nonce of ChildConsent
-	NewSubstrates  []string     // D5: new_substrates
-	OldSubstrates  []string     // D5: old_substrates
+	Parent           identity.ID
+	Path             string
+	PolicyMutation   string       // D1: policy_mutation
+	Tools            []string     // D2: narrowed_tools
+	Capability       string       // D3: new_capability_text
+	SecondParent     *identity.ID // D4: secondary_parent_id
+	ReferenceConsent []byte       // D4: consent_signature, over the bytes that the reference signs
+	ChildConsent     []byte       // D4: child_consent_signature, which also covers this child
+	ConsentNonce     string       // D4: nonce of ChildConsent
+	NewSubstrates    []string     // D5: new_substrates
+	OldSubstrates    []string     // D5: old_substrates
 }
 
 func (b Birth) Payload() []byte {
@@ -56,17 +56,17 @@ func (b Birth) Payload() []byte {
 	case "D3":
 		members = append(members, stringMember("new_capability_text", b.Capability))
 	case "D4":
-		if b.Secondary != nil {
-			members = append(members, stringMember("secondary_parent_id", b.Secondary.String()))
+		if b.SecondParent != nil {
+			members = append(members, stringMember("secondary_parent_id", b.SecondParent.String()))
 		}
-		members = append(members, stringMember("consent_signature", hex.EncodeToString(b.Consent)))
+		members = append(members, stringMember("consent_signature", hex.EncodeToString(b.ReferenceConsent)))
 		if len(b.ChildConsent) > 0 {
 			members = append(members, stringMember("child_consent_signature", hex.EncodeToString(b.ChildConsent)), stringMember("consent_nonce", b.ConsentNonce))
 		}
 	case "D5":
 		members = append(members, stringsMember("new_substrates", b.NewSubstrates), stringsMember("old_substrates", b.OldSubstrates))
 	}
-	return object(members...)
+	return encodeObject(members...)
 }
 
 // ParseBirth parses the payload of a BIRTH entry. It ignores the members of other birth paths.
@@ -105,15 +105,15 @@ func ParseBirth(payload []byte) (Birth, error) {
 }
 
 func (b *Birth) readConsent(v canon.Value) error {
-	secondary, err := idAt(v, "secondary_parent_id")
+	secondParent, err := idAt(v, "secondary_parent_id")
 	if err != nil {
 		return err
 	}
-	b.Secondary = &secondary
-	if b.Consent, err = hexAt(v, "consent_signature"); err != nil {
+	b.SecondParent = &secondParent
+	if b.ReferenceConsent, err = hexAt(v, "consent_signature"); err != nil {
 		return err
 	}
-	if _, ours := v.Get("child_consent_signature"); !ours {
+	if _, hasChildConsent := v.Get("child_consent_signature"); !hasChildConsent {
 		return nil
 	}
 	if b.ChildConsent, err = hexAt(v, "child_consent_signature"); err != nil {
@@ -125,9 +125,9 @@ func (b *Birth) readConsent(v canon.Value) error {
 
 // Spawn is the content of the parent's entry about a new child.
 type Spawn struct {
-	Child     identity.ID
-	Path      string
-	Secondary *identity.ID // D4
+	Child        identity.ID
+	Path         string
+	SecondParent *identity.ID // D4
 }
 
 func (s Spawn) Payload() []byte {
@@ -135,10 +135,10 @@ func (s Spawn) Payload() []byte {
 	if s.Path == closedPath {
 		members = append(members, canon.Member{Key: "closed_child", Value: canon.NewBool(true)})
 	}
-	if s.Path == "D4" && s.Secondary != nil {
-		members = append(members, stringMember("secondary_parent_id", s.Secondary.String()))
+	if s.Path == "D4" && s.SecondParent != nil {
+		members = append(members, stringMember("secondary_parent_id", s.SecondParent.String()))
 	}
-	return object(members...)
+	return encodeObject(members...)
 }
 
 func ParseSpawn(payload []byte) (Spawn, error) {
@@ -154,11 +154,11 @@ func ParseSpawn(payload []byte) (Spawn, error) {
 		return Spawn{}, err
 	}
 	if s.Path == "D4" {
-		secondary, err := idAt(v, "secondary_parent_id")
+		secondParent, err := idAt(v, "secondary_parent_id")
 		if err != nil {
 			return Spawn{}, err
 		}
-		s.Secondary = &secondary
+		s.SecondParent = &secondParent
 	}
 	return s, nil
 }
@@ -168,8 +168,8 @@ func ParseSpawn(payload []byte) (Spawn, error) {
 // is omitted, because the reference has no hash of the task.
 type Delegation struct {
 	Parent, Child identity.ID
-	Kind          string        // kind of the subtask
-	Task          identity.Hash // hash of the text that is sent, in UTF-8
+	SubtaskKind   string        // kind of the subtask
+	TaskHash      identity.Hash // hash of the text that is sent, in UTF-8
 }
 
 func (d Delegation) DelegatePayload() []byte {
@@ -180,38 +180,38 @@ func (d Delegation) ExecutePayload() []byte {
 	return d.payload(stringMember("parent_id", d.Parent.String()))
 }
 
-func (d Delegation) payload(other canon.Member) []byte {
-	members := []canon.Member{other, stringMember("subtask_kind", d.Kind)}
-	if !d.Task.IsZero() {
-		members = append(members, stringMember("task_hash", d.Task.String()))
+func (d Delegation) payload(otherParty canon.Member) []byte {
+	members := []canon.Member{otherParty, stringMember("subtask_kind", d.SubtaskKind)}
+	if !d.TaskHash.IsZero() {
+		members = append(members, stringMember("task_hash", d.TaskHash.String()))
 	}
-	return object(members...)
+	return encodeObject(members...)
 }
 
 // Aggregation is the content of the parent's entry about combining its children's answers. Tasks and
 // Results are hashes of the sent and the received texts in the order of the calls, and Result is the hash
 // of the combined text. A nil list or zero hash is omitted, because the reference has none of these hashes.
 type Aggregation struct {
-	Children       []identity.ID // one for each call, in the order of the calls
-	Tasks, Results []identity.Hash
-	Result         identity.Hash
+	Children                 []identity.ID // one for each call, in the order of the calls
+	TaskHashes, ResultHashes []identity.Hash
+	CombinedHash             identity.Hash
 }
 
 func (a Aggregation) Payload() []byte {
 	members := []canon.Member{
-		stringsMember("child_ids", stringsOf(a.Children)),
+		stringsMember("child_ids", toStrings(a.Children)),
 		{Key: "n_results", Value: canon.NewInt(int64(len(a.Children)))},
 	}
-	if a.Tasks != nil {
-		members = append(members, stringsMember("task_hashes", stringsOf(a.Tasks)))
+	if a.TaskHashes != nil {
+		members = append(members, stringsMember("task_hashes", toStrings(a.TaskHashes)))
 	}
-	if a.Results != nil {
-		members = append(members, stringsMember("result_hashes", stringsOf(a.Results)))
+	if a.ResultHashes != nil {
+		members = append(members, stringsMember("result_hashes", toStrings(a.ResultHashes)))
 	}
-	if !a.Result.IsZero() {
-		members = append(members, stringMember("result_hash", a.Result.String()))
+	if !a.CombinedHash.IsZero() {
+		members = append(members, stringMember("result_hash", a.CombinedHash.String()))
 	}
-	return object(members...)
+	return encodeObject(members...)
 }
 
 // Graduation is the content of the entries of parent and child when the child becomes public. Both
@@ -222,7 +222,7 @@ type Graduation struct {
 }
 
 func (g Graduation) Payload() []byte {
-	return object(stringMember("capability_text", g.Capability), stringMember("child_id", g.Child.String()), stringMember("parent_id", g.Parent.String()))
+	return encodeObject(stringMember("capability_text", g.Capability), stringMember("child_id", g.Child.String()), stringMember("parent_id", g.Parent.String()))
 }
 
 func ParseGraduation(payload []byte) (Graduation, error) {
@@ -244,7 +244,7 @@ func ParseGraduation(payload []byte) (Graduation, error) {
 }
 
 func PlanChangedPayload(plan identity.Hash) []byte {
-	return object(stringMember("plan_hash", plan.String()))
+	return encodeObject(stringMember("plan_hash", plan.String()))
 }
 
 func ParsePlanChanged(payload []byte) (identity.Hash, error) {
@@ -330,7 +330,7 @@ func stringsMember(key string, list []string) canon.Member {
 	return canon.Member{Key: key, Value: canon.NewArray(items...)}
 }
 
-func stringsOf[T interface{ String() string }](list []T) []string {
+func toStrings[T interface{ String() string }](list []T) []string {
 	out := make([]string, len(list))
 	for i, v := range list {
 		out[i] = v.String()

@@ -90,7 +90,7 @@ func TestDelegationsAreToldAsTheReferenceTellsThem(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				d := Delegation{Parent: parent.key.ID(), Child: step.ChildID, Kind: SubtaskKind(task)}
+				d := Delegation{Parent: parent.key.ID(), Child: step.ChildID, SubtaskKind: SubtaskKind(task)}
 				parent.write(t, KindDelegate, at, d.DelegatePayload())
 				children[step.ChildID.String()].write(t, KindExecute, at, d.ExecutePayload())
 				called = append(called, step.ChildID)
@@ -146,18 +146,18 @@ func TestFamilyEntryPayloads(t *testing.T) {
 		"BIRTH of D2":            {Birth{Parent: parent, Path: "D2", Tools: []string{"pen", "a"}}.Payload(), `{"narrowed_tools":["pen","a"],"parent_id":"P","path":"D2"}`},
 		"BIRTH of D2, no tools":  {Birth{Parent: parent, Path: "D2"}.Payload(), `{"narrowed_tools":[],"parent_id":"P","path":"D2"}`},
 		"BIRTH of D3":            {Birth{Parent: parent, Path: "D3", Capability: "files"}.Payload(), `{"new_capability_text":"files","parent_id":"P","path":"D3"}`},
-		"BIRTH of D4":            {Birth{Parent: parent, Path: "D4", Secondary: &second, Consent: []byte{1}, ChildConsent: []byte{2}, ConsentNonce: "n"}.Payload(), `{"child_consent_signature":"02","consent_nonce":"n","consent_signature":"01","parent_id":"P","path":"D4","secondary_parent_id":"S"}`},
-		"BIRTH of D4, theirs":    {Birth{Parent: parent, Path: "D4", Secondary: &second, Consent: []byte{1}}.Payload(), `{"consent_signature":"01","parent_id":"P","path":"D4","secondary_parent_id":"S"}`},
+		"BIRTH of D4":            {Birth{Parent: parent, Path: "D4", SecondParent: &second, ReferenceConsent: []byte{1}, ChildConsent: []byte{2}, ConsentNonce: "n"}.Payload(), `{"child_consent_signature":"02","consent_nonce":"n","consent_signature":"01","parent_id":"P","path":"D4","secondary_parent_id":"S"}`},
+		"BIRTH of D4, theirs":    {Birth{Parent: parent, Path: "D4", SecondParent: &second, ReferenceConsent: []byte{1}}.Payload(), `{"consent_signature":"01","parent_id":"P","path":"D4","secondary_parent_id":"S"}`},
 		"BIRTH of D5":            {Birth{Parent: parent, Path: "D5", NewSubstrates: []string{"b"}, OldSubstrates: []string{"a"}}.Payload(), `{"new_substrates":["b"],"old_substrates":["a"],"parent_id":"P","path":"D5"}`},
 		"SPAWN of D1":            {Spawn{Child: child, Path: "D1"}.Payload(), `{"child_id":"C","path":"D1"}`},
 		"SPAWN of D2":            {Spawn{Child: child, Path: "D2"}.Payload(), `{"child_id":"C","closed_child":true,"path":"D2"}`},
-		"SPAWN of D4":            {Spawn{Child: child, Path: "D4", Secondary: &second}.Payload(), `{"child_id":"C","path":"D4","secondary_parent_id":"S"}`},
+		"SPAWN of D4":            {Spawn{Child: child, Path: "D4", SecondParent: &second}.Payload(), `{"child_id":"C","path":"D4","secondary_parent_id":"S"}`},
 		"DELEGATE with a task":   {Delegation{parent, child, "review", one}.DelegatePayload(), `{"child_id":"C","subtask_kind":"review","task_hash":"` + one.String() + `"}`},
 		"EXECUTE with a task":    {Delegation{parent, child, "review", one}.ExecutePayload(), `{"parent_id":"P","subtask_kind":"review","task_hash":"` + one.String() + `"}`},
 		"AGGREGATE with results": {Aggregation{[]identity.ID{child, child}, []identity.Hash{one, one}, []identity.Hash{two, two}, one}.Payload(), `{"child_ids":["C","C"],"n_results":2,"result_hash":"1","result_hashes":["2","2"],"task_hashes":["1","1"]}`},
 		"AGGREGATE of nothing":   {Aggregation{}.Payload(), `{"child_ids":[],"n_results":0}`},
 		"GRADUATED":              {Graduation{parent, child, "review"}.Payload(), `{"capability_text":"review","child_id":"C","parent_id":"P"}`},
-		"INFERENCE_EVENT": {Inference{Caller: parent, Request: one, Prompt: one, Response: two, Substrate: "ollama", Model: "m", AgentVersion: 3, Time: time.UnixMicro(1_500_000)}.Payload(),
+		"INFERENCE_EVENT": {Inference{Caller: parent, RequestHash: one, PromptHash: one, ResponseHash: two, Substrate: "ollama", Model: "m", AgentVersion: 3, Time: time.UnixMicro(1_500_000)}.Payload(),
 			`{"caller":"P","kind":"INFERENCE_EVENT","model_id":"m","prompt_hash_hex":"1","proof":{"agent_version":3},"request_envelope_id_hex":"1","response_hash_hex":"2","substrate":"ollama","ts":1.5}`},
 		"PLAN_CHANGED": {PlanChangedPayload(one), `{"plan_hash":"` + one.String() + `"}`},
 	} {
@@ -173,8 +173,8 @@ func TestFamilyEntriesRoundTrip(t *testing.T) {
 	parent, child, second := ids(t)
 	for _, want := range []Birth{
 		{Parent: parent, Path: "D1", PolicyMutation: "be brief"}, {Parent: parent, Path: "D2", Tools: []string{}}, {Parent: parent, Path: "D2", Tools: []string{"a"}},
-		{Parent: parent, Path: "D3", Capability: "files"}, {Parent: parent, Path: "D4", Secondary: &second, Consent: []byte{1}},
-		{Parent: parent, Path: "D4", Secondary: &second, Consent: []byte{1}, ChildConsent: []byte{2}, ConsentNonce: "n"},
+		{Parent: parent, Path: "D3", Capability: "files"}, {Parent: parent, Path: "D4", SecondParent: &second, ReferenceConsent: []byte{1}},
+		{Parent: parent, Path: "D4", SecondParent: &second, ReferenceConsent: []byte{1}, ChildConsent: []byte{2}, ConsentNonce: "n"},
 		{Parent: parent, Path: "D5", NewSubstrates: []string{"b"}, OldSubstrates: []string{}},
 	} {
 		got, err := ParseBirth(want.Payload())
@@ -182,7 +182,7 @@ func TestFamilyEntriesRoundTrip(t *testing.T) {
 			t.Errorf("ParseBirth() = %v (-want +got):\n%s", err, diff)
 		}
 	}
-	thought := Inference{Caller: parent, Request: identity.Hash{1}, Prompt: identity.Hash{2}, Response: identity.Hash{3}, Substrate: "s", Model: "m", AgentVersion: 4}
+	thought := Inference{Caller: parent, RequestHash: identity.Hash{1}, PromptHash: identity.Hash{2}, ResponseHash: identity.Hash{3}, Substrate: "s", Model: "m", AgentVersion: 4}
 	if got, err := ParseInference(thought.Payload()); err != nil || got != thought {
 		t.Errorf("ParseInference() = %+v, %v, want %+v", got, err, thought)
 	}
@@ -192,7 +192,7 @@ func TestFamilyEntriesRoundTrip(t *testing.T) {
 			t.Errorf("ParseInference(%s) = %+v, want a refusal", wrong, got)
 		}
 	}
-	for _, want := range []Spawn{{Child: child, Path: "D2"}, {Child: child, Path: "D4", Secondary: &second}} {
+	for _, want := range []Spawn{{Child: child, Path: "D2"}, {Child: child, Path: "D4", SecondParent: &second}} {
 		got, err := ParseSpawn(want.Payload())
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("ParseSpawn() = %v (-want +got):\n%s", err, diff)
@@ -253,7 +253,7 @@ func TestTheStateThatAnEntryTells(t *testing.T) {
 		"a child graduated":            {parent, KindGraduated, graduated, ""},
 		"changed by its owner":         {child, KindStateChanged, StateChangedPayload(lifecycle.Active, lifecycle.Hibernating), lifecycle.Hibernating},
 		"published":                    {child, KindPublished, PublishedPayload(Publication{From: lifecycle.Local, To: lifecycle.Active}), lifecycle.Active},
-		"a delegation says nothing":    {child, KindExecute, Delegation{Parent: parent, Child: child, Kind: "str"}.ExecutePayload(), ""},
+		"a delegation says nothing":    {child, KindExecute, Delegation{Parent: parent, Child: child, SubtaskKind: "str"}.ExecutePayload(), ""},
 		"the first of another's child": {child, KindGenesis, GenesisPayload("a", child), ""},
 	} {
 		e := Entry{Kind: c.kind, Payload: c.payload}
@@ -274,8 +274,8 @@ func FuzzWhatIsToldOfKinIsToldAgain(f *testing.F) {
 	parent, child := identity.ID{1}, identity.ID{2}
 	f.Add(Birth{Parent: parent, Path: "D1"}.Payload())
 	f.Add(Birth{Parent: parent, Path: "D2", Tools: []string{"a"}}.Payload())
-	f.Add(Birth{Parent: parent, Path: "D4", Secondary: &child, Consent: []byte{1}, ChildConsent: []byte{2}, ConsentNonce: "n"}.Payload())
-	f.Add(Spawn{Child: child, Path: "D4", Secondary: &parent}.Payload())
+	f.Add(Birth{Parent: parent, Path: "D4", SecondParent: &child, ReferenceConsent: []byte{1}, ChildConsent: []byte{2}, ConsentNonce: "n"}.Payload())
+	f.Add(Spawn{Child: child, Path: "D4", SecondParent: &parent}.Payload())
 	f.Add(Graduation{parent, child, "x"}.Payload())
 	f.Add(PlanChangedPayload(identity.Hash{1}))
 	f.Add(Inference{Caller: parent, Substrate: "s", Model: "m"}.Payload())

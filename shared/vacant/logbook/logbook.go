@@ -15,9 +15,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// MaxPayload limits the payloads that Sign accepts, in bytes. ParseLine accepts the line of such a
+// MaxPayloadBytes limits the payloads that Sign accepts, in bytes. ParseLine accepts the line of such a
 // payload even if each of its bytes is escaped.
-const MaxPayload = 32 << 10
+const MaxPayloadBytes = 32 << 10
 
 // Entry is one entry of a logbook. ParseLine and UnmarshalBinary accept a Signature of any length,
 // but Verify requires 64 bytes.
@@ -45,29 +45,29 @@ const (
 // GenesisPayload returns the payload of the first entry of a vacant that is not created as a child. The
 // first entry of a child has a [Birth].
 func GenesisPayload(name string, id identity.ID) []byte {
-	return object(canon.Member{Key: "name", Value: canon.NewString(name)},
+	return encodeObject(canon.Member{Key: "name", Value: canon.NewString(name)},
 		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())})
 }
 
 func StateChangedPayload(from, to lifecycle.State) []byte {
-	return object(canon.Member{Key: "from", Value: canon.NewString(string(from))},
+	return encodeObject(canon.Member{Key: "from", Value: canon.NewString(string(from))},
 		canon.Member{Key: "to", Value: canon.NewString(string(to))})
 }
 
 // RestoredPayload returns the payload of the entry that a vacant gets after its host was restored from
 // a backup. The vacant refuses everything that was signed at or before floor.
 func RestoredPayload(floor time.Time) []byte {
-	return object(canon.Member{Key: "signed_after", Value: canon.NewString(canon.FormatTime(floor))})
+	return encodeObject(canon.Member{Key: "signed_after", Value: canon.NewString(canon.FormatTime(floor))})
 }
 
-func CardSignedPayload(card identity.Hash, endpoint string) []byte {
-	return object(canon.Member{Key: "card_hash", Value: canon.NewString(card.String())},
+func CardSignedPayload(cardHash identity.Hash, endpoint string) []byte {
+	return encodeObject(canon.Member{Key: "card_hash", Value: canon.NewString(cardHash.String())},
 		canon.Member{Key: "endpoint", Value: canon.NewString(endpoint)})
 }
 
 // Publication is the content of an entry of KindPublished.
 type Publication struct {
-	Card       identity.Hash
+	CardHash   identity.Hash
 	Endpoint   string
 	ActorSeq   int64 // ActorSeq of the vacant's event in the registry
 	Visibility lifecycle.Visibility
@@ -75,8 +75,8 @@ type Publication struct {
 }
 
 func PublishedPayload(p Publication) []byte {
-	return object(canon.Member{Key: "actor_seq", Value: canon.NewInt(p.ActorSeq)},
-		canon.Member{Key: "card_hash", Value: canon.NewString(p.Card.String())},
+	return encodeObject(canon.Member{Key: "actor_seq", Value: canon.NewInt(p.ActorSeq)},
+		canon.Member{Key: "card_hash", Value: canon.NewString(p.CardHash.String())},
 		canon.Member{Key: "endpoint", Value: canon.NewString(p.Endpoint)},
 		canon.Member{Key: "from", Value: canon.NewString(string(p.From))},
 		canon.Member{Key: "to", Value: canon.NewString(string(p.To))},
@@ -86,31 +86,31 @@ func PublishedPayload(p Publication) []byte {
 // UpdatedPayload returns the payload of the entry about an update that leaves the vacant's card
 // unchanged. substrate is the kind of the vacant's substrate.
 func UpdatedPayload(name, substrate string) []byte {
-	return object(canon.Member{Key: "name", Value: canon.NewString(name)},
+	return encodeObject(canon.Member{Key: "name", Value: canon.NewString(name)},
 		canon.Member{Key: "substrate", Value: canon.NewString(substrate)})
 }
 
 // PricedPayload returns the payload of the entry about a new version of the vacant's price. maxCost is
 // the maximum cost of a call in micro-dollars.
 func PricedPayload(version uint64, maxCost int64) []byte {
-	return object(canon.Member{Key: "most", Value: canon.NewInt(maxCost)},
+	return encodeObject(canon.Member{Key: "most", Value: canon.NewInt(maxCost)},
 		canon.Member{Key: "version", Value: canon.NewInt(int64(version))})
 }
 
 // KeyExportedPayload returns the payload of the entry about an export of the key and the logbook. host
 // is the URL of the exporting host. After this entry, another party can also sign with the key.
 func KeyExportedPayload(host string) []byte {
-	return object(canon.Member{Key: "host", Value: canon.NewString(host)})
+	return encodeObject(canon.Member{Key: "host", Value: canon.NewString(host)})
 }
 
 // DeletedPayload returns the payload of the last entry of a vacant. The key is destroyed with this entry,
 // so further entries are impossible.
 func DeletedPayload(name string, id identity.ID) []byte {
-	return object(canon.Member{Key: "name", Value: canon.NewString(name)},
+	return encodeObject(canon.Member{Key: "name", Value: canon.NewString(name)},
 		canon.Member{Key: "vacant_id", Value: canon.NewString(id.String())})
 }
 
-func object(members ...canon.Member) []byte { return canon.NewObject(members...).AppendCJ(nil) }
+func encodeObject(members ...canon.Member) []byte { return canon.NewObject(members...).AppendCJ(nil) }
 
 // Next returns the unsigned entry that follows prev. If prev is nil, it returns the first entry of
 // a logbook.
@@ -122,8 +122,8 @@ func Next(prev *Entry, kind string, now time.Time, payload []byte) Entry {
 	return e
 }
 
-// AppendSigning appends the signed bytes: kind, time, payload and prev, joined by 0x1f.
-func (e *Entry) AppendSigning(dst []byte) []byte {
+// AppendSignedBytes appends the signed bytes: kind, time, payload and prev, joined by 0x1f.
+func (e *Entry) AppendSignedBytes(dst []byte) []byte {
 	const separator = 0x1f
 	dst = append(append(dst, e.Kind...), separator)
 	dst = append(canon.AppendTime(dst, e.Time), separator)
@@ -131,45 +131,45 @@ func (e *Entry) AppendSigning(dst []byte) []byte {
 	return append(dst, e.Prev[:]...)
 }
 
-func (e *Entry) Hash() identity.Hash { return identity.Sum(e.AppendSigning(nil)) }
+func (e *Entry) Hash() identity.Hash { return identity.Sum(e.AppendSignedBytes(nil)) }
 
 // Sign signs e with s, the owner of the logbook, and returns the hash of e. It first converts the
 // time to UTC and whole microseconds (PROTOCOL §23 D6), and the payload to its canonical form. If
 // Sign fails, e is unchanged.
 func (e *Entry) Sign(ctx context.Context, s identity.Signer) (identity.Hash, error) {
-	signed := *e
-	signed.Time = e.Time.UTC().Truncate(time.Microsecond)
+	signedEntry := *e
+	signedEntry.Time = e.Time.UTC().Truncate(time.Microsecond)
 	if err := canon.CheckSignedText("kind", e.Kind); err != nil {
 		return identity.Hash{}, err
 	}
-	if len(e.Payload) > MaxPayload {
-		return identity.Hash{}, problem.New(problem.TooLarge, "payload: expected at most %d bytes, got %d", MaxPayload, len(e.Payload))
+	if len(e.Payload) > MaxPayloadBytes {
+		return identity.Hash{}, problem.New(problem.TooLarge, "payload: expected at most %d bytes, got %d", MaxPayloadBytes, len(e.Payload))
 	}
 	payload, err := parsePayload(e.Payload, canon.DefaultLimits())
 	if err != nil {
 		return identity.Hash{}, err
 	}
-	signed.Payload = payload.AppendCJ(nil)
-	if err := signed.check(); err != nil {
+	signedEntry.Payload = payload.AppendCJ(nil)
+	if err := signedEntry.check(); err != nil {
 		return identity.Hash{}, err
 	}
-	b := signed.AppendSigning(nil)
-	if signed.Signature, err = s.Sign(ctx, b); err != nil {
+	b := signedEntry.AppendSignedBytes(nil)
+	if signedEntry.Signature, err = s.Sign(ctx, b); err != nil {
 		return identity.Hash{}, err
 	}
-	*e = signed
+	*e = signedEntry
 	return identity.Sum(b), nil
 }
 
 func (e *Entry) Verify(owner identity.ID) bool {
-	return identity.Verify(owner, e.AppendSigning(nil), e.Signature)
+	return identity.Verify(owner, e.AppendSignedBytes(nil), e.Signature)
 }
 
 func (e *Entry) check() error {
 	if canon.IsBlank(e.Kind) {
 		return problem.Invalid("kind", "a name", "a blank string")
 	}
-	if y := e.Time.Year(); y < 1 || y > 9999 {
+	if year := e.Time.Year(); year < 1 || year > 9999 {
 		return problem.Invalid("ts", "a time in the years 1 to 9999", "another")
 	}
 	return nil
@@ -191,22 +191,22 @@ func parsePayload(b []byte, l canon.Limits) (canon.Value, error) {
 // Verifier verifies a logbook entry by entry. After a failure it continues as if the entry were
 // correct, so that it also finds later damage.
 type Verifier struct {
-	Owner identity.ID
-	next  int
-	tip   identity.Hash
+	Owner     identity.ID
+	nextIndex int
+	lastHash  identity.Hash
 }
 
 // Verify checks the link of the next entry and then its signature. If one of them is wrong, it
 // returns a *ChainError.
 func (v *Verifier) Verify(e *Entry) error {
-	err := &ChainError{Index: v.next, Want: v.tip, Got: e.Prev}
-	b := e.AppendSigning(nil)
-	v.next, v.tip = v.next+1, identity.Sum(b)
-	if err.Got != err.Want {
-		return err
+	chainErr := &ChainError{Index: v.nextIndex, Want: v.lastHash, Got: e.Prev}
+	b := e.AppendSignedBytes(nil)
+	v.nextIndex, v.lastHash = v.nextIndex+1, identity.Sum(b)
+	if chainErr.Got != chainErr.Want {
+		return chainErr
 	}
 	if !identity.Verify(v.Owner, b, e.Signature) {
-		return err
+		return chainErr
 	}
 	return nil
 }
@@ -230,7 +230,7 @@ type ChainError struct {
 	Want, Got identity.Hash
 }
 
-func (e *ChainError) IsLink() bool { return e.Want != e.Got }
+func (e *ChainError) IsLinkWrong() bool { return e.Want != e.Got }
 
 func (e *ChainError) Error() string { return e.problem().Text() }
 
@@ -238,7 +238,7 @@ func (e *ChainError) Unwrap() error { return e.problem() }
 
 // problem returns e as a problem, in the words of the reference.
 func (e *ChainError) problem() *problem.Error {
-	if e.IsLink() {
+	if e.IsLinkWrong() {
 		return problem.New(problem.Untrusted, "Logbook entry %d prev_hash mismatch: expected %s, got %s", e.Index, e.Want, e.Got)
 	}
 	return problem.New(problem.Untrusted, "Logbook entry %d signature invalid", e.Index)

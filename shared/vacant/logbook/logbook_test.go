@@ -104,7 +104,7 @@ func TestEntriesSignHashAndPrintAsTheReferencesDo(t *testing.T) {
 			var prev *Entry
 			for i, in := range c.Input.Entries {
 				e := Next(prev, in.Kind, instant(t, in.TS), canonical(t, in.PayloadJSON))
-				b := e.AppendSigning(nil)
+				b := e.AppendSignedBytes(nil)
 				// Some kinds of the vectors contain control characters, which Sign refuses.
 				e.Signature, _ = key.Sign(t.Context(), b)
 				got := expected{
@@ -172,8 +172,8 @@ func TestDamagedLogbooksFailWhereAndAsTheReferenceSays(t *testing.T) {
 			if !errors.As(err, &broken) || !problem.Is(err, problem.Untrusted) || problem.AsError(err).Text() != c.Expect.Message || err.Error() != c.Expect.Message {
 				t.Errorf("VerifyChain() = %v, want %s", err, c.Expect.Message)
 			}
-			if broken.IsLink() != strings.Contains(c.Expect.Message, "prev_hash") {
-				t.Errorf("IsLink() = %t for %s", broken.IsLink(), c.Expect.Message)
+			if broken.IsLinkWrong() != strings.Contains(c.Expect.Message, "prev_hash") {
+				t.Errorf("IsLink() = %t for %s", broken.IsLinkWrong(), c.Expect.Message)
 			}
 		})
 	}
@@ -308,7 +308,7 @@ func TestSignRefusalLeavesTheEntryUnchanged(t *testing.T) {
 		"nesting":            {"K", strings.Repeat(`{"a":`, 31) + `{}` + strings.Repeat(`}`, 31), day, "payload: "},
 		"the year 0":         {"K", `{}`, time.Date(0, 12, 31, 0, 0, 0, 0, time.UTC), "ts: expected a time in the years 1 to 9999, got another"},
 		"the year 10000":     {"K", `{}`, time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600)), "ts: expected a time in the years 1 to 9999, got another"},
-		"a payload too long": {"K", `{"a":"` + strings.Repeat("x", MaxPayload) + `"}`, day, "payload: expected at most 32768 bytes, got 32776"},
+		"a payload too long": {"K", `{"a":"` + strings.Repeat("x", MaxPayloadBytes) + `"}`, day, "payload: expected at most 32768 bytes, got 32776"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -340,7 +340,7 @@ func TestAnEntryThatCouldNotBeSignedStaysUnsigned(t *testing.T) {
 
 func TestAPayloadThatSignTakesHasALineThatIsRead(t *testing.T) {
 	// 0x7f has one byte in the payload and six in a line. No other character grows more.
-	fill := strings.Repeat("\x7f", MaxPayload-len(`{"a":""}`))
+	fill := strings.Repeat("\x7f", MaxPayloadBytes-len(`{"a":""}`))
 	e := Next(nil, strings.Repeat("k", 1000), day, []byte(`{"a":"`+fill+`"}`))
 	if _, err := e.Sign(t.Context(), keyOf(t, seedA)); err != nil {
 		t.Fatal(err)

@@ -9,5 +9,5 @@ import (
 const KindManifestTaken = "MANIFEST_TAKEN"
 
 func ManifestTakenPayload(manifest identity.Hash, parent identity.ID) []byte {
-	return object(stringMember("manifest_hash", manifest.String()), stringMember("parent_id", parent.String()))
+	return encodeObject(stringMember("manifest_hash", manifest.String()), stringMember("parent_id", parent.String()))
 }

@@ -14,8 +14,8 @@ import (
 // A row has these parts: format, time in microseconds since 1970 (8 bytes big-endian), prev,
 // signature and kind with a length prefix each, and payload.
 const (
-	rowFormat = 1
-	rowFixed  = 1 + 8 + identity.Size
+	rowFormat     = 1
+	rowHeaderSize = 1 + 8 + identity.Size
 )
 
 // MarshalBinary returns the row form of e. It refuses entries that UnmarshalBinary would not
@@ -34,7 +34,7 @@ func (e *Entry) MarshalBinary() ([]byte, error) {
 	if !bytes.Equal(v.AppendCJ(nil), e.Payload) {
 		return nil, problem.Invalid("payload", "canonical JSON", "another form")
 	}
-	b := make([]byte, 0, rowFixed+2*binary.MaxVarintLen64+len(e.Signature)+len(e.Kind)+len(e.Payload))
+	b := make([]byte, 0, rowHeaderSize+2*binary.MaxVarintLen64+len(e.Signature)+len(e.Kind)+len(e.Payload))
 	b = append(b, rowFormat)
 	b = binary.BigEndian.AppendUint64(b, uint64(e.Time.UnixMicro()))
 	b = append(b, e.Prev[:]...)
@@ -46,16 +46,16 @@ func (e *Entry) MarshalBinary() ([]byte, error) {
 // UnmarshalBinary decodes a row, which it does not retain. It accepts only rows that MarshalBinary
 // returns, because an entry has one row form. The error for any other input has kind Damaged.
 func (e *Entry) UnmarshalBinary(row []byte) error {
-	if len(row) < rowFixed {
-		return problem.New(problem.Damaged, "log row: expected at least %d bytes, got %d", rowFixed, len(row))
+	if len(row) < rowHeaderSize {
+		return problem.New(problem.Damaged, "log row: expected at least %d bytes, got %d", rowHeaderSize, len(row))
 	}
 	if row[0] != rowFormat {
 		return problem.New(problem.Damaged, "log row: expected format %d, got %d", rowFormat, row[0])
 	}
-	var out Entry
-	out.Time = time.UnixMicro(int64(binary.BigEndian.Uint64(row[1:]))).UTC()
-	copy(out.Prev[:], row[rowFixed-identity.Size:])
-	signature, rest, ok := cutPrefixed(row[rowFixed:])
+	var entry Entry
+	entry.Time = time.UnixMicro(int64(binary.BigEndian.Uint64(row[1:]))).UTC()
+	copy(entry.Prev[:], row[rowHeaderSize-identity.Size:])
+	signature, rest, ok := cutPrefixed(row[rowHeaderSize:])
 	if !ok {
 		return problem.New(problem.Damaged, "log row: its signature is truncated")
 	}
@@ -63,15 +63,15 @@ func (e *Entry) UnmarshalBinary(row []byte) error {
 	if !ok {
 		return problem.New(problem.Damaged, "log row: its kind is truncated")
 	}
-	out.Signature, out.Kind, out.Payload = bytes.Clone(signature), string(kind), bytes.Clone(rest)
-	again, err := out.MarshalBinary()
+	entry.Signature, entry.Kind, entry.Payload = bytes.Clone(signature), string(kind), bytes.Clone(rest)
+	reencoded, err := entry.MarshalBinary()
 	if err != nil {
 		return problem.New(problem.Damaged, "log row: %s", problem.AsError(err).Text())
 	}
-	if !bytes.Equal(again, row) {
+	if !bytes.Equal(reencoded, row) {
 		return problem.New(problem.Damaged, "log row: a length is not written in its shortest form")
 	}
-	*e = out
+	*e = entry
 	return nil
 }
 

@@ -35,7 +35,7 @@ func TestRowsThatNobodyWroteAreDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signature, kind := rowFixed, rowFixed+1+64
+	signature, kind := rowHeaderSize, rowHeaderSize+1+64
 	payload := kind + 1 + len(KindGenesis)
 	with := func(at int, b ...byte) []byte { return slices.Replace(bytes.Clone(good), at, at+len(b), b...) }
 	tests := map[string]struct {
@@ -43,7 +43,7 @@ func TestRowsThatNobodyWroteAreDamaged(t *testing.T) {
 		want string
 	}{
 		"nothing":                 {nil, "expected at least 41 bytes, got 0"},
-		"cut in the fixed part":   {good[:rowFixed-1], "expected at least 41 bytes, got 40"},
+		"cut in the fixed part":   {good[:rowHeaderSize-1], "expected at least 41 bytes, got 40"},
 		"a later format":          {with(0, 2), "expected format 1, got 2"},
 		"cut in the signature":    {good[:kind-1], "its signature is truncated"},
 		"cut in the kind":         {good[:payload-1], "its kind is truncated"},
@@ -98,7 +98,7 @@ func TestSignedEntriesRoundTrip(t *testing.T) {
 		e := Entry{
 			Kind:    "K" + kind,
 			Time:    time.UnixMicro(rapid.Int64Range(-62135596800e6, 253402300799e6).Draw(rt, "time")),
-			Payload: object(canon.Member{Key: text.Draw(rt, "key"), Value: canon.NewString(text.Draw(rt, "value"))}),
+			Payload: encodeObject(canon.Member{Key: text.Draw(rt, "key"), Value: canon.NewString(text.Draw(rt, "value"))}),
 		}
 		copy(e.Prev[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(rt, "prev"))
 		if _, err := e.Sign(t.Context(), key); err != nil {
@@ -145,7 +145,7 @@ func FuzzParseLine(f *testing.F) {
 		}
 		row, err := e.MarshalBinary()
 		var stored Entry
-		if err != nil || stored.UnmarshalBinary(row) != nil || !bytes.Equal(stored.AppendSigning(nil), e.AppendSigning(nil)) {
+		if err != nil || stored.UnmarshalBinary(row) != nil || !bytes.Equal(stored.AppendSignedBytes(nil), e.AppendSignedBytes(nil)) {
 			t.Fatalf("row of %s: %v, read back as %+v", written, err, stored)
 		}
 	})
@@ -166,7 +166,7 @@ func FuzzUnmarshalBinary(f *testing.F) {
 			f.Add(row)
 		}
 	}
-	f.Add(binary.AppendUvarint(make([]byte, rowFixed), 1<<63))
+	f.Add(binary.AppendUvarint(make([]byte, rowHeaderSize), 1<<63))
 	f.Fuzz(func(t *testing.T, row []byte) {
 		var e Entry
 		if err := e.UnmarshalBinary(row); err != nil {

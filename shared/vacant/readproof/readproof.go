@@ -25,11 +25,11 @@ const Header = "Vacancy-Caller"
 // observer can replay a proof for the same request.
 const MaxSkew = 300 * time.Second
 
-// domain separates the signed bytes of read proofs from all other bytes that a vacant signs.
-const domain = "vacancy:read:v1"
+// domainTag separates the signed bytes of read proofs from all other bytes that a vacant signs.
+const domainTag = "vacancy:read:v1"
 
-// bodyDomain is the domain of requests with a body. Their signed bytes end with the hash of the body.
-const bodyDomain = "vacancy:request:v1"
+// bodyDomainTag is the domain of requests with a body. Their signed bytes end with the hash of the body.
+const bodyDomainTag = "vacancy:request:v1"
 
 // Request is the part of a request that a proof covers.
 type Request struct {
@@ -47,7 +47,7 @@ type Proof struct {
 }
 
 func Sign(ctx context.Context, s identity.Signer, r Request, now time.Time) (string, error) {
-	if !r.isPrintable() {
+	if !r.hasNoControls() {
 		return "", problem.Invalid("request", "a method and an address without control characters", "another")
 	}
 	p := Proof{ID: s.ID(), Time: time.Unix(now.Unix(), 0).UTC()}
@@ -65,56 +65,56 @@ func (p Proof) String() string {
 
 // Parse parses a header's value. It does not verify the proof.
 func Parse(value string) (Proof, error) {
-	wrong := &problem.Error{Kind: problem.Malformed, Field: Header, Want: "<id hex>;t=<unix seconds>;sig=<128 hex digits>"}
-	const room = 2*identity.Size + len(";t=") + 20 + len(";sig=") + 2*identity.SignatureSize
-	if len(value) > room {
-		return Proof{}, wrong
+	formatErr := &problem.Error{Kind: problem.Malformed, Field: Header, Want: "<id hex>;t=<unix seconds>;sig=<128 hex digits>"}
+	const maxLen = 2*identity.Size + len(";t=") + 20 + len(";sig=") + 2*identity.SignatureSize
+	if len(value) > maxLen {
+		return Proof{}, formatErr
 	}
 	parts := strings.Split(value, ";")
 	if len(parts) != 3 || !strings.HasPrefix(parts[1], "t=") || !strings.HasPrefix(parts[2], "sig=") {
-		return Proof{}, wrong
+		return Proof{}, formatErr
 	}
 	id, err := identity.ParseID(parts[0])
 	if err != nil {
-		return Proof{}, wrong
+		return Proof{}, formatErr
 	}
 	seconds, err := strconv.ParseInt(parts[1][len("t="):], 10, 64)
 	if err != nil {
-		return Proof{}, wrong
+		return Proof{}, formatErr
 	}
 	sig, err := hex.DecodeString(parts[2][len("sig="):])
 	if err != nil || len(sig) != identity.SignatureSize {
-		return Proof{}, wrong
+		return Proof{}, formatErr
 	}
 	p := Proof{ID: id, Time: time.Unix(seconds, 0).UTC(), Signature: sig}
 	if p.String() != value { // refuses upper-case digits, a plus sign, leading zeros and white space
-		return Proof{}, wrong
+		return Proof{}, formatErr
 	}
 	return p, nil
 }
 
 // Verify returns an error of kind Clock or BadSignature unless p was signed for r within MaxSkew of now.
 func (p Proof) Verify(r Request, now time.Time) error {
-	if off := p.Time.Sub(now); off > MaxSkew || off < -MaxSkew {
-		return problem.New(problem.Clock, "%s: expected a time within %d s of the host's, which is %d, got %d",
+	if skew := p.Time.Sub(now); skew > MaxSkew || skew < -MaxSkew {
+		return problem.New(problem.ClockSkew, "%s: expected a time within %d s of the host's, which is %d, got %d",
 			Header, int(MaxSkew.Seconds()), now.Unix(), p.Time.Unix())
 	}
-	if !r.isPrintable() || !identity.Verify(p.ID, r.signedBytes(p.Time), p.Signature) {
+	if !r.hasNoControls() || !identity.Verify(p.ID, r.signedBytes(p.Time), p.Signature) {
 		return problem.New(problem.BadSignature, "%s: signature did not verify", Header)
 	}
 	return nil
 }
 
-func (r Request) isPrintable() bool {
+func (r Request) hasNoControls() bool {
 	// The signed parts are separated by a control character, 0x1f.
-	control := func(c rune) bool { return c < 0x20 || c == 0x7f }
-	return !strings.ContainsFunc(r.Authority, control) && !strings.ContainsFunc(r.Method, control) && !strings.ContainsFunc(r.Target, control)
+	isControl := func(c rune) bool { return c < 0x20 || c == 0x7f }
+	return !strings.ContainsFunc(r.Authority, isControl) && !strings.ContainsFunc(r.Method, isControl) && !strings.ContainsFunc(r.Target, isControl)
 }
 
 func (r Request) signedBytes(signedAt time.Time) []byte {
-	parts := []string{domain, strings.ToLower(r.Authority), r.Method, r.Target, strconv.FormatInt(signedAt.Unix(), 10)}
+	parts := []string{domainTag, strings.ToLower(r.Authority), r.Method, r.Target, strconv.FormatInt(signedAt.Unix(), 10)}
 	if len(r.Body) > 0 {
-		parts[0] = bodyDomain
+		parts[0] = bodyDomainTag
 		parts = append(parts, identity.Sum(r.Body).String())
 	}
 	return []byte(strings.Join(parts, "\x1f"))

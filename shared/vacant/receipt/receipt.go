@@ -16,8 +16,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// domain separates the signed bytes of receipts from all other bytes that are signed for a host.
-const domain = "vacancy:receipt:v2\x1f"
+// domainTag separates the signed bytes of receipts from all other bytes that are signed for a host.
+const domainTag = "vacancy:receipt:v2\x1f"
 
 // Receipt states the cost of an answered call. Amounts are in micro-dollars. Parse checks only the
 // form of a receipt, and Verify checks its signature.
@@ -36,9 +36,9 @@ type Receipt struct {
 	TokensIn     int64         `json:"tokens_in" canon:"required"`
 	TokensOut    int64         `json:"tokens_out" canon:"required"`
 	Payment      string        `json:"payment" canon:"required"` // account, free or voucher
-	// Cut is the reason that the answer is incomplete, such as canceled. The receipt of a complete
+	// CutReason is the reason that the answer is incomplete, such as canceled. The receipt of a complete
 	// answer does not have this member.
-	Cut string `json:"cut,omitempty"`
+	CutReason string `json:"cut,omitempty"`
 
 	// SignedAt is the time of signing in wire form. The certificate must cover SignedAt and not Time,
 	// because the receipt of an old call can be signed long after Time.
@@ -72,19 +72,19 @@ func (r *Receipt) Verify() error {
 }
 
 func (r *Receipt) signedBytes() []byte {
-	text := func(key, value string) canon.Member { return canon.Member{Key: key, Value: canon.NewString(value)} }
-	number := func(key string, value int64) canon.Member { return canon.Member{Key: key, Value: canon.NewInt(value)} }
+	stringMember := func(key, value string) canon.Member { return canon.Member{Key: key, Value: canon.NewString(value)} }
+	intMember := func(key string, value int64) canon.Member { return canon.Member{Key: key, Value: canon.NewInt(value)} }
 	members := []canon.Member{
-		text("host_id", r.Host.String()), text("caller_id", r.Caller.String()), text("vacant_id", r.Vacant.String()),
-		number("position", r.Position), text("request_hash", r.Request.String()), text("reply_hash", r.Reply.String()), text("time", r.Time),
-		number("price_version", r.PriceVersion), text("price", r.Price), number("hold", r.Hold), number("charge", r.Charge),
-		number("tokens_in", r.TokensIn), number("tokens_out", r.TokensOut), text("payment", r.Payment),
-		text("key_id", r.Certificate.Key.String()), text("signed_at", r.SignedAt),
+		stringMember("host_id", r.Host.String()), stringMember("caller_id", r.Caller.String()), stringMember("vacant_id", r.Vacant.String()),
+		intMember("position", r.Position), stringMember("request_hash", r.Request.String()), stringMember("reply_hash", r.Reply.String()), stringMember("time", r.Time),
+		intMember("price_version", r.PriceVersion), stringMember("price", r.Price), intMember("hold", r.Hold), intMember("charge", r.Charge),
+		intMember("tokens_in", r.TokensIn), intMember("tokens_out", r.TokensOut), stringMember("payment", r.Payment),
+		stringMember("key_id", r.Certificate.Key.String()), stringMember("signed_at", r.SignedAt),
 	}
-	if r.Cut != "" {
-		members = append(members, text("cut", r.Cut))
+	if r.CutReason != "" {
+		members = append(members, stringMember("cut", r.CutReason))
 	}
-	return canon.NewObject(members...).AppendCJ([]byte(domain))
+	return canon.NewObject(members...).AppendCJ([]byte(domainTag))
 }
 
 // limits restricts the JSON of a receipt.

@@ -90,7 +90,7 @@ func TestAReceiptVerifiesAsItWasSigned(t *testing.T) {
 // A receipt must not verify if its cut is removed.
 func TestAReceiptOfACutAnswerSaysSo(t *testing.T) {
 	r := signed(t)
-	r.Cut = "canceled"
+	r.CutReason = "canceled"
 	if r.Verify() == nil {
 		t.Error("a receipt verifies with a cut that was added")
 	}
@@ -101,10 +101,10 @@ func TestAReceiptOfACutAnswerSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back, err := receipt.Parse(b); err != nil || back.Verify() != nil || back.Cut != "canceled" {
+	if back, err := receipt.Parse(b); err != nil || back.Verify() != nil || back.CutReason != "canceled" {
 		t.Errorf("Parse() = %+v, %v", back, err)
 	}
-	if back, err := receipt.Parse([]byte(strings.Replace(string(b), `"cut":"canceled",`, "", 1))); err != nil || back.Cut != "" || back.Verify() == nil {
+	if back, err := receipt.Parse([]byte(strings.Replace(string(b), `"cut":"canceled",`, "", 1))); err != nil || back.CutReason != "" || back.Verify() == nil {
 		t.Errorf("without its cut, Parse() = %+v, %v", back, err)
 	}
 }

@@ -29,32 +29,32 @@ type Reveal struct {
 }
 
 func (r Record) Blind(ctx context.Context, signer identity.Signer, rand io.Reader) (b Blinded, err error) {
-	v := Reveal{Reviewer: signer.ID(), Target: r.Target, Scheme: Scheme}
-	if _, err := io.ReadFull(rand, v.Nonce[:]); err != nil {
+	reveal := Reveal{Reviewer: signer.ID(), Target: r.Target, Scheme: Scheme}
+	if _, err := io.ReadFull(rand, reveal.Nonce[:]); err != nil {
 		return b, problem.Wrap(problem.Unavailable, err, "no randomness")
 	}
-	v.Commitment = v.computeCommitment()
-	r.Reviewer, r.Commitment, r.Scheme = identity.ID{}, v.Commitment, Scheme
+	reveal.Commitment = reveal.computeCommitment()
+	r.Reviewer, r.Commitment, r.Scheme = identity.ID{}, reveal.Commitment, Scheme
 	if err := r.Sign(ctx, signer); err != nil {
 		return b, err
 	}
-	v.Signature, err = signer.Sign(ctx, v.payload())
-	return Blinded{r, v}, err
+	reveal.Signature, err = signer.Sign(ctx, reveal.signedBytes())
+	return Blinded{r, reveal}, err
 }
 
 func (v *Reveal) computeCommitment() identity.Hash {
 	return identity.Sum(fmt.Appendf(nil, "v1|%s|%s|%s", v.Reviewer[:], v.Nonce[:], v.Target))
 }
 
-func (v *Reveal) payload() []byte {
+func (v *Reveal) signedBytes() []byte {
 	return fmt.Appendf(nil, "%s|%s|%s|%s", v.Commitment[:], v.Nonce[:], v.Target, v.Scheme)
 }
 
 func (v *Reveal) Verify() bool {
-	return v.Scheme == Scheme && v.Commitment == v.computeCommitment() && identity.Verify(v.Reviewer, v.payload(), v.Signature)
+	return v.Scheme == Scheme && v.Commitment == v.computeCommitment() && identity.Verify(v.Reviewer, v.signedBytes(), v.Signature)
 }
 
-// Reveals reports whether v proves that its reviewer signed the blinded record r.
-func (v *Reveal) Reveals(r *Record) bool {
+// ProvesReviewer reports whether v proves that its reviewer signed the blinded record r.
+func (v *Reveal) ProvesReviewer(r *Record) bool {
 	return v.Verify() && v.Commitment == r.Commitment && v.Target == r.Target && r.Verify(v.Reviewer)
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// MaxClaim limits a claim in bytes.
-const MaxClaim = 1 << 10
+// MaxClaimBytes limits a claim in bytes.
+const MaxClaimBytes = 1 << 10
 
 func Dimensions() []string { return []string{"factual", "logical", "relevance", "honesty", "adoption"} }
 
-// requiredDimensions is the number of dimensions that each review must rate. They are the first ones
+// requiredCount is the number of dimensions that each review must rate. They are the first ones
 // in Dimensions.
-const requiredDimensions = 3
+const requiredCount = 3
 
 // Ratings is a map of dimension names to signals or weights from 0 to 1.
 type Ratings map[string]float64
@@ -39,7 +39,7 @@ func (r Ratings) Check() error {
 			return problem.Invalid("dimensions."+d, "a number from 0 to 1", fmt.Sprint(f))
 		}
 	}
-	for _, d := range Dimensions()[:requiredDimensions] {
+	for _, d := range Dimensions()[:requiredCount] {
 		if _, ok := r[d]; !ok {
 			return problem.Invalid("dimensions."+d, "a number from 0 to 1", "nothing")
 		}
@@ -50,7 +50,7 @@ func (r Ratings) Check() error {
 // Record is a review of an answered call.
 type Record struct {
 	Members
-	payload []byte // bytes whose hash is Hash
+	payloadBytes []byte // bytes whose hash is Hash
 }
 
 // Members contains the members of a record. A blinded record has a Commitment instead of a Reviewer.
@@ -61,7 +61,7 @@ type Members struct {
 	Target     identity.ID   `json:"target" canon:"required"`
 	Ratings    Ratings       `json:"dimensions" canon:"required"`
 	Substrate  string        `json:"substrate" canon:"required,max=256"`         // substrate of the answer as the reviewer names it
-	Call       identity.Hash `json:"call_envelope_id_hex,omitzero"`              // hash of the call's envelope
+	CallHash   identity.Hash `json:"call_envelope_id_hex,omitzero"`              // hash of the call's envelope
 	Position   int64         `json:"call_position,omitempty" canon:"min=1"`      // position of the call in the pair's request stream, an extension of the reference
 	Claim      string        `json:"claim" canon:"required,max=1024"`            // text that may have control characters, as in the reference
 	IssuedAt   string        `json:"issued_at" canon:"required"`                 // time in the form of canon.FormatTime
@@ -100,7 +100,7 @@ func Parse(data []byte) (r Record, err error) {
 // ParseValue is like Parse, but takes a parsed JSON value.
 func ParseValue(v canon.Value) (r Record, err error) {
 	r, err = decodeRecord(v)
-	if want, got := identity.Sum(r.payload).String(), text(v, memberPayloadHash); err == nil && got != want {
+	if want, got := identity.Sum(r.payloadBytes).String(), stringOrEmpty(v, memberPayloadHash); err == nil && got != want {
 		err = problem.Invalid(memberPayloadHash, want+", the hash of the other members", fmt.Sprintf("%.80q", got))
 	}
 	return r, err
@@ -113,10 +113,10 @@ func (r *Record) UnmarshalJSON(data []byte) (err error) {
 
 // decodeRecord is like ParseValue, but does not verify the hash.
 func decodeRecord(v canon.Value) (r Record, err error) {
-	if v.Kind() == canon.Object && text(v, memberCall) == "" { // the review names no call
-		r.payload, v = Payload(v), omit(v, memberCall)
+	if v.Kind() == canon.Object && stringOrEmpty(v, memberCall) == "" { // the review names no call
+		r.payloadBytes, v = Payload(v), omit(v, memberCall)
 	} else {
-		r.payload = Payload(v)
+		r.payloadBytes = Payload(v)
 	}
 	if err := canon.Unmarshal(v.AppendCJ(nil), &r.Members, canon.DefaultLimits()); err != nil {
 		return r, err
@@ -149,7 +149,7 @@ func omit(v canon.Value, keys ...string) canon.Value {
 	return canon.NewObject(slices.DeleteFunc(slices.Clone(v.Members()), func(m canon.Member) bool { return slices.Contains(keys, m.Key) })...)
 }
 
-func text(v canon.Value, member string) string {
+func stringOrEmpty(v canon.Value, member string) string {
 	m, _ := v.Get(member)
 	return m.Text()
 }
@@ -170,8 +170,8 @@ func (r *Record) Sign(ctx context.Context, signer identity.Signer) error {
 	if err != nil {
 		return err
 	}
-	r.payload = v.AppendASCII(nil)
-	r.Hash = identity.Sum(r.payload)
+	r.payloadBytes = v.AppendASCII(nil)
+	r.Hash = identity.Sum(r.payloadBytes)
 	if r.Signature, err = signer.Sign(ctx, r.Hash[:]); err != nil {
 		return err
 	}
@@ -183,17 +183,17 @@ func (r *Record) Verify(reviewer identity.ID) bool {
 	return identity.Verify(reviewer, r.Hash[:], r.Signature)
 }
 
-// VerifyLax reports whether the vacant in the member reviewer has signed the record. As in the
+// VerifySignatureOnly reports whether the vacant in the member reviewer has signed the record. As in the
 // reference, the other members may be missing or invalid.
-func VerifyLax(v canon.Value) bool {
+func VerifySignatureOnly(v canon.Value) bool {
 	hash := identity.Sum(Payload(v))
-	id, err := identity.ParseID(text(v, memberReviewer))
-	sig, sigErr := identity.ParseHex(text(v, memberSignature))
-	return err == nil && sigErr == nil && text(v, memberPayloadHash) == hash.String() && identity.Verify(id, hash[:], sig)
+	id, err := identity.ParseID(stringOrEmpty(v, memberReviewer))
+	sig, sigErr := identity.ParseHex(stringOrEmpty(v, memberSignature))
+	return err == nil && sigErr == nil && stringOrEmpty(v, memberPayloadHash) == hash.String() && identity.Verify(id, hash[:], sig)
 }
 
 func (r Record) MarshalJSON() ([]byte, error) { return r.bytes(), nil }
 
 func (r *Record) bytes() []byte {
-	return fmt.Appendf(slices.Clip(r.payload[:len(r.payload)-1]), `,%q:"%s",%q:"%x"}`, memberPayloadHash, r.Hash, memberSignature, []byte(r.Signature))
+	return fmt.Appendf(slices.Clip(r.payloadBytes[:len(r.payloadBytes)-1]), `,%q:"%s",%q:"%x"}`, memberPayloadHash, r.Hash, memberSignature, []byte(r.Signature))
 }

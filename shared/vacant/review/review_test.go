@@ -57,7 +57,7 @@ func TestTheBytesAndSignaturesAreTheReferences(t *testing.T) {
 			if got := string(Payload(v)); got != c.Expect.Payload || identity.Sum([]byte(got)).String() != c.Expect.Hash {
 				t.Errorf("Payload() = %s, want %s", got, c.Expect.Payload)
 			}
-			if got := VerifyLax(v); c.Expect.Status == 200 && !got || c.Expect.Status == 401 && got {
+			if got := VerifySignatureOnly(v); c.Expect.Status == 200 && !got || c.Expect.Status == 401 && got {
 				t.Errorf("VerifyLax() = %t, the reference answers %d", got, c.Expect.Status)
 			}
 			r, err := Parse(c.Input.Record)
@@ -104,7 +104,7 @@ func TestARevealIsTheReferences(t *testing.T) {
 				t.Errorf("Verify() = %t, want %t", v.Verify(), c.Expect.Valid)
 			}
 			r, err := Parse(c.Input.Record)
-			unblinds := err == nil && v.Reveals(&r)
+			unblinds := err == nil && v.ProvesReviewer(&r)
 			if unblinds != c.Expect.Unblinds || unblinds && v.Reviewer.String() != c.Expect.Reviewer {
 				t.Errorf("Reveals() = %t, %v, want %t", unblinds, err, c.Expect.Unblinds)
 			}
@@ -126,7 +126,7 @@ func key(t testing.TB, n byte) *identity.Key {
 func signed(t testing.TB, claim string) Record {
 	t.Helper()
 	r := Record{Members: Members{
-		Target: key(t, 1).ID(), Ratings: Ratings{"factual": 1, "logical": 0.5, "relevance": 0.25, "honesty": 0}, Substrate: "default", Call: identity.Sum([]byte("call")), Position: 7,
+		Target: key(t, 1).ID(), Ratings: Ratings{"factual": 1, "logical": 0.5, "relevance": 0.25, "honesty": 0}, Substrate: "default", CallHash: identity.Sum([]byte("call")), Position: 7,
 		Claim: claim, IssuedAt: canon.FormatTime(at),
 	}}
 	if err := r.Sign(t.Context(), key(t, 0)); err != nil {
@@ -145,21 +145,21 @@ func TestBadMembersAreNamed(t *testing.T) {
 		t.Fatalf("Parse() = %+v, %v", r, err)
 	}
 	for change, field := range map[[2]string]string{
-		{`"factual":1`, `"factual":NaN`}:                           "", // not JSON
-		{`"factual":1`, `"factual":1e400`}:                         "",
-		{`"factual":1`, `"factual":true`}:                          "dimensions.factual",
-		{`"factual":1`, `"factual":-0.1`}:                          "dimensions.factual",
-		{`"factual":1`, `"factual":"1"`}:                           "dimensions.factual",
-		{`"factual":1`, `"factualy":1`}:                            "dimensions.factualy",
-		{`"call_position":7`, `"call_position":0`}:                 "call_position",
-		{`"call_position":7`, `"call_position":1.5`}:               "call_position",
-		{good.Call.String(), "zz" + good.Call.String()[2:]}:        "call_envelope_id_hex",
-		{good.Reviewer.String(), strings.Repeat("0", 64)}:          "reviewer",
-		{`"claim":"`, `"claim":"` + strings.Repeat("x", MaxClaim)}: "claim",
-		{`"claim":"`, `"claim2":"`}:                                "claim2",
-		{`2026-11-30`, `2026-11-31`}:                               "issued_at",
-		{`"logical":0.5`, `"logical":0.6`}:                         "payload_hash_hex",
-		{`"signature_hex":"`, `"signature_hex":"zz`}:               "signature_hex",
+		{`"factual":1`, `"factual":NaN`}:                                "", // not JSON
+		{`"factual":1`, `"factual":1e400`}:                              "",
+		{`"factual":1`, `"factual":true`}:                               "dimensions.factual",
+		{`"factual":1`, `"factual":-0.1`}:                               "dimensions.factual",
+		{`"factual":1`, `"factual":"1"`}:                                "dimensions.factual",
+		{`"factual":1`, `"factualy":1`}:                                 "dimensions.factualy",
+		{`"call_position":7`, `"call_position":0`}:                      "call_position",
+		{`"call_position":7`, `"call_position":1.5`}:                    "call_position",
+		{good.CallHash.String(), "zz" + good.CallHash.String()[2:]}:     "call_envelope_id_hex",
+		{good.Reviewer.String(), strings.Repeat("0", 64)}:               "reviewer",
+		{`"claim":"`, `"claim":"` + strings.Repeat("x", MaxClaimBytes)}: "claim",
+		{`"claim":"`, `"claim2":"`}:                                     "claim2",
+		{`2026-11-30`, `2026-11-31`}:                                    "issued_at",
+		{`"logical":0.5`, `"logical":0.6`}:                              "payload_hash_hex",
+		{`"signature_hex":"`, `"signature_hex":"zz`}:                    "signature_hex",
 	} {
 		_, err := Parse([]byte(strings.Replace(string(blob), change[0], change[1], 1)))
 		if err == nil || field != "" && problem.AsError(err).Field != field {
@@ -184,7 +184,7 @@ func TestARowVerifiesWithAndWithoutItsClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, row := range map[string]Row{"open": NewRow(signed(t, claim), nil), "blinded": NewRow(blinded.Record, &blinded.Reveal)} {
-		row.At, row.Answered, row.Class, row.Nth, row.Substrate, row.Weights = at, at, Quarter, 1, "echo", Ratings{"factual": 0.045}
+		row.At, row.AnsweredAt, row.Class, row.ReviewNumber, row.Substrate, row.Weights = at, at, ClassQuarter, 1, "echo", Ratings{"factual": 0.045}
 		b, err := json.Marshal(row)
 		if err != nil || strings.Contains(string(b), claim) {
 			t.Fatalf("%s: Marshal() = %s, %v, want no claim", name, b, err)

@@ -16,25 +16,25 @@ const rowFormat = 1
 type Class string
 
 const (
-	Full    Class = "full"
-	Quarter Class = "quarter" // all reviews of this class share a daily and a total limit
+	ClassFull    Class = "full"
+	ClassQuarter Class = "quarter" // all reviews of this class share a daily and a total limit
 )
 
 // Row is an accepted review in the stream of its target. It contains the hash of the previous row, so
 // readers detect that a host has changed or dropped a review. It does not contain the claim, because
 // the reviewer may erase the claim.
 type Row struct {
-	Format    int             `json:"format"`
-	Prev      identity.Hash   `json:"prev"`
-	At        time.Time       `json:"at"`       // time when the host accepted the review
-	Answered  time.Time       `json:"answered"` // signing time of the answer
-	Review    json.RawMessage `json:"review"`   // signed record without its claim
-	Claimed   bool            `json:"claimed,omitempty"`
-	Reveal    *Reveal         `json:"reveal,omitempty"`
-	Class     Class           `json:"class"`
-	Nth       int64           `json:"nth"`       // 1 for the first review of the target by the same party, 2 for the second, and so on
-	Substrate string          `json:"substrate"` // public name of the substrate that answered
-	Weights   Ratings         `json:"weights"`
+	Format       int             `json:"format"`
+	Prev         identity.Hash   `json:"prev"`
+	At           time.Time       `json:"at"`       // time when the host accepted the review
+	AnsweredAt   time.Time       `json:"answered"` // signing time of the answer
+	Review       json.RawMessage `json:"review"`   // signed record without its claim
+	HasClaim     bool            `json:"claimed,omitempty"`
+	Reveal       *Reveal         `json:"reveal,omitempty"`
+	Class        Class           `json:"class"`
+	ReviewNumber int64           `json:"nth"`       // 1 for the first review of the target by the same party, 2 for the second, and so on
+	Substrate    string          `json:"substrate"` // public name of the substrate that answered
+	Weights      Ratings         `json:"weights"`
 
 	Record Record `json:"-"` // decoded Review, whose claim is empty after DecodeRow
 }
@@ -47,7 +47,7 @@ func (r *Row) Reviewer() identity.ID {
 }
 
 func NewRow(rec Record, reveal *Reveal) Row {
-	return Row{Format: rowFormat, Review: rec.WithoutClaim(), Claimed: rec.Claim != "", Reveal: reveal, Record: rec}
+	return Row{Format: rowFormat, Review: rec.WithoutClaim(), HasClaim: rec.Claim != "", Reveal: reveal, Record: rec}
 }
 
 func (r *Record) WithoutClaim() []byte {
@@ -81,7 +81,7 @@ func addClaim(v canon.Value, claim string) canon.Value {
 // review of target. If claim is nil although the review has a claim, the claim was erased, and Verify
 // checks only the signature of the hash.
 func (r *Row) Verify(target identity.ID, claim *string) error {
-	if claim == nil && !r.Claimed {
+	if claim == nil && !r.HasClaim {
 		claim = new(string)
 	}
 	v, err := canon.Parse(r.Review, canon.DefaultLimits())
@@ -90,9 +90,9 @@ func (r *Row) Verify(target identity.ID, claim *string) error {
 		return err
 	case r.Record.Target != target:
 		return problem.New(problem.BadSignature, "it is a review of another vacant")
-	case r.Reveal == nil && !r.Record.Verify(r.Record.Reviewer) || r.Reveal != nil && !r.Reveal.Reveals(&r.Record):
+	case r.Reveal == nil && !r.Record.Verify(r.Record.Reviewer) || r.Reveal != nil && !r.Reveal.ProvesReviewer(&r.Record):
 		return problem.New(problem.BadSignature, "the review's signature does not verify")
-	case claim != nil && (*claim != "") != r.Claimed || claim != nil && identity.Sum(Payload(addClaim(v, *claim))) != r.Record.Hash:
+	case claim != nil && (*claim != "") != r.HasClaim || claim != nil && identity.Sum(Payload(addClaim(v, *claim))) != r.Record.Hash:
 		return problem.New(problem.BadSignature, "the review differs from the review that was signed")
 	}
 	return nil

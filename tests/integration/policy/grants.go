@@ -26,7 +26,7 @@ var InLambda = []string{
 // these calls, and LocalStack makes none of them: Lambda lists the streams of a table when it connects one, sends what
 // tamper failed ten times to a queue, and writes the log of web, which has no pages without an edge.
 func OfService(f functions.Function) (all []string) {
-	if f.Stream != "" {
+	if f.SourceTable != "" {
 		all = append(all, f.Name+" Streams", f.Name+" Streams dynamodb:ListStreams")
 	}
 	switch f {

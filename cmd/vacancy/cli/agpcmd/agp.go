@@ -28,7 +28,7 @@ var Group = kit.Group{
 }
 
 func agpCommand(a *kit.App) *cobra.Command {
-	return a.Parent(&cobra.Command{
+	return a.ParentCommand(&cobra.Command{
 		Use:   "agp",
 		Short: "Find and book venues by AGP, the protocol of AGNT",
 		Long: `Find and book venues at a host by AGP, the protocol of AGNT at /a2a/v1. The key in
@@ -36,63 +36,63 @@ $VACANCY_KEY needs a tier ("vacancy keys create --tier"). A booking costs money 
 tier pro or enterprise; everything else is free.`,
 		Example: "  vacancy agp ping\n  vacancy agp search \"sunset dinner\" --location canggu\n  vacancy agp confirm warung-sunset --at 2026-12-24T19:00:00+08:00 --party 2",
 	},
-		sendCommand(a, &cobra.Command{Use: "ping", Short: "Show the agent and tier of your key, and the number of venues", Example: "  vacancy agp ping"}, "network.ping",
+		newSendCommand(a, &cobra.Command{Use: "ping", Short: "Show the agent and tier of your key, and the number of venues", Example: "  vacancy agp ping"}, "network.ping",
 			func([]string) (map[string]any, error) { return map[string]any{}, nil },
-			func(w io.Writer, r agp.Ping) {
-				fmt.Fprintf(w, "%s as %s, tier %s: %d venues\n", r.Status, kit.Printable(r.Agent), r.Tier, r.Venues)
+			func(w io.Writer, r agp.PingAnswer) {
+				fmt.Fprintf(w, "%s as %s, tier %s: %d venues\n", r.Status, kit.EscapeLine(r.Agent), r.Tier, r.Venues)
 			}),
 		agpSearchCommand(a), agpVenuesCommand(a), agpConfirmCommand(a), agpStatusCommand(a))
 }
 
-func agpClient(a *kit.App, ctx context.Context, w kit.Where, from string) (c agp.Client, err error) {
+func newAGPClient(a *kit.App, ctx context.Context, where kit.HostFlags, sender string) (c agp.Client, err error) {
 	key := a.Env[kit.AccountKeyEnv]
 	if key == "" {
-		return c, errNoTierKey()
+		return c, missingTierKeyError()
 	}
-	base, err := a.HostURL(ctx, w)
-	return agp.Client{HTTP: a.KeyedClient(stage.Key(key)), URL: base, From: from}, err
+	base, err := a.GatewayURL(ctx, where)
+	return agp.Client{HTTP: a.KeyedClient(stage.Key(key)), URL: base, From: sender}, err
 }
 
-func errNoTierKey() error {
+func missingTierKeyError() error {
 	return kit.WithHint(problem.New(problem.Usage, "expected a key with a tier in $%s", kit.AccountKeyEnv), "vacancy keys create TENANT --tier free")
 }
 
-// sendCommand completes cmd, so that it sends an AGP envelope with intent and payload to a host, and
+// newSendCommand completes cmd, so that it sends an AGP envelope with intent and payload to a host, and
 // prints the answer.
-func sendCommand[T any](a *kit.App, cmd *cobra.Command, intent string, payload func(args []string) (map[string]any, error), print func(io.Writer, T)) *cobra.Command {
-	var w kit.Where
-	var from string
-	cmd.Flags().StringVar(&from, "from", "vacancy-cli", "the `AGENT` that asks")
-	kit.HostFlags(cmd.Flags(), &w)
+func newSendCommand[T any](a *kit.App, cmd *cobra.Command, intent string, buildPayload func(args []string) (map[string]any, error), printResult func(io.Writer, T)) *cobra.Command {
+	var where kit.HostFlags
+	var sender string
+	cmd.Flags().StringVar(&sender, "from", "vacancy-cli", "the `AGENT` that asks")
+	kit.AddHostFlags(cmd.Flags(), &where)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		in, err := payload(args)
+		body, err := buildPayload(args)
 		if err != nil {
 			return err
 		}
-		c, err := agpClient(a, cmd.Context(), w, from)
+		c, err := newAGPClient(a, cmd.Context(), where, sender)
 		if err != nil {
 			return err
 		}
-		raw, err := c.Send(cmd.Context(), "", intent, in, nil)
+		raw, err := c.Send(cmd.Context(), "", intent, body, nil)
 		if err != nil {
 			return err
 		}
-		return printAnswer(a, raw, print)
+		return printAnswer(a, raw, printResult)
 	}
 	return cmd
 }
 
-func printAnswer[T any](a *kit.App, raw []byte, print func(io.Writer, T)) error {
-	var out T
-	if err := json.Unmarshal(raw, &out); err != nil {
+func printAnswer[T any](a *kit.App, raw []byte, printResult func(io.Writer, T)) error {
+	var answer T
+	if err := json.Unmarshal(raw, &answer); err != nil {
 		return problem.Wrap(problem.Untrusted, err, "the answer is not an AGP answer")
 	}
-	return a.Print(out, func(w io.Writer) { print(w, out) })
+	return a.Print(answer, func(w io.Writer) { printResult(w, answer) })
 }
 
-func withoutEmpty(texts map[string]string) map[string]any {
+func omitEmpty(fields map[string]string) map[string]any {
 	payload := map[string]any{}
-	for name, text := range texts {
+	for name, text := range fields {
 		if text != "" {
 			payload[name] = text
 		}
@@ -101,7 +101,7 @@ func withoutEmpty(texts map[string]string) map[string]any {
 }
 
 func printVenues(w io.Writer, venues []agp.Venue) {
-	kit.Table(w, "no venues", venues, func(v agp.Venue) []any {
+	kit.PrintTable(w, "no venues", venues, func(v agp.Venue) []any {
 		return []any{v.Slug, fmt.Sprintf("%s, %s in %s", v.Name, v.Category, v.Location), kit.FormatIf(!v.Live, "currently unreachable")}
 	})
 }
@@ -113,11 +113,11 @@ func agpSearchCommand(a *kit.App) *cobra.Command {
 	cmd.Flags().StringVar(&location, "location", "", "where the venue is, or a place that it serves")
 	cmd.Flags().StringVar(&category, "category", "", "the venue's category")
 	cmd.Flags().IntVar(&limit, "limit", 10, "the maximum number of venues to show, 1 to 50")
-	return sendCommand(a, cmd, "booking.search", func(args []string) (map[string]any, error) {
-		payload := withoutEmpty(map[string]string{"location": location, "category": category})
+	return newSendCommand(a, cmd, "booking.search", func(args []string) (map[string]any, error) {
+		payload := omitEmpty(map[string]string{"location": location, "category": category})
 		payload["query"], payload["limit"] = strings.Join(args, " "), limit
 		return payload, nil
-	}, func(w io.Writer, r agp.Search) { printVenues(w, r.Venues) })
+	}, func(w io.Writer, r agp.SearchAnswer) { printVenues(w, r.Venues) })
 }
 
 func agpVenuesCommand(a *kit.App) *cobra.Command {
@@ -126,18 +126,18 @@ func agpVenuesCommand(a *kit.App) *cobra.Command {
 	cmd.Flags().StringVar(&location, "location", "", "where the venue is, or a place that it serves")
 	cmd.Flags().StringVar(&category, "category", "", "the venue's category")
 	cmd.Flags().StringVar(&cursor, "cursor", "", "the cursor of the next page, as printed under a page")
-	return sendCommand(a, cmd, "venue.list", func([]string) (map[string]any, error) {
-		return withoutEmpty(map[string]string{"location": location, "category": category, "cursor": cursor}), nil
-	}, func(w io.Writer, r agp.List) {
+	return newSendCommand(a, cmd, "venue.list", func([]string) (map[string]any, error) {
+		return omitEmpty(map[string]string{"location": location, "category": category, "cursor": cursor}), nil
+	}, func(w io.Writer, r agp.ListAnswer) {
 		printVenues(w, r.Venues)
 		if r.Next != nil {
-			fmt.Fprintf(w, "more: --cursor %s\n", kit.Printable(*r.Next))
+			fmt.Fprintf(w, "more: --cursor %s\n", kit.EscapeLine(*r.Next))
 		}
 	})
 }
 
 func agpConfirmCommand(a *kit.App) *cobra.Command {
-	var start, guest, contact, notes, input, once, maxPrice string
+	var start, guest, contact, notes, input, idempotencyKey, maxPrice string
 	var party int64
 	cmd := &cobra.Command{
 		Use:   "confirm VENUE",
@@ -157,10 +157,10 @@ price charges for its answer, too: the most that it charges is held until the an
 	fs.StringVar(&contact, "contact", "", "how the guest is reached")
 	fs.StringVar(&notes, "notes", "", "what the venue should know")
 	fs.StringVar(&input, "input", "", "a job, in `JSON`")
-	fs.StringVar(&once, "once", "", "an idempotency `KEY`")
+	fs.StringVar(&idempotencyKey, "once", "", "an idempotency `KEY`")
 	fs.StringVar(&maxPrice, "max-price", "", "the maximum `DOLLARS` that the booking and its venue may cost")
-	return sendCommand(a, cmd, "booking.confirm", func(args []string) (map[string]any, error) {
-		payload := withoutEmpty(map[string]string{"starts_at": start, "notes": notes, "idempotency_key": once, "max_price_usd": maxPrice})
+	return newSendCommand(a, cmd, "booking.confirm", func(args []string) (map[string]any, error) {
+		payload := omitEmpty(map[string]string{"starts_at": start, "notes": notes, "idempotency_key": idempotencyKey, "max_price_usd": maxPrice})
 		payload["venue_slug"], payload["party_size"] = args[0], party
 		if guest != "" || contact != "" {
 			payload["guest"] = map[string]string{"name": guest, "contact": contact}
@@ -172,30 +172,30 @@ price charges for its answer, too: the most that it charges is held until the an
 			payload["input"] = json.RawMessage(input)
 		}
 		return payload, nil
-	}, func(w io.Writer, r agp.Confirm) {
-		fmt.Fprintf(w, "booking %s at %s: %s\n", kit.Printable(r.Booking), kit.Printable(r.Venue.Name), kit.Printable(r.Status))
+	}, func(w io.Writer, r agp.ConfirmAnswer) {
+		fmt.Fprintf(w, "booking %s at %s: %s\n", kit.EscapeLine(r.BookingID), kit.EscapeLine(r.Venue.Name), kit.EscapeLine(r.Status))
 		if r.Metered != nil {
-			kit.Members(w, "cost", "$"+r.Metered.Amount)
+			kit.PrintFields(w, "cost", "$"+r.Metered.Amount)
 		}
-		kit.Members(w, "venue", kit.FormatIf(r.VenuePrice != "", "up to $%s", r.VenuePrice), "result", string(r.Result), "answer cut", r.Cut)
+		kit.PrintFields(w, "venue", kit.FormatIf(r.VenuePrice != "", "up to $%s", r.VenuePrice), "result", string(r.Result), "answer cut", r.CutReason)
 	})
 }
 
 type networkStatus struct {
-	Status  string `json:"status"`
-	Venues  int64  `json:"venues"`
-	Active  int    `json:"active_agents"`
-	Version string `json:"network_version"`
-	Window  int    `json:"window_seconds"`
-	Time    string `json:"timestamp"`
+	Status        string `json:"status"`
+	Venues        int64  `json:"venues"`
+	ActiveAgents  int    `json:"active_agents"`
+	Version       string `json:"network_version"`
+	WindowSeconds int    `json:"window_seconds"`
+	Time          string `json:"timestamp"`
 }
 
 func agpStatusCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
+	var w kit.HostFlags
 	cmd := &cobra.Command{
 		Use: "status", Short: "Show a host's status by AGP, without a key", Example: "  vacancy agp status",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			base, err := a.HostURL(cmd.Context(), w)
+			base, err := a.GatewayURL(cmd.Context(), w)
 			if err != nil {
 				return err
 			}
@@ -204,10 +204,10 @@ func agpStatusCommand(a *kit.App) *cobra.Command {
 				return err
 			}
 			return printAnswer(a, raw, func(w io.Writer, r networkStatus) {
-				fmt.Fprintf(w, "%s: %d venues, %d agents in the last %d s, version %s\n", kit.Printable(r.Status), r.Venues, r.Active, r.Window, kit.Printable(r.Version))
+				fmt.Fprintf(w, "%s: %d venues, %d agents in the last %d s, version %s\n", kit.EscapeLine(r.Status), r.Venues, r.ActiveAgents, r.WindowSeconds, kit.EscapeLine(r.Version))
 			})
 		},
 	}
-	kit.HostFlags(cmd.Flags(), &w)
+	kit.AddHostFlags(cmd.Flags(), &w)
 	return cmd
 }

@@ -17,26 +17,26 @@ import (
 
 func bookingsCommand(a *kit.App) *cobra.Command {
 	var venue string
-	list := kit.Operation[agp.BookingList, agp.Bookings]{
+	list := kit.Operation[agp.BookingsRequest, agp.Bookings]{
 		Use:     "list",
 		Short:   "List bookings",
 		Example: "  vacancy bookings list --venue warung-sunset",
 		Op:      agp.ListBookings.For(isOperator(a)),
 		API:     &bookingsAPI{},
-		Flags: func(fs *pflag.FlagSet) {
+		AddFlags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&venue, "venue", "", "the bookings of a `VENUE`, by its slug or id")
 		},
-		Request: func(kit.Request) (agp.BookingList, error) { return agp.BookingList{Venue: venue}, nil },
-		Next: func(in *agp.BookingList, result *agp.Bookings, page agp.Bookings) bool {
+		Request: func(kit.Request) (agp.BookingsRequest, error) { return agp.BookingsRequest{Venue: venue}, nil },
+		AppendPage: func(in *agp.BookingsRequest, result *agp.Bookings, page agp.Bookings) bool {
 			result.Bookings, in.Cursor = append(result.Bookings, page.Bookings...), page.Next
 			return page.Next != ""
 		},
-		Object: func(result agp.Bookings) any {
+		JSONObject: func(result agp.Bookings) any {
 			return map[string]any{"bookings": append([]agp.Booking{}, result.Bookings...)} // encodes as [] if empty
 		},
 		Print: printBookings,
 	}.Command(a)
-	cmd := a.Parent(&cobra.Command{
+	cmd := a.ParentCommand(&cobra.Command{
 		Use:   "bookings",
 		Short: "Show bookings, and answer bookings of your venues",
 		Long: `Show bookings, and answer bookings of your venues. Operators answer for all venues of their
@@ -47,24 +47,24 @@ the bookings of the account's other keys, and answers for the venues of the tena
 		Example: "  vacancy bookings\n  vacancy bookings list --venue warung-sunset\n  vacancy bookings accept BOOKING\n  VACANCY_KEY=agnt_live_… vacancy bookings list",
 	},
 		list,
-		kit.Operation[agp.OneBooking, agp.Booking]{
+		kit.Operation[agp.BookingRef, agp.Booking]{
 			Use:     "show BOOKING",
 			Short:   "Show a booking and its history",
 			Example: "  vacancy bookings show BOOKING",
 			Op:      agp.GetBooking.For(isOperator(a)),
 			API:     &bookingsAPI{},
-			Request: func(q kit.Request) (agp.OneBooking, error) { return agp.OneBooking{ID: q.Args[0]}, nil },
+			Request: func(q kit.Request) (agp.BookingRef, error) { return agp.BookingRef{ID: q.Args[0]}, nil },
 			Print:   printBooking,
 		}.Command(a),
-		kit.Operation[agp.Cancelling, agp.Booking]{
+		kit.Operation[agp.CancelRequest, agp.Booking]{
 			Use:     "cancel BOOKING",
 			Short:   "Cancel a booking that your key has made",
 			Example: "  VACANCY_KEY=agnt_live_… vacancy bookings cancel BOOKING",
 			Op:      agp.CancelBooking,
 			API:     &bookingsAPI{},
-			Request: func(q kit.Request) (in agp.Cancelling, err error) {
+			Request: func(q kit.Request) (in agp.CancelRequest, err error) {
 				if isOperator(a) {
-					err = errNoTierKey()
+					err = missingTierKeyError()
 				}
 				in.ID = q.Args[0]
 				return in, err
@@ -85,16 +85,16 @@ the bookings of the account's other keys, and answers for the venues of the tena
 // environment, or for the operator if the environment has no key.
 type bookingsAPI struct{ kit.HostAPI }
 
-func (b *bookingsAPI) With(ctx context.Context, a *kit.App, _ kit.Request, f func(op.Client) error) error {
+func (b *bookingsAPI) WithClient(ctx context.Context, a *kit.App, _ kit.Request, f func(op.Client) error) error {
 	if isOperator(a) {
 		return a.WithAdmin(b.Where, false, func(c *kit.AdminAPI) error {
 			if c.InProcess {
-				return a.NoHost(b.Where.Data)
+				return a.NoHostError(b.Where.Data)
 			}
 			return f(agp.Client{HTTP: c.HTTP, URL: c.URL})
 		})
 	}
-	c, err := agpClient(a, ctx, b.Where, "")
+	c, err := newAGPClient(a, ctx, b.Where, "")
 	if err != nil {
 		return err
 	}
@@ -104,39 +104,39 @@ func (b *bookingsAPI) With(ctx context.Context, a *kit.App, _ kit.Request, f fun
 func isOperator(a *kit.App) bool { return a.Env[kit.AccountKeyEnv] == "" }
 
 func printBookings(w io.Writer, list agp.Bookings) {
-	kit.Table(w, "no bookings", list.Bookings, func(b agp.Booking) []any {
+	kit.PrintTable(w, "no bookings", list.Bookings, func(b agp.Booking) []any {
 		start := "at once"
-		if !b.Starts.IsZero() {
-			start = b.Starts.Format("2006-01-02T15:04Z07:00")
+		if !b.Start.IsZero() {
+			start = b.Start.Format("2006-01-02T15:04Z07:00")
 		}
-		return []any{b.ID, b.Status, start, fmt.Sprintf("%d at %s, from %s", b.Party, b.Slug, b.From)}
+		return []any{b.ID, b.Status, start, fmt.Sprintf("%d at %s, from %s", b.PartySize, b.Slug, b.From)}
 	})
 }
 
 func printBooking(w io.Writer, r agp.Booking) {
 	printBookings(w, agp.Bookings{Bookings: []agp.Booking{r}})
-	kit.Members(w, "reason", r.Reason, "guest", string(r.Guest), "notes", r.Notes, "input", string(r.Input), "result", string(r.Result),
-		"answer cut", r.Cut, "venue's price", r.VenuePrice, "refunded", r.Credited)
+	kit.PrintFields(w, "reason", r.Reason, "guest", string(r.Guest), "notes", r.Notes, "input", string(r.Input), "result", string(r.Result),
+		"answer cut", r.CutReason, "venue's price", r.VenuePrice, "refunded", r.Refunded)
 	for _, h := range r.History {
-		what := string(h.To)
+		event := string(h.To)
 		if h.Kind == hostbooking.RowPaid {
-			what = "venue paid"
+			event = "venue paid"
 		}
-		fmt.Fprintf(w, "  %s  %-15s by %s%s\n", h.At.Format("2006-01-02T15:04:05Z07:00"), kit.Printable(what), kit.Printable(h.Actor), kit.Printable(kit.FormatIf(h.Reason != "", ": %s", h.Reason)))
+		fmt.Fprintf(w, "  %s  %-15s by %s%s\n", h.Time.Format("2006-01-02T15:04:05Z07:00"), kit.EscapeLine(event), kit.EscapeLine(h.Actor), kit.EscapeLine(kit.FormatIf(h.Reason != "", ": %s", h.Reason)))
 	}
 }
 
-func bookingsMoveCommand(a *kit.App, use, short string, to booking.State) *cobra.Command {
+func bookingsMoveCommand(a *kit.App, use, short string, state booking.State) *cobra.Command {
 	var reason string
-	return kit.Operation[agp.Moving, agp.Booking]{
-		Use:     use + " BOOKING",
-		Short:   short,
-		Example: "  vacancy bookings " + use + " BOOKING",
-		Op:      agp.MoveBooking.For(isOperator(a)),
-		API:     &bookingsAPI{},
-		Flags:   func(fs *pflag.FlagSet) { fs.StringVar(&reason, "reason", "", "why, for the guest") },
-		Request: func(q kit.Request) (agp.Moving, error) {
-			return agp.Moving{OneBooking: agp.OneBooking{ID: q.Args[0]}, Body: agp.Move{To: string(to), Reason: reason}}, nil
+	return kit.Operation[agp.MoveRequest, agp.Booking]{
+		Use:      use + " BOOKING",
+		Short:    short,
+		Example:  "  vacancy bookings " + use + " BOOKING",
+		Op:       agp.MoveBooking.For(isOperator(a)),
+		API:      &bookingsAPI{},
+		AddFlags: func(fs *pflag.FlagSet) { fs.StringVar(&reason, "reason", "", "why, for the guest") },
+		Request: func(q kit.Request) (agp.MoveRequest, error) {
+			return agp.MoveRequest{BookingRef: agp.BookingRef{ID: q.Args[0]}, Body: agp.Move{To: string(state), Reason: reason}}, nil
 		},
 		Print: printBooking,
 	}.Command(a)

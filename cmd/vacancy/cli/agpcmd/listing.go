@@ -19,13 +19,13 @@ func listingCommand(a *kit.App) *cobra.Command {
 	var areas []string
 	var bookable bool
 	var capacity, referral int64
-	var asked kit.Request
-	return a.Parent(&cobra.Command{
+	var request kit.Request
+	return a.ParentCommand(&cobra.Command{
 		Use:     "listing",
 		Short:   "Describe a vacant as a venue that can be booked by AGP",
 		Long:    `Describe a published vacant as a venue. AGP clients find it by this description and see it.`,
 		Example: "  vacancy listing set clerk --slug clerk --category office --location zurich",
-	}, kit.Operation[admin.With[admin.Publication], admin.Published]{
+	}, kit.Operation[admin.VacantRequest[admin.Publication], admin.Published]{
 		Use:   "set VACANT",
 		Short: "Set the description of a venue",
 		Long: `Set the description of a published vacant as a venue. Values that are not given do not
@@ -35,7 +35,7 @@ claims it: after it is given up, only that tenant and the operator may use it ag
 		Example: `  vacancy listing set warung --slug warung-sunset --name "Warung Sunset" --category restaurant --location echo-beach --area canggu --capacity 40
   vacancy listing set clerk --bookable=false`,
 		Op: admin.PublishVacant,
-		Flags: func(fs *pflag.FlagSet) {
+		AddFlags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&slug, "slug", "", "its `SLUG`: 1 to 64 of a-z, 0-9 and -")
 			fs.StringVar(&name, "name", "", "its name")
 			fs.StringVar(&category, "category", "", "its category, such as restaurant")
@@ -46,32 +46,32 @@ claims it: after it is given up, only that tenant and the operator may use it ag
 			fs.StringVar(&hours, "hours", "", "its opening hours, as free text")
 			fs.Int64Var(&referral, "referral", 0, "the referral fee in `BASIS` points")
 		},
-		Request: func(q kit.Request) (in admin.With[admin.Publication], err error) {
+		Request: func(q kit.Request) (in admin.VacantRequest[admin.Publication], err error) {
 			change := admin.VenueChange{
 				Slug: flagValue(q, "slug", &slug), Name: flagValue(q, "name", &name), Category: flagValue(q, "category", &category), Location: flagValue(q, "location", &location),
 				Hours: flagValue(q, "hours", &hours), Areas: flagValue(q, "area", &areas), Bookable: flagValue(q, "bookable", &bookable),
-				Capacity: flagValue(q, "capacity", &capacity), Referral: flagValue(q, "referral", &referral),
+				Capacity: flagValue(q, "capacity", &capacity), ReferralFee: flagValue(q, "referral", &referral),
 			}
 			if change == (admin.VenueChange{}) {
 				return in, kit.WithHint(problem.New(problem.Usage, "expected a value to set, for example --slug clerk, got none"), "vacancy listing set %s --slug %s", q.Args[0], q.Args[0])
 			}
-			asked = q
-			return admin.ForVacant(q.Args[0], admin.Publication{Venue: &change}), nil
+			request = q
+			return admin.NewVacantRequest(q.Args[0], admin.Publication{Venue: &change}), nil
 		},
-		Object: func(done admin.Published) any { return vacantcmd.PublishedOf(&done) },
-		Print: func(w io.Writer, done admin.Published) {
-			venue := kit.Printable(done.Vacant.Name)
-			if done.Receipt.Unchanged {
+		JSONObject: func(published admin.Published) any { return vacantcmd.NewPublishedResult(&published) },
+		Print: func(w io.Writer, published admin.Published) {
+			venue := kit.EscapeLine(published.Vacant.Name)
+			if published.Receipt.Unchanged {
 				fmt.Fprintf(w, "the venue %s is described as before; nothing changed\n", venue)
 				return
 			}
-			fmt.Fprintf(w, "the description of the venue %s is published, event %d\n", venue, done.Receipt.Seq)
+			fmt.Fprintf(w, "the description of the venue %s is published, event %d\n", venue, published.Receipt.Seq)
 			for _, field := range []struct{ flag, value string }{
 				{"slug", slug}, {"name", name}, {"category", category}, {"location", location}, {"area", strings.Join(areas, ", ")}, {"hours", hours},
 				{"bookable", fmt.Sprint(bookable)}, {"capacity", fmt.Sprint(capacity)}, {"referral", fmt.Sprintf("%d basis points", referral)},
 			} {
-				if asked.Changed(field.flag) {
-					fmt.Fprintf(w, "  %-10s %s\n", field.flag, kit.Printable(field.value))
+				if request.Changed(field.flag) {
+					fmt.Fprintf(w, "  %-10s %s\n", field.flag, kit.EscapeLine(field.value))
 				}
 			}
 		},

@@ -23,10 +23,10 @@ import (
 )
 
 type costFlags struct {
-	where     kit.Where
-	calls     int64
-	prices    string
-	templates string
+	where         kit.HostFlags
+	callCount     int64
+	priceListPath string
+	templatesDir  string
 }
 
 func costCommand(a *kit.App) *cobra.Command {
@@ -46,69 +46,69 @@ account. infra/README.md lists the costs of tasks, bookings, pages and other fea
   vacancy cost --host aws --stage prod --calls 50000000
   vacancy cost --templates cdk.out --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := costs(a, cmd, f)
+			r, err := loadCosts(a, cmd, f)
 			if err != nil {
 				return err
 			}
-			return a.Show(r)
+			return a.PrintResult(r)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.where.Host, "host", "", "the host: aws or local (default $VACANCY_HOST, else local)")
-	kit.StageFlag(flags, &f.where.Stage)
-	flags.Int64Var(&f.calls, "calls", 1_000_000, "number of calls")
-	flags.StringVar(&f.prices, "price-list", "", "JSON file with prices of your own: {\"region\", \"taken\", \"prices\": {ITEM: {\"usd\", \"per\"}}}")
-	flags.StringVar(&f.templates, "templates", "", "folder with synthesized templates (*.template.json), in place of the deployed ones")
+	kit.AddStageFlag(flags, &f.where.Stage)
+	flags.Int64Var(&f.callCount, "calls", 1_000_000, "number of calls")
+	flags.StringVar(&f.priceListPath, "price-list", "", "JSON file with prices of your own: {\"region\", \"taken\", \"prices\": {ITEM: {\"usd\", \"per\"}}}")
+	flags.StringVar(&f.templatesDir, "templates", "", "folder with synthesized templates (*.template.json), in place of the deployed ones")
 	return cmd
 }
 
-func costs(a *kit.App, cmd *cobra.Command, f costFlags) (kit.Result, error) {
-	if f.templates != "" {
-		return estimate(a, cmd.Context(), f)
+func loadCosts(a *kit.App, cmd *cobra.Command, f costFlags) (kit.Result, error) {
+	if f.templatesDir != "" {
+		return estimateCosts(a, cmd.Context(), f)
 	}
 	onAWS, err := f.where.IsAWS(a)
 	switch {
 	case err != nil:
 		return nil, err
 	case onAWS:
-		return estimate(a, cmd.Context(), f)
+		return estimateCosts(a, cmd.Context(), f)
 	}
 	if cmd.Flags().Changed("calls") {
-		return nil, kit.WithHint(problem.New(problem.Usage, "--calls: not supported without --host aws or --templates"), "%s", a.CommandLineWith("--host", kit.HostAWS))
+		return nil, kit.WithHint(problem.New(problem.Usage, "--calls: not supported without --host aws or --templates"), "%s", a.CommandLineWithFlag("--host", kit.HostAWS))
 	}
-	list, err := f.priceList("")
+	list, err := f.readPriceList("")
 	return pricesResult(list), err
 }
 
-func (f *costFlags) priceList(region string) (cost.List, error) {
+func (f *costFlags) readPriceList(region string) (cost.PriceList, error) {
 	// The prices in --price-list replace the Region's prices.
-	list := cost.PricesIn(region)
-	if f.prices == "" {
+	list := cost.RegionPrices(region)
+	if f.priceListPath == "" {
 		return list, nil
 	}
-	b, err := os.ReadFile(f.prices)
+	b, err := os.ReadFile(f.priceListPath)
 	if err != nil {
 		return list, err
 	}
-	return cost.ReadPrices(canon.TrimByteOrderMark(b), list)
+	return cost.OverridePrices(canon.TrimByteOrderMark(b), list)
 }
 
-type pricesResult cost.List
+type pricesResult cost.PriceList
 
 func (r pricesResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "a host on this machine costs nothing at AWS\nlist prices of %s, %s, without free tiers, for a stage on AWS:\n", kit.Printable(r.Region), kit.Printable(r.Taken))
+	fmt.Fprintf(w, "a host on this machine costs nothing at AWS\nlist prices of %s, %s, without free tiers, for a stage on AWS:\n", kit.EscapeLine(r.Region), kit.EscapeLine(r.PriceMonth))
 	for _, item := range slices.Sorted(maps.Keys(r.Prices)) {
 		p := r.Prices[item]
 		if p.Per == 1 {
 			p.Unit = strings.TrimSuffix(p.Unit, "s")
 		}
-		fmt.Fprintf(w, "  %-32s $%s for %s %s\n", item, strconv.FormatFloat(p.USD, 'f', -1, 64), groupDigits(p.Per), kit.Printable(p.Unit))
+		fmt.Fprintf(w, "  %-32s $%s for %s %s\n", item, strconv.FormatFloat(p.USD, 'f', -1, 64), groupDigits(p.Per), kit.EscapeLine(p.Unit))
 	}
 }
 
-func estimate(a *kit.App, ctx context.Context, f costFlags) (costResult, error) {
-	if f.calls < 1 || f.calls > 1e12 {
-		return costResult{}, &problem.Error{Kind: problem.Usage, Field: "--calls", Want: "1 to 1,000,000,000,000", Got: fmt.Sprint(f.calls)}
+func estimateCosts(a *kit.App, ctx context.Context, f costFlags) (costResult, error) {
+	if f.callCount < 1 || f.callCount > 1e12 {
+		return costResult{}, &problem.Error{Kind: problem.Usage, Field: "--calls", Want: "1 to 1,000,000,000,000", Got: fmt.Sprint(f.callCount)}
 	}
 	rec, err := a.RecordOrName(f.where.Stage)
 	if err != nil {
@@ -116,28 +116,28 @@ func estimate(a *kit.App, ctx context.Context, f costFlags) (costResult, error) 
 	}
 	region := cmp.Or(rec.Region, a.Env["AWS_REGION"])
 	var templates [][]byte
-	from := f.templates
-	if from == "" {
-		from = "the deployed templates"
+	source := f.templatesDir
+	if source == "" {
+		source = "the deployed templates"
 		c, err := a.OpenCloud(ctx, rec.Region)
 		if err != nil {
 			return costResult{}, err
 		}
-		templates, err = cloud.Templates(ctx, c, rec.Stage)
+		templates, err = cloud.LoadTemplates(ctx, c, rec.Stage)
 		if problem.Is(err, problem.NotFound) {
-			err = kit.WithHint(err, "%s && vacancy cost --stage %s --templates cdk.out", synthesis(rec.Stage), rec.Stage)
+			err = kit.WithHint(err, "%s && vacancy cost --stage %s --templates cdk.out", synthCommand(rec.Stage), rec.Stage)
 		}
 		if err != nil {
 			return costResult{}, err
 		}
 		region = c.Region()
 	} else {
-		files, err := filepath.Glob(filepath.Join(from, "vacancy-"+rec.Stage+"-*.template.json"))
+		files, err := filepath.Glob(filepath.Join(source, "vacancy-"+rec.Stage+"-*.template.json"))
 		if err != nil {
 			return costResult{}, err
 		}
 		if len(files) == 0 {
-			return costResult{}, kit.WithHint(problem.New(problem.NotFound, "%s has no vacancy-%s-*.template.json", from, rec.Stage), "%s", synthesis(rec.Stage))
+			return costResult{}, kit.WithHint(problem.New(problem.NotFound, "%s has no vacancy-%s-*.template.json", source, rec.Stage), "%s", synthCommand(rec.Stage))
 		}
 		for _, file := range files {
 			b, err := os.ReadFile(file)
@@ -147,48 +147,48 @@ func estimate(a *kit.App, ctx context.Context, f costFlags) (costResult, error) 
 			templates = append(templates, b)
 		}
 	}
-	shape, err := cost.ReadTemplates(templates...)
+	shape, err := cost.ParseTemplates(templates...)
 	if err != nil {
 		return costResult{}, err
 	}
-	list, err := f.priceList(region)
+	list, err := f.readPriceList(region)
 	if err != nil {
 		return costResult{}, err
 	}
-	r := costResult(cost.Estimate(shape, list, float64(f.calls)))
-	r.Stage, r.From = rec.Stage, from
+	r := costResult(cost.Estimate(shape, list, float64(f.callCount)))
+	r.Stage, r.TemplateSource = rec.Stage, source
 	return r, nil
 }
 
-func synthesis(name string) string {
+func synthCommand(name string) string {
 	return fmt.Sprintf("npx --yes aws-cdk@%s synth --quiet -c stage=%s", cdk.Version, name)
 }
 
 type costResult cost.Report
 
 func (r costResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "stage %s, by %s; list prices of %s, %s, without free tiers\n", r.Stage, kit.Printable(r.From), kit.Printable(r.Region), kit.Printable(r.Taken))
+	fmt.Fprintf(w, "stage %s, by %s; list prices of %s, %s, without free tiers\n", r.Stage, kit.EscapeLine(r.TemplateSource), kit.EscapeLine(r.Region), kit.EscapeLine(r.PriceMonth))
 	if r.Basis != "" {
-		fmt.Fprintf(w, "the prices are %s; to use other prices, give --price-list FILE\n", kit.Printable(r.Basis))
+		fmt.Fprintf(w, "the prices are %s; to use other prices, give --price-list FILE\n", kit.EscapeLine(r.Basis))
 	}
 	for _, part := range []struct {
 		title string
-		lines cost.Lines
+		lines cost.CostSum
 		note  string
 	}{
-		{fmt.Sprintf("%s by Function URL", plural(r.CallCount)), r.Direct, fmt.Sprintf(" ($%.2f before transfer out)", r.BeforeTransfer)},
-		{fmt.Sprintf("%s through CloudFront", plural(r.CallCount)), r.Edge, ""},
-		{"storage of their rows, each month", r.Kept, ""},
+		{fmt.Sprintf("%s by Function URL", formatCalls(r.CallCount)), r.Direct, fmt.Sprintf(" ($%.2f before transfer out)", r.BeforeTransfer)},
+		{fmt.Sprintf("%s through CloudFront", formatCalls(r.CallCount)), r.Edge, ""},
+		{"storage of their rows, each month", r.RowStorage, ""},
 		{"a month without calls", r.Month, ""},
-		{"extra cost of a month in which every handler is used in every hour", r.EveryHour, ""},
-		{"the worst day, by the limits", cost.Lines{Lines: r.WorstDay.Lines, USD: r.WorstDay.USD}, ", without what no limit bounds (below)"},
+		{"extra cost of a month in which every handler is used in every hour", r.MonthlyMetrics, ""},
+		{"the worst day, by the limits", cost.CostSum{Lines: r.WorstDay.Lines, USD: r.WorstDay.USD}, ", without what no limit bounds (below)"},
 	} {
 		if len(part.lines.Lines) == 0 {
 			continue // a stage without handlers
 		}
-		fmt.Fprintf(w, "\n%s: $%s%s\n", part.title, inDollars(part.lines.USD), part.note)
+		fmt.Fprintf(w, "\n%s: $%s%s\n", part.title, formatDollars(part.lines.USD), part.note)
 		for _, l := range part.lines.Lines {
-			fmt.Fprintf(w, "  %9s  %s: %s, %s%s\n", fmt.Sprintf("$%.4f", l.USD), l.What, l.Formula, l.Price, kit.FormatIf(l.Assumes != "", " (%s)", l.Assumes))
+			fmt.Fprintf(w, "  %9s  %s: %s, %s%s\n", fmt.Sprintf("$%.4f", l.USD), l.Label, l.Formula, l.Price, kit.FormatIf(l.Assumption != "", " (%s)", l.Assumption))
 		}
 	}
 	fmt.Fprint(w, "\nnot bounded by any limit\n")
@@ -197,14 +197,14 @@ func (r costResult) Print(w io.Writer) {
 	}
 }
 
-func inDollars(usd float64) string {
+func formatDollars(usd float64) string {
 	if usd > 0 && usd < 0.01 {
 		return fmt.Sprintf("%.4f", usd)
 	}
 	return fmt.Sprintf("%.2f", usd)
 }
 
-func plural(n float64) string {
+func formatCalls(n float64) string {
 	return groupDigits(n) + map[bool]string{true: " call", false: " calls"}[n == 1]
 }
 

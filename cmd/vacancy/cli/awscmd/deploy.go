@@ -36,10 +36,10 @@ var Group = kit.Group{
 }
 
 type deployFlags struct {
-	stage, email           string
-	noEdge, bootstrap, yes bool
-	plan                   bool
-	context                []string
+	stage, email                    string
+	noEdge, bootstrap, skipQuestion bool
+	plan                            bool
+	contextPairs                    []string
 }
 
 func deployCommand(a *kit.App) *cobra.Command {
@@ -73,66 +73,66 @@ keep and others).`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return deploy(a, cmd.Context(), f) },
 	}
 	fs := cmd.Flags()
-	kit.StageFlag(fs, &f.stage)
+	kit.AddStageFlag(fs, &f.stage)
 	fs.StringVar(&f.email, "email", "", "where alarms and the budget's warnings go (asked by the first deploy)")
 	fs.BoolVar(&f.noEdge, "no-edge", false, "no CloudFront: the Function URL is public")
 	fs.BoolVar(&f.bootstrap, "bootstrap", false, "prepare account and Region for CDK without asking, if they are not")
-	fs.StringArrayVar(&f.context, "context", nil, "a context value, as NAME=VALUE; may be given again")
+	fs.StringArrayVar(&f.contextPairs, "context", nil, "a context value, as NAME=VALUE; may be given again")
 	fs.BoolVar(&f.plan, "plan", false, "show what would be created, the settings and the costs; create nothing")
-	fs.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
+	fs.BoolVar(&f.skipQuestion, "yes", false, "do not ask for confirmation")
 	return cmd
 }
 
 // deployment is the state of one run of deploy.
 type deployment struct {
 	*kit.App
-	flags deployFlags
-	top   string // top directory of the checkout
-	cdk   *cdk.CLI
-	cloud cloud.Cloud
-	rec   stage.Record // this machine's record of the stage; its Context has the values of this run
-	// stored contains the settings that were read from the stage. It is nil if the stage is not
+	flags       deployFlags
+	checkoutDir string // top directory of the checkout
+	cdk         *cdk.CLI
+	cloud       cloud.Cloud
+	rec         stage.Record // this machine's record of the stage; its Context has the values of this run
+	// storedSettings contains the settings that were read from the stage. It is nil if the stage is not
 	// deployed, or if an earlier release deployed it without storing settings.
-	stored map[string]string
+	storedSettings map[string]string
 
-	regional map[string]string // context values that depend on the Region
-	warnings []doctor.Check    // warnings about the account
+	regionalContext map[string]string // context values that depend on the Region
+	accountWarnings []doctor.Check    // warnings about the account
 }
 
-func (f deployFlags) values() (map[string]string, error) {
+func (f deployFlags) contextOverrides() (map[string]string, error) {
 	// Only the names are checked here. The stacks validate the values.
-	given := map[string]string{}
-	for _, kv := range f.context {
+	overrides := map[string]string{}
+	for _, kv := range f.contextPairs {
 		name, value, ok := strings.Cut(kv, "=")
 		names := strings.Join(setting.OperatorContexts(), ", ")
 		switch {
 		case !ok || name == "":
 			return nil, &problem.Error{Kind: problem.Usage, Field: "--context", Want: "NAME=VALUE with one of " + names, Got: fmt.Sprintf("%.40q", kv)}
 		case name == "stage":
-			return nil, kit.WithHint(problem.New(problem.Usage, "--context stage is set by deploy itself; expected one of %s", names), "--stage %s", kit.Printable(value))
-		case slices.Contains(setting.SetByDeploy(), name):
+			return nil, kit.WithHint(problem.New(problem.Usage, "--context stage is set by deploy itself; expected one of %s", names), "--stage %s", kit.EscapeLine(value))
+		case slices.Contains(setting.DeployContexts(), name):
 			return nil, problem.New(problem.Usage, "--context %s is set by deploy itself; expected one of %s", name, names)
 		case !slices.Contains(setting.OperatorContexts(), name):
 			err := error(&problem.Error{Kind: problem.Usage, Field: "--context", Want: "one of " + names, Got: fmt.Sprintf("%.40q", name)})
-			if near := nearest.Name(name, setting.OperatorContexts()); near != "" {
-				err = kit.WithHint(err, "--context %s", kit.ShellWord(near+"="+value))
+			if suggestion := nearest.Name(name, setting.OperatorContexts()); suggestion != "" {
+				err = kit.WithHint(err, "--context %s", kit.ShellWord(suggestion+"="+value))
 			}
 			return nil, err
 		}
-		given[name] = value
+		overrides[name] = value
 	}
 	if f.noEdge {
-		given["edge"] = "false"
+		overrides["edge"] = "false"
 	}
 	if f.email != "" {
-		given["email"] = f.email
+		overrides["email"] = f.email
 	}
-	return given, nil
+	return overrides, nil
 }
 
 func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 	// The flags are checked before tools are downloaded or programs built.
-	if _, err := f.values(); err != nil {
+	if _, err := f.contextOverrides(); err != nil {
 		return err
 	}
 	name, err := a.StageName(f.stage)
@@ -140,23 +140,23 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 		return err
 	}
 	d := &deployment{App: a, flags: f}
-	if d.top, err = a.Checkout(); err != nil {
+	if d.checkoutDir, err = a.FindCheckout(); err != nil {
 		return err
 	}
 	if f.plan {
-		return d.plan(ctx, name)
+		return d.showPlan(ctx, name)
 	}
 	// These checks precede the builds and installs, which take a minute.
 	if err := a.CheckRegion(name); err != nil {
 		return err
 	}
-	if err := a.NeedAWS(); err != nil {
+	if err := a.RequireAWS(); err != nil {
 		return err
 	}
 	if d.rec, d.cloud, err = a.OpenStage(ctx, name); err != nil { // also checks the credentials
 		return err
 	}
-	if err := findGo(); err != nil {
+	if err := checkGo(); err != nil {
 		return err
 	}
 	tools, err := cache.Dir(func(name string) string { return a.Env[name] })
@@ -170,10 +170,10 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 	if d.cdk, err = cdk.Install(ctx, tools, progress); err != nil {
 		return err
 	}
-	if err := d.awaitQuiet(ctx); err != nil { // a running deploy may change the settings
+	if err := d.awaitIdle(ctx); err != nil { // a running deploy may change the settings
 		return err
 	}
-	if err := d.choose(ctx); err != nil {
+	if err := d.chooseSettings(ctx); err != nil {
 		return err
 	}
 	if err := d.preflight(ctx); err != nil {
@@ -195,13 +195,13 @@ func deploy(a *kit.App, ctx context.Context, f deployFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := u.run(ctx); err != nil {
+	if err := u.upgradeDocuments(ctx); err != nil {
 		return err
 	}
 	return d.finish(ctx, changed)
 }
 
-func findGo() error {
+func checkGo() error {
 	if _, err := exec.LookPath("go"); err != nil {
 		return problem.Wrap(problem.NotFound, err, "go was not found, and the functions are built with it: install Go from https://go.dev/dl and put it into PATH")
 	}
@@ -221,14 +221,14 @@ func (d *deployment) ensureBootstrap(ctx context.Context) error {
 	}
 	target := "aws://" + d.rec.Account + "/" + d.rec.Region
 	if !d.flags.bootstrap {
-		missing := problem.New(problem.Conflict, "account %s has no CDK bootstrap in Region %s", d.rec.Account, d.rec.Region)
-		hint := func(err error) error { return kit.WithHint(err, "vacancy deploy --stage %s --bootstrap", d.rec.Stage) }
-		if d.flags.yes {
-			return hint(missing)
+		missingErr := problem.New(problem.Conflict, "account %s has no CDK bootstrap in Region %s", d.rec.Account, d.rec.Region)
+		withHint := func(err error) error { return kit.WithHint(err, "vacancy deploy --stage %s --bootstrap", d.rec.Stage) }
+		if d.flags.skipQuestion {
+			return withHint(missingErr)
 		}
-		d.Note("CDK needs a bucket for its uploads and roles for deployments, once per account and Region (stack CDKToolkit).\n%s.", missing.Text())
-		if err := d.Ask(ctx, "Create it? Type yes:", "yes"); err != nil {
-			return hint(err)
+		d.PrintNote("CDK needs a bucket for its uploads and roles for deployments, once per account and Region (stack CDKToolkit).\n%s.", missingErr.Text())
+		if err := d.AskToConfirm(ctx, "Create it? Type yes:", "yes"); err != nil {
+			return withHint(err)
 		}
 	}
 	// In a directory with cdk.json, the CDK would build the stacks first.
@@ -237,12 +237,12 @@ func (d *deployment) ensureBootstrap(ctx context.Context) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	return d.runWatched(ctx, dir, []string{"CDKToolkit"}, "bootstrap", target)
+	return d.runCDK(ctx, dir, []string{"CDKToolkit"}, "bootstrap", target)
 }
 
-// awaitQuiet waits until CloudFormation has finished an earlier deploy. It returns an error if a stack
+// awaitIdle waits until CloudFormation has finished an earlier deploy. It returns an error if a stack
 // is in a state that prevents a deployment.
-func (d *deployment) awaitQuiet(ctx context.Context) error {
+func (d *deployment) awaitIdle(ctx context.Context) error {
 	for _, name := range kit.StackNames(d.rec.Stage) {
 		s, err := d.cloud.Stack(ctx, name)
 		if problem.Is(err, problem.NotFound) {
@@ -252,17 +252,17 @@ func (d *deployment) awaitQuiet(ctx context.Context) error {
 			return err
 		}
 		if s.IsBusy() {
-			d.Note("%s is %s: an earlier deploy is under way, waiting for it", name, s.Status)
-			watch, err := d.cloud.Watch(ctx, s.ID)
+			d.PrintNote("%s is %s: an earlier deploy is under way, waiting for it", name, s.Status)
+			watch, err := d.cloud.WatchStacks(ctx, s.ID)
 			if err != nil {
 				return err
 			}
-			if s, _, err = cloud.AwaitStack(ctx, d.cloud, watch, s.ID, func(e cloud.Event) { noteEvent(d.App, e) }); err != nil {
+			if s, _, err = cloud.AwaitStack(ctx, d.cloud, watch, s.ID, func(e cloud.Event) { printEvent(d.App, e) }); err != nil {
 				return err
 			}
 		}
-		if stuck := stuckHint(s); stuck != "" {
-			return kit.WithHint(problem.New(problem.Conflict, "%s is %s, which prevents a deployment", name, s.Status), "%s", stuck)
+		if remedy := stuckHint(s); remedy != "" {
+			return kit.WithHint(problem.New(problem.Conflict, "%s is %s, which prevents a deployment", name, s.Status), "%s", remedy)
 		}
 	}
 	return nil

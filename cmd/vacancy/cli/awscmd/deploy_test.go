@@ -33,11 +33,11 @@ func deploying(t *testing.T, answers string, f deployFlags) (*deployment, *bytes
 		In: bufio.NewReader(strings.NewReader(answers)), Out: &bytes.Buffer{}, Err: &errs, Env: map[string]string{"VACANCY_HOME": t.TempDir()},
 		Now: func() time.Time { return time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC) }, Rand: rand.Reader,
 	}
-	return &deployment{App: a, flags: f, top: filepath.Join("..", "..", "..", ".."), cloud: c, rec: cloudtest.Dev()}, &errs
+	return &deployment{App: a, flags: f, checkoutDir: filepath.Join("..", "..", "..", ".."), cloud: c, rec: cloudtest.DevRecord()}, &errs
 }
 
 func TestTheAddressForAlarmsIsAskedOnce(t *testing.T) {
-	cloudtest.Here(t).Stacks()
+	cloudtest.NewWithEnv(t).SetStacks()
 	for name, tc := range map[string]struct {
 		answers string
 		flags   deployFlags
@@ -49,14 +49,14 @@ func TestTheAddressForAlarmsIsAskedOnce(t *testing.T) {
 		"nobody":          {"\n", deployFlags{}, nil, map[string]string{"email": ""}, true},
 		"not asked again": {"", deployFlags{}, map[string]string{"email": ""}, map[string]string{"email": ""}, false},
 		"by flag":         {"", deployFlags{email: "a@b.org"}, map[string]string{"email": ""}, map[string]string{"email": "a@b.org"}, false},
-		"with --yes":      {"", deployFlags{yes: true}, nil, map[string]string{}, false},
-		"other choices": {"", deployFlags{yes: true, noEdge: true, context: []string{"keep=false", "domain=a=b"}}, map[string]string{"keep": "true", "waf": "true"},
+		"with --yes":      {"", deployFlags{skipQuestion: true}, nil, map[string]string{}, false},
+		"other choices": {"", deployFlags{skipQuestion: true, noEdge: true, contextPairs: []string{"keep=false", "domain=a=b"}}, map[string]string{"keep": "true", "waf": "true"},
 			map[string]string{"keep": "false", "waf": "true", "domain": "a=b", "edge": "false"}, false},
-		"values of an earlier release": {"", deployFlags{yes: true}, map[string]string{"concurrency": "5", "worstDay": "50"}, map[string]string{"worstDay": "50"}, false},
+		"values of an earlier release": {"", deployFlags{skipQuestion: true}, map[string]string{"concurrency": "5", "worstDay": "50"}, map[string]string{"worstDay": "50"}, false},
 	} {
 		d, errs := deploying(t, tc.answers, tc.flags)
 		d.rec.Context = maps.Clone(tc.before)
-		err := d.choose(t.Context())
+		err := d.chooseSettings(t.Context())
 		if diff := gocmp.Diff(tc.want, d.rec.Context); diff != "" || err != nil || (errs.Len() > 0) != tc.asked {
 			t.Errorf("%s: choose() = %v, asked %q (-want +got):\n%s", name, err, errs, diff)
 		}
@@ -73,7 +73,7 @@ func TestAValueThatTheStacksRefuseIsATypingError(t *testing.T) {
 		"walk.go:3: expected ';'": "", "Error: needs more": "", "": "",
 	} {
 		got := ""
-		if err := refusedValues([]byte(out)); err != nil {
+		if err := refusedValuesError([]byte(out)); err != nil {
 			if got = err.Error(); !problem.Is(err, problem.Usage) {
 				t.Errorf("refusedValues(%q) is a %v, want Usage", out, problem.AsError(err).Kind)
 			}
@@ -85,23 +85,23 @@ func TestAValueThatTheStacksRefuseIsATypingError(t *testing.T) {
 }
 
 func TestAnAccountIsNeverPreparedSilently(t *testing.T) {
-	server := cloudtest.Here(t)
-	server.Stacks()
+	server := cloudtest.NewWithEnv(t)
+	server.SetStacks()
 	for name, tc := range map[string]struct {
 		answer string
 		flags  deployFlags
 		kind   problem.Kind
 	}{
-		"no answer": {"", deployFlags{}, problem.Usage}, "another word": {"no\n", deployFlags{}, problem.Usage}, "only --yes": {"yes\n", deployFlags{yes: true}, problem.Conflict},
+		"no answer": {"", deployFlags{}, problem.Usage}, "another word": {"no\n", deployFlags{}, problem.Usage}, "only --yes": {"yes\n", deployFlags{skipQuestion: true}, problem.Conflict},
 	} {
 		d, _ := deploying(t, tc.answer, tc.flags) // its CDK is nil: running it would panic
 		err := d.ensureBootstrap(t.Context())
-		h := new(kit.Hinted)
+		h := new(kit.HintedError)
 		if !problem.Is(err, tc.kind) || !errors.As(err, &h) || h.Hint != "vacancy deploy --stage dev --bootstrap" {
 			t.Errorf("%s: bootstrapped() = %v, want %v with a hint at the flag", name, err, tc.kind)
 		}
 	}
-	server.Stacks(cloudtest.Stack{Name: "CDKToolkit", Status: "CREATE_COMPLETE"})
+	server.SetStacks(cloudtest.Stack{Name: "CDKToolkit", Status: "CREATE_COMPLETE"})
 	d, errs := deploying(t, "", deployFlags{})
 	if err := d.ensureBootstrap(t.Context()); err != nil || errs.Len() > 0 {
 		t.Errorf("bootstrapped() of a prepared account = %v, %q, want silence", err, errs)
@@ -109,16 +109,16 @@ func TestAnAccountIsNeverPreparedSilently(t *testing.T) {
 }
 
 func TestAStackThatCannotBeDeployedOverIsNamedWithTheWayOut(t *testing.T) {
-	server := cloudtest.Here(t)
+	server := cloudtest.NewWithEnv(t)
 	for status, want := range map[string]string{
 		"UPDATE_ROLLBACK_FAILED": "aws cloudformation continue-update-rollback --stack-name vacancy-dev-data",
 		"DELETE_FAILED":          "aws cloudformation delete-stack --stack-name vacancy-dev-data",
 		"ROLLBACK_COMPLETE":      "", "UPDATE_ROLLBACK_COMPLETE": "", "UPDATE_COMPLETE": "", "REVIEW_IN_PROGRESS": "",
 	} {
-		server.Stacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: status})
+		server.SetStacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: status})
 		d, _ := deploying(t, "", deployFlags{})
-		err := d.awaitQuiet(t.Context())
-		h := new(kit.Hinted)
+		err := d.awaitIdle(t.Context())
+		h := new(kit.HintedError)
 		if want == "" && err != nil || want != "" && (!problem.Is(err, problem.Conflict) || !errors.As(err, &h) || !strings.Contains(h.Hint, want)) {
 			t.Errorf("%s: quiet() = %v, want %q", status, err, want)
 		}
@@ -126,9 +126,9 @@ func TestAStackThatCannotBeDeployedOverIsNamedWithTheWayOut(t *testing.T) {
 }
 
 func TestAnEarlierDeployThatIsUnderWayIsWaitedFor(t *testing.T) {
-	server := cloudtest.Here(t)
+	server := cloudtest.NewWithEnv(t)
 	looks := 0
-	server.On("DescribeStacks", func(r cloudtest.Request) cloudtest.Reply {
+	server.SetResponder("DescribeStacks", func(r cloudtest.Request) cloudtest.Reply {
 		if !strings.Contains(r.Form.Get("StackName"), "data") {
 			return cloudtest.Reply{Code: "ValidationError", Message: "Stack does not exist"}
 		}
@@ -139,9 +139,9 @@ func TestAnEarlierDeployThatIsUnderWayIsWaitedFor(t *testing.T) {
 		}
 		return cloudtest.Reply{Body: "<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackId>arn:vacancy-dev-data</StackId><StackName>vacancy-dev-data</StackName><CreationTime>2026-05-06T00:00:00Z</CreationTime><StackStatus>" + status + "</StackStatus></member></Stacks></DescribeStacksResult></DescribeStacksResponse>"}
 	})
-	server.Always("DescribeStackEvents", "<DescribeStackEventsResponse><DescribeStackEventsResult></DescribeStackEventsResult></DescribeStackEventsResponse>")
+	server.SetResponse("DescribeStackEvents", "<DescribeStackEventsResponse><DescribeStackEventsResult></DescribeStackEventsResult></DescribeStackEventsResponse>")
 	d, errs := deploying(t, "", deployFlags{})
-	if err := d.awaitQuiet(t.Context()); err != nil || !strings.Contains(errs.String(), "an earlier deploy is under way, waiting for it") {
+	if err := d.awaitIdle(t.Context()); err != nil || !strings.Contains(errs.String(), "an earlier deploy is under way, waiting for it") {
 		t.Errorf("quiet() = %v, %q, want it to wait", err, errs)
 	}
 }
@@ -161,8 +161,8 @@ func dataTemplate(t *testing.T) string {
 }
 
 func TestTheProjectsOwnTemplateIsRefusedWhereItWouldLoseData(t *testing.T) {
-	server := cloudtest.Here(t)
-	server.Stacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: "CREATE_COMPLETE"})
+	server := cloudtest.NewWithEnv(t)
+	server.SetStacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: "CREATE_COMPLETE"})
 	var escaped strings.Builder
 	for _, r := range dataTemplate(t) {
 		escaped.WriteString(map[rune]string{'<': "&lt;", '>': "&gt;", '&': "&amp;"}[r])
@@ -170,7 +170,7 @@ func TestTheProjectsOwnTemplateIsRefusedWhereItWouldLoseData(t *testing.T) {
 			escaped.WriteRune(r)
 		}
 	}
-	server.Always("GetTemplate", "<GetTemplateResponse><GetTemplateResult><TemplateBody>"+escaped.String()+"</TemplateBody></GetTemplateResult></GetTemplateResponse>")
+	server.SetResponse("GetTemplate", "<GetTemplateResponse><GetTemplateResult><TemplateBody>"+escaped.String()+"</TemplateBody></GetTemplateResult></GetTemplateResponse>")
 	d, _ := deploying(t, "", deployFlags{})
 	for name, tc := range map[string]struct {
 		change []string
@@ -183,18 +183,18 @@ func TestTheProjectsOwnTemplateIsRefusedWhereItWouldLoseData(t *testing.T) {
 		"the bucket gone":          {[]string{`"AWS::S3::Bucket"`, `"AWS::S3::Nothing"`}, 1},
 		"data no longer kept":      {[]string{`"Retain"`, `"Delete"`}, 0},
 	} {
-		changes, losses, err := d.compare(t.Context(), built(t, tc.change...))
+		changes, losses, err := d.compareTemplates(t.Context(), built(t, tc.change...))
 		if err != nil || len(losses) != tc.losses || (len(changes) == 0) != (len(tc.change) == 0) {
 			t.Errorf("%s: compare() = %d changes, losses %q, %v; want %d losses", name, len(changes), losses, err, tc.losses)
 		}
 	}
-	if err := d.refuse([]string{"x"}); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "nothing was started") {
+	if err := d.lossError([]string{"x"}); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), "nothing was started") {
 		t.Errorf("refuse() = %v", err)
 	}
 }
 
 func TestAnExchangeOfTheEdgesSecretBeginsWithWhatTheEdgeSends(t *testing.T) {
-	server := cloudtest.Here(t)
+	server := cloudtest.NewWithEnv(t)
 	const pinned = "11111111-2222-4333-8444-555555555555"
 	for name, tc := range map[string]struct {
 		edge, current, want string
@@ -204,39 +204,39 @@ func TestAnExchangeOfTheEdgesSecretBeginsWithWhatTheEdgeSends(t *testing.T) {
 		"after a later one":        {`{"a":"{{resolve:secretsmanager:arn:SecretString:::` + pinned + `}}"}`, pinned, pinned, 0},
 		"after one that broke off": {`{"a":"{{resolve:secretsmanager:arn:SecretString:::` + pinned + `}}"}`, "v0", pinned, 1},
 	} {
-		server.Stacks(cloudtest.Stack{Name: "vacancy-dev-edge", Status: "CREATE_COMPLETE"}, cloudtest.Stack{Name: "vacancy-dev-functions", Status: "CREATE_COMPLETE", Outputs: map[string]string{"EdgeSecret": "arn"}})
-		server.Always("GetTemplate", "<GetTemplateResponse><GetTemplateResult><TemplateBody>"+tc.edge+"</TemplateBody></GetTemplateResult></GetTemplateResponse>")
-		server.Always("DescribeSecret", `{"VersionIdsToStages":{"`+tc.current+`":["AWSCURRENT"]}}`)
-		server.Always("UpdateSecretVersionStage", `{}`)
+		server.SetStacks(cloudtest.Stack{Name: "vacancy-dev-edge", Status: "CREATE_COMPLETE"}, cloudtest.Stack{Name: "vacancy-dev-functions", Status: "CREATE_COMPLETE", Outputs: map[string]string{"EdgeSecret": "arn"}})
+		server.SetResponse("GetTemplate", "<GetTemplateResponse><GetTemplateResult><TemplateBody>"+tc.edge+"</TemplateBody></GetTemplateResult></GetTemplateResponse>")
+		server.SetResponse("DescribeSecret", `{"VersionIdsToStages":{"`+tc.current+`":["AWSCURRENT"]}}`)
+		server.SetResponse("UpdateSecretVersionStage", `{}`)
 		before := len(server.Requests("UpdateSecretVersionStage"))
 		d, _ := deploying(t, "", deployFlags{})
 		d.rec.Context["edge"] = "true"
-		r, err := d.rotation(t.Context())
-		if err != nil || r.before != tc.want || len(r.next) != 36 || r.next == r.before || len(server.Requests("UpdateSecretVersionStage"))-before != tc.promoted {
+		r, err := d.planRotation(t.Context())
+		if err != nil || r.oldVersion != tc.want || len(r.newVersion) != 36 || r.newVersion == r.oldVersion || len(server.Requests("UpdateSecretVersionStage"))-before != tc.promoted {
 			t.Errorf("%s: rotation() = %+v, %v, want before %s and %d promoted", name, r, err, tc.want, tc.promoted)
 		}
-		if diff := gocmp.Diff(map[string]string{"edgeSecretVersion": r.next, "edgeSecretBefore": tc.want}, r.context()); diff != "" {
+		if diff := gocmp.Diff(map[string]string{"edgeSecretVersion": r.newVersion, "edgeSecretBefore": tc.want}, r.contextValues()); diff != "" {
 			t.Errorf("%s: context() (-want +got):\n%s", name, diff)
 		}
 	}
-	server.Stacks()
+	server.SetStacks()
 	d, _ := deploying(t, "", deployFlags{})
 	d.rec.Context["edge"] = "true"
-	if r, err := d.rotation(t.Context()); err != nil || r != (rotation{}) || r.context() != nil {
+	if r, err := d.planRotation(t.Context()); err != nil || r != (rotation{}) || r.contextValues() != nil {
 		t.Errorf("rotation() of a first deploy = %+v, %v, want none", r, err)
 	}
 }
 
 func TestAFailedDeployTellsCauseAndState(t *testing.T) {
-	server := cloudtest.Here(t)
-	server.Stacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: "CREATE_COMPLETE"}, cloudtest.Stack{Name: "vacancy-dev-functions", Status: "UPDATE_ROLLBACK_FAILED"})
+	server := cloudtest.NewWithEnv(t)
+	server.SetStacks(cloudtest.Stack{Name: "vacancy-dev-data", Status: "CREATE_COMPLETE"}, cloudtest.Stack{Name: "vacancy-dev-functions", Status: "UPDATE_ROLLBACK_FAILED"})
 	d, _ := deploying(t, "", deployFlags{})
 	events := []cloud.Event{{ID: "1", Stack: "vacancy-dev-functions", Resource: "Account", Type: "AWS::Lambda::Function", Status: "UPDATE_FAILED", Reason: "Resource update cancelled"},
 		{ID: "2", Stack: "vacancy-dev-functions", Resource: "Message", Type: "AWS::Lambda::Function", Status: "UPDATE_FAILED", Reason: "no memory.\nat all."}}
 	err := d.explainFailure(t.Context(), false, "deploy", kit.StackNames("dev"), events, nil)
 	const want = "deploy failed: vacancy-dev-functions: Message (AWS::Lambda::Function): no memory. at all. Rollback: vacancy-dev-data is CREATE_COMPLETE; " +
 		"vacancy-dev-watch was never created; vacancy-dev-functions is UPDATE_ROLLBACK_FAILED; vacancy-dev-edge was never created"
-	h := new(kit.Hinted)
+	h := new(kit.HintedError)
 	if err.Error() != want || !errors.As(err, &h) || !strings.Contains(h.Hint, "continue-update-rollback") {
 		t.Errorf("failed() = %q with %+v, want %q and the way out", err, h, want)
 	}
@@ -247,8 +247,8 @@ func TestAFailedDeployTellsCauseAndState(t *testing.T) {
 
 // AWS tells these refusals only when it creates a resource.
 func TestARefusalThatNoCheckForeseesIsExplained(t *testing.T) {
-	server := cloudtest.Here(t)
-	server.Stacks()
+	server := cloudtest.NewWithEnv(t)
+	server.SetStacks()
 	d, _ := deploying(t, "", deployFlags{})
 	for _, tt := range []struct{ kind, reason, says, hint string }{
 		{"AWS::CloudFront::Distribution", "Resource handler returned message: \"Access denied for operation 'AWS::CloudFront::Distribution: Your account must be verified before you can add new CloudFront resources. To verify your account, please contact AWS Support'\"",
@@ -259,7 +259,7 @@ func TestARefusalThatNoCheckForeseesIsExplained(t *testing.T) {
 	} {
 		event := cloud.Event{ID: "1", Stack: "vacancy-dev-x", Resource: "X", Type: tt.kind, Status: "CREATE_FAILED", Reason: tt.reason}
 		err := d.explainFailure(t.Context(), false, "deploy", kit.StackNames("dev"), []cloud.Event{event}, nil)
-		h := new(kit.Hinted)
+		h := new(kit.HintedError)
 		if !strings.Contains(err.Error(), tt.says) || !errors.As(err, &h) || h.Hint != tt.hint {
 			t.Errorf("failed() = %v with %+v, want %q and %q", err, h, tt.says, tt.hint)
 		}
@@ -275,7 +275,7 @@ func TestTheCauseOfARunIsItsLastWordThatIsOne(t *testing.T) {
 		"Subprocess exited with error 1":                                            "Subprocess exited with error 1",
 		"x failed: \x1b[31mred\n":                                                   `x failed: \u001b[31mred`,
 	} {
-		if got := lastError([]byte(out)); got != want {
+		if got := findErrorLine([]byte(out)); got != want {
 			t.Errorf("lastError(%q) = %q, want %q", out, got, want)
 		}
 	}
@@ -298,8 +298,8 @@ func TestEveryEventThatIsNamedIsThere(t *testing.T) {
 }
 
 func TestTheToolsOfADeployGetNoOperatorKey(t *testing.T) {
-	cloudtest.Here(t)
-	d, _ := deploying(t, "", deployFlags{yes: true})
+	cloudtest.NewWithEnv(t)
+	d, _ := deploying(t, "", deployFlags{skipQuestion: true})
 	d.Env["VACANCY_OPERATOR_KEY"] = "vop_secret"
 	for _, v := range d.environ() {
 		if strings.Contains(v, "vop_secret") || strings.HasPrefix(v, "VACANCY_OPERATOR_KEY=") {
@@ -314,7 +314,7 @@ func TestTheToolsOfADeployGetNoOperatorKey(t *testing.T) {
 func TestALineWithoutAStatusIsFoundByItsVerdict(t *testing.T) {
 	done := map[string]any{"verdict": "unavailable"} // of a function that runs in the background
 	for want, fits := range map[string]bool{"unavailable": true, "ok": false, "5xx": false, "503": false} {
-		if got := statusFits(want, done); got != fits {
+		if got := matchesStatus(want, done); got != fits {
 			t.Errorf("statusFits(%s) = %t, want %t", want, got, fits)
 		}
 	}
@@ -322,8 +322,8 @@ func TestALineWithoutAStatusIsFoundByItsVerdict(t *testing.T) {
 
 // AWS sends no alarm to an address until its owner has opened the link in AWS's mail.
 func TestAMailSubscriptionNeverConfirmedIsReported(t *testing.T) {
-	server := cloudtest.Here(t)
-	server.Stacks(cloudtest.Stack{Name: "vacancy-dev-watch", Status: "CREATE_COMPLETE", Outputs: map[string]string{"AlarmTopic": "arn:aws:sns:eu-west-1:123456789012:alarms"}})
+	server := cloudtest.NewWithEnv(t)
+	server.SetStacks(cloudtest.Stack{Name: "vacancy-dev-watch", Status: "CREATE_COMPLETE", Outputs: map[string]string{"AlarmTopic": "arn:aws:sns:eu-west-1:123456789012:alarms"}})
 	member := func(protocol, address, arn string) string {
 		return "<member><TopicArn>t</TopicArn><Protocol>" + protocol + "</Protocol><Endpoint>" + address + "</Endpoint><SubscriptionArn>" + arn + "</SubscriptionArn></member>"
 	}
@@ -338,9 +338,9 @@ func TestAMailSubscriptionNeverConfirmedIsReported(t *testing.T) {
 		"confirmed, and again":    {member("email", "ops@example.org", "arn:1") + member("email", "ops@example.org", "PendingConfirmation"), nil},
 		"another address as well": {member("email", "ops@example.org", "arn:1") + member("email", "b@example.org", "PendingConfirmation") + member("https", "https://x.example", "PendingConfirmation"), []string{"b@example.org"}},
 	} {
-		server.Always("ListSubscriptionsByTopic", "<ListSubscriptionsByTopicResponse><ListSubscriptionsByTopicResult><Subscriptions>"+tc.subscriptions+"</Subscriptions></ListSubscriptionsByTopicResult></ListSubscriptionsByTopicResponse>")
+		server.SetResponse("ListSubscriptionsByTopic", "<ListSubscriptionsByTopicResponse><ListSubscriptionsByTopicResult><Subscriptions>"+tc.subscriptions+"</Subscriptions></ListSubscriptionsByTopicResult></ListSubscriptionsByTopicResponse>")
 		d, _ := deploying(t, "", deployFlags{})
-		got, err := d.unconfirmedMail(t.Context(), "ops@example.org")
+		got, err := d.findUnconfirmedMail(t.Context(), "ops@example.org")
 		if err != nil || (got == nil) != (tc.want == nil) {
 			t.Fatalf("%s: unconfirmedMail() = %+v, %v, want %q", name, got, err, tc.want)
 		}
@@ -349,17 +349,17 @@ func TestAMailSubscriptionNeverConfirmedIsReported(t *testing.T) {
 		}
 		fix := "aws sns subscribe --topic-arn arn:aws:sns:eu-west-1:123456789012:alarms --protocol email --notification-endpoint " + tc.want[0]
 		var printed bytes.Buffer
-		deployResult{Stage: "dev", URL: "https://dev.example", Mail: got, NoCall: "x"}.Print(&printed)
+		deployResult{Stage: "dev", URL: "https://dev.example", UnconfirmedMail: got, NoCallReason: "x"}.Print(&printed)
 		if diff := gocmp.Diff(tc.want, got.Addresses); diff != "" || !strings.Contains(printed.String(), "alarms do not reach "+tc.want[0]+" yet: open the link") || !strings.Contains(printed.String(), fix) {
 			t.Errorf("%s: unconfirmedMail() (-want +got):\n%s\nprinted %s", name, diff, &printed)
 		}
 	}
-	server.Fails("ListSubscriptionsByTopic", "AuthorizationError", "User is not authorized to perform: SNS:ListSubscriptionsByTopic")
+	server.SetError("ListSubscriptionsByTopic", "AuthorizationError", "User is not authorized to perform: SNS:ListSubscriptionsByTopic")
 	d, _ := deploying(t, "", deployFlags{})
-	if got, err := d.unconfirmedMail(t.Context(), ""); got != nil || err != nil {
+	if got, err := d.findUnconfirmedMail(t.Context(), ""); got != nil || err != nil {
 		t.Errorf("unconfirmedMail() without an address = %+v, %v, want AWS not asked", got, err)
 	}
-	if got, err := d.unconfirmedMail(t.Context(), "ops@example.org"); got != nil || !problem.Is(err, problem.Forbidden) {
+	if got, err := d.findUnconfirmedMail(t.Context(), "ops@example.org"); got != nil || !problem.Is(err, problem.Forbidden) {
 		t.Errorf("unconfirmedMail() without the right to list = %+v, %v, want Forbidden", got, err)
 	}
 }

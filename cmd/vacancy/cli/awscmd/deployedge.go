@@ -16,17 +16,17 @@ import (
 // send the new one. If it is interrupted, the functions still accept the value that the edge sends.
 // The zero rotation changes no secret.
 type rotation struct {
-	secret string // ARN
-	next   string // id of the version that the edge will send
-	before string // id of the version that the edge sends now
+	secret     string // ARN
+	newVersion string // id of the version that the edge will send
+	oldVersion string // id of the version that the edge sends now
 }
 
-func (d *deployment) rotation(ctx context.Context) (rotation, error) {
-	values, err := d.context()
+func (d *deployment) planRotation(ctx context.Context) (rotation, error) {
+	values, err := d.contextValues()
 	if err != nil {
 		return rotation{}, err
 	}
-	if v, _ := setting.ReadContext(values); !v.Edge { // the build of the stacks reports wrong values
+	if v, _ := setting.ReadContext(values); !v.HasEdge { // the build of the stacks reports wrong values
 		return rotation{}, nil
 	}
 	edge, err := d.deployedTemplate(ctx, stage.FullName(d.rec.Stage, "edge"))
@@ -45,25 +45,25 @@ func (d *deployment) rotation(ctx context.Context) (rotation, error) {
 	if version == "" {
 		// No rotation has changed the secret since the edge was created, so the edge sends the
 		// current version.
-		version, err = d.cloud.Version(ctx, r.secret)
+		version, err = d.cloud.CurrentSecretVersion(ctx, r.secret)
 	} else {
 		// The edge sends this version, but the last deploy may have been interrupted before it
 		// promoted the version.
-		err = d.cloud.Promote(ctx, r.secret, version)
+		err = d.cloud.PromoteSecretVersion(ctx, r.secret, version)
 	}
 	if err != nil {
 		return rotation{}, err
 	}
-	r.before = version
-	r.next, err = newUUID(d.Rand)
+	r.oldVersion = version
+	r.newVersion, err = newUUID(d.Rand)
 	return r, err
 }
 
-func (r rotation) context() map[string]string {
+func (r rotation) contextValues() map[string]string {
 	if r.secret == "" {
 		return nil
 	}
-	return map[string]string{"edgeSecretVersion": r.next, "edgeSecretBefore": r.before}
+	return map[string]string{"edgeSecretVersion": r.newVersion, "edgeSecretBefore": r.oldVersion}
 }
 
 func newUUID(random io.Reader) (string, error) {

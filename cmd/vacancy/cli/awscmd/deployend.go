@@ -31,38 +31,38 @@ const (
 )
 
 type deployResult struct {
-	Stage   string              `json:"stage"`
-	Region  string              `json:"region"`
-	Account string              `json:"account"`
-	URL     string              `json:"url"`
-	Edge    bool                `json:"edge"`
-	Changes []stackChange       `json:"changes"`
-	Warned  []doctor.Check      `json:"warnings,omitempty"`     // warnings about the account
-	Key     *keyResult          `json:"operator_key,omitempty"` // key that this deploy created
-	Call    *callcmd.CallResult `json:"call,omitempty"`
-	NoCall  string              `json:"no_call,omitempty"` // reason why the host was not called
-	Mail    *mailResult         `json:"unconfirmed_mail,omitempty"`
+	Stage           string              `json:"stage"`
+	Region          string              `json:"region"`
+	Account         string              `json:"account"`
+	URL             string              `json:"url"`
+	Edge            bool                `json:"edge"`
+	Changes         []stackChange       `json:"changes"`
+	Warnings        []doctor.Check      `json:"warnings,omitempty"`     // warnings about the account
+	OperatorKey     *keyResult          `json:"operator_key,omitempty"` // key that this deploy created
+	Call            *callcmd.CallResult `json:"call,omitempty"`
+	NoCallReason    string              `json:"no_call,omitempty"` // reason why the host was not called
+	UnconfirmedMail *mailResult         `json:"unconfirmed_mail,omitempty"`
 
-	seq  int64
-	next []string // next commands
+	callSeq      int64
+	nextCommands []string // next commands
 }
 
 func (r deployResult) Print(w io.Writer) {
-	if r.Key != nil {
-		r.Key.Print(w)
+	if r.OperatorKey != nil {
+		r.OperatorKey.Print(w)
 	}
 	fmt.Fprintf(w, "stage %s is at %s\n", r.Stage, r.URL)
-	if r.Mail != nil {
+	if r.UnconfirmedMail != nil {
 		fmt.Fprintf(w, "alarms do not reach %s yet: open the link in AWS's mail to confirm the subscription\n  %s\n",
-			kit.Printable(strings.Join(r.Mail.Addresses, ", ")), kit.Printable(r.Mail.Fix))
+			kit.EscapeLine(strings.Join(r.UnconfirmedMail.Addresses, ", ")), kit.EscapeLine(r.UnconfirmedMail.Fix))
 	}
 	if r.Call == nil {
-		fmt.Fprintf(w, "not called: %s\n", r.NoCall)
+		fmt.Fprintf(w, "not called: %s\n", r.NoCallReason)
 		return
 	}
 	fmt.Fprintf(w, "called %s: it answered %q\nverified: its signature, its chain, and that it answers this request (call %d, %.0f ms)\n",
-		helloName, kit.Printable(*r.Call.Text), r.seq, r.Call.Timing.WireMS)
-	fmt.Fprintf(w, "next:\n  %s\n", strings.Join(r.next, "\n  "))
+		helloName, kit.EscapeLine(*r.Call.Text), r.callSeq, r.Call.Timing.RequestMS)
+	fmt.Fprintf(w, "next:\n  %s\n", strings.Join(r.nextCommands, "\n  "))
 }
 
 // mailResult lists the addresses that have not confirmed their subscription to the alarms.
@@ -74,10 +74,10 @@ type mailResult struct {
 // finish makes the deployed stacks usable: it writes this machine's record of the stage, creates the
 // operator key, sets the host's URL and makes a first call.
 func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
-	if err := learnURLs(d.App, ctx, d.cloud, &d.rec); err != nil {
+	if err := readURLs(d.App, ctx, d.cloud, &d.rec); err != nil {
 		return err
 	}
-	records, err := d.Stages()
+	records, err := d.StageRecords()
 	if err != nil {
 		return err
 	}
@@ -86,28 +86,28 @@ func (d *deployment) finish(ctx context.Context, changed []stackChange) error {
 	if err := records.Write(d.rec); err != nil {
 		return err
 	}
-	r := deployResult{Stage: d.rec.Stage, Region: d.rec.Region, Account: d.rec.Account, URL: d.rec.URL, Edge: d.rec.Edge, Changes: changed, Warned: d.warnings}
-	r.next = []string{d.Command("list --host aws --stage %s", r.Stage), d.Command("tail --stage %s", r.Stage)}
+	r := deployResult{Stage: d.rec.Stage, Region: d.rec.Region, Account: d.rec.Account, URL: d.rec.URL, Edge: d.rec.Edge, Changes: changed, Warnings: d.accountWarnings}
+	r.nextCommands = []string{d.FormatCommand("list --host aws --stage %s", r.Stage), d.FormatCommand("tail --stage %s", r.Stage)}
 	if r.Changes == nil {
 		r.Changes = []stackChange{}
 	}
-	if r.Key, err = d.operatorKey(ctx); err != nil {
+	if r.OperatorKey, err = d.ensureOperatorKey(ctx); err != nil {
 		return err
 	}
-	if r.Mail, err = d.unconfirmedMail(ctx, email); err != nil {
-		d.Note("Could not check whether the subscription to alarms is confirmed: %s", problem.AsError(err).Text())
+	if r.UnconfirmedMail, err = d.findUnconfirmedMail(ctx, email); err != nil {
+		d.PrintNote("Could not check whether the subscription to alarms is confirmed: %s", problem.AsError(err).Text())
 	}
-	if err := d.greet(ctx, &r); err != nil {
+	if err := d.callHello(ctx, &r); err != nil {
 		// The key is shown only once, so it is printed even if a later step fails.
-		if r.Key != nil && !d.JSON {
-			r.Key.Print(d.Out)
+		if r.OperatorKey != nil && !d.JSON {
+			r.OperatorKey.Print(d.Out)
 		}
 		return err
 	}
-	return d.Show(r)
+	return d.PrintResult(r)
 }
 
-func (d *deployment) unconfirmedMail(ctx context.Context, email string) (*mailResult, error) {
+func (d *deployment) findUnconfirmedMail(ctx context.Context, email string) (*mailResult, error) {
 	if email == "" {
 		return nil, nil
 	}
@@ -115,17 +115,17 @@ func (d *deployment) unconfirmedMail(ctx context.Context, email string) (*mailRe
 	if err != nil {
 		return nil, err
 	}
-	m := d.cloud.Mail(ctx, s.Outputs["AlarmTopic"])
-	waiting := m.UnconfirmedAddresses(email)
-	if m.Err != nil || len(waiting) == 0 {
+	m := d.cloud.MailSubscriptions(ctx, s.Outputs["AlarmTopic"])
+	unconfirmed := m.UnconfirmedAddresses(email)
+	if m.Err != nil || len(unconfirmed) == 0 {
 		return nil, m.Err
 	}
-	return &mailResult{waiting, doctor.ConfirmMail(m.Topic, waiting[0])}, nil
+	return &mailResult{unconfirmed, doctor.ConfirmMailCommand(m.Topic, unconfirmed[0])}, nil
 }
 
-// learnURLs reads the URLs of a stage's handlers from its stacks. If the stage has an edge, all
+// readURLs reads the URLs of a stage's handlers from its stacks. If the stage has an edge, all
 // handlers have the edge's URL, because the functions refuse requests that bypass the edge.
-func learnURLs(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) error {
+func readURLs(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) error {
 	stack, err := c.Stack(ctx, stage.FullName(rec.Stage, "functions"))
 	if problem.Is(err, problem.NotFound) {
 		return kit.WithHint(problem.New(problem.NotFound, "stage %s is not deployed in this account and Region", rec.Stage), "vacancy deploy --stage %s", rec.Stage)
@@ -151,68 +151,68 @@ func learnURLs(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record
 	return nil
 }
 
-// operatorKey creates the host's operator key if the host never had one. Otherwise it checks that
+// ensureOperatorKey creates the host's operator key if the host never had one. Otherwise it checks that
 // this machine has the key.
-func (d *deployment) operatorKey(ctx context.Context) (*keyResult, error) {
+func (d *deployment) ensureOperatorKey(ctx context.Context) (*keyResult, error) {
 	if d.rec.OperatorKey == "" {
-		given, err := kit.KeyOf(d.Env["VACANCY_OPERATOR_KEY"])
+		envKey, err := kit.ParseOperatorKey(d.Env["VACANCY_OPERATOR_KEY"])
 		if err != nil {
 			return nil, err
 		}
 		// A key from the environment is used only for this run, because the person stores it elsewhere.
-		d.rec.OperatorKey = given
+		d.rec.OperatorKey = envKey
 	}
 	keys, err := operatorKeys(d.App, ctx, d.cloud, d.rec.Stage)
 	if err != nil {
 		return nil, err
 	}
-	minted, err := keys.Store.Doc(ctx, operator.Key())
+	keyDoc, err := keys.Store.Doc(ctx, operator.DocKey())
 	if err != nil {
-		return nil, d.cloud.Problem(err)
+		return nil, d.cloud.ConvertError(err)
 	}
-	if minted.Version == 0 {
-		r, err := createKey(d.App, ctx, d.cloud, &d.rec)
+	if keyDoc.Version == 0 {
+		r, err := createOperatorKey(d.App, ctx, d.cloud, &d.rec)
 		if err != nil {
 			return nil, err
 		}
 		return &r, nil
 	}
-	rotate := func(format string, args ...any) error {
+	rotateError := func(format string, args ...any) error {
 		return kit.WithHint(problem.New(problem.Unauthorized, format, args...), "vacancy keys rotate-operator --stage %s", d.rec.Stage)
 	}
 	if d.rec.OperatorKey == "" {
-		return nil, rotate("the stacks are deployed; the host already has an operator key, which is not stored on this machine")
+		return nil, rotateError("the stacks are deployed; the host already has an operator key, which is not stored on this machine")
 	}
 	err = keys.Check(ctx, string(d.rec.OperatorKey))
 	if problem.Is(err, problem.Unauthorized) {
-		return nil, rotate("the stacks are deployed; the host no longer accepts the operator key that is stored on this machine")
+		return nil, rotateError("the stacks are deployed; the host no longer accepts the operator key that is stored on this machine")
 	}
 	return nil, err
 }
 
-// settleTime limits the time until a new host answers. CloudFront's name must propagate, and Lambda
+// firstAnswerTimeout limits the time until a new host answers. CloudFront's name must propagate, and Lambda
 // must start new functions.
-const settleTime = 3 * time.Minute
+const firstAnswerTimeout = 3 * time.Minute
 
-// greet sets the host's URL and calls the vacant hello. If there is no vacant to call, it sets r.NoCall.
-func (d *deployment) greet(ctx context.Context, r *deployResult) error {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+// callHello sets the host's URL and calls the vacant hello. If there is no vacant to call, it sets r.NoCall.
+func (d *deployment) callHello(ctx context.Context, r *deployResult) error {
+	ctx, cancel := context.WithTimeout(ctx, firstAnswerTimeout)
 	defer cancel()
-	handler := &admin.Client{HTTP: d.KeyedClient(d.rec.OperatorKey), URL: d.rec.AdminURL}
-	err := retryThrottled(ctx, func() error {
-		_, err := admin.SetHost.Call(ctx, handler, op.Of(admin.HostURL{URL: d.rec.URL}))
+	adminClient := &admin.Client{HTTP: d.KeyedClient(d.rec.OperatorKey), URL: d.rec.AdminURL}
+	err := retryUnavailable(ctx, func() error {
+		_, err := admin.SetHost.Call(ctx, adminClient, op.NewBody(admin.HostURL{URL: d.rec.URL}))
 		return err
 	})
 	if err != nil {
 		return problem.Wrap(problem.AsError(err).Kind, err, "the stacks are deployed; the host did not accept its URL: %s", problem.AsError(err).Text())
 	}
-	hello, why, err := d.hello(ctx, handler)
+	hello, reason, err := d.ensureHello(ctx, adminClient)
 	if err != nil || hello == nil {
-		r.NoCall = why
+		r.NoCallReason = reason
 		return err
 	}
 	// The call is an ordinary call with the identity of the person who deploys.
-	err = retryThrottled(ctx, func() error {
+	err = retryUnavailable(ctx, func() error {
 		c, err := card.Parse(hello.Card)
 		if err != nil {
 			return problem.Wrap(problem.Untrusted, err, "the card of %s cannot be read", hello.Name)
@@ -220,18 +220,18 @@ func (d *deployment) greet(ctx context.Context, r *deployResult) error {
 		if !c.Verify() {
 			return problem.New(problem.Untrusted, "the card of %s does not verify", hello.Name)
 		}
-		self, err := d.DemoCaller(ctx)
+		self, err := d.ChooseDemoSigner(ctx)
 		if err != nil {
 			return err
 		}
 		target := dispatch.Target{ID: hello.ID, URL: c.Endpoint, Card: &c, Name: hello.Name}
-		caller := d.Dispatcher(self, d.HTTP(0), kit.CallTimeout)
+		caller := d.NewDispatcher(self, d.HTTPTransport(0), kit.CallTimeout)
 		res, err := caller.Call(ctx, target, envelope.Message{Role: envelope.RoleUser, Parts: []string{helloText}})
 		if err != nil {
 			return err
 		}
 		call := callcmd.NewCallResult(self, target, res)
-		r.Call, r.seq = &call, res.Request.Seq
+		r.Call, r.callSeq = &call, res.Request.Seq
 		return nil
 	})
 	if err != nil {
@@ -240,10 +240,10 @@ func (d *deployment) greet(ctx context.Context, r *deployResult) error {
 	return nil
 }
 
-func retryThrottled(ctx context.Context, do func() error) error {
+func retryUnavailable(ctx context.Context, try func() error) error {
 	for {
-		err := do()
-		if !problem.Is(err, problem.Unavailable) && !problem.Is(err, problem.Deadline) {
+		err := try()
+		if !problem.Is(err, problem.Unavailable) && !problem.Is(err, problem.DeadlineExceeded) {
 			return err
 		}
 		if cloud.Wait(ctx, 3*time.Second) != nil {
@@ -252,11 +252,11 @@ func retryThrottled(ctx context.Context, do func() error) error {
 	}
 }
 
-// hello returns the vacant to call, or nil and a reason if there is none. It creates the vacant if
+// ensureHello returns the vacant to call, or nil and a reason if there is none. It creates the vacant if
 // the host has no vacants. It does not return a person's own vacants, which may cost money and would
 // get a call from a stranger.
-func (d *deployment) hello(ctx context.Context, handler *admin.Client) (*admin.Vacant, string, error) {
-	v, err := admin.ShowVacant.Call(ctx, handler, admin.VacantRequest{Vacant: helloName})
+func (d *deployment) ensureHello(ctx context.Context, adminClient *admin.Client) (*admin.Vacant, string, error) {
+	v, err := admin.ShowVacant.Call(ctx, adminClient, admin.VacantRef{Vacant: helloName})
 	if err == nil {
 		if v.State != lifecycle.Local && v.State != lifecycle.Active {
 			return nil, fmt.Sprintf("%s is %s", helloName, v.State), nil
@@ -266,13 +266,13 @@ func (d *deployment) hello(ctx context.Context, handler *admin.Client) (*admin.V
 	if !problem.Is(err, problem.NotFound) {
 		return nil, "", err
 	}
-	page, err := admin.ListVacants.Call(ctx, handler, admin.VacantList{Cursor: "", All: true})
+	page, err := admin.ListVacants.Call(ctx, adminClient, admin.VacantsRequest{Cursor: "", All: true})
 	if err != nil {
 		return nil, "", err
 	}
 	if len(page.Vacants) > 0 {
 		return nil, "the host has vacants, but none is named " + helloName, nil
 	}
-	v, err = admin.CreateVacant.Call(ctx, handler, op.Of(admin.Creation{Name: helloName, Capability: helloCapability, Substrate: "echo"}))
+	v, err = admin.CreateVacant.Call(ctx, adminClient, op.NewBody(admin.Creation{Name: helloName, Capability: helloCapability, Substrate: "echo"}))
 	return &v, "", err
 }

@@ -19,33 +19,33 @@ import (
 // preflight examines the account before resources are created. It prints warnings, and returns an
 // error if AWS would stop the deployment midway.
 func (d *deployment) preflight(ctx context.Context) error {
-	wanted, err := d.context()
+	values, err := d.contextValues()
 	if err != nil {
 		return err
 	}
-	given, err := d.flags.values()
+	overrides, err := d.flags.contextOverrides()
 	if err != nil {
 		return err
 	}
-	f := d.cloud.ExamineAccount(ctx, d.rec.Stage)
+	findings := d.cloud.CollectAccountFacts(ctx, d.rec.Stage)
 	if ctx.Err() != nil {
 		return problem.New(problem.Canceled, "interrupted: nothing was created")
 	}
-	f.Account = doctor.Account{ID: d.rec.Account, Region: d.rec.Region}
+	findings.Account = doctor.Account{ID: d.rec.Account, Region: d.rec.Region}
 	// The CDK app would refuse invalid values only after the builds.
-	if err := f.Want(wanted, d.rec.Region); err != nil {
+	if err := findings.SetContext(values, d.rec.Region); err != nil {
 		return problem.New(problem.Malformed, "nothing was created. Context value %s", problem.AsError(err).Text())
 	}
-	if !f.Types.HasBudgets() || f.Types.Err != nil && d.stored["lacksBudgets"] == "true" {
-		d.regional = map[string]string{"lacksBudgets": "true"}
+	if !findings.Types.HasBudgets() || findings.Types.Err != nil && d.storedSettings["lacksBudgets"] == "true" {
+		d.regionalContext = map[string]string{"lacksBudgets": "true"}
 	}
 	var causes, fixes []string
-	for _, c := range doctor.ExamineAccount(f).Checks {
+	for _, c := range doctor.ExamineAccount(findings).Checks {
 		switch {
 		case c.Verdict == doctor.Warn:
-			d.warnings = append(d.warnings, c)
-			d.Note("warning, %s: %s\n  fix: %s", c.Name, kit.Printable(c.Detail), c.Fix)
-		case c.Verdict == doctor.Fail && c.Name == doctor.Bootstrapped && f.Bootstrap.Missing:
+			d.accountWarnings = append(d.accountWarnings, c)
+			d.PrintNote("warning, %s: %s\n  fix: %s", c.Name, kit.EscapeLine(c.Detail), c.Fix)
+		case c.Verdict == doctor.Fail && c.Name == doctor.BootstrapCheck && findings.Bootstrap.Missing:
 			// deploy offers to create the stack.
 		case c.Verdict == doctor.Fail:
 			causes, fixes = append(causes, c.Name+": "+c.Detail), append(fixes, c.Fix)
@@ -55,21 +55,21 @@ func (d *deployment) preflight(ctx context.Context) error {
 		return nil
 	}
 	err = problem.New(problem.Conflict, "nothing was created, because AWS would refuse a part of stage %s. %s", d.rec.Stage, strings.Join(causes, "; "))
-	if len(given) > 0 {
+	if len(overrides) > 0 {
 		fixes = append(fixes, "repeat the flags of this command, because they are not stored")
 	}
 	return kit.WithHint(err, "%s", strings.Join(fixes, "\n     "))
 }
 
-func (d *deployment) context() (map[string]string, error) {
-	b, err := os.ReadFile(filepath.Join(d.top, "cdk.json"))
+func (d *deployment) contextValues() (map[string]string, error) {
+	b, err := os.ReadFile(filepath.Join(d.checkoutDir, "cdk.json"))
 	if err != nil {
 		return nil, err
 	}
 	var app struct{ Context map[string]any }
-	decode := json.NewDecoder(bytes.NewReader(b))
-	decode.UseNumber() // 1000000 must stay 1000000
-	if err := decode.Decode(&app); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(b))
+	decoder.UseNumber() // 1000000 must stay 1000000
+	if err := decoder.Decode(&app); err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "cdk.json cannot be read")
 	}
 	values := map[string]string{}
@@ -86,7 +86,7 @@ func (d *deployment) context() (map[string]string, error) {
 
 // explainRefusal returns an explanation and a remedy for a failure that no check can predict,
 // because AWS reports it only when it creates the resource. Both are "" for other failures.
-func (d *deployment) explainRefusal(e cloud.Event) (text, next string) {
+func (d *deployment) explainRefusal(e cloud.Event) (text, remedy string) {
 	deploy := "vacancy deploy --stage " + d.rec.Stage
 	switch {
 	case strings.Contains(e.Reason, "must be verified before you can add new CloudFront resources"):
@@ -94,7 +94,7 @@ func (d *deployment) explainRefusal(e cloud.Event) (text, next string) {
 				"Until then, deploy the stage without CloudFront; its address changes when you add CloudFront later, with " + deploy + " --context edge=true",
 			deploy + " --no-edge"
 	case strings.Contains(e.Reason, "UnreservedConcurrentExecution below its minimum"):
-		return "Request a higher quota at " + doctor.QuotaPage(d.rec.Region) + ", or reserve nothing: " + doctor.NoLimits, deploy + " --context reserve=false"
+		return "Request a higher quota at " + doctor.QuotaPage(d.rec.Region) + ", or reserve nothing: " + doctor.UnlimitedCosts, deploy + " --context reserve=false"
 	case e.Type == doctor.KeyType && strings.Contains(e.Reason, "KeySpec"):
 		return "KMS in this Region may not support this type of key", deploy + " --context hostKey=software"
 	}

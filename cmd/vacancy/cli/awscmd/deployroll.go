@@ -23,80 +23,80 @@ import (
 
 // rollOut deploys the checkout's stacks: it builds and compares the templates, refuses losses of data,
 // shows the changes, asks and deploys. It returns the changes.
-func (d *deployment) rollOut(ctx context.Context, dir string, u *upgrading) ([]stackChange, error) {
-	edge, err := d.rotation(ctx)
+func (d *deployment) rollOut(ctx context.Context, dir string, u *documentUpgrade) ([]stackChange, error) {
+	edgeRotation, err := d.planRotation(ctx)
 	if err != nil {
 		return nil, err
 	}
-	d.Note("building the functions and the templates")
-	args := append([]string{"synth", "--quiet", "--output", dir, "--context", "stage=" + d.rec.Stage, "--context", "changes=all"}, contextArgs(d.rec.Context, d.regional, edge.context())...)
-	built, err := d.assemble(ctx, dir, d.cdk.Command(ctx, d.top, d.environ(), args...))
+	d.PrintNote("building the functions and the templates")
+	args := append([]string{"synth", "--quiet", "--output", dir, "--context", "stage=" + d.rec.Stage, "--context", "changes=all"}, contextArgs(d.rec.Context, d.regionalContext, edgeRotation.contextValues())...)
+	newAssembly, err := d.buildAssembly(ctx, dir, d.cdk.Command(ctx, d.checkoutDir, d.environ(), args...))
 	if err != nil {
 		return nil, err
 	}
-	changes, losses, err := d.compare(ctx, built)
+	changes, losses, err := d.compareTemplates(ctx, newAssembly)
 	if err != nil {
 		return nil, err
 	}
 	if len(losses) > 0 {
-		return nil, d.refuse(losses)
+		return nil, d.lossError(losses)
 	}
 	// If the new stacks do not include the edge, the deployed edge is deleted before the functions are
 	// updated, because the edge's stack imports outputs of the functions' stack.
-	var dropped cloud.Stack
+	var oldEdge cloud.Stack
 	name := stage.FullName(d.rec.Stage, "edge")
-	if !slices.ContainsFunc(built.Stacks, func(s assembly.Stack) bool { return s.Name == name }) {
+	if !slices.ContainsFunc(newAssembly.Stacks, func(s assembly.Stack) bool { return s.Name == name }) {
 		s, err := d.cloud.Stack(ctx, name)
 		switch {
 		case err == nil:
-			dropped = s
+			oldEdge = s
 		case !problem.Is(err, problem.NotFound):
 			return nil, err
 		}
 	}
-	if len(changes) == 0 && dropped.ID == "" {
-		d.Note("nothing changes: the stacks already match the checkout")
+	if len(changes) == 0 && oldEdge.ID == "" {
+		d.PrintNote("nothing changes: the stacks already match the checkout")
 		return nil, u.pause(ctx) // an interrupted upgrade may still have to be completed
 	}
-	u.explain()
-	if err := d.confirm(ctx, built, changes, dropped); err != nil {
+	u.announcePause()
+	if err := d.confirm(ctx, newAssembly, changes, oldEdge); err != nil {
 		return nil, err
 	}
 	if err := d.checkUnchanged(ctx); err != nil {
 		return nil, err
 	}
-	records, err := d.Stages()
+	records, err := d.StageRecords()
 	if err != nil {
 		return nil, err
 	}
 	if err := records.Write(d.rec); err != nil { // the choices are stored for the next attempt
 		return nil, err
 	}
-	if dropped.ID != "" {
-		if err := deleteStack(d.App, ctx, d.cloud, firstFailure{Stack: dropped}); err != nil {
+	if oldEdge.ID != "" {
+		if err := deleteStack(d.App, ctx, d.cloud, stackDeletion{Stack: oldEdge}); err != nil {
 			return nil, err
 		}
 	}
-	if edge.secret != "" { // the templates already contain the new version
-		if err := d.cloud.PutVersion(ctx, edge.secret, edge.next); err != nil {
+	if edgeRotation.secret != "" { // the templates already contain the new version
+		if err := d.cloud.PutSecretVersion(ctx, edgeRotation.secret, edgeRotation.newVersion); err != nil {
 			return nil, err
 		}
 	}
 	if err := u.pause(ctx); err != nil {
-		return nil, u.undo(ctx, err)
+		return nil, u.undoPause(ctx, err)
 	}
 	var names []string
-	for _, s := range built.Stacks {
+	for _, s := range newAssembly.Stacks {
 		names = append(names, s.Name)
 	}
-	if err := d.runWatched(ctx, d.top, names, "deploy", "--app", dir, "--all", "--require-approval", "never", "--progress", "events"); err != nil {
-		return nil, u.undo(ctx, err)
+	if err := d.runCDK(ctx, d.checkoutDir, names, "deploy", "--app", dir, "--all", "--require-approval", "never", "--progress", "events"); err != nil {
+		return nil, u.undoPause(ctx, err)
 	}
-	if edge.secret == "" {
+	if edgeRotation.secret == "" {
 		return changes, nil
 	}
 	// The edge now sends the new version.
-	return changes, d.cloud.Promote(ctx, edge.secret, edge.next)
+	return changes, d.cloud.PromoteSecretVersion(ctx, edgeRotation.secret, edgeRotation.newVersion)
 }
 
 type stackChange struct {
@@ -116,33 +116,33 @@ func contextArgs(contexts ...map[string]string) (args []string) {
 	return args
 }
 
-func (d *deployment) assemble(ctx context.Context, dir string, cmd *exec.Cmd) (*assembly.Assembly, error) {
-	var out output
+func (d *deployment) buildAssembly(ctx context.Context, dir string, cmd *exec.Cmd) (*assembly.Assembly, error) {
+	var out outputBuffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	err := d.ProgressLine().During(func() string { return "building" }, time.Now(), tick.C, cmd.Run)
+	err := d.ProgressLine().ShowDuring(func() string { return "building" }, time.Now(), tick.C, cmd.Run)
 	if ctx.Err() != nil {
 		return nil, problem.New(problem.Canceled, "interrupted: nothing was deployed")
 	}
 	if err != nil {
-		if refused := refusedValues(out.Bytes()); refused != nil {
-			return nil, refused
+		if valuesErr := refusedValuesError(out.Bytes()); valuesErr != nil {
+			return nil, valuesErr
 		}
-		return nil, problem.Wrap(problem.Internal, err, "the functions or templates were not built: %s", lastError(out.Bytes()))
+		return nil, problem.Wrap(problem.Internal, err, "the functions or templates were not built: %s", findErrorLine(out.Bytes()))
 	}
 	return assembly.Read(dir)
 }
 
-// refusedValues returns an error that lists the chosen values that the build refused, or nil if the
+// refusedValuesError returns an error that lists the chosen values that the build refused, or nil if the
 // build failed for another reason.
-func refusedValues(out []byte) error {
+func refusedValuesError(out []byte) error {
 	// The expression is not anchored, because the app's runtime may have printed other text on the
 	// same line.
-	refused := regexp.MustCompile(`(?:context value )?(` + strings.Join(setting.OperatorContexts(), "|") + `): ((?:expected|needs) .*)$`)
+	pattern := regexp.MustCompile(`(?:context value )?(` + strings.Join(setting.OperatorContexts(), "|") + `): ((?:expected|needs) .*)$`)
 	var messages []string
 	for line := range strings.Lines(string(out)) {
-		if m := refused.FindStringSubmatch(strings.TrimRight(line, "\r\n")); m != nil {
+		if m := pattern.FindStringSubmatch(strings.TrimRight(line, "\r\n")); m != nil {
 			messages = append(messages, "--context "+m[1]+": "+m[2])
 		}
 	}
@@ -152,24 +152,24 @@ func refusedValues(out []byte) error {
 	return problem.New(problem.Usage, "%s", strings.Join(messages, "; "))
 }
 
-func (d *deployment) compare(ctx context.Context, built *assembly.Assembly) (stackChanges []stackChange, losses []string, err error) {
-	for _, s := range built.Stacks {
-		before, err := d.deployedTemplate(ctx, s.Name)
+func (d *deployment) compareTemplates(ctx context.Context, newAssembly *assembly.Assembly) (stackChanges []stackChange, losses []string, err error) {
+	for _, s := range newAssembly.Stacks {
+		deployedJSON, err := d.deployedTemplate(ctx, s.Name)
 		if err != nil {
 			return nil, nil, err
 		}
-		deployed, err := assembly.Parse(before)
+		deployed, err := assembly.Parse(deployedJSON)
 		if err != nil {
 			return nil, nil, err
 		}
-		is, err := assembly.Parse(s.Template)
+		newTemplate, err := assembly.Parse(s.Template)
 		if err != nil {
 			return nil, nil, err
 		}
-		if changes := assembly.Compare(deployed, is); len(changes) > 0 {
-			stackChanges = append(stackChanges, stackChange{s.Name, before == nil, changes})
+		if changes := assembly.Compare(deployed, newTemplate); len(changes) > 0 {
+			stackChanges = append(stackChanges, stackChange{s.Name, deployedJSON == nil, changes})
 		}
-		for _, l := range assembly.Losses(deployed, is) {
+		for _, l := range assembly.ListLosses(deployed, newTemplate) {
 			losses = append(losses, s.Name+": "+l.String())
 		}
 	}
@@ -188,76 +188,76 @@ func (d *deployment) deployedTemplate(ctx context.Context, name string) ([]byte,
 	return d.cloud.Template(ctx, name)
 }
 
-func (d *deployment) refuse(losses []string) error {
+func (d *deployment) lossError(losses []string) error {
 	err := problem.New(problem.Conflict, "refused, and nothing was started: this would lose data. %s", strings.Join(losses, "; "))
 	return kit.WithHint(err, "restore the previous checkout, or run vacancy deploy with another --stage")
 }
 
-// eventPause is the interval between two polls of stack events.
-const eventPause = 2 * time.Second
+// eventPollInterval is the interval between two polls of stack events.
+const eventPollInterval = 2 * time.Second
 
-// runWatched runs the CDK in a directory and prints a line for each stack event. Its error contains
+// runCDK runs the CDK in a directory and prints a line for each stack event. Its error contains
 // the first cause and the state of the stacks.
-func (d *deployment) runWatched(ctx context.Context, dir string, stacks []string, args ...string) error {
-	watch, err := d.cloud.Watch(ctx, stacks...)
+func (d *deployment) runCDK(ctx context.Context, dir string, stacks []string, args ...string) error {
+	watch, err := d.cloud.WatchStacks(ctx, stacks...)
 	if err != nil {
 		return err
 	}
-	var out output
+	var out outputBuffer
 	cmd := d.cdk.Command(ctx, dir, d.environ(), args...)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	done := make(chan error, 1)
 	go func() { done <- cmd.Run() }()
 	var events []cloud.Event
-	look := func(ctx context.Context) {
+	pollEvents := func(ctx context.Context) {
 		// A failed poll only delays progress lines until the next poll.
-		fresh, _ := watch.Next(ctx)
-		for _, e := range fresh {
-			noteEvent(d.App, e)
+		newEvents, _ := watch.Next(ctx)
+		for _, e := range newEvents {
+			printEvent(d.App, e)
 		}
-		events = append(events, fresh...)
+		events = append(events, newEvents...)
 	}
-	tick := time.NewTicker(eventPause)
+	tick := time.NewTicker(eventPollInterval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			look(ctx)
+			pollEvents(ctx)
 		case err := <-done:
 			// After an interrupt, ctx has ended, so the last poll needs another context.
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+			lastCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 			defer cancel()
-			look(last)
+			pollEvents(lastCtx)
 			if err == nil {
 				return nil
 			}
-			return d.explainFailure(last, ctx.Err() != nil, args[0], stacks, events, out.Bytes())
+			return d.explainFailure(lastCtx, ctx.Err() != nil, args[0], stacks, events, out.Bytes())
 		}
 	}
 }
 
-func (d *deployment) explainFailure(ctx context.Context, interrupted bool, what string, stacks []string, events []cloud.Event, out []byte) error {
-	state, next := d.state(ctx, stacks)
+func (d *deployment) explainFailure(ctx context.Context, interrupted bool, command string, stacks []string, events []cloud.Event, out []byte) error {
+	state, hint := d.describeStacks(ctx, stacks)
 	if interrupted {
 		err := problem.New(problem.Canceled, "interrupted; CloudFormation continues what it has begun. %s", state)
 		return kit.WithHint(err, "the same command again: it waits for CloudFormation and continues")
 	}
-	cause, advice := lastError(out), ""
-	if e, ok := cloud.Cause(events); ok {
+	cause, advice := findErrorLine(out), ""
+	if e, ok := cloud.FirstFailure(events); ok {
 		cause = fmt.Sprintf("%s: %s (%s): %s", e.Stack, e.Resource, e.Type, e.Reason)
 		if text, remedy := d.explainRefusal(e); text != "" {
-			advice, next = ". "+text, cmp.Or(next, remedy)
+			advice, hint = ". "+text, cmp.Or(hint, remedy)
 		}
 	}
-	err := problem.New(problem.Internal, "%s failed: %s. Rollback: %s%s", what, strings.TrimSuffix(strings.ReplaceAll(cause, "\n", " "), "."), state, advice)
-	if next != "" {
-		return kit.WithHint(err, "%s", next)
+	err := problem.New(problem.Internal, "%s failed: %s. Rollback: %s%s", command, strings.TrimSuffix(strings.ReplaceAll(cause, "\n", " "), "."), state, advice)
+	if hint != "" {
+		return kit.WithHint(err, "%s", hint)
 	}
 	return err
 }
 
-// state describes the current status of stacks. next is a command that may help, or "".
-func (d *deployment) state(ctx context.Context, stacks []string) (line, next string) {
+// describeStacks describes the current status of stacks. next is a command that may help, or "".
+func (d *deployment) describeStacks(ctx context.Context, stacks []string) (line, remedy string) {
 	var parts []string
 	for _, name := range stacks {
 		s, err := d.cloud.Stack(ctx, name)
@@ -272,46 +272,46 @@ func (d *deployment) state(ctx context.Context, stacks []string) (line, next str
 			parts = append(parts, name+" is as it was before (UPDATE_ROLLBACK_COMPLETE)")
 		case s.IsBusy(): // CDK has waited for its own change
 			parts = append(parts, name+" is "+s.Status+" by another deploy")
-			next = cmp.Or(next, "the same command again: it waits for the other deploy and keeps the settings that it chose")
+			remedy = cmp.Or(remedy, "the same command again: it waits for the other deploy and keeps the settings that it chose")
 		default:
 			parts = append(parts, name+" is "+s.Status)
 		}
-		if hint := stuckHint(s); hint != "" && next == "" {
-			next = hint
+		if hint := stuckHint(s); hint != "" && remedy == "" {
+			remedy = hint
 		}
 	}
-	return strings.Join(parts, "; "), next
+	return strings.Join(parts, "; "), remedy
 }
 
-// output stores a command's output for its error message.
-type output struct {
+// outputBuffer stores a command's output for its error message.
+type outputBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
 }
 
-func (o *output) Write(p []byte) (int, error) {
+func (o *outputBuffer) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.Buffer.Write(p)
 }
 
-// lastError returns the line that explains a failed run: the last line with an error, or otherwise
+// findErrorLine returns the line that explains a failed run: the last line with an error, or otherwise
 // the last line. CDK's message that its app failed is used only if there is no other line.
-func lastError(out []byte) string {
-	var last, worst, ended string
+func findErrorLine(out []byte) string {
+	var lastLine, errorLine, exitLine string
 	for line := range strings.Lines(string(out)) {
-		line = strings.TrimSpace(kit.Printable(strings.TrimRight(line, "\r\n")))
+		line = strings.TrimSpace(kit.EscapeLine(strings.TrimRight(line, "\r\n")))
 		lower := strings.ToLower(line)
 		switch {
 		case line == "":
 		case strings.Contains(line, "Subprocess exited"):
-			ended = line
+			exitLine = line
 		default:
-			last = line
+			lastLine = line
 			if strings.Contains(lower, "error") || strings.Contains(lower, "failed:") || strings.Contains(lower, "expected") {
-				worst = line
+				errorLine = line
 			}
 		}
 	}
-	return cmp.Or(worst, last, ended, "it printed nothing")
+	return cmp.Or(errorLine, lastLine, exitLine, "it printed nothing")
 }

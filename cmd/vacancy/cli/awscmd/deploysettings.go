@@ -12,10 +12,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// choose sets the context values of this run to the settings that the stage stores, changed by the
+// chooseSettings sets the context values of this run to the settings that the stage stores, changed by the
 // flags. The first deploy of a stage asks for a mail address.
-func (d *deployment) choose(ctx context.Context) error {
-	given, err := d.flags.values()
+func (d *deployment) chooseSettings(ctx context.Context) error {
+	overrides, err := d.flags.contextOverrides()
 	if err != nil {
 		return err
 	}
@@ -23,55 +23,55 @@ func (d *deployment) choose(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.stored = stored
+	d.storedSettings = stored
 	switch {
 	case stored != nil:
 		// The record differs if another machine has deployed the stage since the record was written,
 		// or if a deploy from this machine failed.
 		if d.rec.Context != nil {
-			for _, c := range setting.Compare(setting.OmitDefaults(d.rec.Context), setting.OmitSetByDeploy(stored)) {
-				d.Note("the record on this machine has %s, which is not used: stage %s has %s", kit.Printable(c.Name+"="+c.From), d.rec.Stage, kit.Printable(c.Name+"="+c.To))
+			for _, c := range setting.Compare(setting.OmitDefaults(d.rec.Context), setting.OmitDeployContexts(stored)) {
+				d.PrintNote("the record on this machine has %s, which is not used: stage %s has %s", kit.EscapeLine(c.Name+"="+c.From), d.rec.Stage, kit.EscapeLine(c.Name+"="+c.To))
 			}
 		}
 		d.rec.Context = stored
 	case isDeployed && d.rec.Context != nil:
-		d.Note("stage %s does not store its settings yet, so this deploy begins with those in the record on this machine: %s", d.rec.Stage, formatContext(d.rec.Context))
+		d.PrintNote("stage %s does not store its settings yet, so this deploy begins with those in the record on this machine: %s", d.rec.Stage, formatContext(d.rec.Context))
 	case isDeployed:
-		unknown := problem.New(problem.Conflict, "the settings of stage %s are unknown: an earlier release deployed it and did not store them in the stage, and this machine has no record of the stage", d.rec.Stage)
-		if d.flags.yes {
-			return kit.WithHint(unknown, "vacancy deploy --stage %s on the machine that deployed it last, or here without --yes", d.rec.Stage)
+		unknownErr := problem.New(problem.Conflict, "the settings of stage %s are unknown: an earlier release deployed it and did not store them in the stage, and this machine has no record of the stage", d.rec.Stage)
+		if d.flags.skipQuestion {
+			return kit.WithHint(unknownErr, "vacancy deploy --stage %s on the machine that deployed it last, or here without --yes", d.rec.Stage)
 		}
-		d.Note("%s.\nEvery setting that you do not give by a flag becomes the default, which may remove a domain, an address for alarms or a limit.", unknown.Text())
-		if err := d.Ask(ctx, "Continue with the defaults? Type yes:", "yes"); err != nil {
+		d.PrintNote("%s.\nEvery setting that you do not give by a flag becomes the default, which may remove a domain, an address for alarms or a limit.", unknownErr.Text())
+		if err := d.AskToConfirm(ctx, "Continue with the defaults? Type yes:", "yes"); err != nil {
 			return kit.WithHint(err, "vacancy deploy --stage %s --context NAME=VALUE for each setting", d.rec.Stage)
 		}
 	}
-	chosen := changeContext(d.rec.Context, given)
-	if _, hasEmail := chosen["email"]; !hasEmail && stored == nil && !d.flags.yes {
+	settings := mergeContext(d.rec.Context, overrides)
+	if _, hasEmail := settings["email"]; !hasEmail && stored == nil && !d.flags.skipQuestion {
 		address, err := d.AskLine(ctx, "Where should alarms and the budget's warnings go? A mail address, or nothing for none:")
 		if err != nil {
 			return err
 		}
-		chosen["email"] = address
+		settings["email"] = address
 	}
-	d.rec.Context = chosen
+	d.rec.Context = settings
 	return nil
 }
 
-func changeContext(context, given map[string]string) map[string]string {
-	chosen := map[string]string{}
-	maps.Copy(chosen, context)
+func mergeContext(base, overrides map[string]string) map[string]string {
+	merged := map[string]string{}
+	maps.Copy(merged, base)
 	// Omit the values that this release does not know, and the values that each deploy sets itself,
 	// such as the versions of the edge's secret.
-	maps.DeleteFunc(chosen, func(name, _ string) bool { return !slices.Contains(setting.OperatorContexts(), name) })
-	maps.Copy(chosen, given)
-	return chosen
+	maps.DeleteFunc(merged, func(name, _ string) bool { return !slices.Contains(setting.OperatorContexts(), name) })
+	maps.Copy(merged, overrides)
+	return merged
 }
 
-func formatContext(context map[string]string) string {
+func formatContext(values map[string]string) string {
 	var pairs []string
-	for _, name := range slices.Sorted(maps.Keys(context)) {
-		pairs = append(pairs, kit.Printable(name+"="+context[name]))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		pairs = append(pairs, kit.EscapeLine(name+"="+values[name]))
 	}
 	if pairs == nil {
 		return "the defaults"
@@ -79,12 +79,12 @@ func formatContext(context map[string]string) string {
 	return strings.Join(pairs, " ")
 }
 
-func (d *deployment) noteSettings() {
-	if d.stored == nil {
+func (d *deployment) printSettingChanges() {
+	if d.storedSettings == nil {
 		return
 	}
-	for _, c := range setting.Compare(setting.OmitSetByDeploy(d.stored), d.rec.Context) {
-		d.Note("setting %s", kit.Printable(c.String()))
+	for _, c := range setting.Compare(setting.OmitDeployContexts(d.storedSettings), d.rec.Context) {
+		d.PrintNote("setting %s", kit.EscapeLine(c.String()))
 	}
 }
 
@@ -92,8 +92,8 @@ func (d *deployment) noteSettings() {
 // settings, because this deploy would reset the settings that the other one chose. If another
 // deploy begins after this check, CloudFormation refuses it.
 func (d *deployment) checkUnchanged(ctx context.Context) error {
-	conflict := func(what string) error {
-		err := problem.New(problem.Conflict, "another deploy of stage %s %s; nothing was started", d.rec.Stage, what)
+	conflict := func(progress string) error {
+		err := problem.New(problem.Conflict, "another deploy of stage %s %s; nothing was started", d.rec.Stage, progress)
 		return kit.WithHint(err, "the same command again: it starts from the settings of the other deploy")
 	}
 	for _, name := range kit.StackNames(d.rec.Stage) {
@@ -105,8 +105,8 @@ func (d *deployment) checkUnchanged(ctx context.Context) error {
 			return conflict("is under way")
 		}
 	}
-	now, _, err := cloud.ReadSettings(ctx, d.cloud, d.rec.Stage)
-	if err == nil && !maps.Equal(now, d.stored) {
+	current, _, err := cloud.ReadSettings(ctx, d.cloud, d.rec.Stage)
+	if err == nil && !maps.Equal(current, d.storedSettings) {
 		err = conflict("has ended meanwhile")
 	}
 	return err

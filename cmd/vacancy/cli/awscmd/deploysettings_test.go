@@ -121,15 +121,15 @@ func newAccount(t *testing.T) *account {
 		must(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	}
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-	a := &account{AWS: cloudtest.Here(t), t: t, templates: map[string]string{}, status: map[string]string{}, update: func(string) error { return nil }}
+	a := &account{AWS: cloudtest.NewWithEnv(t), t: t, templates: map[string]string{}, status: map[string]string{}, update: func(string) error { return nil }}
 	if a.cdk, err = cdk.Install(t.Context(), t.TempDir(), io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	a.show()
-	a.On("GetTemplate", func(r cloudtest.Request) cloudtest.Reply {
+	a.SetResponder("GetTemplate", func(r cloudtest.Request) cloudtest.Reply {
 		return cloudtest.Reply{Body: "<GetTemplateResponse><GetTemplateResult><TemplateBody>" + html.EscapeString(a.templates[r.Form.Get("StackName")]) + "</TemplateBody></GetTemplateResult></GetTemplateResponse>"}
 	})
-	a.On("UpdateStack", func(r cloudtest.Request) cloudtest.Reply {
+	a.SetResponder("UpdateStack", func(r cloudtest.Request) cloudtest.Reply {
 		name := r.Form.Get("StackName")
 		if err := a.update(name); err != nil {
 			return cloudtest.Reply{Code: "ValidationError", Message: err.Error()}
@@ -142,8 +142,8 @@ func newAccount(t *testing.T) *account {
 		a.show()
 		return cloudtest.Reply{}
 	})
-	a.Always("DescribeStackEvents", "<DescribeStackEventsResponse><DescribeStackEventsResult></DescribeStackEventsResult></DescribeStackEventsResponse>")
-	a.Fails("GetItem", "AccessDeniedException", "this account has no tables")
+	a.SetResponse("DescribeStackEvents", "<DescribeStackEventsResponse><DescribeStackEventsResult></DescribeStackEventsResult></DescribeStackEventsResponse>")
+	a.SetError("GetItem", "AccessDeniedException", "this account has no tables")
 	return a
 }
 
@@ -166,7 +166,7 @@ func (a *account) show() {
 		}
 		all = append(all, s)
 	}
-	a.Stacks(all...)
+	a.SetStacks(all...)
 }
 
 // settings returns what a stack stores in its output Settings.
@@ -184,17 +184,17 @@ func (a *account) settings(stack string) string {
 func (a *account) deployFrom(home string, answers io.Reader, f deployFlags) (said string, changed bool, err error) {
 	a.t.Helper()
 	d, errs := deploying(a.t, "", f)
-	d.In, d.Seams.OpenCloud, d.cdk, d.top = bufio.NewReader(answers), awscloud.Open, a.cdk, a.t.TempDir()
+	d.In, d.Seams.OpenCloud, d.cdk, d.checkoutDir = bufio.NewReader(answers), awscloud.Open, a.cdk, a.t.TempDir()
 	d.Env["VACANCY_HOME"], d.Env["AWS_ENDPOINT_URL"] = home, a.URL
-	must(a.t, os.WriteFile(filepath.Join(d.top, "cdk.json"), []byte(`{"context":{"edge":false}}`), 0o600))
+	must(a.t, os.WriteFile(filepath.Join(d.checkoutDir, "cdk.json"), []byte(`{"context":{"edge":false}}`), 0o600))
 	if d.rec, d.cloud, err = d.OpenStage(a.t.Context(), "dev"); err != nil {
 		a.t.Fatal(err)
 	}
 	for _, step := range []func() error{
-		func() error { return d.awaitQuiet(a.t.Context()) },
-		func() error { return d.choose(a.t.Context()) },
+		func() error { return d.awaitIdle(a.t.Context()) },
+		func() error { return d.chooseSettings(a.t.Context()) },
 		func() error {
-			changes, err := d.rollOut(a.t.Context(), a.t.TempDir(), &upgrading{deployment: d})
+			changes, err := d.rollOut(a.t.Context(), a.t.TempDir(), &documentUpgrade{deployment: d})
 			changed = len(changes) > 0
 			return err
 		},
@@ -212,7 +212,7 @@ func (a *account) deployFrom(home string, answers io.Reader, f deployFlags) (sai
 // mustDeploy deploys with --yes.
 func (a *account) mustDeploy(home string, context ...string) (said string, changed bool) {
 	a.t.Helper()
-	said, changed, err := a.deployFrom(home, strings.NewReader(""), deployFlags{yes: true, context: context})
+	said, changed, err := a.deployFrom(home, strings.NewReader(""), deployFlags{skipQuestion: true, contextPairs: context})
 	if err != nil {
 		a.t.Fatalf("deploy %v: %v\n%s", context, err, said)
 	}
@@ -240,7 +240,7 @@ func wantSaid(t *testing.T, said string, want ...string) {
 // record writes the record of a deploy by an earlier release.
 func record(t *testing.T, home string, context map[string]string) {
 	t.Helper()
-	rec := cloudtest.Dev()
+	rec := cloudtest.DevRecord()
 	rec.Context = context
 	must(t, (stage.Records{Dir: filepath.Join(home, "stages")}).Write(rec))
 }
@@ -291,17 +291,17 @@ func TestAStageOfUnknownSettingsGetsTheDefaultsOnlyIfAPersonAgrees(t *testing.T)
 	a, home := newAccount(t), t.TempDir()
 	a.templates[cdkStacks[0]], a.templates[cdkStacks[1]] = `{"Resources":{}}`, `{"Resources":{}}`
 	a.show()
-	for answers, f := range map[string]deployFlags{"yes\nyes\nyes\n": {yes: true}, "no\n": {}, "": {}} {
+	for answers, f := range map[string]deployFlags{"yes\nyes\nyes\n": {skipQuestion: true}, "no\n": {}, "": {}} {
 		said, _, err := a.deployFrom(home, strings.NewReader(answers), f)
-		h := new(kit.Hinted)
-		if !errors.As(err, &h) || f.yes == !problem.Is(err, problem.Conflict) || len(a.Requests("UpdateStack")) > 0 {
+		h := new(kit.HintedError)
+		if !errors.As(err, &h) || f.skipQuestion == !problem.Is(err, problem.Conflict) || len(a.Requests("UpdateStack")) > 0 {
 			t.Errorf("deploy with %+v and %q = %v, want it refused with a hint\n%s", f, answers, err, said)
 		}
-		if !f.yes {
+		if !f.skipQuestion {
 			wantSaid(t, said, "the settings of stage dev are unknown", "becomes the default", "Continue with the defaults? Type yes:")
 		}
 	}
-	said, _, err := a.deployFrom(home, strings.NewReader("yes\nops@example.org\nyes\n"), deployFlags{context: []string{"budget=9"}})
+	said, _, err := a.deployFrom(home, strings.NewReader("yes\nops@example.org\nyes\n"), deployFlags{contextPairs: []string{"budget=9"}})
 	if err != nil {
 		t.Fatal(err, said)
 	}
@@ -317,7 +317,7 @@ func TestTheSettingsOfAFailedDeployAreNotTheStages(t *testing.T) {
 		}
 		return nil
 	}
-	if said, _, err := a.deployFrom(home, strings.NewReader(""), deployFlags{yes: true, context: []string{"worstDay=30"}}); err == nil {
+	if said, _, err := a.deployFrom(home, strings.NewReader(""), deployFlags{skipQuestion: true, contextPairs: []string{"worstDay=30"}}); err == nil {
 		t.Fatal(said)
 	}
 	a.wantSettings(`{"worstDay":"30"}`, `{"worstDay":"50"}`)
@@ -337,7 +337,7 @@ func TestAFirstDeployThatFailedIsContinuedFromAnotherHome(t *testing.T) {
 		}
 		return nil
 	}
-	if said, _, err := a.deployFrom(t.TempDir(), strings.NewReader(""), deployFlags{yes: true, context: []string{"keep=false"}}); err == nil {
+	if said, _, err := a.deployFrom(t.TempDir(), strings.NewReader(""), deployFlags{skipQuestion: true, contextPairs: []string{"keep=false"}}); err == nil {
 		t.Fatal(said)
 	}
 	a.update = func(string) error { return nil }
@@ -382,8 +382,8 @@ func TestOfTwoDeploysAtOnceTheSettingsAreThoseOfTheOneThatDeployed(t *testing.T)
 		t.Run(name, func(t *testing.T) {
 			a, home := newAccount(t), t.TempDir()
 			a.mustDeploy(home, "worstDay=50")
-			said, _, err := a.deployFrom(home, &answering{func() { tc.meanwhile(a) }, strings.NewReader("yes\n")}, deployFlags{context: []string{"worstDay=30"}})
-			h := new(kit.Hinted)
+			said, _, err := a.deployFrom(home, &answering{func() { tc.meanwhile(a) }, strings.NewReader("yes\n")}, deployFlags{contextPairs: []string{"worstDay=30"}})
+			h := new(kit.HintedError)
 			if !errors.As(err, &h) || !strings.HasPrefix(h.Hint, "the same command again") {
 				t.Fatalf("deploy = %v, want a hint at the same command\n%s", err, said)
 			}
@@ -410,11 +410,11 @@ func TestARotatedSecretIsNotASettingThatAPersonChose(t *testing.T) {
 	a.show()
 	d, errs := deploying(t, "", deployFlags{})
 	d.rec.Context = nil
-	must(t, d.choose(t.Context()))
+	must(t, d.chooseSettings(t.Context()))
 	if diff := gocmp.Diff(map[string]string{"worstDay": "50"}, d.rec.Context); diff != "" {
 		t.Errorf("choose() (-want +got):\n%s", diff)
 	}
-	d.noteSettings()
+	d.printSettingChanges()
 	if got, want := errs.String(), "setting later: from 1 to nothing\n"; got != want {
 		t.Errorf("the plan says %q, want %q", got, want)
 	}

@@ -17,22 +17,22 @@ import (
 
 // The deployment has no CDK: running a diff would panic.
 func TestAStageThatIsNewIsShownOnAScreen(t *testing.T) {
-	server := cloudtest.Here(t)
-	server.Stacks()
+	server := cloudtest.NewWithEnv(t)
+	server.SetStacks()
 	all := &assembly.Assembly{}
-	for _, short := range stage.Stacks() {
+	for _, short := range stage.StackNames() {
 		b, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "infra", "testdata", short+".json"))
 		must(t, err)
 		name := stage.FullName("dev", short)
 		all.Stacks = append(all.Stacks, assembly.Stack{ID: name, Name: name, Template: b})
 	}
 	d, errs := deploying(t, "yes\n", deployFlags{})
-	changes, _, err := d.compare(t.Context(), all)
+	changes, _, err := d.compareTemplates(t.Context(), all)
 	must(t, err)
 	if err := d.confirm(t.Context(), all, changes, cloud.Stack{}); err != nil {
 		t.Fatalf("confirm() = %v", err)
 	}
-	clitest.Golden(t, "deploy-new", errs.String())
+	clitest.CompareGolden(t, "deploy-new", errs.String())
 	if n := strings.Count(errs.String(), "\n"); n > 30 {
 		t.Errorf("a new stage is shown on %d lines, want 30 at most", n)
 	}
@@ -40,7 +40,7 @@ func TestAStageThatIsNewIsShownOnAScreen(t *testing.T) {
 
 func TestALongListIsWrapped(t *testing.T) {
 	a, b := strings.Repeat("a", 60), strings.Repeat("b", 60)
-	if diff := gocmp.Diff([]string{a + ",", b + ", c"}, wrap([]string{a, b, "c"})); diff != "" {
+	if diff := gocmp.Diff([]string{a + ",", b + ", c"}, wrapWords([]string{a, b, "c"})); diff != "" {
 		t.Errorf("wrap() (-want +got):\n%s", diff)
 	}
 }

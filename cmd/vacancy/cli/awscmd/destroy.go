@@ -44,24 +44,24 @@ stack owns, and that cost money. It deletes none of them.`,
 	return cmd
 }
 
-// firstFailure is a stack to delete, with its data resources.
-type firstFailure struct {
+// stackDeletion is a stack to delete, with its data resources.
+type stackDeletion struct {
 	cloud.Stack
-	goes  []cloud.Resource // data resources that are deleted with the stack
-	stays []cloud.Resource // data resources that remain after the stack is deleted
-	count int              // number of all resources
+	deleted       []cloud.Resource // data resources that are deleted with the stack
+	retained      []cloud.Resource // data resources that remain after the stack is deleted
+	resourceCount int              // number of all resources
 }
 
 type destroyResult struct {
-	Stage  string       `json:"stage"`
-	Stacks []string     `json:"stacks"` // deleted stacks, in this order
-	Kept   []keptResult `json:"kept"`
+	Stage  string           `json:"stage"`
+	Stacks []string         `json:"stacks"` // deleted stacks, in this order
+	Kept   []resourceResult `json:"kept"`
 	// Orphans contains the tables, buckets and keys of earlier deploys.
-	Orphans []keptResult `json:"orphans"`
+	Orphans []resourceResult `json:"orphans"`
 }
 
-// keptResult is a data resource that was not deleted.
-type keptResult struct {
+// resourceResult is a data resource that was not deleted.
+type resourceResult struct {
 	Type string `json:"type"`
 	Name string `json:"name"`
 }
@@ -95,43 +95,43 @@ func destroy(a *kit.App, ctx context.Context, stageName string, yes bool) error 
 	if err != nil {
 		return err
 	}
-	plan, err := destroyPlan(ctx, c, name)
+	plan, err := planDeletions(ctx, c, name)
 	if err != nil {
 		return err
 	}
-	r := destroyResult{Stage: name, Stacks: []string{}, Kept: []keptResult{}, Orphans: []keptResult{}}
-	tagged, err := c.Tagged(ctx, name)
+	r := destroyResult{Stage: name, Stacks: []string{}, Kept: []resourceResult{}, Orphans: []resourceResult{}}
+	taggedResources, err := c.TaggedResources(ctx, name)
 	if err != nil { // removing the stage does not require these permissions
-		a.Note("Data of earlier deploys could not be listed: %s", problem.AsError(err).Text())
+		a.PrintNote("Data of earlier deploys could not be listed: %s", problem.AsError(err).Text())
 	}
-	for _, o := range tagged {
-		owns := func(owned cloud.Resource) bool { return owned.Physical == o.Physical }
-		if !slices.ContainsFunc(plan, func(d firstFailure) bool {
-			return slices.ContainsFunc(d.goes, owns) || slices.ContainsFunc(d.stays, owns)
+	for _, o := range taggedResources {
+		owns := func(owned cloud.Resource) bool { return owned.PhysicalID == o.PhysicalID }
+		if !slices.ContainsFunc(plan, func(d stackDeletion) bool {
+			return slices.ContainsFunc(d.deleted, owns) || slices.ContainsFunc(d.retained, owns)
 		}) {
-			r.Orphans = append(r.Orphans, keptResult{o.Type, o.Physical})
+			r.Orphans = append(r.Orphans, resourceResult{o.Type, o.PhysicalID})
 		}
 	}
 	if len(plan) > 0 {
-		full, err := hasData(ctx, c, plan)
+		hasContent, err := hasData(ctx, c, plan)
 		if err != nil {
 			return err
 		}
-		a.Note("stage %s in Region %s:", name, c.Region())
+		a.PrintNote("stage %s in Region %s:", name, c.Region())
 		for _, d := range plan {
-			a.Note("  delete  stack %s, %d resources", d.Name, d.count)
-			for _, r := range d.goes {
-				a.Note("  delete  %s %s", r.Type, r.Physical)
+			a.PrintNote("  delete  stack %s, %d resources", d.Name, d.resourceCount)
+			for _, r := range d.deleted {
+				a.PrintNote("  delete  %s %s", r.Type, r.PhysicalID)
 			}
-			for _, r := range d.stays {
-				a.Note("  keep    %s %s", r.Type, r.Physical)
+			for _, r := range d.retained {
+				a.PrintNote("  keep    %s %s", r.Type, r.PhysicalID)
 			}
 		}
-		if full {
-			a.Note("The deletion includes data: vacants, their keys and all messages. It cannot be undone.")
+		if hasContent {
+			a.PrintNote("The deletion includes data: vacants, their keys and all messages. It cannot be undone.")
 		}
 		if !yes {
-			if err := a.Ask(ctx, "Type the stage's name to go on:", name); err != nil {
+			if err := a.AskToConfirm(ctx, "Type the stage's name to go on:", name); err != nil {
 				return kit.WithHint(err, "vacancy destroy --stage %s --yes", name)
 			}
 		}
@@ -141,24 +141,24 @@ func destroy(a *kit.App, ctx context.Context, stageName string, yes bool) error 
 			return err
 		}
 		r.Stacks = append(r.Stacks, d.Name)
-		for _, k := range d.stays {
-			r.Kept = append(r.Kept, keptResult{k.Type, k.Physical})
+		for _, k := range d.retained {
+			r.Kept = append(r.Kept, resourceResult{k.Type, k.PhysicalID})
 		}
 	}
-	records, err := a.Stages()
+	records, err := a.StageRecords()
 	if err != nil {
 		return err
 	}
 	if err := records.Remove(name); err != nil {
 		return err
 	}
-	return a.Show(r)
+	return a.PrintResult(r)
 }
 
-// destroyPlan lists the existing stacks in the order of their deletion, which is the reverse of
+// planDeletions lists the existing stacks in the order of their deletion, which is the reverse of
 // their deployment.
-func destroyPlan(ctx context.Context, c cloud.Cloud, stageName string) ([]firstFailure, error) {
-	var plan []firstFailure
+func planDeletions(ctx context.Context, c cloud.Cloud, stageName string) ([]stackDeletion, error) {
+	var plan []stackDeletion
 	names := kit.StackNames(stageName)
 	slices.Reverse(names)
 	for _, name := range names {
@@ -169,12 +169,12 @@ func destroyPlan(ctx context.Context, c cloud.Cloud, stageName string) ([]firstF
 		if err != nil {
 			return nil, err
 		}
-		d := firstFailure{Stack: s}
+		deletion := stackDeletion{Stack: s}
 		resources, err := c.Resources(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		d.count = len(resources)
+		deletion.resourceCount = len(resources)
 		template, err := c.Template(ctx, name)
 		if err != nil {
 			return nil, err
@@ -185,38 +185,38 @@ func destroyPlan(ctx context.Context, c cloud.Cloud, stageName string) ([]firstF
 		}
 		for _, r := range resources {
 			switch {
-			case !assembly.IsData(r.Type) || r.Physical == "":
-			case parsed.IsRetained(r.Logical):
-				d.stays = append(d.stays, r)
+			case !assembly.IsDataType(r.Type) || r.PhysicalID == "":
+			case parsed.IsRetained(r.LogicalID):
+				deletion.retained = append(deletion.retained, r)
 			default:
-				d.goes = append(d.goes, r)
+				deletion.deleted = append(deletion.deleted, r)
 			}
 		}
-		plan = append(plan, d)
+		plan = append(plan, deletion)
 	}
 	return plan, nil
 }
 
 // Types of resources whose content is checked.
 const (
-	bucketType = "AWS::S3::Bucket"
-	tableType  = "AWS::DynamoDB::Table"
-	globalType = "AWS::DynamoDB::GlobalTable"
+	bucketType      = "AWS::S3::Bucket"
+	tableType       = "AWS::DynamoDB::Table"
+	globalTableType = "AWS::DynamoDB::GlobalTable"
 )
 
-func hasData(ctx context.Context, c cloud.Cloud, plan []firstFailure) (bool, error) {
+func hasData(ctx context.Context, c cloud.Cloud, plan []stackDeletion) (bool, error) {
 	for _, d := range plan {
-		for _, r := range d.goes {
-			var full bool
+		for _, r := range d.deleted {
+			var hasContent bool
 			var err error
 			switch r.Type {
 			case bucketType:
-				full, err = c.HasObjects(ctx, r.Physical)
-			case tableType, globalType:
-				full, err = c.HasItems(ctx, r.Physical)
+				hasContent, err = c.HasObjects(ctx, r.PhysicalID)
+			case tableType, globalTableType:
+				hasContent, err = c.HasItems(ctx, r.PhysicalID)
 			}
-			if full || err != nil {
-				return full, err
+			if hasContent || err != nil {
+				return hasContent, err
 			}
 		}
 	}
@@ -225,56 +225,56 @@ func hasData(ctx context.Context, c cloud.Cloud, plan []firstFailure) (bool, err
 
 // deleteStack empties a stack's buckets and deletes the stack. If the deletion is already in
 // progress, for example after an interrupt, it waits for its end.
-func deleteStack(a *kit.App, ctx context.Context, c cloud.Cloud, d firstFailure) error {
+func deleteStack(a *kit.App, ctx context.Context, c cloud.Cloud, deletion stackDeletion) error {
 	progress := a.ProgressLine()
 	defer progress.Clear()
-	for _, r := range d.goes {
+	for _, r := range deletion.deleted {
 		if r.Type != bucketType {
 			continue
 		}
-		gone := 0
-		if err := c.Empty(ctx, r.Physical, func(n int) { gone = n; progress.Show("bucket %s: %d objects deleted", r.Physical, n) }); err != nil {
+		deletedCount := 0
+		if err := c.EmptyBucket(ctx, r.PhysicalID, func(n int) { deletedCount = n; progress.Show("bucket %s: %d objects deleted", r.PhysicalID, n) }); err != nil {
 			return err
 		}
 		progress.Clear()
-		if gone > 0 {
-			a.Note("  bucket %s is empty: %d objects and versions deleted", r.Physical, gone)
+		if deletedCount > 0 {
+			a.PrintNote("  bucket %s is empty: %d objects and versions deleted", r.PhysicalID, deletedCount)
 		}
 	}
-	watch, err := c.Watch(ctx, d.ID)
+	watch, err := c.WatchStacks(ctx, deletion.ID)
 	if err != nil {
 		return err
 	}
-	if err := c.Delete(ctx, d.ID); err != nil {
+	if err := c.DeleteStack(ctx, deletion.ID); err != nil {
 		return err
 	}
-	s, events, err := cloud.AwaitStack(ctx, c, watch, d.ID, func(e cloud.Event) { noteEvent(a, e) })
+	s, events, err := cloud.AwaitStack(ctx, c, watch, deletion.ID, func(e cloud.Event) { printEvent(a, e) })
 	if err != nil {
 		return kit.WithHint(err, "the same command again: it continues where this one ended")
 	}
 	if s.Status == "DELETE_COMPLETE" {
 		return nil
 	}
-	var left []string // remaining resources with the reasons
+	var remaining []string // remaining resources with the reasons
 	for _, e := range events {
 		if e.Status == "DELETE_FAILED" && !e.IsStackEvent() {
-			left = append(left, fmt.Sprintf("%s (%s): %s", e.Resource, e.Type, e.Reason))
+			remaining = append(remaining, fmt.Sprintf("%s (%s): %s", e.Resource, e.Type, e.Reason))
 		}
 	}
-	if len(left) == 0 {
-		left = append(left, s.Reason)
+	if len(remaining) == 0 {
+		remaining = append(remaining, s.Reason)
 	}
-	return problem.New(problem.Conflict, "%s is %s; not deleted: %s", d.Name, s.Status, strings.Join(left, "; "))
+	return problem.New(problem.Conflict, "%s is %s; not deleted: %s", deletion.Name, s.Status, strings.Join(remaining, "; "))
 }
 
-func noteEvent(a *kit.App, e cloud.Event) {
+func printEvent(a *kit.App, e cloud.Event) {
 	if e.IsStackEvent() {
-		a.Note("  %-28s %s", e.Status, kit.Printable(e.Stack))
+		a.PrintNote("  %-28s %s", e.Status, kit.EscapeLine(e.Stack))
 		return
 	}
 	line := fmt.Sprintf("  %-28s %s (%s)", e.Status, e.Resource, strings.TrimPrefix(e.Type, "AWS::"))
 	if e.IsFailure() && e.Reason != "" {
 		line += ": " + e.Reason
 	}
-	a.Note("%s", kit.Printable(line))
+	a.PrintNote("%s", kit.EscapeLine(line))
 }

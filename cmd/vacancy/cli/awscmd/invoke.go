@@ -38,7 +38,7 @@ of 400 to 499.`,
 			return invoke(a, cmd.Context(), stageName, args[0], args[1])
 		},
 	}
-	kit.StageFlag(cmd.Flags(), &stageName)
+	kit.AddStageFlag(cmd.Flags(), &stageName)
 	return cmd
 }
 
@@ -65,7 +65,7 @@ func invoke(a *kit.App, ctx context.Context, stageFlag, function, path string) e
 	}
 	// NeedAWS may replace this process by vacancy-aws, which must then read the event from standard
 	// input. So NeedAWS is called before the event is read.
-	if err := a.NeedAWS(); err != nil {
+	if err := a.RequireAWS(); err != nil {
 		return err
 	}
 	event, err := datadir.ReadInput(path, a.In)
@@ -86,7 +86,7 @@ func invoke(a *kit.App, ctx context.Context, stageFlag, function, path string) e
 	if err != nil {
 		return err
 	}
-	r := invokeResult{Function: function, Answer: wholeAnswer(answer.Payload), Error: answer.Error, Log: []string{}}
+	r := invokeResult{Function: function, Answer: joinStreamedAnswer(answer.Payload), Error: answer.FunctionError, Log: []string{}}
 	if !json.Valid(r.Answer) {
 		if r.Answer, err = json.Marshal(string(answer.Payload)); err != nil {
 			return err
@@ -95,40 +95,40 @@ func invoke(a *kit.App, ctx context.Context, stageFlag, function, path string) e
 	for line := range strings.Lines(answer.Log) {
 		text := strings.TrimRight(line, "\n")
 		r.Log = append(r.Log, text)
-		l := readLine(cloud.Line{Group: function, Text: text})
-		l.At = timestampOf(l.fields) // Lambda returns only the text of the last log lines
-		a.Note("%s", l.text(stage.FullName(name, "")))
+		l := parseLine(cloud.LogLine{Group: function, Text: text})
+		l.Time = findTimestamp(l.fields) // Lambda returns only the text of the last log lines
+		a.PrintNote("%s", l.format(stage.FullName(name, "")))
 	}
-	var http struct {
+	var httpAnswer struct {
 		StatusCode int `json:"statusCode"` // 0 if the event is not a Function URL request
 	}
-	_ = json.Unmarshal(r.Answer, &http) // an answer that is not an object has no status
-	r.Status = http.StatusCode
-	if err := a.Show(r); err != nil {
+	_ = json.Unmarshal(r.Answer, &httpAnswer) // an answer that is not an object has no status
+	r.Status = httpAnswer.StatusCode
+	if err := a.PrintResult(r); err != nil {
 		return err
 	}
-	return r.failure()
+	return r.statusError()
 }
 
-// wholeAnswer converts a streamed HTTP answer into the form that functions without streaming return.
+// joinStreamedAnswer converts a streamed HTTP answer into the form that functions without streaming return.
 // A streamed answer consists of the status and headers, eight NUL bytes, and the body. Other answers
 // are returned unchanged.
-func wholeAnswer(payload []byte) []byte {
-	head, body, streamed := bytes.Cut(payload, make([]byte, 8))
-	var whole map[string]any
-	if !streamed || json.Unmarshal(head, &whole) != nil {
+func joinStreamedAnswer(payload []byte) []byte {
+	head, body, isStreamed := bytes.Cut(payload, make([]byte, 8))
+	var answer map[string]any
+	if !isStreamed || json.Unmarshal(head, &answer) != nil {
 		return payload
 	}
-	whole["body"] = string(body)
-	b, err := json.Marshal(whole)
+	answer["body"] = string(body)
+	b, err := json.Marshal(answer)
 	if err != nil {
 		return payload
 	}
 	return b
 }
 
-func timestampOf(fields map[string]any) time.Time {
-	if timestamp, err := time.Parse(time.RFC3339Nano, kit.TextOf(fields["time"])); err == nil {
+func findTimestamp(fields map[string]any) time.Time {
+	if timestamp, err := time.Parse(time.RFC3339Nano, kit.FieldText(fields["time"])); err == nil {
 		return timestamp.UTC()
 	}
 	// The line of a call contains the time only in its metrics.
@@ -139,15 +139,15 @@ func timestampOf(fields map[string]any) time.Time {
 	return time.Time{}
 }
 
-func (r invokeResult) failure() error {
+func (r invokeResult) statusError() error {
 	// The answer itself was already printed.
 	switch {
 	case r.Error != "":
-		return &kit.Reported{}
+		return &kit.ReportedError{}
 	case r.Status >= 500:
-		return &kit.Reported{}
+		return &kit.ReportedError{}
 	case r.Status >= 400:
-		return &kit.Reported{Exit: problem.ExitRefused}
+		return &kit.ReportedError{ExitCode: problem.ExitRefused}
 	}
 	return nil
 }

@@ -35,36 +35,36 @@ where it is set.`,
 				return err
 			}
 			if rec.URL == "" { // deployed from another machine or with the CDK directly
-				if err := learnURLs(a, ctx, c, &rec); err != nil {
+				if err := readURLs(a, ctx, c, &rec); err != nil {
 					return err
 				}
 			}
-			r, err := createKey(a, ctx, c, &rec)
+			r, err := createOperatorKey(a, ctx, c, &rec)
 			if err != nil {
 				return err
 			}
-			return a.Show(r)
+			return a.PrintResult(r)
 		},
 	}
-	kit.StageFlag(cmd.Flags(), &stageName)
+	kit.AddStageFlag(cmd.Flags(), &stageName)
 	return cmd
 }
 
 // keyResult is a new operator key, which is shown only once.
 type keyResult struct {
-	Stage string `json:"stage"`
-	Key   string `json:"operator_key"`
-	Kept  string `json:"kept_in"` // path of the record that contains the key
+	Stage      string `json:"stage"`
+	Key        string `json:"operator_key"`
+	RecordPath string `json:"kept_in"` // path of the record that contains the key
 }
 
 func (r keyResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "operator key of stage %s, shown only once; it is stored in %s:\n%s\n", r.Stage, r.Kept, r.Key)
+	fmt.Fprintf(w, "operator key of stage %s, shown only once; it is stored in %s:\n%s\n", r.Stage, r.RecordPath, r.Key)
 }
 
-// createKey creates a stage's operator key and stores it in the stage's record. It first writes the
+// createOperatorKey creates a stage's operator key and stores it in the stage's record. It first writes the
 // record without the new key, so that an unwritable directory does not cause the loss of a key.
-func createKey(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) (keyResult, error) {
-	records, err := a.Stages()
+func createOperatorKey(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record) (keyResult, error) {
+	records, err := a.StageRecords()
 	if err != nil {
 		return keyResult{}, err
 	}
@@ -77,10 +77,10 @@ func createKey(a *kit.App, ctx context.Context, c cloud.Cloud, rec *stage.Record
 	}
 	key, err := keys.Rotate(ctx)
 	if err != nil {
-		return keyResult{}, c.Problem(err)
+		return keyResult{}, c.ConvertError(err)
 	}
 	rec.OperatorKey = stage.Key(key)
-	r := keyResult{Stage: rec.Stage, Key: key, Kept: filepath.Join(records.Dir, rec.Stage+".json")}
+	r := keyResult{Stage: rec.Stage, Key: key, RecordPath: filepath.Join(records.Dir, rec.Stage+".json")}
 	if err := records.Write(*rec); err != nil {
 		// This is the only copy of the key, so it is printed instead of being lost.
 		r.Print(a.Terminal(a.Err))
@@ -97,5 +97,5 @@ func operatorKeys(a *kit.App, ctx context.Context, c cloud.Cloud, stageName stri
 	if err != nil {
 		return operator.Keys{}, err
 	}
-	return operator.Keys{Store: c.Store(data.Outputs["Rows"], data.Outputs["Docs"]), Now: a.Now, Rand: a.Rand}, nil
+	return operator.Keys{Store: c.OpenStore(data.Outputs["Rows"], data.Outputs["Docs"]), Now: a.Now, Rand: a.Rand}, nil
 }

@@ -20,7 +20,7 @@ import (
 )
 
 type tailFlags struct {
-	where                  kit.Where
+	where                  kit.HostFlags
 	pair, status, function string
 	since                  time.Duration
 	once                   bool
@@ -48,7 +48,7 @@ class such as 4xx, or a verdict such as replay. --json prints the original lines
 		RunE: func(cmd *cobra.Command, _ []string) error { return tail(a, cmd.Context(), f) },
 	}
 	fs := cmd.Flags()
-	kit.MachineFlags(fs, &f.where)
+	kit.AddMachineFlags(fs, &f.where)
 	fs.StringVar(&f.pair, "pair", "", "lines of this caller, vacant, or CALLER>VACANT only")
 	fs.StringVar(&f.status, "status", "", "lines of this status, class of statuses or verdict only")
 	fs.StringVar(&f.function, "function", "", "with --host aws: lines of this function only")
@@ -57,11 +57,11 @@ class such as 4xx, or a verdict such as replay. --json prints the original lines
 	return cmd
 }
 
-// tailPause is the interval between two polls. It grows up to tailLongest while AWS throttles or
+// tailPollInterval is the interval between two polls. It grows up to maxTailPause while AWS throttles or
 // cannot be reached.
 const (
-	tailPause   = 2 * time.Second
-	tailLongest = time.Minute
+	tailPollInterval = 2 * time.Second
+	maxTailPause     = time.Minute
 )
 
 func tail(a *kit.App, ctx context.Context, f tailFlags) error {
@@ -82,22 +82,22 @@ func tail(a *kit.App, ctx context.Context, f tailFlags) error {
 	}
 	if !onAWS {
 		if f.function != "" {
-			return kit.WithHint(problem.New(problem.Usage, "--function: not supported without --host aws"), "%s", a.CommandLineWith("--host", kit.HostAWS))
+			return kit.WithHint(problem.New(problem.Usage, "--function: not supported without --host aws"), "%s", a.CommandLineWithFlag("--host", kit.HostAWS))
 		}
 		dir, err := a.DataDir(f.where.Data)
 		if err != nil {
 			return err
 		}
-		from := a.Now().Add(-f.since)
-		journal, err := standalone.ReadJournal(dir, from)
+		start := a.Now().Add(-f.since)
+		journal, err := standalone.OpenJournalReader(dir, start)
 		if problem.Is(err, problem.NotFound) {
-			return a.NoHost(f.where.Data)
+			return a.NoHostError(f.where.Data)
 		}
 		if err != nil {
 			return err
 		}
 		defer journal.Close()
-		return follow(a, ctx, f, &hostcmd.JournalTail{JournalReader: journal, From: from}, "", hostcmd.FollowPause)
+		return followLog(a, ctx, f, &hostcmd.JournalTail{JournalReader: journal, StartTime: start}, "", hostcmd.FollowInterval)
 	}
 	name, err := a.StageName(f.where.Stage)
 	if err != nil {
@@ -108,50 +108,50 @@ func tail(a *kit.App, ctx context.Context, f tailFlags) error {
 		return err
 	}
 	prefix := "/vacancy/" + name + "/"
-	groups, err := c.Groups(ctx, prefix+f.function)
+	groups, err := c.LogGroups(ctx, prefix+f.function)
 	if err != nil {
 		return err
 	}
 	if len(groups) == 0 {
 		return kit.WithHint(problem.New(problem.NotFound, "there are no logs %s* in Region %s", prefix+f.function, c.Region()), "vacancy deploy --stage %s", name)
 	}
-	return follow(a, ctx, f, c.Tail(groups, a.Now().Add(-f.since)), prefix, tailPause)
+	return followLog(a, ctx, f, c.TailLogs(groups, a.Now().Add(-f.since)), prefix, tailPollInterval)
 }
 
-func follow(a *kit.App, ctx context.Context, f tailFlags, t cloud.Tail, prefix string, usual time.Duration) error {
+func followLog(a *kit.App, ctx context.Context, f tailFlags, t cloud.LogTail, prefix string, basePause time.Duration) error {
 	// An interrupt is the normal end. The loop waits through transient faults without printing a
 	// line twice.
-	pause := usual
+	pause := basePause
 	for {
-		err := t.Next(ctx, func(l cloud.Line) error {
-			line := readLine(l)
+		err := t.Next(ctx, func(l cloud.LogLine) error {
+			line := parseLine(l)
 			// A line without a pair or status does not match a filter for it.
-			if f.pair != "" && !pairFits(f.pair, kit.TextOf(line.fields["pair"])) || f.status != "" && !statusFits(f.status, line.fields) {
+			if f.pair != "" && !matchesPair(f.pair, kit.FieldText(line.fields["pair"])) || f.status != "" && !matchesStatus(f.status, line.fields) {
 				return nil
 			}
 			if !a.JSON {
-				_, err := io.WriteString(a.Out, line.text(prefix)+"\n")
+				_, err := io.WriteString(a.Out, line.format(prefix)+"\n")
 				return err
 			}
 			object := line.fields
 			if object == nil {
 				object = map[string]any{"msg": line.Text}
 			}
-			object["at"], object["log_group"] = line.At.Format(time.RFC3339Nano), line.Group
+			object["at"], object["log_group"] = line.Time.Format(time.RFC3339Nano), line.Group
 			return kit.WriteJSON(a.Out, object)
 		})
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case problem.Is(err, problem.Unavailable) && !f.once:
-			pause = min(2*pause, tailLongest)
-			a.Note("%s; next try in %s", problem.AsError(err).Text(), pause)
+			pause = min(2*pause, maxTailPause)
+			a.PrintNote("%s; next try in %s", problem.AsError(err).Text(), pause)
 		case err != nil:
 			return err
 		case f.once:
 			return nil
 		default:
-			pause = usual
+			pause = basePause
 		}
 		if cloud.Wait(ctx, pause) != nil {
 			return nil
@@ -161,77 +161,77 @@ func follow(a *kit.App, ctx context.Context, f tailFlags, t cloud.Tail, prefix s
 
 // logLine is a log line. fields is nil if the line is not a JSON object.
 type logLine struct {
-	cloud.Line
+	cloud.LogLine
 	fields map[string]any
 }
 
-func readLine(l cloud.Line) logLine {
-	line := logLine{Line: l}
+func parseLine(l cloud.LogLine) logLine {
+	line := logLine{LogLine: l}
 	line.Text = strings.TrimRight(line.Text, "\r\n")
 	_ = json.Unmarshal([]byte(line.Text), &line.fields) // other text is printed unchanged
 	return line
 }
 
-// pairFits reports whether the pair of a log line matches want, which is an id or has the form
+// matchesPair reports whether the pair of a log line matches want, which is an id or has the form
 // CALLER>VACANT. Two ids match if one is a prefix of the other, because log lines contain shortened
 // ids.
-func pairFits(want, pair string) bool {
-	from, to, ok := strings.Cut(pair, ">")
+func matchesPair(want, pair string) bool {
+	loggedCaller, loggedVacant, ok := strings.Cut(pair, ">")
 	if !ok {
 		return false
 	}
-	fits := func(a, b string) bool {
+	matches := func(a, b string) bool {
 		a = strings.ToLower(a)
 		return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
 	}
-	if caller, vacant, both := strings.Cut(want, ">"); both {
-		return fits(caller, from) && fits(vacant, to)
+	if caller, vacant, isPair := strings.Cut(want, ">"); isPair {
+		return matches(caller, loggedCaller) && matches(vacant, loggedVacant)
 	}
-	return fits(want, from) || fits(want, to)
+	return matches(want, loggedCaller) || matches(want, loggedVacant)
 }
 
-// verdicts lists the verdicts that are not kinds of errors: success, and the two verdicts of
+// nonErrorVerdicts lists the verdicts that are not kinds of errors: success, and the two verdicts of
 // requests that no handler logged.
-var verdicts = []string{"ok", "refused", "failed"}
+var nonErrorVerdicts = []string{"ok", "refused", "failed"}
 
 func checkStatus(want string) error {
 	// Waiting for an impossible status would look like a host without calls.
-	if want == "" || statusForm.MatchString(want) || slices.Contains(verdicts, want) {
+	if want == "" || statusPattern.MatchString(want) || slices.Contains(nonErrorVerdicts, want) {
 		return nil
 	}
-	words := slices.Clone(verdicts)
+	allowed := slices.Clone(nonErrorVerdicts)
 	for _, k := range problem.Kinds() {
 		if k.String() == want {
 			return nil
 		}
-		words = append(words, k.String())
+		allowed = append(allowed, k.String())
 	}
-	return &problem.Error{Kind: problem.Usage, Field: "--status", Want: "100 to 599, 1xx to 5xx, or one of " + strings.Join(words, ", "), Got: fmt.Sprintf("%.40q", want)}
+	return &problem.Error{Kind: problem.Usage, Field: "--status", Want: "100 to 599, 1xx to 5xx, or one of " + strings.Join(allowed, ", "), Got: fmt.Sprintf("%.40q", want)}
 }
 
-var statusForm = regexp.MustCompile(`^[1-5]([0-9]{2}|[xX]{2})$`)
+var statusPattern = regexp.MustCompile(`^[1-5]([0-9]{2}|[xX]{2})$`)
 
-func statusFits(want string, fields map[string]any) bool {
-	status, class := kit.TextOf(fields["status"]), strings.ToLower(want)
+func matchesStatus(want string, fields map[string]any) bool {
+	status, class := kit.FieldText(fields["status"]), strings.ToLower(want)
 	if len(class) == 3 && strings.HasSuffix(class, "xx") {
 		return len(status) == 3 && status[0] == class[0]
 	}
-	return status == want && status != "" || kit.TextOf(fields["verdict"]) == want
+	return status == want && status != "" || kit.FieldText(fields["verdict"]) == want
 }
 
-func (l logLine) text(prefix string) string {
+func (l logLine) format(prefix string) string {
 	var b strings.Builder
-	timestamp := kit.FormatIf(!l.At.IsZero(), "%s", l.At.Format("15:04:05.000"))
+	timestamp := kit.FormatIf(!l.Time.IsZero(), "%s", l.Time.Format("15:04:05.000"))
 	fmt.Fprintf(&b, "%-12s %-8s ", timestamp, strings.TrimPrefix(l.Group, prefix))
 	if l.fields == nil {
-		return b.String() + kit.Printable(l.Text)
+		return b.String() + kit.EscapeLine(l.Text)
 	}
-	if level := kit.TextOf(l.fields["level"]); level != "" && level != "INFO" {
-		b.WriteString(kit.Printable(level) + " ")
+	if level := kit.FieldText(l.fields["level"]); level != "" && level != "INFO" {
+		b.WriteString(kit.EscapeLine(level) + " ")
 	}
-	b.WriteString(kit.Printable(kit.TextOf(l.fields["msg"])))
-	for _, name := range kit.OrderedFields(l.fields) {
-		fmt.Fprintf(&b, " %s=%s", kit.Printable(name), kit.Printable(kit.TextOf(l.fields[name])))
+	b.WriteString(kit.EscapeLine(kit.FieldText(l.fields["msg"])))
+	for _, name := range kit.VisibleFields(l.fields) {
+		fmt.Fprintf(&b, " %s=%s", kit.EscapeLine(name), kit.EscapeLine(kit.FieldText(l.fields[name])))
 	}
 	return b.String()
 }

@@ -29,8 +29,8 @@ import (
 )
 
 func acpCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var as string
+	var where kit.HostFlags
+	var identityName string
 	cmd := &cobra.Command{
 		Use:   "acp [NAME|URL]",
 		Short: "Serve a vacant to an editor by ACP",
@@ -54,85 +54,85 @@ has the kinds and sizes of its updates, but no texts.
   vacancy acp fox --as alice`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			s, err := mcpServerOf(a, ctx, kit.OptionalArgument(args), w)
+			s, err := findMCPServer(a, ctx, kit.OptionalArgument(args), where)
 			if err != nil {
 				return err
 			}
-			c, err := bridgeOf(a, ctx, s, as, w)
+			c, err := newBridgeConfig(a, ctx, s, identityName, where)
 			if err != nil {
 				return err
 			}
 			if !a.Piped {
-				a.Note("serving %s by ACP on standard input and output, for an editor that starts this command; Ctrl-C ends it", kit.Printable(s.agentURL()))
+				a.PrintNote("serving %s by ACP on standard input and output, for an editor that starts this command; Ctrl-C ends it", kit.EscapeLine(s.agentURL()))
 			}
 			return acpbridge.Serve(ctx, c, a.In, a.Out)
 		},
 	}
-	cmd.Flags().StringVar(&as, "as", "", "the identity that signs each call (without it, calls are not signed)")
-	kit.HostFlags(cmd.Flags(), &w)
+	cmd.Flags().StringVar(&identityName, "as", "", "the identity that signs each call (without it, calls are not signed)")
+	kit.AddHostFlags(cmd.Flags(), &where)
 	cmd.AddCommand(acpConfigCommand(a))
 	return cmd
 }
 
-func fetchAgent(a *kit.App, ctx context.Context, s mcpServer) (*agents.Card, error) {
-	card, err := agents.FetchCard(ctx, a.HTTP(0), s.agentURL())
-	if problem.Is(err, problem.NotFound) && s.name == "" {
+func fetchAgentCard(a *kit.App, ctx context.Context, s mcpServer) (*agents.Card, error) {
+	card, err := agents.FetchCard(ctx, a.HTTPTransport(0), s.agentURL())
+	if problem.Is(err, problem.NotFound) && s.vacantName == "" {
 		return nil, kit.WithHint(err, "vacancy acp NAME, or vacancy root NAME, which sets the agent of the host itself")
 	}
 	return card, err
 }
 
-func askForSignatures(_ context.Context, r *outbound.Request) error {
+func requestSignatures(_ context.Context, r *outbound.Request) error {
 	r.Header.Set("A2A-Extensions", a2awire.Extension)
 	return nil
 }
 
-// bridgeOf returns the configuration of a bridge to an agent. as names the identity that signs the calls.
+// newBridgeConfig returns the configuration of a bridge to an agent. as names the identity that signs the calls.
 // If as is "", the caller is the account of the key in the environment, or otherwise a guest.
-func bridgeOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Where) (c acpbridge.Config, err error) {
-	c = acpbridge.Config{Version: kit.Version(), Now: a.Now, Note: a.Note}
-	if c.Dir, err = os.Getwd(); err != nil {
+func newBridgeConfig(a *kit.App, ctx context.Context, s mcpServer, identityName string, where kit.HostFlags) (c acpbridge.Config, err error) {
+	c = acpbridge.Config{Version: kit.Version(), Now: a.Now, Logf: a.PrintNote}
+	if c.WorkDir, err = os.Getwd(); err != nil {
 		return c, err
 	}
-	card, err := fetchAgent(a, ctx, s)
+	card, err := fetchAgentCard(a, ctx, s)
 	if err != nil {
 		return c, err
 	}
-	web := a.HTTP(0)
-	c.Proof = proofOf(web, card)
-	if c.Agent, err = agents.Open(web, card); err != nil {
+	httpClient := a.HTTPTransport(0)
+	c.VerifySignatures = verifyFunc(httpClient, card)
+	if c.Agent, err = agents.NewAgent(httpClient, card); err != nil {
 		return c, err
 	}
-	if as != "" {
-		return c, signBridge(a, ctx, &c, s, as, w)
+	if identityName != "" {
+		return c, signBridge(a, ctx, &c, s, identityName, where)
 	}
-	c.Agent.Prepare = askForSignatures
-	c.Sender = acpbridge.Plain{Agent: c.Agent}
-	client, err := a.AccountAt(ctx, w, s.agentURL())
+	c.Agent.Prepare = requestSignatures
+	c.Sender = acpbridge.UnsignedSender{Agent: c.Agent}
+	client, err := a.AccountClientFor(ctx, where, s.agentURL())
 	if err != nil {
 		return c, err
 	}
 	if client == nil {
-		c.Guest = true
-		c.AnswerReceipt = func(context.Context, *task.Message) (any, error) { return nil, noReceipt() }
+		c.IsGuest = true
+		c.FindReceipt = func(context.Context, *task.Message) (any, error) { return nil, noReceiptError() }
 		return c, nil
 	}
-	c.Agent.Key = a.Env[kit.AccountKeyEnv]
-	c.AnswerReceipt = receiptOf(client)
+	c.Agent.BearerToken = a.Env[kit.AccountKeyEnv]
+	c.FindReceipt = receiptFunc(client)
 	if card.VacantID.IsZero() {
 		return c, nil
 	}
-	name := cmp.Or(s.name, card.VacantID.String())
-	own, err := teamapi.ShowAgent.Key.Call(ctx, client, teamapi.OneAgent{Agent: name})
+	name := cmp.Or(s.vacantName, card.VacantID.String())
+	ownedAgent, err := teamapi.ShowAgent.Key.Call(ctx, client, teamapi.AgentRef{Agent: name})
 	switch {
-	case isWithoutTeam(err):
+	case isNoTeamError(err):
 		return c, nil
 	case err != nil:
 		return c, err
 	}
-	c.Own, c.Sender = &own, acpbridge.Dispatcher{Client: client, Agent: name, Note: a.Note}
+	c.OwnedAgent, c.Sender = &ownedAgent, acpbridge.Dispatcher{Client: client, AgentRef: name, Logf: a.PrintNote}
 	// A task costs money, so check first that the key may read its answer.
-	_, err = c.Agent.ListTasks(ctx, a2awire.ListRequest{Size: 1})
+	_, err = c.Agent.ListTasks(ctx, a2awire.ListRequest{PageSize: 1})
 	if err == nil {
 		_, err = teamapi.ListTasks.Key.Call(ctx, client, teamapi.TaskList{})
 	}
@@ -143,22 +143,22 @@ func bridgeOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Whe
 }
 
 // signBridge completes c for a bridge that signs calls with the identity named as.
-func signBridge(a *kit.App, ctx context.Context, c *acpbridge.Config, s mcpServer, as string, w kit.Where) error {
-	self, err := a.Caller(ctx, as)
+func signBridge(a *kit.App, ctx context.Context, c *acpbridge.Config, s mcpServer, identityName string, where kit.HostFlags) error {
+	self, err := a.ChooseSigner(ctx, identityName)
 	if err != nil {
 		return err
 	}
-	web, card := a.HTTP(signedTime), c.Agent.Card
-	target, err := dispatch.FetchTarget(ctx, web, s.agentURL())
+	httpClient, card := a.HTTPTransport(signedCallTimeout), c.Agent.Card
+	target, err := dispatch.FetchTarget(ctx, httpClient, s.agentURL())
 	switch {
 	case err != nil:
 		return err
 	case target.ID != card.VacantID:
-		return problem.New(problem.Untrusted, "the agent card at %s names vacant %s, but the vacant's own card there names %s", kit.Printable(s.agentURL()), card.VacantID.Short(), target.ID.Short())
+		return problem.New(problem.Untrusted, "the agent card at %s names vacant %s, but the vacant's own card there names %s", kit.EscapeLine(s.agentURL()), card.VacantID.Short(), target.ID.Short())
 	}
-	target.Name = cmp.Or(s.name, card.Name)
-	a.Revisit(ctx, target)
-	sending, err := agents.Open(web, card)
+	target.Name = cmp.Or(s.vacantName, card.Name)
+	a.WarnIfVacantChanged(ctx, target)
+	sendAgent, err := agents.NewAgent(httpClient, card)
 	if err != nil {
 		return err
 	}
@@ -169,30 +169,30 @@ func signBridge(a *kit.App, ctx context.Context, c *acpbridge.Config, s mcpServe
 		}
 		proof, err := readproof.Sign(ctx, self.Key, readproof.Request{Authority: u.Host, Method: r.Method, Target: u.RequestURI(), Body: r.Body}, a.Now())
 		r.Header.Set(readproof.Header, proof)
-		return errors.Join(err, askForSignatures(ctx, r))
+		return errors.Join(err, requestSignatures(ctx, r))
 	}
-	caller := a.Dispatcher(self, web, signedTime)
-	caller.Check = checkPayer(a, callFlags{as: as, where: w}, self, web)
-	c.Sender = acpbridge.Signed{Agent: sending, Caller: caller, Target: target}
-	c.AnswerReceipt = func(ctx context.Context, m *task.Message) (any, error) {
+	caller := a.NewDispatcher(self, httpClient, signedCallTimeout)
+	caller.Check = newPayerCheck(a, callFlags{identityName: identityName, where: where}, self, httpClient)
+	c.Sender = acpbridge.SignedSender{Agent: sendAgent, Caller: caller, Target: target}
+	c.FindReceipt = func(ctx context.Context, m *task.Message) (any, error) {
 		if m == nil {
-			return nil, noReceipt()
+			return nil, noReceiptError()
 		}
-		return a.Receipt(ctx, web, self, target, 0)
+		return a.FetchReceipt(ctx, httpClient, self, target, 0)
 	}
 	return nil
 }
 
-func noReceipt() error {
+func noReceiptError() error {
 	return problem.New(problem.NotFound, "there is no receipt: the session has no answer yet, or its last call had no price, or no account paid for it")
 }
 
-func receiptOf(client op.Client) func(context.Context, *task.Message) (any, error) {
+func receiptFunc(client op.Client) func(context.Context, *task.Message) (any, error) {
 	return func(ctx context.Context, m *task.Message) (any, error) {
 		var members map[string]json.RawMessage
 		var path string
 		if m == nil || json.Unmarshal(m.Metadata, &members) != nil || json.Unmarshal(members[task.ReceiptMember], &path) != nil || !strings.HasPrefix(path, call.ReceiptsPrefix) {
-			return nil, noReceipt()
+			return nil, noReceiptError()
 		}
 		var r json.RawMessage
 		err := client.Call(ctx, http.MethodGet, path, nil, nil, &r)
@@ -214,11 +214,11 @@ type answerProof struct {
 	Hash     identity.Hash `json:"hash"`
 }
 
-func proofOf(web *dispatch.HTTP, card *agents.Card) func(context.Context, *task.Message) (any, error) {
+func verifyFunc(httpClient *dispatch.HTTP, card *agents.Card) func(context.Context, *task.Message) (any, error) {
 	return func(ctx context.Context, m *task.Message) (any, error) {
-		p := agentProof{Card: append([]agents.Signature{}, card.Signatures(agents.FetchKeys(ctx, web))...)}
+		p := agentProof{Card: append([]agents.Signature{}, card.CheckSignatures(agents.NewKeyFetcher(ctx, httpClient))...)}
 		for _, s := range p.Card {
-			p.Verified = p.Verified || s.Verified && s.Vacant
+			p.Verified = p.Verified || s.Verified && s.ByVacant
 		}
 		if !card.VacantID.IsZero() {
 			p.Vacant = card.VacantID.String()
@@ -236,7 +236,7 @@ func proofOf(web *dispatch.HTTP, card *agents.Card) func(context.Context, *task.
 }
 
 func acpConfigCommand(a *kit.App) *cobra.Command {
-	return configCommand(a, &cobra.Command{
+	return newConfigCommand(a, &cobra.Command{
 		Use:   "config [NAME|URL] --client CLIENT",
 		Short: "Print, or write, an editor's configuration for an agent of ACP",
 		Long: `Print the entry of the agent of "vacancy acp" for the configuration file of an editor: ` + strings.Join(mcpclients.ACP.Names(), ", ") + `.
@@ -248,17 +248,17 @@ editor's environment; the command says so.`,
 		Example: `  vacancy acp config fox --client zed --write
   vacancy acp config https://agents.example.org/v/fox --client jetbrains
   vacancy acp config fox --client neovim --as alice`,
-	}, mcpclients.ACP, func(ctx context.Context, _ string, s mcpServer, as string, w kit.Where) (e mcpclients.Entry, url string, err error) {
-		card, err := fetchAgent(a, ctx, s)
+	}, mcpclients.ACP, func(ctx context.Context, _ string, s mcpServer, identityName string, where kit.HostFlags) (e mcpclients.Entry, url string, err error) {
+		card, err := fetchAgentCard(a, ctx, s)
 		if err != nil {
 			return e, "", err
 		}
-		key, err := a.AccountKeyFor(ctx, w, s.base)
+		key, err := a.AccountKeyFor(ctx, where, s.hostURL)
 		if err != nil {
 			return e, "", err
 		}
-		if e, err = startedEntry(a, s, "acp", as); as == "" && (key != "" || card.Price > 0 || !card.Guests) {
-			e.Variable = kit.AccountKeyEnv
+		if e, err = newCommandEntry(a, s, "acp", identityName); identityName == "" && (key != "" || card.Price > 0 || !card.AcceptsGuests) {
+			e.KeyVariable = kit.AccountKeyEnv
 		}
 		return e, s.agentURL(), err
 	})

@@ -17,39 +17,39 @@ import (
 // streamSigned makes a signed call as a stream. It prints the text as it arrives, but the text is
 // valid only after the signed answer at the end has confirmed it. The request and its outcome are
 // stored, as for any other call.
-func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent, web *dispatch.HTTP, address string, words []string) error {
-	target, err := dispatch.FetchTarget(ctx, web, address)
+func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent, httpClient *dispatch.HTTP, address string, words []string) error {
+	target, err := dispatch.FetchTarget(ctx, httpClient, address)
 	switch {
 	case err != nil:
 		return kit.NotVacantError{Cause: err}
 	case target.ID != agent.Card.VacantID:
 		return problem.New(problem.Untrusted, "the agent card at %s names vacant %s, but the vacant's own card there names %s", address, agent.Card.VacantID.Short(), target.ID.Short())
 	}
-	self, err := a.Caller(ctx, f.as)
+	self, err := a.ChooseSigner(ctx, f.identityName)
 	if err != nil {
 		return err
 	}
-	msg, thread, err := callMessage(a, f, words, f.thread != "", target.Memory)
+	msg, thread, err := callMessage(a, f, words, f.thread != "", target.HasMemory)
 	if err != nil {
 		return err
 	}
 	if err := checkText(msg.Text()); err != nil {
 		return err
 	}
-	caller := a.Dispatcher(self, web, f.timeout)
+	caller := a.NewDispatcher(self, httpClient, f.timeout)
 	caller.Thread = thread
 	_, res, err := caller.SignRequest(ctx, target, msg)
 	if err != nil {
 		return showCall(a, NewCallResult(self, target, res), err, nil)
 	}
-	sent := res.RequestHash
-	t, bare, printed, err := stream(a, ctx, agent, a2awire.SendRequest{OutputModes: []string{"text/plain"}, Message: a2awire.EnvelopeMessage(&res.Request)})
+	requestHash := res.RequestHash
+	t, messageAnswer, hasPrinted, err := streamMessage(a, ctx, agent, a2awire.SendRequest{OutputModes: []string{"text/plain"}, Message: a2awire.EnvelopeMessage(&res.Request)})
 	if err != nil {
-		return keptCall(f.agent.target, keyHint(a, ctx, err, f, address))
+		return addStoredCallHint(f.agent.quotedTarget, addKeyHint(a, ctx, err, f, address))
 	}
 	answer := t.Status.Message
-	if bare != nil {
-		answer = bare.Message
+	if messageAnswer != nil {
+		answer = messageAnswer.Message
 	}
 	var reply *envelope.Envelope
 	if answer != nil {
@@ -57,48 +57,48 @@ func streamSigned(a *kit.App, ctx context.Context, f callFlags, agent *agents.Ag
 			return problem.New(problem.Untrusted, "the envelope of the answer does not decode: %s", problem.AsError(err).Text())
 		}
 	}
-	var streamed *string
-	if printed {
-		streamed = new("")
+	var streamedText *string
+	if hasPrinted {
+		streamedText = new("")
 		for i := range t.Artifacts {
 			for _, p := range t.Artifacts[i].Parts {
-				*streamed += p.Text
+				*streamedText += p.Text
 			}
 		}
 	}
 	switch {
 	case reply != nil:
-		res, err = caller.AcceptStream(ctx, target, sent, reply, streamed)
-	case bare == nil && !t.Status.State.Terminal():
-		return keptCall(f.agent.target, problem.New(problem.Unavailable, "the stream ended while task %s was %s", kit.Printable(t.ID), kit.Printable(string(t.Status.State))))
+		res, err = caller.AcceptStream(ctx, target, requestHash, reply, streamedText)
+	case messageAnswer == nil && !t.Status.State.IsTerminal():
+		return addStoredCallHint(f.agent.quotedTarget, problem.New(problem.Unavailable, "the stream ended while task %s was %s", kit.EscapeLine(t.ID), kit.EscapeLine(string(t.Status.State))))
 	default:
 		// The task has no signed answer, so a signed request asks for the outcome.
 		if res, err = caller.Ask(ctx, target); err == nil {
-			err = problem.New(problem.BehaviourFailed, "task %s is %s without a signed answer", kit.Printable(t.ID), kit.Printable(string(t.Status.State)))
+			err = problem.New(problem.BehaviourFailed, "task %s is %s without a signed answer", kit.EscapeLine(t.ID), kit.EscapeLine(string(t.Status.State)))
 		}
 	}
-	if answer != nil && res.Cut == "" {
-		res.Cut = a2awire.IncompleteReason(answer)
+	if answer != nil && res.CutReason == "" {
+		res.CutReason = a2awire.CutReason(answer)
 	}
 	result := NewCallResult(self, target, res)
 	result.hasNewThread = thread == dispatch.NewThread && result.Text != nil
-	print := printAnswer(a, result)
-	if printed {
-		print = func(w io.Writer) { fmt.Fprintln(w) }
+	printResult := answerPrinter(a, result)
+	if hasPrinted {
+		printResult = func(w io.Writer) { fmt.Fprintln(w) }
 	}
-	return showCall(a, result, err, print)
+	return showCall(a, result, err, printResult)
 }
 
-// keptCall adds a hint to the error of a signed stream: how to get the answer of the call. typed is the
+// addStoredCallHint adds a hint to the error of a signed stream: how to get the answer of the call. typed is the
 // target as the user typed it.
-func keptCall(typed string, err error) error {
-	var refused *a2awire.RPCError
-	if h := new(kit.Hinted); errors.As(err, &h) {
+func addStoredCallHint(targetArgument string, err error) error {
+	var rpcErr *a2awire.RPCError
+	if h := new(kit.HintedError); errors.As(err, &h) {
 		return err
 	}
-	if errors.As(err, &refused) {
-		return kit.WithHint(err, "vacancy call %s --ask, or the same command without --stream", typed)
+	if errors.As(err, &rpcErr) {
+		return kit.WithHint(err, "vacancy call %s --ask, or the same command without --stream", targetArgument)
 	}
 	err = problem.Wrap(problem.Pending, err, "the stream gave no answer; the signed call is stored: %s", problem.AsError(err).Text())
-	return kit.WithHint(err, "vacancy call %s --ask, or the same command again", typed)
+	return kit.WithHint(err, "vacancy call %s --ask, or the same command again", targetArgument)
 }

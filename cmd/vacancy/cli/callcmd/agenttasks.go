@@ -21,20 +21,20 @@ type taskList struct {
 
 type listedTask struct {
 	agentResult
-	Changed time.Time `json:"changed,omitzero"`
+	ChangedAt time.Time `json:"changed,omitzero"`
 }
 
 func (l taskList) Print(w io.Writer) {
-	kit.Table(w, "no tasks", l.Tasks, func(t listedTask) []any {
-		return []any{t.Task, t.State, t.Changed.Format(time.DateTime), kit.Clip(t.Text, 60)}
+	kit.PrintTable(w, "no tasks", l.Tasks, func(t listedTask) []any {
+		return []any{t.Task, t.State, t.ChangedAt.Format(time.DateTime), kit.Truncate(t.Text, 60)}
 	})
 	if l.Next != "" {
-		fmt.Fprintf(w, "more: --cursor %s\n", kit.ShellWord(kit.Printable(l.Next)))
+		fmt.Fprintf(w, "more: --cursor %s\n", kit.ShellWord(kit.EscapeLine(l.Next)))
 	}
 }
 
 func listTasks(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent, address string) error {
-	page, err := agent.ListTasks(ctx, a2awire.ListRequest{Context: f.thread, Token: f.agent.cursor, Artifacts: true})
+	page, err := agent.ListTasks(ctx, a2awire.ListRequest{Context: f.thread, PageToken: f.agent.cursor, IncludeArtifacts: true})
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func listTasks(a *kit.App, ctx context.Context, f callFlags, agent *agents.Agent
 	for i := range page.Tasks {
 		l.Tasks = append(l.Tasks, listedTask{newAgentResult(address, &page.Tasks[i]), page.Tasks[i].Status.Time})
 	}
-	return a.Show(l)
+	return a.PrintResult(l)
 }
 
 type pushList struct {
@@ -57,27 +57,27 @@ type pushConfig struct {
 }
 
 func (l pushList) Print(w io.Writer) {
-	none := fmt.Sprintf("task %s has no push configurations", kit.Printable(l.Task))
-	kit.Table(w, none, l.Pushes, func(c pushConfig) []any { return []any{c.ID, c.URL} })
+	emptyText := fmt.Sprintf("task %s has no push configurations", kit.EscapeLine(l.Task))
+	kit.PrintTable(w, emptyText, l.Pushes, func(c pushConfig) []any { return []any{c.ID, c.URL} })
 }
 
 func changePushes(a *kit.App, ctx context.Context, f agentCallFlags, agent *agents.Agent, address string) (err error) {
-	if f.push != "" {
-		_, err = agent.SetPush(ctx, f.task, task.PushConfig{URL: f.push})
+	if f.pushURL != "" {
+		_, err = agent.SetPushConfig(ctx, f.taskID, task.PushConfig{URL: f.pushURL})
 	}
-	if err == nil && f.unpush != "" {
-		err = agent.DeletePush(ctx, f.task, f.unpush)
+	if err == nil && f.deletedPushID != "" {
+		err = agent.DeletePushConfig(ctx, f.taskID, f.deletedPushID)
 	}
 	if err != nil {
 		return err
 	}
-	configs, err := agent.ListPushes(ctx, f.task)
+	configs, err := agent.ListPushConfigs(ctx, f.taskID)
 	if err != nil {
 		return err
 	}
-	l := pushList{URL: address, Task: f.task, Pushes: []pushConfig{}}
+	l := pushList{URL: address, Task: f.taskID, Pushes: []pushConfig{}}
 	for _, c := range configs {
 		l.Pushes = append(l.Pushes, pushConfig{c.ID, c.URL})
 	}
-	return a.Show(l)
+	return a.PrintResult(l)
 }

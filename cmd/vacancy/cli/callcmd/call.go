@@ -38,15 +38,15 @@ var Group = kit.Group{
 }
 
 type callFlags struct {
-	as, thread, accept string
-	where              kit.Where
-	reset, ask, print  bool
-	timeout            time.Duration
-	patient            bool // --timeout is not set, so the call waits as long as the host announces
+	identityName, thread, replyPath string
+	where                           kit.HostFlags
+	reset, ask, print               bool
+	timeout                         time.Duration
+	hasDefaultTimeout               bool // --timeout is not set, so the call waits as long as the host announces
 
 	capability, policy string // set for a call to the best match of a search
 	explain            bool
-	find               findFlags
+	search             findFlags
 
 	agent agentCallFlags // set for a call to an A2A agent
 }
@@ -114,7 +114,7 @@ registry is on it, too.`,
   vacancy call demo --reset`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			changed := cmd.Flags().Changed
-			f.patient = !changed("timeout")
+			f.hasDefaultTimeout = !changed("timeout")
 			if changed("capability") {
 				return callCapability(a, cmd.Context(), f, args, changed("context"))
 			}
@@ -126,26 +126,26 @@ registry is on it, too.`,
 			if changed("peer") {
 				return callPeer(a, cmd.Context(), f, args, changed("context"))
 			}
-			if f.agent.set() {
+			if f.agent.isAnySet() {
 				return callAgent(a, cmd.Context(), f, args[0], args[1:])
 			}
 			return callVacantOrAgent(a, cmd.Context(), f, args[0], args[1:], changed("context"))
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.as, "as", "", "the identity that signs (default $VACANCY_AS, else the only one)")
+	fs.StringVar(&f.identityName, "as", "", "the identity that signs (default $VACANCY_AS, else the only one)")
 	fs.StringVar(&f.thread, "context", "", "the thread that the call belongs to (contextId), or - for the thread of the last signed call")
 	fs.DurationVar(&f.timeout, "timeout", kit.CallTimeout, "how long to wait for the answer, even if the host says that it may take longer")
 	fs.BoolVar(&f.ask, "ask", false, "ask for the outcomes of earlier calls, without a new call")
 	fs.BoolVar(&f.reset, "reset", false, "sign a reset, which starts a new chain with the target")
 	fs.BoolVar(&f.print, "print", false, "print the signed request instead of sending it, and keep it for the next call of TEXT")
-	fs.StringVar(&f.accept, "accept", "", "verify and settle the answer to a printed request, in a file or - for standard input")
+	fs.StringVar(&f.replyPath, "accept", "", "verify and settle the answer to a printed request, in a file or - for standard input")
 	fs.StringVar(&f.capability, "capability", "", "call the best vacant that can do this")
 	fs.StringVar(&f.policy, "policy", policyUCB, "how to rank: ucb (gives new vacants a chance) or score")
 	fs.BoolVar(&f.explain, "explain", false, "with --capability: print the relevance, score, evidence and exploration of each candidate")
-	f.find.add(fs)
-	f.agent.add(fs)
-	kit.HostFlags(fs, &f.where)
+	f.search.register(fs)
+	f.agent.register(fs)
+	kit.AddHostFlags(fs, &f.where)
 	return cmd
 }
 
@@ -154,25 +154,25 @@ const lastThread = "-"
 
 // callMessage returns the message to send and its thread. threaded is true if --context is given. If
 // it is not given, a call to an agent with memory begins a thread that a later call can continue.
-func callMessage(a *kit.App, f callFlags, words []string, threaded, memory bool) (msg envelope.Message, thread dispatch.ThreadChoice, err error) {
+func callMessage(a *kit.App, f callFlags, words []string, hasThread, hasMemory bool) (msg envelope.Message, thread dispatch.ThreadChoice, err error) {
 	text, err := callText(a, words)
 	if err == nil && len(words) > 0 {
 		err = checkText(text)
 	}
 	msg = envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}
 	switch {
-	case threaded && f.thread == lastThread:
+	case hasThread && f.thread == lastThread:
 		thread = dispatch.LastThread
-	case threaded:
+	case hasThread:
 		msg.ContextID, thread = &f.thread, dispatch.NamedThread
-	case memory:
+	case hasMemory:
 		thread = dispatch.NewThread
 	}
 	return msg, thread, err
 }
 
 // callTarget sends the words to a target, or does what --ask, --reset, --print or --accept requests.
-func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string, words []string, threaded bool) error {
+func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string, words []string, hasThread bool) error {
 	if err := f.check(len(words) > 0); err != nil {
 		return err
 	}
@@ -183,43 +183,43 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 			return err
 		}
 	}
-	price, err := f.find.most()
+	maxPrice, err := f.search.parseMaxPrice()
 	if err != nil {
 		return err
 	}
 	// Find the target first. A call without a target must not create an identity.
-	limit := f.timeout
-	if f.patient {
-		limit += 2 * maxMore // time for another terminal's call and for this call
+	totalTimeout := f.timeout
+	if f.hasDefaultTimeout {
+		totalTimeout += 2 * maxPendingWait // time for another terminal's call and for this call
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, totalTimeout)
 	defer cancel()
-	web := a.HTTP(f.timeout)
-	target, err := a.Target(ctx, web, targetName, f.where)
+	httpClient := a.HTTPTransport(f.timeout)
+	target, err := a.FindTarget(ctx, httpClient, targetName, f.where)
 	if err != nil {
 		return err
 	}
-	if price != nil && words != nil && !f.print {
-		if err := checkPrice(ctx, web, target, *price); err != nil {
+	if maxPrice != nil && words != nil && !f.print {
+		if err := checkPrice(ctx, httpClient, target, *maxPrice); err != nil {
 			return err
 		}
 	}
-	identify := a.Caller
-	if f.ask || f.accept != "" {
-		identify = a.ExistingCaller
+	identify := a.ChooseSigner
+	if f.ask || f.replyPath != "" {
+		identify = a.ChooseExistingSigner
 	}
-	self, err := identify(ctx, f.as)
+	self, err := identify(ctx, f.identityName)
 	if err != nil {
 		return err
 	}
-	before := a.Revisit(ctx, target)
-	caller := a.Dispatcher(self, web, f.timeout)
-	caller.MaxPrice = price
-	if f.patient {
-		caller.MaxTime, caller.MaxDueWait = f.timeout, maxMore
+	earlierID := a.WarnIfVacantChanged(ctx, target)
+	caller := a.NewDispatcher(self, httpClient, f.timeout)
+	caller.MaxPrice = maxPrice
+	if f.hasDefaultTimeout {
+		caller.MaxTime, caller.MaxDueWait = f.timeout, maxPendingWait
 	}
-	caller.Check = checkPayer(a, f, self, web)
-	msg, thread, err := callMessage(a, f, words, threaded, target.Memory)
+	caller.Check = newPayerCheck(a, f, self, httpClient)
+	msg, thread, err := callMessage(a, f, words, hasThread, target.HasMemory)
 	if err != nil {
 		return err
 	}
@@ -233,7 +233,7 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 		if _, err := a.Out.Write(append(body, '\n')); err != nil {
 			return err
 		}
-		a.Note("call %d is signed and stored: the next call of the same text sends these bytes, not a new call; verify their answer with: %s", res.Request.Seq, a.Command("call %s --accept FILE", target.Name))
+		a.PrintNote("call %d is signed and stored: the next call of the same text sends these bytes, not a new call; verify their answer with: %s", res.Request.Seq, a.FormatCommand("call %s --accept FILE", target.Name))
 		return nil
 	}
 	var res dispatch.Result
@@ -242,75 +242,75 @@ func callTarget(a *kit.App, ctx context.Context, f callFlags, targetName string,
 		res, err = caller.Ask(ctx, target)
 	case f.reset:
 		res, err = caller.Reset(ctx, target)
-	case f.accept != "":
+	case f.replyPath != "":
 		var body []byte
-		if body, err = datadir.ReadInput(f.accept, a.In); err != nil {
+		if body, err = datadir.ReadInput(f.replyPath, a.In); err != nil {
 			return err
 		}
 		res, err = caller.AcceptReply(ctx, target, body)
 	default:
-		var fresh discovery.Freshness
-		err = a.Await(describeWait(a, self, caller, &target, f.timeout), func() (err error) {
-			res, fresh, err = (&discovery.Client{Caller: caller}).Call(ctx, target, msg)
+		var freshness discovery.Freshness
+		err = a.RunWithProgress(describeWait(a, self, caller, &target, f.timeout), func() (err error) {
+			res, freshness, err = (&discovery.Client{Caller: caller}).Call(ctx, target, msg)
 			return err
 		})
-		if line := news(fresh); line != "" {
-			a.Note("%s%s", kit.Printable(target.Name), line)
+		if line := describeCardChange(freshness); line != "" {
+			a.PrintNote("%s%s", kit.EscapeLine(target.Name), line)
 		}
 	}
 	result := NewCallResult(self, target, res)
-	result.Before = before
+	result.EarlierTarget = earlierID
 	result.hasNewThread = thread == dispatch.NewThread && result.Text != nil
 	if err != nil {
-		err = callHint(a, err, f, target, res.Pay)
+		err = addCallHint(a, err, f, target, res.PaymentOptions)
 	}
-	result.printsLate = f.ask
-	print := printAnswer(a, result)
+	result.printsLateOutcomes = f.ask
+	printResult := answerPrinter(a, result)
 	switch {
 	case f.ask:
-		print = func(w io.Writer) {
-			for _, l := range result.Late {
-				fmt.Fprintln(w, l.text())
+		printResult = func(w io.Writer) {
+			for _, l := range result.LateOutcomes {
+				fmt.Fprintln(w, l.format())
 			}
-			if len(result.Late) == 0 && len(result.Unknown) == 0 {
+			if len(result.LateOutcomes) == 0 && len(result.Undetermined) == 0 {
 				fmt.Fprintln(w, "no call is open")
 			}
 		}
 	case f.reset:
-		print = func(w io.Writer) { fmt.Fprintln(w, "the chain is reset: the next call is number 1") }
+		printResult = func(w io.Writer) { fmt.Fprintln(w, "the chain is reset: the next call is number 1") }
 	}
-	return showCall(a, result, err, print)
+	return showCall(a, result, err, printResult)
 }
 
-// maxMore limits the wait for a call that the host reports as pending.
-const maxMore = call.MaxQueued + call.MaxWork + call.Grace + time.Minute
+// maxPendingWait limits the wait for a call that the host reports as pending.
+const maxPendingWait = call.MaxQueued + call.MaxCallTimeout + call.GracePeriod + time.Minute
 
 // describeWait returns a function that describes what a call is waiting for. It also makes the caller
 // print a note at once if the call must wait for a call of another terminal.
-func describeWait(a *kit.App, self kit.Signer, caller *dispatch.Caller, t *dispatch.Target, limit time.Duration) func() string {
-	began := a.Now()
+func describeWait(a *kit.App, self kit.Signer, caller *dispatch.Caller, t *dispatch.Target, timeout time.Duration) func() string {
+	start := a.Now()
 	var line atomic.Pointer[string]
-	show := func(s string) { line.Store(&s) }
-	show(kit.Waiting(t.Name, limit))
-	caller.OnDue = func(due time.Time) { show(kit.Waiting(t.Name, due.Sub(began).Round(time.Second))) }
+	setLine := func(s string) { line.Store(&s) }
+	setLine(kit.WaitingText(t.Name, timeout))
+	caller.OnDue = func(due time.Time) { setLine(kit.WaitingText(t.Name, due.Sub(start).Round(time.Second))) }
 	book := self.Book()
 	book.OnWait = func(st *dispatch.State) {
-		show("waiting for another terminal")
-		what := "another command of yours"
+		setLine("waiting for another terminal")
+		blocker := "another command of yours"
 		if n := len(st.Sent); n > 0 {
-			running := a.Now().Add(st.ClockOffset).Sub(st.Sent[n-1].Time)
-			what = fmt.Sprintf("your call %d to %s in another terminal, which has run for %s", st.Sent[n-1].Seq, kit.Printable(t.Name), max(running, 0).Round(time.Second))
+			runTime := a.Now().Add(st.ClockOffset).Sub(st.Sent[n-1].Time)
+			blocker = fmt.Sprintf("your call %d to %s in another terminal, which has run for %s", st.Sent[n-1].Seq, kit.EscapeLine(t.Name), max(runTime, 0).Round(time.Second))
 		}
-		a.Note("waiting for %s\ntry: %s", what, a.CommandLineWith("--as", "OTHER"))
+		a.PrintNote("waiting for %s\ntry: %s", blocker, a.CommandLineWithFlag("--as", "OTHER"))
 	}
 	caller.Book = book
 	return func() string { return *line.Load() }
 }
 
-func (f callFlags) check(text bool) error {
+func (f callFlags) check(hasText bool) error {
 	var modes []string
-	for name, on := range map[string]bool{"--ask": f.ask, "--reset": f.reset, "--accept": f.accept != "", "--print": f.print} {
-		if on {
+	for name, isSet := range map[string]bool{"--ask": f.ask, "--reset": f.reset, "--accept": f.replyPath != "", "--print": f.print} {
+		if isSet {
 			modes = append(modes, name)
 		}
 	}
@@ -319,24 +319,24 @@ func (f callFlags) check(text bool) error {
 		return kit.WithHint(problem.New(problem.Usage, "--ask, --reset, --print and --accept: not supported together"), "vacancy call --help")
 	case f.timeout <= 0:
 		return problem.New(problem.Usage, "--timeout: expected a duration above 0, got %s", f.timeout)
-	case (len(modes) == 0 || f.print) && !text:
+	case (len(modes) == 0 || f.print) && !hasText:
 		return kit.WithHint(problem.New(problem.Usage, "TEXT: expected a message, for example hello, got none"), `vacancy call TARGET "TEXT"`)
-	case len(modes) == 1 && !f.print && text:
+	case len(modes) == 1 && !f.print && hasText:
 		return problem.New(problem.Usage, "%s: not supported together with TEXT", modes[0])
 	}
 	return nil
 }
 
-// maxText limits the bytes of a text as a JSON string. The rest of a 256 KiB request is reserved
+// maxTextBytes limits the bytes of a text as a JSON string. The rest of a 256 KiB request is reserved
 // for the envelope's two ids, two hashes, signature, key and thread name.
-const maxText = 260_000
+const maxTextBytes = 260_000
 
 func checkText(text string) error {
 	if strings.TrimSpace(text) == "" {
 		return kit.WithHint(problem.New(problem.Usage, "TEXT: expected a message, for example hello, got none"), `vacancy call TARGET "TEXT"`)
 	}
-	if n := len(canon.AppendString(nil, text)) - 2; n > maxText {
-		return problem.New(problem.TooLarge, "TEXT: expected at most %d bytes, as JSON counts them, got %d", maxText, n)
+	if n := len(canon.AppendString(nil, text)) - 2; n > maxTextBytes {
+		return problem.New(problem.TooLarge, "TEXT: expected at most %d bytes, as JSON counts them, got %d", maxTextBytes, n)
 	}
 	return nil
 }
@@ -347,8 +347,8 @@ func callText(a *kit.App, words []string) (string, error) {
 	switch {
 	case len(words) != 1 || words[0] != "-":
 		return strings.Join(words, " "), nil
-	case a.Input != nil:
-		return *a.Input, nil
+	case a.CallText != nil:
+		return *a.CallText, nil
 	}
 	maxBytes := canon.DefaultLimits().Bytes
 	b, err := io.ReadAll(io.LimitReader(a.In, int64(maxBytes)+1))
@@ -359,6 +359,6 @@ func callText(a *kit.App, words []string) (string, error) {
 		return "", problem.New(problem.TooLarge, "standard input: expected at most %d bytes of text", maxBytes)
 	}
 	text := strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r")
-	a.Input = &text
+	a.CallText = &text
 	return text, nil
 }

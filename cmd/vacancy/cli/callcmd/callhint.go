@@ -9,29 +9,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// callHint adds a hint to the error of a call. It suggests commands with operator rights only to
+// addCallHint adds a hint to the error of a call. It suggests commands with operator rights only to
 // the operator of the vacant's host.
-func callHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []string) error {
-	if h := new(kit.Hinted); errors.As(err, &h) {
+func addCallHint(a *kit.App, err error, f callFlags, t dispatch.Target, payWays []string) error {
+	if h := new(kit.HintedError); errors.As(err, &h) {
 		return err
 	}
 	kind := problem.AsError(err).Kind
 	switch {
 	case errors.Is(err, dispatch.ErrBusy):
-		return kit.WithHint(err, "%s", a.CommandLineWith("--as", "OTHER"))
+		return kit.WithHint(err, "%s", a.CommandLineWithFlag("--as", "OTHER"))
 	case kind == problem.PaymentRequired:
-		return payHint(a, err, f, t, ways)
+		return addPayHint(a, err, f, t, payWays)
 	case !isOwnVacant(a, f.where, t):
 		return err
 	case kind == problem.Misdirected:
 		return kit.WithHint(err, `vacancy graduate %s --capability "TEXT"    # if it is a closed child, which only its parent and the parent's other children may call`, t.Name)
 	// The setting work changes only the limits whose errors end in "the time that the host allows"
 	// or "that the vacant allows".
-	case kind == problem.Deadline && strings.Contains(problem.AsError(err).Text(), " allows"):
+	case kind == problem.DeadlineExceeded && strings.Contains(problem.AsError(err).Text(), " allows"):
 		return kit.WithHint(err, "vacancy update %s work=TIME    # for example 2m, at most 14m", t.Name)
 	case !f.where.IsLocal(a):
 		return err
-	case kind.IsFailure() || kind == problem.Deadline:
+	case kind.IsFailure() || kind == problem.DeadlineExceeded:
 		return kit.WithHint(err, "vacancy logs %s --failed    # and for a composite: vacancy children %s", t.Name, t.Name)
 	case kind == problem.Pending || kind == problem.Unavailable:
 		return kit.WithHint(err, "vacancy status    # shows whether the host's disk is full")
@@ -40,7 +40,7 @@ func callHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []stri
 }
 
 // isOwnVacant reports whether the user named a vacant by its name on a host that the user operates.
-func isOwnVacant(a *kit.App, w kit.Where, t dispatch.Target) bool {
-	_, public := a.PublicURL(w, t.Name)
-	return !public && t.Address != "" && a.IsOperator(w)
+func isOwnVacant(a *kit.App, where kit.HostFlags, t dispatch.Target) bool {
+	_, public := a.PublicVacantURL(where, t.Name)
+	return !public && t.Address != "" && a.IsOperator(where)
 }

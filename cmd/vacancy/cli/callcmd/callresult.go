@@ -17,65 +17,65 @@ import (
 // CallResult is the JSON result of a call, --ask or --reset. Request and Reply are signed envelopes
 // in the JSON form of the protocol.
 type CallResult struct {
-	As          string          `json:"as"`                      // signing identity
-	Context     string          `json:"context_id,omitempty"`    // context of the request
-	Made        bool            `json:"made_identity,omitempty"` // the identity was created for this call
-	Target      identity.ID     `json:"target"`
-	Before      *identity.ID    `json:"earlier_target,omitempty"` // vacant at the same address in an earlier call, if it differs
-	URL         string          `json:"url"`
-	Fate        dispatch.Fate   `json:"fate,omitempty"` // outcome, or "" while the call is open
-	Text        *string         `json:"text,omitempty"`
-	Request     json.RawMessage `json:"request,omitempty"`
-	RequestHash *identity.Hash  `json:"request_hash,omitempty"`
-	Reply       json.RawMessage `json:"reply,omitempty"`
-	ReplyHash   *identity.Hash  `json:"reply_hash,omitempty"`
-	ReplySeq    int64           `json:"reply_seq,omitempty"`
-	Cut         string          `json:"cut,omitempty"`    // reason why the text is incomplete
-	Bound       bool            `json:"bound"`            // the signed answer names its request
-	Resumed     bool            `json:"resumed"`          // the call was already under way, so the same bytes were sent
-	Reset       bool            `json:"reset"`            // the chain was reset
-	Status      int             `json:"status,omitempty"` // HTTP status of the deciding reply, or 0
-	Timing      timing          `json:"timing"`
-	Late        []lateResult    `json:"late,omitempty"`
-	Unknown     []string        `json:"unknown,omitempty"` // messages about facts that could not be determined
+	IdentityName    string          `json:"as"`                      // signing identity
+	Context         string          `json:"context_id,omitempty"`    // context of the request
+	IdentityCreated bool            `json:"made_identity,omitempty"` // the identity was created for this call
+	Target          identity.ID     `json:"target"`
+	EarlierTarget   *identity.ID    `json:"earlier_target,omitempty"` // vacant at the same address in an earlier call, if it differs
+	URL             string          `json:"url"`
+	Fate            dispatch.Fate   `json:"fate,omitempty"` // outcome, or "" while the call is open
+	Text            *string         `json:"text,omitempty"`
+	Request         json.RawMessage `json:"request,omitempty"`
+	RequestHash     *identity.Hash  `json:"request_hash,omitempty"`
+	Reply           json.RawMessage `json:"reply,omitempty"`
+	ReplyHash       *identity.Hash  `json:"reply_hash,omitempty"`
+	ReplySeq        int64           `json:"reply_seq,omitempty"`
+	CutReason       string          `json:"cut,omitempty"`    // reason why the text is incomplete
+	NamesRequest    bool            `json:"bound"`            // the signed answer names its request
+	Resumed         bool            `json:"resumed"`          // the call was already under way, so the same bytes were sent
+	Reset           bool            `json:"reset"`            // the chain was reset
+	Status          int             `json:"status,omitempty"` // HTTP status of the deciding reply, or 0
+	Timing          timing          `json:"timing"`
+	LateOutcomes    []lateResult    `json:"late,omitempty"`
+	Undetermined    []string        `json:"unknown,omitempty"` // messages about facts that could not be determined
 
-	hasNewThread bool // the call began a thread and was answered
-	printsLate   bool // late outcomes go to standard output instead of notes
+	hasNewThread       bool // the call began a thread and was answered
+	printsLateOutcomes bool // late outcomes go to standard output instead of notes
 
 	// The following fields are set for a call to a match of a search.
-	Chosen     *matchResult             `json:"chosen,omitempty"`
-	Candidates []candidateResult        `json:"candidates,omitempty"` // with --explain
-	Tried      []triedResult            `json:"tried,omitempty"`
-	Dropped    []discovery.DroppedMatch `json:"dropped,omitempty"`
+	Chosen         *matchResult             `json:"chosen,omitempty"`
+	Candidates     []candidateResult        `json:"candidates,omitempty"` // with --explain
+	FailedCalls    []failedCallResult       `json:"tried,omitempty"`
+	DroppedMatches []discovery.DroppedMatch `json:"dropped,omitempty"`
 }
 
 type timing struct {
-	Began  string  `json:"began"`
-	TookMS float64 `json:"took_ms"` // total duration, including waits
-	WireMS float64 `json:"wire_ms"` // duration of all requests
-	Posts  int     `json:"posts"`   // number of requests
+	StartedAt    string  `json:"began"`
+	DurationMS   float64 `json:"took_ms"` // total duration, including waits
+	RequestMS    float64 `json:"wire_ms"` // duration of all requests
+	RequestCount int     `json:"posts"`   // number of requests
 }
 
 // lateResult is the outcome of an earlier call.
 type lateResult struct {
 	Fate        dispatch.Fate   `json:"fate"`
-	Asked       string          `json:"asked"`
+	RequestText string          `json:"asked"`
 	Text        *string         `json:"text,omitempty"`
 	Request     json.RawMessage `json:"request"`
 	RequestHash identity.Hash   `json:"request_hash"`
 	Reply       json.RawMessage `json:"reply,omitempty"`
 	ReplyHash   *identity.Hash  `json:"reply_hash,omitempty"`
 	ReplySeq    int64           `json:"reply_seq,omitempty"`
-	Cut         string          `json:"cut,omitempty"`
+	CutReason   string          `json:"cut,omitempty"`
 
 	seq int64
 }
 
 func NewCallResult(self kit.Signer, t dispatch.Target, res dispatch.Result) CallResult {
 	r := CallResult{
-		As: self.Name, Made: self.Made, Target: t.ID, URL: t.URL, Fate: res.Fate, ReplySeq: res.ReplySeq, Cut: res.Cut, Bound: res.ReplyBound,
-		Resumed: res.Resumed, Reset: res.IsReset, Status: res.Status, Unknown: res.Unknown,
-		Timing: timing{canon.FormatTime(res.Began), kit.Milliseconds(res.Took), kit.Milliseconds(res.PostTime), res.Posts},
+		IdentityName: self.Name, IdentityCreated: self.Created, Target: t.ID, URL: t.URL, Fate: res.Fate, ReplySeq: res.ReplySeq, CutReason: res.CutReason, NamesRequest: res.ReplyBound,
+		Resumed: res.Resumed, Reset: res.IsReset, Status: res.Status, Undetermined: res.Undetermined,
+		Timing: timing{canon.FormatTime(res.StartedAt), kit.Milliseconds(res.Duration), kit.Milliseconds(res.RequestTime), res.RequestCount},
 	}
 	if !res.RequestHash.IsZero() {
 		r.Request, r.RequestHash = envelope.AppendMessage(nil, &res.Request), &res.RequestHash
@@ -87,16 +87,16 @@ func NewCallResult(self kit.Signer, t dispatch.Target, res dispatch.Result) Call
 		r.ReplyHash = &res.ReplyHash
 	}
 	r.Reply, r.Text = encodeReply(res.Reply)
-	for _, l := range res.Late {
+	for _, l := range res.LateOutcomes {
 		late := lateResult{
-			Fate: l.Fate, Asked: l.Request.Payload.Text(), Request: envelope.AppendMessage(nil, &l.Request),
-			RequestHash: l.Request.Hash(), ReplySeq: l.ReplySeq, Cut: l.Cut, seq: l.Request.Seq,
+			Fate: l.Fate, RequestText: l.Request.Payload.Text(), Request: envelope.AppendMessage(nil, &l.Request),
+			RequestHash: l.Request.Hash(), ReplySeq: l.ReplySeq, CutReason: l.CutReason, seq: l.Request.Seq,
 		}
 		late.Reply, late.Text = encodeReply(l.Reply)
 		if !l.ReplyHash.IsZero() {
 			late.ReplyHash = &l.ReplyHash
 		}
-		r.Late = append(r.Late, late)
+		r.LateOutcomes = append(r.LateOutcomes, late)
 	}
 	return r
 }
@@ -109,14 +109,14 @@ func encodeReply(reply *envelope.Envelope) (json.RawMessage, *string) {
 	return envelope.AppendMessage(nil, reply), &text
 }
 
-func (l lateResult) text() string {
-	line := fmt.Sprintf("call %d (%s): ", l.seq, kit.Printable(kit.Clip(l.Asked, 40)))
+func (l lateResult) format() string {
+	line := fmt.Sprintf("call %d (%s): ", l.seq, kit.EscapeLine(kit.Truncate(l.RequestText, 40)))
 	switch l.Fate {
 	case dispatch.Answered:
-		if l.Cut != "" {
-			return line + kit.Printable(*l.Text) + " (" + cutRemark(l.Cut) + ")"
+		if l.CutReason != "" {
+			return line + kit.EscapeLine(*l.Text) + " (" + cutRemark(l.CutReason) + ")"
 		}
-		return line + kit.Printable(*l.Text)
+		return line + kit.EscapeLine(*l.Text)
 	case dispatch.TextGone:
 		return line + "answered; the host no longer stores the text"
 	case dispatch.Unanswered:
@@ -125,44 +125,44 @@ func (l lateResult) text() string {
 	return line + "accepted; its answer is lost"
 }
 
-// printAnswer prints only the text of the answer, for use in pipes.
-func printAnswer(a *kit.App, r CallResult) func(io.Writer) {
+// answerPrinter prints only the text of the answer, for use in pipes.
+func answerPrinter(a *kit.App, r CallResult) func(io.Writer) {
 	return func(w io.Writer) {
 		if r.Text != nil {
-			fmt.Fprintln(w, a.AnswerText(*r.Text))
+			fmt.Fprintln(w, a.FormatAnswer(*r.Text))
 		}
 	}
 }
 
 // showCall prints a call, or reports err with the known result of the call. In both cases it prints
 // the late outcomes of earlier calls, because they are not reported again.
-func showCall(a *kit.App, result CallResult, err error, print func(io.Writer)) error {
-	if !result.printsLate || err != nil {
-		for _, l := range result.Late {
-			a.Note("earlier %s", l.text())
+func showCall(a *kit.App, result CallResult, err error, printResult func(io.Writer)) error {
+	if !result.printsLateOutcomes || err != nil {
+		for _, l := range result.LateOutcomes {
+			a.PrintNote("earlier %s", l.format())
 		}
 	}
-	for _, u := range result.Unknown {
-		a.Note("%s", kit.Printable(u))
+	for _, u := range result.Undetermined {
+		a.PrintNote("%s", kit.EscapeLine(u))
 	}
-	if result.Cut != "" {
-		a.Note("%s", cutRemark(result.Cut))
+	if result.CutReason != "" {
+		a.PrintNote("%s", cutRemark(result.CutReason))
 	}
 	if result.Resumed && err == nil {
-		a.Note("an earlier command had started this call: the same bytes were sent again")
+		a.PrintNote("an earlier command had started this call: the same bytes were sent again")
 	}
 	if err != nil {
 		return &callError{err, result}
 	}
-	if err := a.Print(result, print); err != nil || !result.hasNewThread {
+	if err := a.Print(result, printResult); err != nil || !result.hasNewThread {
 		return err
 	}
-	a.Note("the agent remembers this thread; continue it with --context -, or later with --context %s", result.Context)
+	a.PrintNote("the agent remembers this thread; continue it with --context -, or later with --context %s", result.Context)
 	return nil
 }
 
-func cutRemark(cut string) string {
-	switch call.CutReason(cut) {
+func cutRemark(reason string) string {
+	switch call.CutReason(reason) {
 	case call.CutCanceled:
 		return "the answer is incomplete: this part of it came before the call was canceled"
 	case call.CutLength:
@@ -172,7 +172,7 @@ func cutRemark(cut string) string {
 	case call.CutUnknown:
 		return "the answer may be incomplete: the agent's model ended it for a reason that the host does not know"
 	}
-	return "the answer is incomplete: " + kit.Printable(kit.Clip(cut, 80))
+	return "the answer is incomplete: " + kit.EscapeLine(kit.Truncate(reason, 80))
 }
 
 type callError struct {

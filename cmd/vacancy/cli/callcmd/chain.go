@@ -21,9 +21,9 @@ import (
 )
 
 func chainCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
+	var where kit.HostFlags
 	var read kit.ReadFlags
-	var last uint64
+	var maxEntries uint64
 	cmd := &cobra.Command{
 		Use:   "chain FROM TO",
 		Short: "Show the history of a caller and a hosted vacant",
@@ -42,12 +42,12 @@ anybody can verify a file of them: by vacancy verify FILE, or in a browser, on t
   vacancy chain 4f1c0d2a demo --last 20 --json
   vacancy chain default demo --host aws`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if cmd.Flags().Changed("last") && last == 0 {
+			if cmd.Flags().Changed("last") && maxEntries == 0 {
 				return problem.New(problem.Usage, "--last: expected a number above 0, got 0")
 			}
-			return a.WithReports(cmd.Context(), w, read, func(c *kit.AdminAPI) error {
+			return a.WithReports(cmd.Context(), where, read, func(c *kit.AdminAPI) error {
 				from, to := args[0], args[1]
-				h, err := a.DataHome()
+				h, err := a.IdentityDir()
 				if err != nil {
 					return err
 				}
@@ -55,8 +55,8 @@ anybody can verify a file of them: by vacancy verify FILE, or in a browser, on t
 				if self, err := h.Open(from); err == nil { // an unreadable identity is treated as missing
 					q.Set("own", self.ID().String())
 				}
-				if last > 0 {
-					q.Set("last", strconv.FormatUint(last, 10))
+				if maxEntries > 0 {
+					q.Set("last", strconv.FormatUint(maxEntries, 10))
 				}
 				path := "/v1/admin/chain/" + url.PathEscape(from) + "/" + url.PathEscape(to) + "?" + q.Encode()
 				out := bufio.NewWriter(a.Out)
@@ -67,34 +67,34 @@ anybody can verify a file of them: by vacancy verify FILE, or in a browser, on t
 					case l.Entry != nil && a.JSON:
 						return false, kit.WriteJSON(out, l.Entry)
 					case l.Entry != nil:
-						return false, chainEntry{*l.Entry}.text(out)
+						return false, chainEntry{*l.Entry}.write(out)
 					case l.Pair != nil && !a.JSON:
-						_, err := fmt.Fprintf(out, "%s > %s\n\n", end(from, l.Pair.From), end(to, l.Pair.To))
+						_, err := fmt.Fprintf(out, "%s > %s\n\n", formatParty(from, l.Pair.From), formatParty(to, l.Pair.To))
 						return false, err
 					}
 					return l.End != nil, nil
 				})
-				return errors.Join(kit.HintAtVacants(err), out.Flush())
+				return errors.Join(kit.AddVacantListHint(err), out.Flush())
 			})
 		},
 	}
-	cmd.Flags().Uint64Var(&last, "last", 0, "show only the last N entries")
-	kit.HostFlags(cmd.Flags(), &w)
-	kit.ReadUnits(cmd.Flags(), &read)
+	cmd.Flags().Uint64Var(&maxEntries, "last", 0, "show only the last N entries")
+	kit.AddHostFlags(cmd.Flags(), &where)
+	kit.AddReadUnitsFlag(cmd.Flags(), &read)
 	return cmd
 }
 
-func end(word string, id identity.ID) string {
-	if strings.HasPrefix(id.String(), strings.ToLower(word)) {
+func formatParty(argument string, id identity.ID) string {
+	if strings.HasPrefix(id.String(), strings.ToLower(argument)) {
 		return id.String()
 	}
-	return word + " (" + id.String() + ")"
+	return argument + " (" + id.String() + ")"
 }
 
 // chainEntry is printed in two lines: the message and its outcome.
 type chainEntry struct{ export.Entry }
 
-func (e chainEntry) text(w io.Writer) error {
+func (e chainEntry) write(w io.Writer) error {
 	timestamp := e.Time
 	if t, err := canon.ParseTime(e.Time); err == nil {
 		timestamp = t.Format(time.DateTime)
@@ -104,23 +104,23 @@ func (e chainEntry) text(w io.Writer) error {
 		return err
 	}
 	const indent = 6 + 2 + len(time.DateTime) + 2
-	_, err := fmt.Fprintf(w, "%6d  %s  call %-6s %s\n%*s%s\n", e.Position, timestamp, e.number(e.Seq), formatText(e.RecordedText), indent, "", e.outcome())
+	_, err := fmt.Fprintf(w, "%6d  %s  call %-6s %s\n%*s%s\n", e.Position, timestamp, e.callNumber(e.Seq), formatText(e.RecordedText), indent, "", e.outcome())
 	return err
 }
 
-func (e chainEntry) number(seq int64) string { return fmt.Sprintf("%d.%d", e.Epoch, seq) }
+func (e chainEntry) callNumber(seq int64) string { return fmt.Sprintf("%d.%d", e.Epoch, seq) }
 
 func (e chainEntry) outcome() string {
 	switch {
-	case e.Fate == transcript.Answered && e.Decision != nil && e.Decision.Answer != nil:
+	case e.Outcome == transcript.Answered && e.Decision != nil && e.Decision.Answer != nil:
 		d := e.Decision.Answer
-		cut := kit.FormatIf(d.Cut != "", ", cut: %s", kit.Printable(string(d.Cut)))
-		return fmt.Sprintf("answer %-4s %s  (%d ms%s%s)", e.number(d.Seq), formatText(d.RecordedText), d.TookMS, cut, kit.UsageText(e.Decision.Usage))
-	case e.Fate == transcript.Void && e.Decision != nil && e.Decision.Cause != nil:
-		return "never answered: " + kit.Printable(kit.Clip(e.Decision.Cause.String(), kit.MaxShownCause)) + kit.UsageText(e.Decision.Usage)
-	case e.Fate == transcript.Void:
+		remark := kit.FormatIf(d.CutReason != "", ", cut: %s", kit.EscapeLine(string(d.CutReason)))
+		return fmt.Sprintf("answer %-4s %s  (%d ms%s%s)", e.callNumber(d.Seq), formatText(d.RecordedText), d.DurationMS, remark, kit.FormatUsage(e.Decision.Usage))
+	case e.Outcome == transcript.Void && e.Decision != nil && e.Decision.Cause != nil:
+		return "never answered: " + kit.EscapeLine(kit.Truncate(e.Decision.Cause.String(), kit.MaxShownCause)) + kit.FormatUsage(e.Decision.Usage)
+	case e.Outcome == transcript.Void:
 		return "never answered: the agent failed, or took too long"
-	case e.Fate == transcript.Closed:
+	case e.Outcome == transcript.Closed:
 		return "never answered: the chain was reset before"
 	}
 	return "not answered yet"
@@ -133,5 +133,5 @@ func formatText(s export.RecordedText) string {
 	case s.Text == nil:
 		return "(damaged: vacancy verify)"
 	}
-	return kit.Printable(kit.Clip(*s.Text, kit.ShownText))
+	return kit.EscapeLine(kit.Truncate(*s.Text, kit.MaxShownText))
 }

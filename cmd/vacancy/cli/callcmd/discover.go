@@ -18,7 +18,7 @@ import (
 )
 
 func discoverCommand(a *kit.App) *cobra.Command {
-	return a.Parent(&cobra.Command{
+	return a.ParentCommand(&cobra.Command{
 		Use:     "discover",
 		Short:   "Let another program's agents find a vacant",
 		Long:    `Write the files by which another program finds a vacant as an agent that it can call by A2A.`,
@@ -30,7 +30,7 @@ func discoverCommand(a *kit.App) *cobra.Command {
 type geminiFlags struct {
 	root, authEnv                 string
 	user, remove, disable, dryRun bool
-	where                         kit.Where
+	where                         kit.HostFlags
 }
 
 func discoverGeminiCommand(a *kit.App) *cobra.Command {
@@ -66,33 +66,33 @@ needs no agent. --dry-run only prints the files.`,
 	fs.BoolVar(&f.remove, "remove", false, "delete the agent's file")
 	fs.BoolVar(&f.disable, "disable", false, "set experimental.enableAgents to false")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be written")
-	kit.HostFlags(fs, &f.where)
+	kit.AddHostFlags(fs, &f.where)
 	return cmd
 }
 
-// variableName matches names of environment variables. Keys of accounts do not match, because they have lowercase
+// variableNamePattern matches names of environment variables. Keys of accounts do not match, because they have lowercase
 // letters.
-var variableName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
+var variableNamePattern = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 
 // check returns an error if flags exclude each other, or if the agent is missing. root is true if --root is set, and
 // named is true if the command names an agent.
-func (f *geminiFlags) check(root bool, named bool) error {
+func (f *geminiFlags) check(hasRoot bool, hasAgent bool) error {
 	switch {
-	case f.user && root:
+	case f.user && hasRoot:
 		return problem.New(problem.Usage, "--root: not supported together with --user")
 	case f.remove && (f.disable || f.authEnv != ""):
 		return problem.New(problem.Usage, "--disable and --auth-env: not supported together with --remove")
-	case !named && (f.authEnv != "" || !f.disable):
+	case !hasAgent && (f.authEnv != "" || !f.disable):
 		return problem.New(problem.Usage, "NAME: expected the name or the URL of an agent, for example fox, got none")
-	case f.authEnv != "" && !variableName.MatchString(f.authEnv): // the value may be a key
+	case f.authEnv != "" && !variableNamePattern.MatchString(f.authEnv): // the value may be a key
 		return problem.New(problem.Usage, "--auth-env: expected the name of an environment variable in upper case, for example %s, got another value", kit.AccountKeyEnv)
 	}
 	return nil
 }
 
-func (f *geminiFlags) run(a *kit.App, cmd *cobra.Command, what string) error {
+func (f *geminiFlags) run(a *kit.App, cmd *cobra.Command, target string) error {
 	ctx := cmd.Context()
-	if err := f.check(cmd.Flags().Changed("root"), what != ""); err != nil {
+	if err := f.check(cmd.Flags().Changed("root"), target != ""); err != nil {
 		return err
 	}
 	root, err := filepath.Abs(f.root)
@@ -104,23 +104,23 @@ func (f *geminiFlags) run(a *kit.App, cmd *cobra.Command, what string) error {
 	if err != nil {
 		return err
 	}
-	r := discovered{DryRun: f.dryRun}
-	update := func(path string, merge func([]byte) ([]byte, bool, error)) error {
+	r := discoverResult{DryRun: f.dryRun}
+	updateFile := func(path string, merge func([]byte) ([]byte, bool, error)) error {
 		w, err := mcpclients.Update(path, f.dryRun, merge)
 		if err != nil {
-			return fileProblem(path, err)
+			return writeError(path, err)
 		}
-		r.add(path, w)
+		r.addFile(path, w)
 		return nil
 	}
 	name, file := "", []byte(nil)
-	if what != "" {
-		if name, file, err = f.agent(a, ctx, what); err != nil {
+	if target != "" {
+		if name, file, err = f.buildAgentFile(a, ctx, target); err != nil {
 			return err
 		}
 	}
 	if !f.remove {
-		if err := update(filepath.Join(root, ".gemini", "settings.json"), func(old []byte) ([]byte, bool, error) {
+		if err := updateFile(filepath.Join(root, ".gemini", "settings.json"), func(old []byte) ([]byte, bool, error) {
 			merged, replaced, err := mcpclients.GeminiAgents.Merge(old, mcpclients.Entry{Name: "enableAgents", Value: !f.disable})
 			if err != nil {
 				err = problem.Wrap(problem.Damaged, err, "%s", problem.AsError(err).Text())
@@ -131,7 +131,7 @@ func (f *geminiFlags) run(a *kit.App, cmd *cobra.Command, what string) error {
 		}
 	}
 	if name != "" {
-		if err := update(filepath.Join(root, ".gemini", "agents", name+".md"), func(old []byte) ([]byte, bool, error) {
+		if err := updateFile(filepath.Join(root, ".gemini", "agents", name+".md"), func(old []byte) ([]byte, bool, error) {
 			if old != nil && !strings.Contains("\n"+string(old), "\n"+cardLine) {
 				return nil, false, problem.New(problem.Usage, "expected the file of an agent of A2A, with a line that begins with %q", strings.TrimSpace(cardLine))
 			}
@@ -140,36 +140,36 @@ func (f *geminiFlags) run(a *kit.App, cmd *cobra.Command, what string) error {
 			return err
 		}
 	}
-	return a.Show(r)
+	return a.PrintResult(r)
 }
 
-// agent returns the name of an agent's file without its extension, and the content of the file. The content is nil if
+// buildAgentFile returns the name of an agent's file without its extension, and the content of the file. The content is nil if
 // --remove is set.
-func (f *geminiFlags) agent(a *kit.App, ctx context.Context, what string) (slug string, file []byte, err error) {
-	s, err := mcpServerOf(a, ctx, what, f.where)
+func (f *geminiFlags) buildAgentFile(a *kit.App, ctx context.Context, target string) (slug string, file []byte, err error) {
+	s, err := findMCPServer(a, ctx, target, f.where)
 	if err != nil {
 		return "", nil, err
 	}
-	name := s.name
+	name := s.vacantName
 	if f.remove && name != "" {
-		slug, err = geminiName(name)
+		slug, err = toGeminiName(name)
 		return slug, nil, err
 	}
-	card, err := fetchAgent(a, ctx, s)
+	card, err := fetchAgentCard(a, ctx, s)
 	if err != nil {
 		return "", nil, err
 	}
 	name = cmp.Or(name, card.Name)
-	if slug, err = geminiName(name); err != nil || f.remove {
+	if slug, err = toGeminiName(name); err != nil || f.remove {
 		return slug, nil, err
 	}
-	if f.authEnv == "" && (card.Price > 0 || !card.Guests) {
-		a.Note("%s answers only callers with a key: add --auth-env %s, the variable that contains the key", kit.Printable(card.Name), kit.AccountKeyEnv)
+	if f.authEnv == "" && (card.Price > 0 || !card.AcceptsGuests) {
+		a.PrintNote("%s answers only callers with a key: add --auth-env %s, the variable that contains the key", kit.EscapeLine(card.Name), kit.AccountKeyEnv)
 	}
-	return slug, geminiAgent(name, slug, s.agentURL(), card.Description, f.authEnv), nil
+	return slug, formatGeminiAgent(name, slug, s.agentURL(), card.Description, f.authEnv), nil
 }
 
-func fileProblem(path string, err error) error {
+func writeError(path string, err error) error {
 	if errors.As(err, new(*problem.Error)) {
 		return err
 	}
@@ -179,9 +179,9 @@ func fileProblem(path string, err error) error {
 // maxGeminiName limits the name of an agent's file in bytes.
 const maxGeminiName = 100
 
-// geminiName returns the name of an agent in Gemini CLI. It consists of lowercase letters, digits, _ and -, and does
+// toGeminiName returns the name of an agent in Gemini CLI. It consists of lowercase letters, digits, _ and -, and does
 // not begin with _, because Gemini CLI skips files with such names.
-func geminiName(name string) (string, error) {
+func toGeminiName(name string) (string, error) {
 	slug := strings.Trim(regexp.MustCompile(`[^a-z0-9_-]+`).ReplaceAllString(strings.ToLower(name), "-"), "-_")
 	if strings.ContainsAny(name, `/\`) || strings.Contains(name, "..") || slug == "" || len(slug) > maxGeminiName {
 		return "", &problem.Error{Kind: problem.Usage, Field: "NAME", Want: "the name of an agent, of letters, digits, _ and -", Got: fmt.Sprintf("%.80q", name)}
@@ -192,18 +192,18 @@ func geminiName(name string) (string, error) {
 // cardLine begins the line with the card's address in an agent's file.
 const cardLine = "agent_card_url: "
 
-func geminiAgent(name, slug, url, description, authEnv string) []byte {
+func formatGeminiAgent(name, slug, url, description, authEnv string) []byte {
 	auth := ""
 	if authEnv != "" {
 		auth = "auth:\n  type: http\n  scheme: Bearer\n  token: $" + authEnv + "\n"
 	}
 	text := strings.TrimSpace(kit.EscapeControls(description, "\n"))
 	return fmt.Appendf(nil, "---\nkind: remote\nname: %s\n%s%s/.well-known/agent-card.json\n%s---\n\n# %s\n\n%s\n",
-		slug, cardLine, url, auth, kit.Printable(name), cmp.Or(text, "An agent that answers by A2A."))
+		slug, cardLine, url, auth, kit.EscapeLine(name), cmp.Or(text, "An agent that answers by A2A."))
 }
 
-// discovered is the result of discover.
-type discovered struct {
+// discoverResult is the result of discover.
+type discoverResult struct {
 	Files  []discoveredFile `json:"files"`
 	DryRun bool             `json:"dry_run,omitempty"`
 }
@@ -215,30 +215,30 @@ type discoveredFile struct {
 	Backup  string `json:"backup,omitempty"`
 }
 
-func (r *discovered) add(path string, w mcpclients.Written) {
-	f := discoveredFile{Path: path, Change: "changed", Backup: w.Backup}
+func (r *discoverResult) addFile(path string, written mcpclients.WriteResult) {
+	f := discoveredFile{Path: path, Change: "changed", Backup: written.Backup}
 	switch {
-	case w.Content == nil && w.Same:
+	case written.Content == nil && written.Unchanged:
 		f.Change = "missing"
-	case w.Content == nil:
+	case written.Content == nil:
 		f.Change = "removed"
-	case w.Same:
+	case written.Unchanged:
 		f.Change = "unchanged"
-	case w.Made:
+	case written.Created:
 		f.Change = "made"
 	}
 	if r.DryRun {
-		f.Content = string(w.Content)
+		f.Content = string(written.Content)
 	}
 	r.Files = append(r.Files, f)
 }
 
-func (r discovered) Print(w io.Writer) {
+func (r discoverResult) Print(w io.Writer) {
 	for _, f := range r.Files {
-		would := kit.FormatIf(r.DryRun && f.Change != "unchanged" && f.Change != "missing", "would be ")
-		fmt.Fprintf(w, "%-10s %s\n", would+f.Change, kit.Printable(f.Path))
+		prefix := kit.FormatIf(r.DryRun && f.Change != "unchanged" && f.Change != "missing", "would be ")
+		fmt.Fprintf(w, "%-10s %s\n", prefix+f.Change, kit.EscapeLine(f.Path))
 		if f.Backup != "" {
-			fmt.Fprintf(w, "           the previous version is in %s\n", kit.Printable(f.Backup))
+			fmt.Fprintf(w, "           the previous version is in %s\n", kit.EscapeLine(f.Backup))
 		}
 		if f.Content != "" {
 			fmt.Fprintf(w, "\n%s\n", kit.EscapeControls(f.Content, "\n\t"))

@@ -15,7 +15,7 @@ func TestNamesOfGeminiAgents(t *testing.T) {
 		"fox": "fox", "Fox 2": "fox-2", "a.b": "a-b", "_x_": "x", "-y-": "y", "über": "ber", "a_b-c": "a_b-c", strings.Repeat("x", maxGeminiName): strings.Repeat("x", maxGeminiName),
 		"": "", "a/b": "", `a\b`: "", "..": "", "a..b": "", "../x": "", "狐": "", "\x00": "", strings.Repeat("x", maxGeminiName+1): "",
 	} {
-		got, err := geminiName(name)
+		got, err := toGeminiName(name)
 		if got != want || problem.Is(err, problem.Usage) != (want == "") || err != nil && !strings.Contains(problem.AsError(err).Text(), "NAME: expected the name of an agent") {
 			t.Errorf("geminiName(%q) = %q, %v; want %q", name, got, err, want)
 		}
@@ -39,11 +39,11 @@ writes
 ---
 letters\u001b
 `
-	got := string(geminiAgent("Fox 1", "fox-1", "https://h.example/v/fox", " writes\n---\nletters\x1b ", "VACANCY_KEY"))
+	got := string(formatGeminiAgent("Fox 1", "fox-1", "https://h.example/v/fox", " writes\n---\nletters\x1b ", "VACANCY_KEY"))
 	if got != want {
 		t.Errorf("geminiAgent() = %s, want %s", got, want)
 	}
-	if bare := string(geminiAgent("fox", "fox", "https://h.example/v/fox", "", "")); strings.Contains(bare, "auth:") || !strings.HasSuffix(bare, "\n# fox\n\nAn agent that answers by A2A.\n") {
+	if bare := string(formatGeminiAgent("fox", "fox", "https://h.example/v/fox", "", "")); strings.Contains(bare, "auth:") || !strings.HasSuffix(bare, "\n# fox\n\nAn agent that answers by A2A.\n") {
 		t.Errorf("without a key and a description: %s", bare)
 	}
 }
@@ -90,7 +90,7 @@ func TestAFolderThatCannotBeWritten(t *testing.T) {
 	for _, folder := range folders {
 		path := filepath.Join(folder, "settings.json")
 		_, err := mcpclients.Update(path, false, func([]byte) ([]byte, bool, error) { return []byte("{}"), false, nil })
-		if err = fileProblem(path, err); !problem.Is(err, problem.Usage) || !strings.Contains(problem.AsError(err).Text(), path+" cannot be written: ") {
+		if err = writeError(path, err); !problem.Is(err, problem.Usage) || !strings.Contains(problem.AsError(err).Text(), path+" cannot be written: ") {
 			t.Errorf("%s: %v", folder, err)
 		}
 	}

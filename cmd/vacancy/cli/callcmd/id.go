@@ -21,9 +21,9 @@ one the default, which signs calls without --as.`,
 		Example: `  vacancy id alice
   vacancy id list
   vacancy id use alice`,
-		Args: kit.Arguments(1, 1),
+		Args: kit.ArgumentCheck(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			h, err := a.DataHome()
+			h, err := a.IdentityDir()
 			if err != nil {
 				return err
 			}
@@ -31,7 +31,7 @@ one the default, which signs calls without --as.`,
 			if err != nil {
 				return err
 			}
-			return a.Show(describe(id))
+			return a.PrintResult(newIDResult(id))
 		},
 	}
 	cmd.AddCommand(&cobra.Command{
@@ -40,7 +40,7 @@ one the default, which signs calls without --as.`,
 	}, &cobra.Command{
 		Use: "use NAME", Short: "Make an identity the default", Example: "  vacancy id use alice",
 		RunE: func(_ *cobra.Command, args []string) error {
-			h, err := a.DataHome()
+			h, err := a.IdentityDir()
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ one the default, which signs calls without --as.`,
 }
 
 func listIdentities(a *kit.App) error {
-	h, err := a.DataHome()
+	h, err := a.IdentityDir()
 	if err != nil {
 		return err
 	}
@@ -66,23 +66,23 @@ func listIdentities(a *kit.App) error {
 	if err != nil {
 		return err
 	}
-	chosen, _, err := h.Default()
+	defaultName, _, err := h.Default()
 	if err != nil {
 		return err
 	}
-	if chosen == "" && len(names) == 1 {
-		chosen = names[0]
+	if defaultName == "" && len(names) == 1 {
+		defaultName = names[0]
 	}
-	result := idsResult{Identities: []idResult{}, Default: chosen}
+	result := idsResult{Identities: []idResult{}, Default: defaultName}
 	for _, name := range names {
 		id, err := h.Open(name)
 		if err != nil {
-			a.Note("%s: %s", name, kit.Printable(problem.AsError(err).Text()))
+			a.PrintNote("%s: %s", name, kit.EscapeLine(problem.AsError(err).Text()))
 			continue
 		}
-		result.Identities = append(result.Identities, describe(id))
+		result.Identities = append(result.Identities, newIDResult(id))
 	}
-	return a.Show(result)
+	return a.PrintResult(result)
 }
 
 type idsResult struct {
@@ -91,7 +91,7 @@ type idsResult struct {
 }
 
 func (r idsResult) Print(w io.Writer) {
-	kit.Table(w, "no identities", r.Identities, func(id idResult) []any {
+	kit.PrintTable(w, "no identities", r.Identities, func(id idResult) []any {
 		return []any{id.Name, id.ID, kit.FormatIf(id.Name == r.Default, "default")}
 	})
 }
@@ -103,7 +103,7 @@ type idResult struct {
 	KeyFile string      `json:"key_file"`
 }
 
-func describe(id *datadir.Identity) idResult {
+func newIDResult(id *datadir.Identity) idResult {
 	return idResult{Name: id.Name, ID: id.ID(), DID: id.ID().DIDKey(), KeyFile: id.KeyFile()}
 }
 

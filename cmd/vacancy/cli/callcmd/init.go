@@ -11,7 +11,7 @@ import (
 )
 
 func initCommand(a *kit.App) *cobra.Command {
-	var capability, from, seed string
+	var capability, importPath, seed string
 	cmd := &cobra.Command{
 		Use:   "init NAME",
 		Short: "Create or import an identity",
@@ -29,14 +29,14 @@ default, which signs calls without --as; "vacancy id use NAME" changes that.
   vacancy init alice --import ~/.vacant/alice
   keyring get vacant.cli alice | vacancy init alice --import ~/.vacant/alice --seed -`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			h, err := a.DataHome()
+			h, err := a.IdentityDir()
 			if err != nil {
 				return err
 			}
 			if err := datadir.CheckNewName(args[0]); err != nil {
 				return err
 			}
-			bundle, source, err := a.BundleFrom(from, seed)
+			bundle, source, err := a.ImportOrCreateBundle(importPath, seed)
 			if err != nil {
 				return err
 			}
@@ -45,7 +45,7 @@ default, which signs calls without --as; "vacancy id use NAME" changes that.
 					return err
 				}
 			}
-			before, err := h.Names()
+			existing, err := h.Names()
 			if err != nil {
 				return err
 			}
@@ -53,17 +53,17 @@ default, which signs calls without --as; "vacancy id use NAME" changes that.
 			if err != nil {
 				return err
 			}
-			if len(before) == 0 {
+			if len(existing) == 0 {
 				if err := h.SetDefault(id.Name, false); err != nil {
 					return err
 				}
 			}
-			made := initResult{idResult: describe(id), Source: source, Capability: capability, Chains: len(bundle.Chains)}
-			return a.Show(made)
+			result := initResult{idResult: newIDResult(id), Source: source, Capability: capability, Chains: len(bundle.Chains)}
+			return a.PrintResult(result)
 		},
 	}
 	cmd.Flags().StringVar(&capability, "capability", "", "also make a card that says what the vacant can do")
-	cmd.Flags().StringVar(&from, "import", "", "a seed, a home directory of the reference or an export, instead of a new key")
+	cmd.Flags().StringVar(&importPath, "import", "", "a seed, a home directory of the reference or an export, instead of a new key")
 	cmd.Flags().StringVar(&seed, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")
 	return cmd
 }

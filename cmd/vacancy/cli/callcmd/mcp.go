@@ -20,8 +20,8 @@ import (
 )
 
 func mcpCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var as string
+	var where kit.HostFlags
+	var identityName string
 	cmd := &cobra.Command{
 		Use:   "mcp [NAME|URL]",
 		Short: "Serve a vacant to an editor or assistant by MCP",
@@ -47,65 +47,65 @@ same question gets its answer.
   vacancy mcp --host https://agents.example.org`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			s, err := mcpServerOf(a, ctx, kit.OptionalArgument(args), w)
+			s, err := findMCPServer(a, ctx, kit.OptionalArgument(args), where)
 			if err != nil {
 				return err
 			}
 			if !a.Piped {
-				a.Note("serving %s by MCP on standard input and output, for a client that starts this command; Ctrl-C ends it", kit.Printable(s.url()))
+				a.PrintNote("serving %s by MCP on standard input and output, for a client that starts this command; Ctrl-C ends it", kit.EscapeLine(s.mcpURL()))
 			}
-			if as != "" {
-				return serveSigned(a, ctx, s, as, w)
+			if identityName != "" {
+				return serveSigned(a, ctx, s, identityName, where)
 			}
-			relay, err := s.relay(a, ctx, w)
+			relay, err := s.newRelay(a, ctx, where)
 			if err != nil {
 				return err
 			}
-			if s.name != "" || len(args) > 0 { // a URL may belong to another host than the flags
+			if s.vacantName != "" || len(args) > 0 { // a URL may belong to another host than the flags
 				return relay.Serve(ctx, a.In, a.Out)
 			}
-			err = teamcmd.With(ctx, a, w, func(c op.Client) error {
-				own := teamcmd.Stdio(c)
-				if _, err := own.Agents(ctx); isWithoutTeam(err) { // other errors, such as an unreachable host, may be temporary
+			err = teamcmd.WithClient(ctx, a, where, func(c op.Client) error {
+				team := teamcmd.NewStdioTeam(c)
+				if _, err := team.Agents(ctx); isNoTeamError(err) { // other errors, such as an unreachable host, may be temporary
 					return err
 				}
-				relay.Team = own
+				relay.Team = team
 				return relay.Serve(ctx, a.In, a.Out)
 			})
-			if relay.Team == nil && isWithoutTeam(err) {
-				a.Note("the tools for a team of agents are not served: %s", kit.Printable(problem.AsError(err).Text()))
+			if relay.Team == nil && isNoTeamError(err) {
+				a.PrintNote("the tools for a team of agents are not served: %s", kit.EscapeLine(problem.AsError(err).Text()))
 				return relay.Serve(ctx, a.In, a.Out)
 			}
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&as, "as", "", "the identity that signs each call (without it, calls are not signed)")
-	kit.HostFlags(cmd.Flags(), &w)
+	cmd.Flags().StringVar(&identityName, "as", "", "the identity that signs each call (without it, calls are not signed)")
+	kit.AddHostFlags(cmd.Flags(), &where)
 	cmd.AddCommand(mcpConfigCommand(a))
 	return cmd
 }
 
-// isWithoutTeam reports whether an error means that the client has no team (agents to which it may
+// isNoTeamError reports whether an error means that the client has no team (agents to which it may
 // dispatch tasks), because its key lacks the scope or this machine has no key.
-func isWithoutTeam(err error) bool {
-	return problem.Is(err, problem.Scope) || problem.Is(err, problem.Unauthorized) || problem.Is(err, problem.Forbidden) || problem.Is(err, problem.NotFound)
+func isNoTeamError(err error) bool {
+	return problem.Is(err, problem.ScopeRequired) || problem.Is(err, problem.Unauthorized) || problem.Is(err, problem.Forbidden) || problem.Is(err, problem.NotFound)
 }
 
 // mcpServer is the host or vacant that the argument NAME or URL names. The commands acp and discover
 // gemini use it, too.
 type mcpServer struct {
-	base string // URL of the host
-	name string // name or id of the vacant; "" for the host's server
+	hostURL    string // URL of the host
+	vacantName string // name or id of the vacant; "" for the host's server
 }
 
-func mcpServerOf(a *kit.App, ctx context.Context, what string, w kit.Where) (mcpServer, error) {
-	if kit.IsURL(what) { // URL of a vacant, a host, or the MCP server of either
-		u, err := dispatch.ParseURL(what)
+func findMCPServer(a *kit.App, ctx context.Context, target string, where kit.HostFlags) (mcpServer, error) {
+	if kit.IsURL(target) { // URL of a vacant, a host, or the MCP server of either
+		u, err := dispatch.ParseURL(target)
 		if err != nil {
 			return mcpServer{}, err
 		}
 		if u.RawQuery != "" {
-			return mcpServer{}, &problem.Error{Kind: problem.Usage, Field: "url", Want: "a URL without ?", Got: fmt.Sprintf("%.80q", what)}
+			return mcpServer{}, &problem.Error{Kind: problem.Usage, Field: "url", Want: "a URL without ?", Got: fmt.Sprintf("%.80q", target)}
 		}
 		path, name, _ := strings.Cut(u.EscapedPath(), "/v/")
 		name, rest, _ := strings.Cut(name, "/")
@@ -114,49 +114,49 @@ func mcpServerOf(a *kit.App, ctx context.Context, what string, w kit.Where) (mcp
 			path = strings.TrimSuffix(path, message.MCPPath)
 		}
 		if name, err = url.PathUnescape(name); err != nil || strings.Trim("/"+rest, "/") != "" && "/"+strings.Trim(rest, "/") != message.MCPPath && rest != "a2a/message/send" {
-			return mcpServer{}, &problem.Error{Kind: problem.Usage, Field: "url", Want: "the URL of a vacant, such as https://agents.example.org/v/clerk, or of a host", Got: fmt.Sprintf("%.120q", what)}
+			return mcpServer{}, &problem.Error{Kind: problem.Usage, Field: "url", Want: "the URL of a vacant, such as https://agents.example.org/v/clerk, or of a host", Got: fmt.Sprintf("%.120q", target)}
 		}
-		return mcpServer{base: u.Scheme + "://" + u.Host + path, name: name}, nil
+		return mcpServer{hostURL: u.Scheme + "://" + u.Host + path, vacantName: name}, nil
 	}
-	if what != "" && registry.CheckName(what) != nil {
-		if _, err := identity.ParseID(what); err != nil {
-			return mcpServer{}, problem.New(problem.Usage, "%.80q is not a URL or the name of a vacant", what)
+	if target != "" && registry.CheckName(target) != nil {
+		if _, err := identity.ParseID(target); err != nil {
+			return mcpServer{}, problem.New(problem.Usage, "%.80q is not a URL or the name of a vacant", target)
 		}
 	}
-	base, err := a.AgentURL(ctx, w)
-	return mcpServer{strings.TrimRight(base, "/"), what}, err
+	base, err := a.AgentURL(ctx, where)
+	return mcpServer{strings.TrimRight(base, "/"), target}, err
 }
 
-func (s mcpServer) vacantURL() string { return s.base + "/v/" + url.PathEscape(s.name) }
+func (s mcpServer) vacantURL() string { return s.hostURL + "/v/" + url.PathEscape(s.vacantName) }
 
-// agentURL returns the URL of the vacant, or of the host's own agent.
+// findAgentURL returns the URL of the vacant, or of the host's own agent.
 func (s mcpServer) agentURL() string {
-	if s.name == "" {
-		return s.base
+	if s.vacantName == "" {
+		return s.hostURL
 	}
 	return s.vacantURL()
 }
 
-func (s mcpServer) url() string {
-	if s.name == "" {
-		return s.base + message.MCPPath
+func (s mcpServer) mcpURL() string {
+	if s.vacantName == "" {
+		return s.hostURL + message.MCPPath
 	}
 	return s.vacantURL() + message.MCPPath
 }
 
-// relay returns a relay to the server. The relay sends the key of an account, if there is one for
+// newRelay returns a relay to the server. The relay sends the key of an account, if there is one for
 // the host.
-func (s mcpServer) relay(a *kit.App, ctx context.Context, w kit.Where) (*mcprelay.Relay, error) {
-	key, err := a.AccountKeyFor(ctx, w, s.base)
+func (s mcpServer) newRelay(a *kit.App, ctx context.Context, where kit.HostFlags) (*mcprelay.Relay, error) {
+	key, err := a.AccountKeyFor(ctx, where, s.hostURL)
 	if err != nil {
 		return nil, err
 	}
-	u, err := dispatch.ParseURL(s.base)
+	u, err := dispatch.ParseURL(s.hostURL)
 	if err != nil {
 		return nil, err
 	}
 	if key != "" && kit.IsUnencrypted(u) {
 		return nil, problem.New(problem.Usage, "the account's key would be sent to %s without encryption: use https", u.Host)
 	}
-	return &mcprelay.Relay{URL: s.url(), Key: key, HTTP: a.HTTP(0), StopsTasks: true, Note: a.Note}, nil
+	return &mcprelay.Relay{URL: s.mcpURL(), Key: key, Transport: a.HTTPTransport(0), StopTasks: true, Logf: a.PrintNote}, nil
 }

@@ -20,7 +20,7 @@ import (
 )
 
 func mcpConfigCommand(a *kit.App) *cobra.Command {
-	return configCommand(a, &cobra.Command{
+	return newConfigCommand(a, &cobra.Command{
 		Use:   "config [NAME|URL] --client CLIENT",
 		Short: "Print, or write, a client's configuration for an MCP server",
 		Long: `Print the entry of the MCP server of a vacant, or of its host, for the configuration file of a client, an
@@ -37,37 +37,37 @@ without a key, they start "vacancy mcp".`,
 		Example: `  vacancy mcp config demo --client claude-code
   vacancy mcp config https://agents.example.org/v/clerk --client cursor --write
   vacancy mcp config --host https://agents.example.org --client codex`,
-	}, mcpclients.MCP, func(ctx context.Context, what string, s mcpServer, as string, w kit.Where) (mcpclients.Entry, string, error) {
-		e, err := entryOf(a, ctx, s, as, w)
-		if err == nil && what == "" && as == "" && e.Variable == "" && w.IsLocal(a) { // only a program on this machine has the operator's rights
+	}, mcpclients.MCP, func(ctx context.Context, target string, s mcpServer, identityName string, where kit.HostFlags) (mcpclients.Entry, string, error) {
+		e, err := newClientEntry(a, ctx, s, identityName, where)
+		if err == nil && target == "" && identityName == "" && e.KeyVariable == "" && where.IsLocal(a) { // only a program on this machine has the operator's rights
 			var data string
-			data, err = a.DataDir(w.Data)
+			data, err = a.DataDir(where.Data)
 			e.URL, e.Args = "", []string{"mcp", "--data", data}
 		}
-		return e, s.url(), err
+		return e, s.mcpURL(), err
 	})
 }
 
-// configCommand completes cmd, which prints or writes an entry for a client's configuration file. entry returns the entry
+// newConfigCommand completes cmd, which prints or writes an entry for a client's configuration file. entry returns the entry
 // of a server or an agent, and its URL.
-func configCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients, entry func(ctx context.Context, what string, s mcpServer, as string, w kit.Where) (mcpclients.Entry, string, error)) *cobra.Command {
-	var w kit.Where
-	var as, name string
+func newConfigCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients, buildEntry func(ctx context.Context, target string, s mcpServer, identityName string, w kit.HostFlags) (mcpclients.Entry, string, error)) *cobra.Command {
+	var w kit.HostFlags
+	var identityName, clientName string
 	var write bool
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if name == "" {
+		if clientName == "" {
 			err := &problem.Error{Kind: problem.Usage, Field: "--client", Want: strings.Join(clients.Names(), ", "), Got: "none"}
-			return kit.WithHint(err, "%s", a.CommandLineWith("--client", clients.Names()[0]))
+			return kit.WithHint(err, "%s", a.CommandLineWithFlag("--client", clients.Names()[0]))
 		}
-		client, err := clients.Find(name)
+		client, err := clients.Find(clientName)
 		if err != nil {
 			return err
 		}
-		s, err := mcpServerOf(a, cmd.Context(), kit.OptionalArgument(args), w)
+		s, err := findMCPServer(a, cmd.Context(), kit.OptionalArgument(args), w)
 		if err != nil {
 			return err
 		}
-		e, url, err := entry(cmd.Context(), kit.OptionalArgument(args), s, as, w)
+		e, url, err := buildEntry(cmd.Context(), kit.OptionalArgument(args), s, identityName, w)
 		if err != nil {
 			return err
 		}
@@ -80,88 +80,88 @@ func configCommand(a *kit.App, cmd *cobra.Command, clients mcpclients.Clients, e
 			return problem.New(problem.Usage, "the user has no home directory, in which clients store their files")
 		}
 		r := configResult{
-			Client: client.Name, Server: url, Name: e.Name, File: client.File(mcpclients.Place{OS: runtime.GOOS, Dir: dir, Home: home, Env: a.Env, Name: e.Name}), Scope: client.Scope,
-			Entry: client.Text(e), Variable: e.Variable, Named: e.Variable != "" && client.NamesVariable(e),
+			Client: client.Name, Server: url, Name: e.Name, File: client.File(mcpclients.PathParams{OS: runtime.GOOS, WorkingDir: dir, HomeDir: home, Env: a.Env, EntryName: e.Name}), Scope: client.Scope,
+			Entry: client.FormatFile(e), Variable: e.KeyVariable, NamesVariable: e.KeyVariable != "" && client.NamesVariable(e),
 		}
 		if write {
-			if r.Written, err = client.Write(r.File, e); err != nil {
-				return fileProblem(r.File, err)
+			if r.WriteResult, err = client.Write(r.File, e); err != nil {
+				return writeError(r.File, err)
 			}
-			r.Wrote = true
+			r.IsWritten = true
 		} else {
-			a.Note("the entry belongs in %s, for %s; --write merges it", kit.Printable(r.File), r.Scope)
+			a.PrintNote("the entry belongs in %s, for %s; --write merges it", kit.EscapeLine(r.File), r.Scope)
 		}
 		switch {
 		case r.Variable == "":
-		case r.Named:
-			a.Note("the key of an account is read from $%s in the environment of %s", r.Variable, r.Client)
-		case client.Starts(e):
-			a.Note("%s cannot name a variable in an entry: start %s with $%s, the key of an account, in its environment, which the program gets from it", r.Client, r.Client, r.Variable)
+		case r.NamesVariable:
+			a.PrintNote("the key of an account is read from $%s in the environment of %s", r.Variable, r.Client)
+		case client.StartsServer(e):
+			a.PrintNote("%s cannot name a variable in an entry: start %s with $%s, the key of an account, in its environment, which the program gets from it", r.Client, r.Client, r.Variable)
 		}
-		return a.Show(r)
+		return a.PrintResult(r)
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&name, "client", "", "the client: "+strings.Join(clients.Names(), ", "))
+	fs.StringVar(&clientName, "client", "", "the client: "+strings.Join(clients.Names(), ", "))
 	// The only error is that the flag does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("client", cobra.FixedCompletions(clients.Names(), cobra.ShellCompDirectiveNoFileComp))
-	fs.StringVar(&as, "as", "", "the identity that signs each call, by a program that the client starts")
+	fs.StringVar(&identityName, "as", "", "the identity that signs each call, by a program that the client starts")
 	fs.BoolVar(&write, "write", false, "merge the entry into the client's file")
-	kit.HostFlags(fs, &w)
+	kit.AddHostFlags(fs, &w)
 	return cmd
 }
 
-// startedEntry returns an entry that makes the client start this program, with a command that serves s.
-func startedEntry(a *kit.App, s mcpServer, command, as string) (mcpclients.Entry, error) {
-	e := mcpclients.Entry{Name: mcpclients.NameOf(cmp.Or(s.name, "vacancy")), Args: []string{command}}
-	if s.name != "" {
-		e.Args = append(e.Args, s.name)
+// newCommandEntry returns an entry that makes the client start this program, with a command that serves s.
+func newCommandEntry(a *kit.App, s mcpServer, command, identityName string) (mcpclients.Entry, error) {
+	e := mcpclients.Entry{Name: mcpclients.SafeEntryName(cmp.Or(s.vacantName, "vacancy")), Args: []string{command}}
+	if s.vacantName != "" {
+		e.Args = append(e.Args, s.vacantName)
 	}
-	e.Args = append(e.Args, "--host", s.base)
+	e.Args = append(e.Args, "--host", s.hostURL)
 	installed := false
 	if e.Command, installed = a.Executable(); !installed && a.Seams.Program != "" {
-		a.Note("a client that starts this program finds it as \"vacancy\" on its PATH, once it is installed: go install ./cmd/vacancy")
+		a.PrintNote("a client that starts this program finds it as \"vacancy\" on its PATH, once it is installed: go install ./cmd/vacancy")
 	}
-	if as == "" {
+	if identityName == "" {
 		return e, nil
 	}
-	h, err := a.DataHome()
+	h, err := a.IdentityDir()
 	if err != nil {
 		return e, err
 	}
-	if _, err := a.OpenIdentity(h, as); err != nil {
+	if _, err := a.OpenIdentity(h, identityName); err != nil {
 		return e, err
 	}
-	if e.Args = append(e.Args, "--as", as); a.Env["VACANCY_HOME"] != "" {
+	if e.Args = append(e.Args, "--as", identityName); a.Env["VACANCY_HOME"] != "" {
 		e.Env = []mcpclients.Variable{{Name: "VACANCY_HOME", Value: filepath.Dir(h.Dir)}}
 	}
 	return e, nil
 }
 
-func entryOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Where) (mcpclients.Entry, error) {
-	e, err := startedEntry(a, s, "mcp", as)
-	if err != nil || as != "" {
+func newClientEntry(a *kit.App, ctx context.Context, s mcpServer, identityName string, where kit.HostFlags) (mcpclients.Entry, error) {
+	e, err := newCommandEntry(a, s, "mcp", identityName)
+	if err != nil || identityName != "" {
 		return e, err
 	}
-	e.URL = s.url()
-	relay, err := s.relay(a, ctx, w)
+	e.URL = s.mcpURL()
+	relay, err := s.newRelay(a, ctx, where)
 	if err != nil {
 		return e, err
 	}
-	tools, err := relay.Tools(ctx)
+	tools, err := relay.ListTools(ctx)
 	switch {
 	case err != nil:
 		return e, err
-	case s.name != "" && !slices.Contains(tools, "ask"):
-		return e, kit.WithHint(problem.New(problem.Forbidden, "%s answers only signed calls", kit.Printable(s.name)), "%s", a.CommandLineWith("--as", "IDENTITY"))
+	case s.vacantName != "" && !slices.Contains(tools, "ask"):
+		return e, kit.WithHint(problem.New(problem.Forbidden, "%s answers only signed calls", kit.EscapeLine(s.vacantName)), "%s", a.CommandLineWithFlag("--as", "IDENTITY"))
 	case relay.Key != "":
-		e.Variable = kit.AccountKeyEnv
-	case s.name != "":
-		card, err := agents.FetchCard(ctx, a.HTTP(0), s.vacantURL())
+		e.KeyVariable = kit.AccountKeyEnv
+	case s.vacantName != "":
+		card, err := agents.FetchCard(ctx, a.HTTPTransport(0), s.vacantURL())
 		if err != nil {
 			return e, err
 		}
 		if card.Price > 0 {
-			e.Variable = kit.AccountKeyEnv
+			e.KeyVariable = kit.AccountKeyEnv
 		}
 	}
 	return e, nil
@@ -169,32 +169,32 @@ func entryOf(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Wher
 
 // configResult is an entry in a client's configuration file.
 type configResult struct {
-	Client   string `json:"client"`
-	Server   string `json:"server"`
-	Name     string `json:"name"`
-	File     string `json:"file"`
-	Scope    string `json:"scope"` // users of the file
-	Entry    string `json:"entry"` // complete file that contains the entry
-	Variable string `json:"variable,omitempty"`
-	Named    bool   `json:"variable_named"` // the entry contains the variable's name
-	Wrote    bool   `json:"written"`
-	mcpclients.Written
+	Client        string `json:"client"`
+	Server        string `json:"server"`
+	Name          string `json:"name"`
+	File          string `json:"file"`
+	Scope         string `json:"scope"` // users of the file
+	Entry         string `json:"entry"` // complete file that contains the entry
+	Variable      string `json:"variable,omitempty"`
+	NamesVariable bool   `json:"variable_named"` // the entry contains the variable's name
+	IsWritten     bool   `json:"written"`
+	mcpclients.WriteResult
 }
 
 func (r configResult) Print(w io.Writer) {
-	if !r.Wrote {
+	if !r.IsWritten {
 		fmt.Fprint(w, r.Entry)
 		return
 	}
 	switch {
-	case r.Same:
-		fmt.Fprintf(w, "%s has the entry %s already\n", kit.Printable(r.File), r.Name)
+	case r.Unchanged:
+		fmt.Fprintf(w, "%s has the entry %s already\n", kit.EscapeLine(r.File), r.Name)
 	case r.Replaced:
-		fmt.Fprintf(w, "replaced the entry %s in %s\n", r.Name, kit.Printable(r.File))
+		fmt.Fprintf(w, "replaced the entry %s in %s\n", r.Name, kit.EscapeLine(r.File))
 	default:
-		fmt.Fprintf(w, "wrote the entry %s into %s\n", r.Name, kit.Printable(r.File))
+		fmt.Fprintf(w, "wrote the entry %s into %s\n", r.Name, kit.EscapeLine(r.File))
 	}
 	if r.Backup != "" {
-		fmt.Fprintf(w, "the previous version is in %s\n", kit.Printable(r.Backup))
+		fmt.Fprintf(w, "the previous version is in %s\n", kit.EscapeLine(r.Backup))
 	}
 }

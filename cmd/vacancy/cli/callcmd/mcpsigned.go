@@ -24,100 +24,100 @@ import (
 )
 
 const (
-	// signedTime limits the time of a signed call. Vacants take at most 14 minutes.
-	signedTime = 15 * time.Minute
+	// signedCallTimeout limits the time of a signed call. Vacants take at most 14 minutes.
+	signedCallTimeout = 15 * time.Minute
 	// maxQuestions limits the questions that are retained for get_task.
 	maxQuestions = 256
 )
 
 // serveSigned serves an MCP server whose questions are calls signed by an identity.
-func serveSigned(a *kit.App, ctx context.Context, s mcpServer, as string, w kit.Where) error {
-	self, err := a.Caller(ctx, as)
+func serveSigned(a *kit.App, ctx context.Context, s mcpServer, identityName string, where kit.HostFlags) error {
+	self, err := a.ChooseSigner(ctx, identityName)
 	if err != nil {
 		return err
 	}
-	host, err := a.Find(w)
+	host, err := a.FindRemoteHost(where)
 	if err != nil {
 		return err
 	}
-	search := s.base
-	if host != nil && host.Record.URL == s.base {
-		search = cmp.Or(host.Record.RegistryURL, search)
+	searchURL := s.hostURL
+	if host != nil && host.Record.URL == s.hostURL {
+		searchURL = cmp.Or(host.Record.RegistryURL, searchURL)
 	}
 	// All questions end with the program. Each call is stored, so the same question resumes it later.
-	asking, end := context.WithCancel(ctx)
-	defer end()
+	questionsCtx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	h := &signedHost{
-		a: a, base: s.base, self: self, web: a.HTTP(signedTime), where: w, flags: callFlags{as: as, where: w}, asking: asking,
-		client: &discovery.Client{Registries: []*registryclient.Client{{Transport: a.WithSearchURL(search, a.HTTP(0)), URL: search}}},
+		app: a, hostURL: s.hostURL, self: self, httpClient: a.HTTPTransport(signedCallTimeout), where: where, flags: callFlags{identityName: identityName, where: where}, questionsCtx: questionsCtx,
+		client: &discovery.Client{Registries: []*registryclient.Client{{Transport: a.WithSearchURL(searchURL, a.HTTPTransport(0)), URL: searchURL}}},
 	}
-	about := mcptool.About{Name: "vacancy", Version: kit.Version(), Instructions: "Finds agents that are published on a host, and asks them by signed calls. Begin with search_agents, then ask an agent with ask_agent."}
-	server := mcptool.OfHost(about, func(context.Context) mcptool.Host { return h })
-	if s.name != "" {
-		agent, err := h.agent(ctx, s.name)
+	about := mcptool.ServerConfig{Name: "vacancy", Version: kit.Version(), Instructions: "Finds agents that are published on a host, and asks them by signed calls. Begin with search_agents, then ask an agent with ask_agent."}
+	server := mcptool.NewHostServer(about, func(context.Context) mcptool.Host { return h })
+	if s.vacantName != "" {
+		agent, err := h.findAgent(ctx, s.vacantName)
 		if err != nil {
 			return err
 		}
-		about = mcptool.About{Name: s.name, Version: kit.Version(), Instructions: agent.target.Card.CapabilityText, Of: agent.target.ID}
-		server = mcptool.Vacant(about, func(context.Context) mcptool.Agent { return agent })
+		about = mcptool.ServerConfig{Name: s.vacantName, Version: kit.Version(), Instructions: agent.target.Card.CapabilityText, VacantID: agent.target.ID}
+		server = mcptool.NewVacantServer(about, func(context.Context) mcptool.Agent { return agent })
 	}
-	relay := &mcprelay.Relay{URL: "http://localhost", HTTP: mcprelay.Local(server), Note: a.Note}
+	relay := &mcprelay.Relay{URL: "http://localhost", Transport: mcprelay.NewLocal(server), Logf: a.PrintNote}
 	return relay.Serve(ctx, a.In, a.Out)
 }
 
 // signedHost implements mcptool.Host with calls signed by one identity.
 type signedHost struct {
-	a      *kit.App
-	base   string
-	self   kit.Signer
-	web    *dispatch.HTTP
-	client *discovery.Client // client for searches
-	where  kit.Where
-	flags  callFlags
-	asking context.Context // context of all questions
+	app          *kit.App
+	hostURL      string
+	self         kit.Signer
+	httpClient   *dispatch.HTTP
+	client       *discovery.Client // client for searches
+	where        kit.HostFlags
+	flags        callFlags
+	questionsCtx context.Context // context of all questions
 
 	mu        sync.Mutex
 	questions []*question
 }
 
-func (h *signedHost) Search(ctx context.Context, s mcptool.Search) (mcptool.Found, error) {
-	return h.search(ctx, discovery.Query{Words: s.Query, Tag: s.Tag, MaxPrice: s.MaxPrice, Limit: s.Limit, Cursor: s.Cursor})
+func (h *signedHost) SearchAgents(ctx context.Context, s mcptool.SearchArgs) (mcptool.SearchPage, error) {
+	return h.searchRegistry(ctx, discovery.Query{Words: s.Query, Tag: s.Tag, MaxPrice: s.MaxPrice, Limit: s.Limit, Cursor: s.Cursor})
 }
 
-func (h *signedHost) search(ctx context.Context, q discovery.Query) (mcptool.Found, error) {
+func (h *signedHost) searchRegistry(ctx context.Context, q discovery.Query) (mcptool.SearchPage, error) {
 	found, err := h.client.Search(ctx, q)
 	if err != nil {
-		return mcptool.Found{}, err
+		return mcptool.SearchPage{}, err
 	}
-	return mcpserver.FoundAt(h.base, found), nil
+	return mcpserver.ConvertMatches(h.hostURL, found), nil
 }
 
-func (h *signedHost) Show(ctx context.Context, name string) (mcptool.Shown, error) {
-	agent, err := h.agent(ctx, name)
+func (h *signedHost) DescribeAgent(ctx context.Context, name string) (mcptool.AgentInfo, error) {
+	agent, err := h.findAgent(ctx, name)
 	if err != nil {
-		return mcptool.Shown{}, err
+		return mcptool.AgentInfo{}, err
 	}
-	shown, there, err := mcptool.ShowByID(ctx, agent.target.ID, func(ctx context.Context, shortID string) (mcptool.Found, error) {
-		return h.search(ctx, discovery.Query{ShortID: shortID, Limit: 1})
+	shown, exists, err := mcptool.FindAgentByID(ctx, agent.target.ID, func(ctx context.Context, shortID string) (mcptool.SearchPage, error) {
+		return h.searchRegistry(ctx, discovery.Query{ShortID: shortID, Limit: 1})
 	})
-	if err == nil && !there {
+	if err == nil && !exists {
 		err = problem.New(problem.NotFound, "no agent %.80q is published here; find one with search_agents", name)
 	}
 	return shown, err
 }
 
-func (h *signedHost) Agent(ctx context.Context, name string) (mcptool.Agent, error) {
-	agent, err := h.agent(ctx, name)
+func (h *signedHost) OpenAgent(ctx context.Context, name string) (mcptool.Agent, error) {
+	agent, err := h.findAgent(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	return agent, nil
 }
 
-func (h *signedHost) agent(ctx context.Context, name string) (*signedAgent, error) {
-	target, err := dispatch.FetchTarget(ctx, h.web, mcpServer{h.base, name}.vacantURL())
+func (h *signedHost) findAgent(ctx context.Context, name string) (*signedAgent, error) {
+	target, err := dispatch.FetchTarget(ctx, h.httpClient, mcpServer{h.hostURL, name}.vacantURL())
 	if err == nil {
-		h.a.Revisit(ctx, target)
+		h.app.WarnIfVacantChanged(ctx, target)
 	}
 	target.Name = name
 	return &signedAgent{h, target}, err
@@ -134,8 +134,8 @@ type signedAgent struct {
 // gave no id.
 type question struct {
 	id, key, context string
-	of               *signedHost
-	end              context.CancelFunc
+	host             *signedHost
+	cancel           context.CancelFunc
 	done             chan struct{} // closed when answer and err are set
 	answer           mcptool.Answer
 	err              error
@@ -144,59 +144,59 @@ type question struct {
 // Ask implements mcptool.Agent. If the client cancels a question, only the wait ends; the call
 // remains stored.
 func (s *signedAgent) Ask(ctx context.Context, q mcptool.Question, _ func(string)) (mcptool.Answer, error) {
-	pending, err := s.ask(q)
+	pending, err := s.beginCall(q)
 	if err != nil {
 		return mcptool.Answer{}, err
 	}
-	answer, err := pending.wait(ctx, mcptool.AnswerTime)
+	answer, err := pending.wait(ctx, mcptool.AskTimeout)
 	if problem.Is(err, problem.Canceled) {
-		pending.end()
+		pending.cancel()
 	}
 	return answer, err
 }
 
-// ask begins a call. If a question with the same key exists, ask returns that question.
-func (s *signedAgent) ask(q mcptool.Question) (*question, error) {
+// beginCall begins a call. If a question with the same key exists, ask returns that question.
+func (s *signedAgent) beginCall(q mcptool.Question) (*question, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, prev := range s.questions {
-		if q.ID != "" && prev.key == s.target.ID.String()+q.ID {
+		if q.IdempotencyKey != "" && prev.key == s.target.ID.String()+q.IdempotencyKey {
 			return prev, nil
 		}
 	}
 	var random [16]byte
-	if _, err := io.ReadFull(s.a.Rand, random[:]); err != nil {
+	if _, err := io.ReadFull(s.app.Rand, random[:]); err != nil {
 		return nil, err
 	}
-	name := hex.EncodeToString(random[:])
-	pending := &question{id: "call-" + name, context: cmp.Or(q.Context, "ctx-"+name), of: s.signedHost, done: make(chan struct{})}
-	if q.ID != "" {
-		pending.key = s.target.ID.String() + q.ID
+	suffix := hex.EncodeToString(random[:])
+	pending := &question{id: "call-" + suffix, context: cmp.Or(q.Context, "ctx-"+suffix), host: s.signedHost, done: make(chan struct{})}
+	if q.IdempotencyKey != "" {
+		pending.key = s.target.ID.String() + q.IdempotencyKey
 	}
-	ctx, end := context.WithTimeout(s.asking, signedTime)
-	pending.end = end
+	ctx, cancel := context.WithTimeout(s.questionsCtx, signedCallTimeout)
+	pending.cancel = cancel
 	if s.questions = append(s.questions, pending); len(s.questions) > maxQuestions {
 		s.questions = s.questions[1:]
 	}
 	go func() {
-		defer end()
+		defer cancel()
 		defer close(pending.done)
-		pending.answer, pending.err = s.make(ctx, q.Text, pending.context, q.Most)
-		pending.answer.Task = pending.id
+		pending.answer, pending.err = s.callVacant(ctx, q.Text, pending.context, q.MaxPrice)
+		pending.answer.TaskID = pending.id
 	}()
 	return pending, nil
 }
 
-func (s *signedAgent) make(ctx context.Context, text, thread string, maxPrice *money.Amount) (answer mcptool.Answer, err error) {
+func (s *signedAgent) callVacant(ctx context.Context, text, thread string, maxPrice *money.Amount) (answer mcptool.Answer, err error) {
 	if err := checkText(text); err != nil {
 		return answer, err
 	}
-	caller := s.a.Dispatcher(s.self, s.web, signedTime)
+	caller := s.app.NewDispatcher(s.self, s.httpClient, signedCallTimeout)
 	caller.MaxPrice = (*int64)(maxPrice)
-	caller.Check = checkPayer(s.a, s.flags, s.self, s.web)
-	price, _, err := priceOf(ctx, s.web, s.target)
+	caller.Check = newPayerCheck(s.app, s.flags, s.self, s.httpClient)
+	price, _, err := fetchPrice(ctx, s.httpClient, s.target)
 	if err == nil && maxPrice != nil && price > int64(*maxPrice) {
-		err = problem.New(problem.PriceAboveMax, "a call of %s costs up to %s, more than max_price %s; nothing was sent", kit.Printable(s.target.Name), money.Amount(price), *maxPrice)
+		err = problem.New(problem.PriceAboveMax, "a call of %s costs up to %s, more than max_price %s; nothing was sent", kit.EscapeLine(s.target.Name), money.Amount(price), *maxPrice)
 	}
 	if err != nil {
 		return answer, err
@@ -205,30 +205,30 @@ func (s *signedAgent) make(ctx context.Context, text, thread string, maxPrice *m
 	res, _, err := (&discovery.Client{Caller: caller}).Call(ctx, s.target, msg)
 	if err != nil {
 		if problem.Is(err, problem.PaymentRequired) {
-			err = payHint(s.a, err, s.flags, s.target, res.Pay)
+			err = addPayHint(s.app, err, s.flags, s.target, res.PaymentOptions)
 		}
 		p := problem.AsError(err)
-		if hint := s.a.Hint(err); hint != "" {
+		if hint := s.app.Hint(err); hint != "" {
 			p = problem.Wrap(p.Kind, err, "%s; try: %s", p.Text(), hint)
 		}
-		return answer, &payableCall{p, res.Pay}
+		return answer, &payableCall{p, res.PaymentOptions}
 	}
 	if res.Reply == nil {
-		return answer, problem.New(problem.BehaviourFailed, "%s gave no answer", kit.Printable(s.target.Name))
+		return answer, problem.New(problem.BehaviourFailed, "%s gave no answer", kit.EscapeLine(s.target.Name))
 	}
-	answer = mcptool.Answer{Text: res.Reply.Payload.Text(), Context: thread, Finish: cmp.Or(res.Cut, "stop"), Envelope: envelope.AppendMessage(nil, res.Reply)}
+	answer = mcptool.Answer{Text: res.Reply.Payload.Text(), Context: thread, FinishReason: cmp.Or(res.CutReason, "stop"), Envelope: envelope.AppendMessage(nil, res.Reply)}
 	if price > 0 { // cost of the call according to the host's signed receipt
-		r, err := s.a.Receipt(ctx, s.web, s.self, s.target, 0)
+		r, err := s.app.FetchReceipt(ctx, s.httpClient, s.self, s.target, 0)
 		if err == nil {
 			err = r.Verify()
 		}
 		if err != nil || r.Request != res.RequestHash {
-			s.a.Note("the receipt of a call of %s could not be read", kit.Printable(s.target.Name))
+			s.app.PrintNote("the receipt of a call of %s could not be read", kit.EscapeLine(s.target.Name))
 			return answer, nil
 		}
 		charge := money.Amount(r.Charge)
 		answer.Price = &charge
-		answer.Receipt = s.base + call.ReceiptPath(call.Pair{Caller: s.self.ID(), Vacant: s.target.ID}, uint64(r.Position))
+		answer.ReceiptURL = s.hostURL + call.ReceiptPath(call.Pair{Caller: s.self.ID(), Vacant: s.target.ID}, uint64(r.Position))
 	}
 	return answer, nil
 }
@@ -236,7 +236,7 @@ func (s *signedAgent) make(ctx context.Context, text, thread string, maxPrice *m
 // payableCall is a refusal that can be resolved by payment.
 type payableCall struct {
 	error
-	ways []string
+	paymentOptions []string
 }
 
 func (r *payableCall) Unwrap() error { return r.error }
@@ -246,7 +246,7 @@ func (r *payableCall) Members() any {
 		Way string `json:"way"`
 	}
 	var pay []way
-	for _, name := range r.ways {
+	for _, name := range r.paymentOptions {
 		pay = append(pay, way{name})
 	}
 	return struct {
@@ -264,11 +264,11 @@ func (q *question) wait(ctx context.Context, timeout time.Duration) (mcptool.Ans
 	case <-mcprelay.CancelChannel(ctx):
 		return mcptool.Answer{}, problem.New(problem.Canceled, "the question was canceled")
 	case <-timer.C:
-		return mcptool.Answer{Context: q.context, Task: q.id, State: "working"}, nil
+		return mcptool.Answer{Context: q.context, TaskID: q.id, State: "working"}, nil
 	}
 }
 
-func (s *signedAgent) Task(ctx context.Context, id string, wait time.Duration, _ func(string)) (mcptool.Answer, error) {
+func (s *signedAgent) GetTask(ctx context.Context, id string, timeout time.Duration, _ func(string)) (mcptool.Answer, error) {
 	s.mu.Lock()
 	var found *question
 	for _, q := range s.questions {
@@ -280,24 +280,24 @@ func (s *signedAgent) Task(ctx context.Context, id string, wait time.Duration, _
 	if found == nil {
 		return mcptool.Answer{}, problem.New(problem.NotFound, "there is no task %.80q in this program; ask the same question again to get the answer of a running call", id)
 	}
-	return found.wait(ctx, wait)
+	return found.wait(ctx, timeout)
 }
 
-func (*signedAgent) Stop(context.Context, string) (mcptool.Answer, error) {
+func (*signedAgent) StopTask(context.Context, string) (mcptool.Answer, error) {
 	return mcptool.Answer{}, problem.New(problem.Forbidden, "a signed call cannot be stopped: its vacant answers it, and get_task returns the answer")
 }
 
 func (s *signedAgent) Describe(context.Context) (mcptool.Description, error) {
 	c := s.target.Card
-	d := mcptool.Description{ID: c.VacantID.String(), Capability: &c.CapabilityText, Halo: &c.HaloVersion}
+	d := mcptool.Description{ID: c.VacantID.String(), CapabilityText: &c.CapabilityText, HaloVersion: &c.HaloVersion}
 	if c.Endpoint != "" {
 		d.Endpoint = &c.Endpoint
 	}
 	return d, nil
 }
 
-func (s *signedAgent) Call(ctx context.Context, request []byte) ([]byte, error) {
-	status, body, err := s.web.Post(ctx, s.target.URL, request)
+func (s *signedAgent) CallSigned(ctx context.Context, request []byte) ([]byte, error) {
+	status, body, err := s.httpClient.Post(ctx, s.target.URL, request)
 	if err != nil {
 		return nil, err
 	}
@@ -309,11 +309,11 @@ func (s *signedAgent) Call(ctx context.Context, request []byte) ([]byte, error) 
 	if err := json.Unmarshal(body, &reply); err == nil && reply.Result.Message != nil {
 		return reply.Result.Message, nil
 	}
-	var refused httpapi.Refusal
-	if json.Unmarshal(body, &refused) != nil || refused.Code == "" {
-		return nil, problem.New(problem.Unavailable, "the host of %s answers %d", kit.Printable(s.target.Name), status)
+	var refusal httpapi.Refusal
+	if json.Unmarshal(body, &refusal) != nil || refusal.Code == "" {
+		return nil, problem.New(problem.Unavailable, "the host of %s answers %d", kit.EscapeLine(s.target.Name), status)
 	}
-	return nil, refused.Problem()
+	return nil, refusal.Problem()
 }
 
 // Team returns nil, because signed calls have no team.

@@ -14,29 +14,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// checkPayer returns a check of the target of a signed call. Signed calls do not carry the key in
+// newPayerCheck returns a check of the target of a signed call. Signed calls do not carry the key in
 // $VACANCY_KEY, so the check refuses a call that costs money unless the account of the key is
 // linked to self. Otherwise the user, who expects the key to pay, would get a 402 (payment required),
 // use up free calls, or let another account pay.
-func checkPayer(a *kit.App, f callFlags, self kit.Signer, web *dispatch.HTTP) func(context.Context, dispatch.Target) error {
+func newPayerCheck(a *kit.App, f callFlags, self kit.Signer, httpClient *dispatch.HTTP) func(context.Context, dispatch.Target) error {
 	return func(ctx context.Context, t dispatch.Target) error {
-		c, err := a.AccountAt(ctx, f.where, t.URL)
+		c, err := a.AccountClientFor(ctx, f.where, t.URL)
 		if err != nil || c == nil {
 			return err
 		}
-		payer, err := account.ShowAccount.Call(ctx, c, account.One{})
-		pays := slices.ContainsFunc(payer.Links, func(l billing.Link) bool { return l.Caller == self.ID() })
-		if pays || problem.Is(err, problem.NotFound) { // a host without accounts does not charge
+		payer, err := account.ShowAccount.Call(ctx, c, account.Ref{})
+		isPayer := slices.ContainsFunc(payer.Links, func(l billing.Link) bool { return l.Caller == self.ID() })
+		if isPayer || problem.Is(err, problem.NotFound) { // a host without accounts does not charge
 			return nil
 		}
-		if price, isKnown, priceErr := priceOf(ctx, web, t); priceErr != nil || isKnown && price == 0 {
+		if price, isKnown, priceErr := fetchPrice(ctx, httpClient, t); priceErr != nil || isKnown && price == 0 {
 			return priceErr
 		}
-		hint := keyed + "vacancy call " + kit.ShellWord(strings.TrimSuffix(t.URL, "/a2a/message/send")) + " TEXT --stream    # the key pays for streams"
+		hint := keyAssignment + "vacancy call " + kit.ShellWord(strings.TrimSuffix(t.URL, "/a2a/message/send")) + " TEXT --stream    # the key pays for streams"
 		switch {
 		case problem.Is(err, problem.Unauthorized):
 			hint = "env -u " + kit.AccountKeyEnv + " " + a.CommandLine()
-		case err == nil && (payer.Key == nil || payer.Key.MayLink()):
+		case err == nil && (payer.Key == nil || payer.Key.CanLink()):
 			hint = linkCommand(t.URL)
 		}
 		if err != nil {
@@ -51,62 +51,62 @@ func checkPayer(a *kit.App, f callFlags, self kit.Signer, web *dispatch.HTTP) fu
 // linkCommand returns the command that links an account to the caller on the vacant's host, so that
 // the account pays for the caller's signed calls.
 func linkCommand(rawURL string) string {
-	return keyed + "vacancy account link --host " + kit.ShellWord(kit.HostOf(rawURL))
+	return keyAssignment + "vacancy account link --host " + kit.ShellWord(kit.VacantHostURL(rawURL))
 }
 
-// keyed begins a suggested command that needs an account key. The variable may have been set only for
+// keyAssignment begins a suggested command that needs an account key. The variable may have been set only for
 // this run, so the suggested command sets it, too.
-const keyed = kit.AccountKeyEnv + "=KEY "
+const keyAssignment = kit.AccountKeyEnv + "=KEY "
 
-// payHint adds a hint to a 402 error: an operator's command for the operator of the host, and
-// otherwise a caller's command. ways contains the host's ways to pay (dispatch.Result.Pay).
-func payHint(a *kit.App, err error, f callFlags, t dispatch.Target, ways []string) error {
-	short, operator := slices.Contains(ways, "credit"), isOwnVacant(a, f.where, t)
+// addPayHint adds a hint to a 402 error: an operator's command for the operator of the host, and
+// otherwise a caller's command. ways contains the host's ways to pay (dispatch.Result.PaymentOptions).
+func addPayHint(a *kit.App, err error, f callFlags, t dispatch.Target, payWays []string) error {
+	lacksCredit, isOperator := slices.Contains(payWays, "credit"), isOwnVacant(a, f.where, t)
 	switch {
-	case short && operator:
+	case lacksCredit && isOperator:
 		return kit.WithHint(err, "vacancy credit TENANT DOLLARS")
-	case operator:
+	case isOperator:
 		return kit.WithHint(err, "vacancy account link TENANT")
-	case short:
-		return shortHint(err, t.URL)
+	case lacksCredit:
+		return addCreditHint(err, t.URL)
 	}
 	return kit.WithHint(err, "%s", linkCommand(t.URL))
 }
 
-// shortHint adds a hint to the error of a call that the account cannot pay: how to add money. Only the
+// addCreditHint adds a hint to the error of a call that the account cannot pay: how to add money. Only the
 // host knows whether it accepts payments by card.
-func shortHint(err error, address string) error {
-	return kit.WithHint(err, "%svacancy account pay DOLLARS --host %s    # if the host takes cards; otherwise ask its operator for credit", keyed, kit.ShellWord(kit.HostOf(address)))
+func addCreditHint(err error, address string) error {
+	return kit.WithHint(err, "%svacancy account pay DOLLARS --host %s    # if the host takes cards; otherwise ask its operator for credit", keyAssignment, kit.ShellWord(kit.VacantHostURL(address)))
 }
 
-// keyHint adds a hint to the refusal of an A2A call that the key in $VACANCY_KEY should pay for. It
+// addKeyHint adds a hint to the refusal of an A2A call that the key in $VACANCY_KEY should pay for. It
 // applies if the call costs money and has no payer, or if the host does not know the key.
-func keyHint(a *kit.App, ctx context.Context, err error, f callFlags, address string) error {
-	var refused *a2awire.RPCError
-	if !errors.As(err, &refused) {
+func addKeyHint(a *kit.App, ctx context.Context, err error, f callFlags, address string) error {
+	var rpcErr *a2awire.RPCError
+	if !errors.As(err, &rpcErr) {
 		return err
 	}
-	reason, members := refused.Info()
+	reason, members := rpcErr.Info()
 	key, keyErr := a.AccountKeyFor(ctx, f.where, address)
-	sent, again := keyErr == nil && key != "", a.CommandLine()
+	hasKey, retryCommand := keyErr == nil && key != "", a.CommandLine()
 	if f.where.Host == "" {
-		again = a.CommandLineWith("--host", kit.HostOf(address))
+		retryCommand = a.CommandLineWithFlag("--host", kit.VacantHostURL(address))
 	}
 	switch {
-	case members["code"] == problem.PaymentRequired.String() && !sent:
-		return kit.WithHint(refusedCall(problem.PaymentRequired, refused, address), "%s%s", keyed, again)
+	case members["code"] == problem.PaymentRequired.String() && !hasKey:
+		return kit.WithHint(refusalError(problem.PaymentRequired, rpcErr, address), "%s%s", keyAssignment, retryCommand)
 	case members["code"] == problem.PaymentRequired.String(): // the account of the key has too little money
-		return shortHint(refusedCall(problem.PaymentRequired, refused, address), address)
-	case reason == "UNAUTHORIZED" && sent:
-		err = problem.New(problem.Unauthorized, "%s does not accept the key in $%s (401): %s", kit.Printable(kit.HostOf(address)), kit.AccountKeyEnv, kit.Printable(kit.Clip(refused.Message, maxRefusal)))
-		return kit.WithHint(err, "%s%s, with a key of an account of this host, or without a key: env -u %s %s", keyed, a.CommandLine(), kit.AccountKeyEnv, a.CommandLine())
+		return addCreditHint(refusalError(problem.PaymentRequired, rpcErr, address), address)
+	case reason == "UNAUTHORIZED" && hasKey:
+		err = problem.New(problem.Unauthorized, "%s does not accept the key in $%s (401): %s", kit.EscapeLine(kit.VacantHostURL(address)), kit.AccountKeyEnv, kit.EscapeLine(kit.Truncate(rpcErr.Message, maxRefusalChars)))
+		return kit.WithHint(err, "%s%s, with a key of an account of this host, or without a key: env -u %s %s", keyAssignment, a.CommandLine(), kit.AccountKeyEnv, a.CommandLine())
 	}
 	return err
 }
 
-func refusedCall(kind problem.Kind, refused *a2awire.RPCError, address string) error {
-	return problem.New(kind, "%s refused the call (%d): %s", kit.Printable(address), kind.Row().Status, kit.Printable(kit.Clip(refused.Message, maxRefusal)))
+func refusalError(kind problem.Kind, rpcErr *a2awire.RPCError, address string) error {
+	return problem.New(kind, "%s refused the call (%d): %s", kit.EscapeLine(address), kind.Forms().HTTPStatus, kit.EscapeLine(kit.Truncate(rpcErr.Message, maxRefusalChars)))
 }
 
-// maxRefusal limits the characters of a host's refusal that are printed.
-const maxRefusal = 600
+// maxRefusalChars limits the characters of a host's refusal that are printed.
+const maxRefusalChars = 600

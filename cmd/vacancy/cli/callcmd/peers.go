@@ -21,8 +21,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// peersFile is the file in $VACANCY_HOME that lists the user's peers.
-const peersFile = "peers.yaml"
+// peersFileName is the file in $VACANCY_HOME that lists the user's peers.
+const peersFileName = "peers.yaml"
 
 func peersCommand(a *kit.App) *cobra.Command {
 	skill := ""
@@ -39,7 +39,7 @@ func peersCommand(a *kit.App) *cobra.Command {
 		},
 	}
 	list.Flags().StringVar(&skill, "skill", "", "only agents with this skill")
-	return a.Parent(&cobra.Command{
+	return a.ParentCommand(&cobra.Command{
 		Use:   "peers",
 		Short: "Keep a list of A2A agents, and call them by skill",
 		Long: `Keep a list of agents in $VACANCY_HOME/peers.yaml, and call the best of them that can do
@@ -60,7 +60,7 @@ and 10 if it has the skill. A peer without skills in its card counts as fit for 
 			if !peers.Remove(args[0]) {
 				return kit.WithHint(problem.New(problem.NotFound, "%.80q is not in the list of peers", args[0]), "vacancy peers list")
 			}
-			if err := keepPeers(a, peers); err != nil {
+			if err := writePeers(a, peers); err != nil {
 				return err
 			}
 			return listPeers(a, peers, "")
@@ -73,16 +73,16 @@ type peerDocument struct {
 }
 
 func peersPath(a *kit.App) (string, error) {
-	dir, err := a.DataHomeDir()
-	return filepath.Join(dir, peersFile), err
+	dir, err := a.VacancyHome()
+	return filepath.Join(dir, peersFileName), err
 }
 
-// cards returns the client that fetches cards. The client caches cards during their lifetime, which
+// newCardCache returns the client that fetches cards. The client caches cards during their lifetime, which
 // an entry of peers.yaml may set. If renew is true, it fetches all cards again.
-func cards(a *kit.App, web agents.HTTP, renew bool) (*agents.Cache, error) {
-	dir, err := a.DataHomeDir()
-	c := &agents.Cache{HTTP: web, Dir: filepath.Join(dir, "cards"), Now: a.Now, Renew: renew}
-	if peers, bad := readPeers(a); bad == nil { // an invalid list does not prevent a call to a URL
+func newCardCache(a *kit.App, httpClient agents.HTTP, renew bool) (*agents.Cache, error) {
+	dir, err := a.VacancyHome()
+	c := &agents.Cache{HTTP: httpClient, Dir: filepath.Join(dir, "cards"), Now: a.Now, ForceFetch: renew}
+	if peers, peersErr := readPeers(a); peersErr == nil { // an invalid list does not prevent a call to a URL
 		c.Lifetime = peers.CardLifetime
 	}
 	return c, err
@@ -101,7 +101,7 @@ func readPeers(a *kit.App) (*agents.Peers, error) {
 	if err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "%s cannot be read", path)
 	}
-	doc, err := yamldoc.JSON(b)
+	doc, err := yamldoc.ToJSON(b)
 	var file peerDocument
 	if err == nil {
 		dec := json.NewDecoder(strings.NewReader(string(doc)))
@@ -118,12 +118,12 @@ func readPeers(a *kit.App) (*agents.Peers, error) {
 	return peers, nil
 }
 
-func keepPeers(a *kit.App, peers *agents.Peers) error {
+func writePeers(a *kit.App, peers *agents.Peers) error {
 	path, err := peersPath(a)
 	if err != nil {
 		return err
 	}
-	b, err := json.Marshal(peerDocument{peers.All()})
+	b, err := json.Marshal(peerDocument{peers.List()})
 	if err != nil {
 		return err
 	}
@@ -133,10 +133,10 @@ func keepPeers(a *kit.App, peers *agents.Peers) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be created", filepath.Dir(path))
 	}
-	fresh := path + ".new"
-	err = os.WriteFile(fresh, b, 0o600)
+	tempPath := path + ".new"
+	err = os.WriteFile(tempPath, b, 0o600)
 	if err == nil {
-		err = os.Rename(fresh, path)
+		err = os.Rename(tempPath, path)
 	}
 	if err == nil {
 		err = durable.SyncDir(filepath.Dir(path))
@@ -156,16 +156,16 @@ func peersAddCommand(a *kit.App) *cobra.Command {
 skills. The URL must be https, unless the agent is on this machine.`,
 		Example: "  vacancy peers add https://agents.example.org/translator --trust 4 --latency 300",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p.URL, p.CardSeconds = args[0], int(lifetime.Seconds())
+			p.URL, p.CardFreshSeconds = args[0], int(lifetime.Seconds())
 			peers, err := readPeers(a)
 			if err != nil {
 				return err
 			}
-			cards, err := cards(a, a.HTTP(0), true)
+			cards, err := newCardCache(a, a.HTTPTransport(0), true)
 			if err != nil {
 				return err
 			}
-			cards.Lifetime = func(string) time.Duration { return time.Duration(p.CardSeconds) * time.Second }
+			cards.Lifetime = func(string) time.Duration { return time.Duration(p.CardFreshSeconds) * time.Second }
 			card, err := agents.FetchCard(cmd.Context(), cards, p.URL)
 			if err != nil {
 				return err
@@ -176,7 +176,7 @@ skills. The URL must be https, unless the agent is on this machine.`,
 			if err := peers.Add(p); err != nil {
 				return err
 			}
-			if err := keepPeers(a, peers); err != nil {
+			if err := writePeers(a, peers); err != nil {
 				return err
 			}
 			return listPeers(a, peers, "")
@@ -185,59 +185,59 @@ skills. The URL must be https, unless the agent is on this machine.`,
 	cmd.Flags().IntVar(&p.Trust, "trust", 1, "how much you trust it, 1 to 5")
 	cmd.Flags().IntVar(&p.LatencyMS, "latency", 1000, "how long an answer takes, in milliseconds")
 	cmd.Flags().DurationVar(&lifetime, "card-lifetime", 0, "how long a fetched card is used, at most 24h (default what its server says)")
-	kit.CAFlag(cmd.Flags())
+	kit.AddCAFlag(cmd.Flags())
 	return cmd
 }
 
 func listPeers(a *kit.App, peers *agents.Peers, skill string) error {
-	r := peersResult{Peers: []agents.RatedPeer{}, add: a.Command("peers add URL")}
-	if skill != "" || len(peers.All()) > 0 {
+	r := peersResult{Peers: []agents.RatedPeer{}, addCommand: a.FormatCommand("peers add URL")}
+	if skill != "" || len(peers.List()) > 0 {
 		var err error
-		if r.Peers, err = peers.Find(skill); err != nil {
+		if r.Peers, err = peers.FindByCapability(skill); err != nil {
 			return err
 		}
 	}
-	return a.Show(r)
+	return a.PrintResult(r)
 }
 
 type peersResult struct {
 	Peers []agents.RatedPeer `json:"peers"`
 
-	add string // command that adds a peer
+	addCommand string // command that adds a peer
 }
 
 func (r peersResult) Print(w io.Writer) {
 	if len(r.Peers) == 0 {
-		fmt.Fprintf(w, "no peers; add one with: %s\n", r.add)
+		fmt.Fprintf(w, "no peers; add one with: %s\n", r.addCommand)
 	}
 	for _, p := range r.Peers {
-		fmt.Fprintf(w, "%8.1f  %s  trust %d, %d ms  %s\n", p.Score, kit.Printable(p.URL), p.Trust, p.LatencyMS, kit.Printable(strings.Join(p.Skills, ", ")))
+		fmt.Fprintf(w, "%8.1f  %s  trust %d, %d ms  %s\n", p.Score, kit.EscapeLine(p.URL), p.Trust, p.LatencyMS, kit.EscapeLine(strings.Join(p.Skills, ", ")))
 	}
 }
 
 // callPeer calls the best peer that has a skill, with a signed call if the peer is a vacant. If a
 // peer cannot be reached and has therefore not received the call, callPeer calls the next peer.
-func callPeer(a *kit.App, ctx context.Context, f callFlags, words []string, threaded bool) error {
+func callPeer(a *kit.App, ctx context.Context, f callFlags, words []string, hasThread bool) error {
 	peers, err := readPeers(a)
 	if err != nil {
 		return err
 	}
-	fit, err := peers.Find(f.agent.peer)
+	candidates, err := peers.FindByCapability(f.agent.peerSkill)
 	if err != nil {
 		return err
 	}
-	for i, p := range fit {
-		a.Note("calling peer %s, with a score of %.1f", kit.Printable(p.URL), p.Score)
-		var unreached kit.NotVacantError
-		if f.agent.set() {
+	for i, p := range candidates {
+		a.PrintNote("calling peer %s, with a score of %.1f", kit.EscapeLine(p.URL), p.Score)
+		var notVacantErr kit.NotVacantError
+		if f.agent.isAnySet() {
 			err = callAgent(a, ctx, f, p.URL, words)
-		} else if err = callVacantOrAgent(a, ctx, f, p.URL, words, threaded); problem.Is(err, problem.Unavailable) && !errors.As(err, &unreached) {
+		} else if err = callVacantOrAgent(a, ctx, f, p.URL, words, hasThread); problem.Is(err, problem.Unavailable) && !errors.As(err, &notVacantErr) {
 			return err // the peer may have received the signed call
 		}
-		if i == len(fit)-1 || !problem.Is(err, problem.Unavailable) {
+		if i == len(candidates)-1 || !problem.Is(err, problem.Unavailable) {
 			return err
 		}
-		a.Note("%s cannot be reached: %s", kit.Printable(p.URL), problem.AsError(err).Text())
+		a.PrintNote("%s cannot be reached: %s", kit.EscapeLine(p.URL), problem.AsError(err).Text())
 	}
 	return err
 }

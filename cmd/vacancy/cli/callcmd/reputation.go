@@ -13,7 +13,7 @@ import (
 )
 
 func reputationCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
+	var where kit.HostFlags
 	var recount bool
 	cmd := &cobra.Command{
 		Use:   "reputation TARGET",
@@ -30,8 +30,8 @@ chain, and adds up their weights. It exits with 6 if the result is another score
 		Example: `  vacancy reputation clerk
   vacancy reputation https://agents.example.org/v/clerk --recount`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, web := cmd.Context(), a.HTTP(0)
-			target, host, err := a.TargetAndRegistry(ctx, web, args[0], w)
+			ctx, httpClient := cmd.Context(), a.HTTPTransport(0)
+			target, host, err := a.FindTargetAndRegistry(ctx, httpClient, args[0], where)
 			if err != nil {
 				return err
 			}
@@ -44,11 +44,11 @@ chain, and adds up their weights. It exits with 6 if the result is another score
 			if err != nil {
 				return err
 			}
-			return a.Show(r)
+			return a.PrintResult(r)
 		},
 	}
 	cmd.Flags().BoolVar(&recount, "recount", false, "verify all reviews, and recount the score from them")
-	kit.HostFlags(cmd.Flags(), &w)
+	kit.AddHostFlags(cmd.Flags(), &where)
 	return cmd
 }
 
@@ -60,13 +60,13 @@ type reputationResult struct {
 }
 
 func (r reputationResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s: score %.3f, evidence %.2f, %s\n", kit.Printable(r.Name), r.Score, r.Evidence, kit.Plural(r.Rows, "review"))
+	fmt.Fprintf(w, "%s: score %.3f, evidence %.2f, %s\n", kit.EscapeLine(r.Name), r.Score, r.Evidence, kit.Plural(r.Rows, "review"))
 	for _, substrate := range slices.Sorted(maps.Keys(r.States)) {
 		state := r.States[substrate]
-		fmt.Fprintf(w, "  %s%s: %s\n", kit.Printable(substrate), kit.FormatIf(substrate == r.Current, " (answers now)"), state.Text())
+		fmt.Fprintf(w, "  %s%s: %s\n", kit.EscapeLine(substrate), kit.FormatIf(substrate == r.CurrentSubstrate, " (answers now)"), state.Text())
 	}
 	if r.Recounted {
 		erased := kit.FormatIf(r.Erased > 0, "; the claims of %d are erased, so only their hashes are signed", r.Erased)
-		fmt.Fprintf(w, "recounted: %s, each signed by its reviewer and linked to the one before%s\n", kit.Verdict(w, true, "the score follows from the reviews"), erased)
+		fmt.Fprintf(w, "recounted: %s, each signed by its reviewer and linked to the one before%s\n", kit.PaintVerdict(w, true, "the score follows from the reviews"), erased)
 	}
 }

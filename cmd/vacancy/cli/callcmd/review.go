@@ -24,11 +24,11 @@ import (
 )
 
 func reviewCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var as, claim string
+	var where kit.HostFlags
+	var identityName, claim string
 	var position int64
 	var blinded bool
-	values := map[string]*float64{}
+	ratingFlags := map[string]*float64{}
 	cmd := &cobra.Command{
 		Use:   "review TARGET --factual F --logical L --relevance R",
 		Short: "Review an answer that you got",
@@ -49,7 +49,7 @@ others.`,
   vacancy review clerk --call 7 --factual 1 --logical 1 --relevance 1 --as alice`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ratings := review.Ratings{}
-			for name, value := range values {
+			for name, value := range ratingFlags {
 				if cmd.Flags().Changed(name) {
 					ratings[name] = *value
 				}
@@ -58,12 +58,12 @@ others.`,
 				p := problem.AsError(err)
 				return &problem.Error{Kind: problem.Usage, Field: "--" + strings.TrimPrefix(p.Field, "dimensions."), Want: p.Want + ", for example 0.8", Got: p.Got}
 			}
-			ctx, web := cmd.Context(), a.HTTP(kit.CallTimeout)
-			target, host, err := a.TargetAndRegistry(ctx, web, args[0], w)
+			ctx, httpClient := cmd.Context(), a.HTTPTransport(kit.CallTimeout)
+			target, host, err := a.FindTargetAndRegistry(ctx, httpClient, args[0], where)
 			if err != nil {
 				return err
 			}
-			self, err := a.ExistingCaller(ctx, as)
+			self, err := a.ChooseExistingSigner(ctx, identityName)
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ others.`,
 			if err != nil {
 				return err
 			}
-			rec := review.Record{Members: review.Members{Target: target.ID, Ratings: ratings, Substrate: "default", Call: call, Position: position, Claim: claim, IssuedAt: canon.FormatTime(a.Now())}}
+			rec := review.Record{Members: review.Members{Target: target.ID, Ratings: ratings, Substrate: "default", CallHash: call, Position: position, Claim: claim, IssuedAt: canon.FormatTime(a.Now())}}
 			signed := signedReview{Record: rec}
 			if blinded {
 				var b review.Blinded
@@ -89,16 +89,16 @@ others.`,
 			if rec = signed.Record; !maps.Equal(rec.Ratings, ratings) || rec.Claim != claim || blinded != (signed.Reveal != nil) {
 				return problem.New(problem.Conflict, "you signed a review of this answer before: %s%s; each answer is reviewed once", formatRatings(rec.Ratings), kit.FormatIf(rec.Claim != "", ", claim %q", rec.Claim))
 			}
-			r := reviewResult{As: self.Name, Target: target.ID, Record: rec, name: target.Name}
+			r := reviewResult{IdentityName: self.Name, Target: target.ID, Record: rec, targetName: target.Name}
 			if blinded {
 				r.Blinded = &registryapi.IngestedBlinded{}
 				err = host.Post(ctx, "/v/"+target.ID.String()+"/reviews/blinded_ingest", signed, r.Blinded)
-				var refused *registryclient.StatusError
-				if errors.As(err, &refused) && refused.Status == http.StatusConflict {
+				var statusErr *registryclient.StatusError
+				if errors.As(err, &statusErr) && statusErr.Status == http.StatusConflict {
 					r.Blinded.Counted, err = true, nil // an earlier try has sent these bytes, and its answer was lost
 				}
 				if err == nil && !r.Blinded.Counted {
-					err = problem.New(problem.Conflict, "the host of %s does not accept the review: %s", kit.Printable(target.Name), kit.Printable(r.Blinded.Reason))
+					err = problem.New(problem.Conflict, "the host of %s does not accept the review: %s", kit.EscapeLine(target.Name), kit.EscapeLine(r.Blinded.Reason))
 				}
 			} else {
 				r.Receipt, err = host.SubmitReview(ctx, rec)
@@ -109,7 +109,7 @@ others.`,
 			if err := self.AppendLog(ctx, logbook.KindReviewIssued, rec.WithoutClaim(), a.Now()); err != nil {
 				return err
 			}
-			return a.Show(r)
+			return a.PrintResult(r)
 		},
 	}
 	fs := cmd.Flags()
@@ -117,13 +117,13 @@ others.`,
 		"factual": "whether the facts were right, from 0 to 1", "logical": "whether the reasoning was sound, from 0 to 1",
 		"relevance": "whether it answered the message, from 0 to 1", "honesty": "whether it said what it did not know, from 0 to 1",
 	} {
-		values[name] = fs.Float64(name, 0, usage)
+		ratingFlags[name] = fs.Float64(name, 0, usage)
 	}
 	fs.StringVar(&claim, "claim", "", "a public sentence about the answer, at most 1,024 bytes")
 	fs.Int64Var(&position, "call", 0, "the `POSITION` of one of your last 16 answered calls (default the last one)")
 	fs.BoolVar(&blinded, "blinded", false, "hide who wrote the review until two others have written theirs")
-	fs.StringVar(&as, "as", "", "the identity that called (default $VACANCY_AS, else the only one)")
-	kit.HostFlags(fs, &w)
+	fs.StringVar(&identityName, "as", "", "the identity that called (default $VACANCY_AS, else the only one)")
+	kit.AddHostFlags(fs, &where)
 	return cmd
 }
 
@@ -142,9 +142,9 @@ func findAnsweredCall(ctx context.Context, self kit.Signer, t dispatch.Target, p
 	case ok:
 		return call.Hash, nil
 	case position != 0:
-		return hash, problem.New(problem.NotFound, "--call: expected the position of one of the last 16 answered calls of %s to %s, got %d", self.Name, kit.Printable(t.Name), position)
+		return hash, problem.New(problem.NotFound, "--call: expected the position of one of the last 16 answered calls of %s to %s, got %d", self.Name, kit.EscapeLine(t.Name), position)
 	}
-	return hash, kit.WithHint(problem.New(problem.NotFound, "%s has no answer of %s to review", self.Name, kit.Printable(t.Name)), "vacancy call %s TEXT, or --as NAME if another identity called", kit.ShellWord(t.Name))
+	return hash, kit.WithHint(problem.New(problem.NotFound, "%s has no answer of %s to review", self.Name, kit.EscapeLine(t.Name)), "vacancy call %s TEXT, or --as NAME if another identity called", kit.ShellWord(t.Name))
 }
 
 // signedReview is the stored form of a review, and the posted form of a blinded review.
@@ -182,28 +182,28 @@ func formatRatings(r review.Ratings) string {
 
 // reviewResult is a review that a host has accepted.
 type reviewResult struct {
-	As      string                       `json:"as"`
-	Target  identity.ID                  `json:"target"`
-	Record  review.Record                `json:"record"`
-	Receipt registryclient.ReviewReceipt `json:"receipt,omitzero"`
-	Blinded *registryapi.IngestedBlinded `json:"blinded,omitempty"`
+	IdentityName string                       `json:"as"`
+	Target       identity.ID                  `json:"target"`
+	Record       review.Record                `json:"record"`
+	Receipt      registryclient.ReviewReceipt `json:"receipt,omitzero"`
+	Blinded      *registryapi.IngestedBlinded `json:"blinded,omitempty"`
 
-	name string
+	targetName string
 }
 
 func (r reviewResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s reviewed %s: %s\n", r.As, kit.Printable(r.name), formatRatings(r.Record.Ratings))
+	fmt.Fprintf(w, "%s reviewed %s: %s\n", r.IdentityName, kit.EscapeLine(r.targetName), formatRatings(r.Record.Ratings))
 	c := r.Receipt
 	switch {
 	case r.Blinded != nil && r.Blinded.Buffered > 0:
-		fmt.Fprintf(w, "it waits until 3 callers have reviewed %s; waiting now: %d\n", kit.Printable(r.name), r.Blinded.Buffered)
+		fmt.Fprintf(w, "it waits until 3 callers have reviewed %s; waiting now: %d\n", kit.EscapeLine(r.targetName), r.Blinded.Buffered)
 	case r.Blinded != nil:
 		fmt.Fprintln(w, "the host has it")
 	case c.Duplicate:
-		fmt.Fprintf(w, "the host accepted it before, as review %d: score %.3f, evidence %.2f\n", c.Position, c.After.Score, c.After.Evidence)
+		fmt.Fprintf(w, "the host accepted it before, as review %d: score %.3f, evidence %.2f\n", c.Position, c.ScoreAfter.Score, c.ScoreAfter.Evidence)
 	default:
-		class := map[review.Class]string{review.Full: "in full", review.Quarter: "a quarter"}[c.Class]
-		kit.Members(w, "counted", fmt.Sprintf("%s, as review %d of %s; weights: %s", class, c.Position, kit.Printable(r.name), formatRatings(c.Weights)),
-			"score", fmt.Sprintf("%.3f, before %.3f", c.After.Score, c.Before.Score), "evidence", fmt.Sprintf("%.2f, before %.2f", c.After.Evidence, c.Before.Evidence))
+		weight := map[review.Class]string{review.ClassFull: "in full", review.ClassQuarter: "a quarter"}[c.Class]
+		kit.PrintFields(w, "counted", fmt.Sprintf("%s, as review %d of %s; weights: %s", weight, c.Position, kit.EscapeLine(r.targetName), formatRatings(c.Weights)),
+			"score", fmt.Sprintf("%.3f, before %.3f", c.ScoreAfter.Score, c.ScoreBefore.Score), "evidence", fmt.Sprintf("%.2f, before %.2f", c.ScoreAfter.Evidence, c.ScoreBefore.Evidence))
 	}
 }

@@ -21,25 +21,25 @@ import (
 )
 
 type findFlags struct {
-	registry, tag, family, maxPrice string
-	reputation                      float64
+	registryURL, tag, family, maxPrice string
+	minReputation                      float64
 }
 
-func (f *findFlags) add(fs *pflag.FlagSet) {
-	kit.RegistryFlag(fs, &f.registry)
+func (f *findFlags) register(fs *pflag.FlagSet) {
+	kit.AddRegistryFlag(fs, &f.registryURL)
 	fs.StringVar(&f.tag, "tag", "", "only vacants whose listing has this tag")
 	fs.StringVar(&f.family, "family", "", "only vacants whose listing names this model family")
 	fs.StringVar(&f.maxPrice, "max-price", "", "the maximum price of a call in dollars, for example 0.002")
-	fs.Float64Var(&f.reputation, "min-reputation", 0, "the minimum score by reviews, 0 to 1")
+	fs.Float64Var(&f.minReputation, "min-reputation", 0, "the minimum score by reviews, 0 to 1")
 }
 
 func (f *findFlags) query(words string) (discovery.Query, error) {
-	q := discovery.Query{Words: words, Tag: f.tag, Family: f.family, MinReputation: f.reputation}
-	if math.IsNaN(f.reputation) || f.reputation < 0 || f.reputation > 1 {
-		return q, problem.New(problem.Usage, "--min-reputation: expected 0 to 1, got %g", f.reputation)
+	q := discovery.Query{Words: words, Tag: f.tag, Family: f.family, MinReputation: f.minReputation}
+	if math.IsNaN(f.minReputation) || f.minReputation < 0 || f.minReputation > 1 {
+		return q, problem.New(problem.Usage, "--min-reputation: expected 0 to 1, got %g", f.minReputation)
 	}
 	if f.maxPrice != "" {
-		price, err := kit.MicroDollars("--max-price", f.maxPrice)
+		price, err := kit.ParseMicroDollars("--max-price", f.maxPrice)
 		if err != nil {
 			return q, err
 		}
@@ -48,27 +48,27 @@ func (f *findFlags) query(words string) (discovery.Query, error) {
 	return q, nil
 }
 
-// most returns --max-price in micro-dollars, or nil if the flag is not given.
-func (f *findFlags) most() (*int64, error) {
+// parseMaxPrice returns --max-price in micro-dollars, or nil if the flag is not given.
+func (f *findFlags) parseMaxPrice() (*int64, error) {
 	if f.maxPrice == "" {
 		return nil, nil
 	}
-	n, err := kit.MicroDollars("--max-price", f.maxPrice)
+	n, err := kit.ParseMicroDollars("--max-price", f.maxPrice)
 	return &n, err
 }
 
-// finder returns a client of the registry in the flags. The client does not sign its requests.
-func finder(a *kit.App, ctx context.Context, f findFlags, w kit.Where, web *dispatch.HTTP) (*discovery.Client, error) {
-	url, err := a.RegistryURL(ctx, f.registry, w)
+// newSearchClient returns a client of the registry in the flags. The client does not sign its requests.
+func newSearchClient(a *kit.App, ctx context.Context, f findFlags, where kit.HostFlags, httpClient *dispatch.HTTP) (*discovery.Client, error) {
+	url, err := a.RegistryURL(ctx, f.registryURL, where)
 	if err != nil {
 		return nil, err
 	}
-	return &discovery.Client{Registries: []*registryclient.Client{{Transport: a.WithSearchURL(url, web), URL: url}}}, nil
+	return &discovery.Client{Registries: []*registryclient.Client{{Transport: a.WithSearchURL(url, httpClient), URL: url}}}, nil
 }
 
 func searchCommand(a *kit.App) *cobra.Command {
 	var f findFlags
-	var w kit.Where
+	var where kit.HostFlags
 	var limit int
 	var cursor string
 	cmd := &cobra.Command{
@@ -94,8 +94,8 @@ $VACANT_REGISTRY_URL, or the host that runs here. It sees the search but no key 
 				return problem.New(problem.Usage, "--limit: expected 1 to 100, got %d", limit)
 			}
 			q.Limit, q.Cursor = limit, cursor
-			web := a.HTTP(0)
-			client, err := finder(a, cmd.Context(), f, w, web)
+			httpClient := a.HTTPTransport(0)
+			client, err := newSearchClient(a, cmd.Context(), f, where, httpClient)
 			if err != nil {
 				return err
 			}
@@ -103,60 +103,60 @@ $VACANT_REGISTRY_URL, or the host that runs here. It sees the search but no key 
 			if err != nil {
 				return err
 			}
-			noteDropped(a, found.Dropped)
-			r := searchResult{Matches: []matchResult{}, Dropped: found.Dropped, Next: found.Next}
+			printDropped(a, found.DroppedMatches)
+			r := searchResult{Matches: []matchResult{}, DroppedMatches: found.DroppedMatches, Next: found.Next}
 			for i := range found.Matches {
 				r.Matches = append(r.Matches, newMatchResult(&found.Matches[i]))
 			}
-			return a.Show(r)
+			return a.PrintResult(r)
 		},
 	}
 	fs := cmd.Flags()
-	f.add(fs)
+	f.register(fs)
 	fs.IntVar(&limit, "limit", 20, "the maximum number of results, 1 to 100")
 	fs.StringVar(&cursor, "cursor", "", "continue after an earlier page")
-	kit.HostFlags(fs, &w)
+	kit.AddHostFlags(fs, &where)
 	return cmd
 }
 
-func noteDropped(a *kit.App, dropped []discovery.DroppedMatch) {
-	const most = 5
+func printDropped(a *kit.App, dropped []discovery.DroppedMatch) {
+	const maxPrinted = 5
 	for i, d := range dropped {
-		if i == most {
-			a.Note("and %d more were omitted", len(dropped)-most)
+		if i == maxPrinted {
+			a.PrintNote("and %d more were omitted", len(dropped)-maxPrinted)
 			return
 		}
-		a.Note("omitted %s: %s", d.ID.Short(), kit.Printable(d.Reason))
+		a.PrintNote("omitted %s: %s", d.ID.Short(), kit.EscapeLine(d.Reason))
 	}
 }
 
 type matchResult struct {
-	ID         identity.ID         `json:"vacant_id"`
-	Name       string              `json:"name,omitempty"` // name on the registry's host; not signed
-	Link       string              `json:"link"`           // argument for "vacancy call"
-	URL        string              `json:"url"`
-	Capability string              `json:"capability"`
-	State      lifecycle.State     `json:"state,omitempty"`
-	Rank       float64             `json:"rank"`
-	Missing    []string            `json:"missing_words,omitempty"` // set if no match has all words
-	Score      float64             `json:"score"`
-	Price      int64               `json:"price_micro_dollars"`
-	Tags       []string            `json:"tags,omitempty"`
-	Skills     []string            `json:"skills,omitempty"`
-	Summary    string              `json:"summary,omitempty"`
-	Family     string              `json:"family,omitempty"`
-	Owner      string              `json:"owner,omitempty"`
-	Signed     bool                `json:"listing_signed"` // the vacant has signed the fields from price to owner
-	CardHash   identity.Hash       `json:"card_hash"`
-	Freshness  discovery.Freshness `json:"card_since_last_call,omitempty"`
-	Registry   string              `json:"registry"`
-	Reputation *reputation.State   `json:"reputation,omitempty"`
+	ID            identity.ID         `json:"vacant_id"`
+	Name          string              `json:"name,omitempty"` // name on the registry's host; not signed
+	Link          string              `json:"link"`           // argument for "vacancy call"
+	URL           string              `json:"url"`
+	Capability    string              `json:"capability"`
+	State         lifecycle.State     `json:"state,omitempty"`
+	Rank          float64             `json:"rank"`
+	MissingWords  []string            `json:"missing_words,omitempty"` // set if no match has all words
+	Score         float64             `json:"score"`
+	Price         int64               `json:"price_micro_dollars"`
+	Tags          []string            `json:"tags,omitempty"`
+	Skills        []string            `json:"skills,omitempty"`
+	Summary       string              `json:"summary,omitempty"`
+	Family        string              `json:"family,omitempty"`
+	Owner         string              `json:"owner,omitempty"`
+	ListingSigned bool                `json:"listing_signed"` // the vacant has signed the fields from price to owner
+	CardHash      identity.Hash       `json:"card_hash"`
+	Freshness     discovery.Freshness `json:"card_since_last_call,omitempty"`
+	Registry      string              `json:"registry"`
+	Reputation    *reputation.State   `json:"reputation,omitempty"`
 }
 
 func newMatchResult(m *discovery.Match) matchResult {
 	r := matchResult{
-		ID: m.ID, Name: m.Name, Link: m.URL, URL: m.URL, Capability: m.Card.CapabilityText, State: m.State, Rank: m.Rank, Missing: m.Missing, Score: m.Score, Price: m.Price(),
-		Signed: m.Signed, CardHash: m.CardHash, Freshness: m.Freshness, Registry: m.Registry, Reputation: m.Reputation,
+		ID: m.ID, Name: m.Name, Link: m.URL, URL: m.URL, Capability: m.Card.CapabilityText, State: m.State, Rank: m.Rank, MissingWords: m.MissingWords, Score: m.Score, Price: m.Price(),
+		ListingSigned: m.ListingSigned, CardHash: m.CardHash, Freshness: m.Freshness, Registry: m.Registry, Reputation: m.Reputation,
 	}
 	// The link is the shortest URL. It contains the name if the registry is on the vacant's own
 	// host.
@@ -169,34 +169,34 @@ func newMatchResult(m *discovery.Match) matchResult {
 	return r
 }
 
-// line formats a match: value (its rank or rating), name, short id, price, capability, and the address
+// formatLine formats a match: value (its rank or rating), name, short id, price, capability, and the address
 // for "vacancy call".
-func (r matchResult) line(value float64) string {
+func (r matchResult) formatLine(rating float64) string {
 	reviews := "no reviews"
 	if r.Score > 0 {
 		reviews = fmt.Sprintf("score %.3f", r.Score)
 	}
-	lacks := kit.FormatIf(len(r.Missing) > 0, ", without %s", kit.Printable(kit.Clip(strings.Join(r.Missing, ", "), 100)))
-	return fmt.Sprintf("%.2f  %s  %s, %s%s\n      %s\n      %s", value, kit.Join("  ", r.Name, r.ID.Short()), kit.Dollars(r.Price), reviews, lacks, kit.Printable(kit.Clip(r.Capability, 100)), kit.Printable(r.Link))
+	missing := kit.FormatIf(len(r.MissingWords) > 0, ", without %s", kit.EscapeLine(kit.Truncate(strings.Join(r.MissingWords, ", "), 100)))
+	return fmt.Sprintf("%.2f  %s  %s, %s%s\n      %s\n      %s", rating, kit.JoinNonEmpty("  ", r.Name, r.ID.Short()), kit.FormatPrice(r.Price), reviews, missing, kit.EscapeLine(kit.Truncate(r.Capability, 100)), kit.EscapeLine(r.Link))
 }
 
 type searchResult struct {
-	Matches []matchResult            `json:"matches"`
-	Dropped []discovery.DroppedMatch `json:"dropped,omitempty"`
-	Next    string                   `json:"next,omitempty"`
+	Matches        []matchResult            `json:"matches"`
+	DroppedMatches []discovery.DroppedMatch `json:"dropped,omitempty"`
+	Next           string                   `json:"next,omitempty"`
 }
 
 func (r searchResult) Print(w io.Writer) {
 	if len(r.Matches) == 0 {
 		fmt.Fprintln(w, "nothing found")
 	}
-	if len(r.Matches) > 0 && len(r.Matches[0].Missing) > 0 {
+	if len(r.Matches) > 0 && len(r.Matches[0].MissingWords) > 0 {
 		fmt.Fprintln(w, "no vacant has all words; these have most of them:")
 	}
 	for _, m := range r.Matches {
-		fmt.Fprintln(w, m.line(m.Rank))
+		fmt.Fprintln(w, m.formatLine(m.Rank))
 	}
 	if r.Next != "" {
-		fmt.Fprintf(w, "more: --cursor %s\n", kit.Printable(r.Next))
+		fmt.Fprintf(w, "more: --cursor %s\n", kit.EscapeLine(r.Next))
 	}
 }

@@ -27,7 +27,7 @@ var Group = kit.Group{
 }
 
 func childrenCommand(a *kit.App) *cobra.Command {
-	return kit.Operation[admin.ChildList, admin.Children]{
+	return kit.Operation[admin.ChildrenRequest, admin.Children]{
 		Use:   "children PARENT",
 		Short: "List the children of a vacant, with the outcome of its calls",
 		Long: `List the children of a hosted vacant by name, with the path by which each was created,
@@ -40,45 +40,45 @@ answer" means that its parent's plan runs without it.`,
 		Example: `  vacancy children lawfirm
   vacancy children lawfirm --json`,
 		Op: admin.ListChildren,
-		Request: func(q kit.Request) (admin.ChildList, error) {
-			return admin.ChildList{VacantRequest: admin.VacantRequest{Vacant: q.Args[0]}}, nil
+		Request: func(q kit.Request) (admin.ChildrenRequest, error) {
+			return admin.ChildrenRequest{VacantRef: admin.VacantRef{Vacant: q.Args[0]}}, nil
 		},
-		Next: func(in *admin.ChildList, list *admin.Children, page admin.Children) bool {
+		AppendPage: func(in *admin.ChildrenRequest, list *admin.Children, page admin.Children) bool {
 			list.Children, in.Cursor = append(list.Children, page.Children...), page.Next
 			return page.Next != ""
 		},
-		Object: func(list admin.Children) any { return map[string]any{"children": sortByName(list)} },
+		JSONObject: func(list admin.Children) any { return map[string]any{"children": sortByName(list)} },
 		Print: func(w io.Writer, list admin.Children) {
 			rows := make([][]any, len(list.Children))
 			for i, c := range sortByName(list) {
-				handler, does := "open", kit.Clip(c.Vacant.Capability, 60)
+				access, description := "open", kit.Truncate(c.Vacant.Capability, 60)
 				switch {
 				case c.Graduated:
-					handler = "graduated"
+					access = "graduated"
 				case c.Closed:
-					handler = "closed"
+					access = "closed"
 				}
-				if c.Vacant.Deleted != "" {
-					does = "(deleted)"
+				if c.Vacant.DeletedAt != "" {
+					description = "(deleted)"
 				} else if c.UnavailableReason != "" {
-					does = "cannot answer: " + c.UnavailableReason + "  " + does
+					description = "cannot answer: " + c.UnavailableReason + "  " + description
 				}
-				failed := fmt.Sprintf("%d failed", c.Failures)
-				if uint64(c.Decided) < c.Calls {
-					failed = fmt.Sprintf("%d of the last %d failed", c.Failures, c.Decided)
+				failures := fmt.Sprintf("%d failed", c.FailedCalls)
+				if uint64(c.DecidedCalls) < c.Calls {
+					failures = fmt.Sprintf("%d of the last %d failed", c.FailedCalls, c.DecidedCalls)
 				}
-				took := "-"
-				if c.MedianMS != nil {
-					took = fmt.Sprintf("%d ms", *c.MedianMS)
+				medianLatency := "-"
+				if c.MedianLatencyMS != nil {
+					medianLatency = fmt.Sprintf("%d ms", *c.MedianLatencyMS)
 				}
-				state := kit.PaintedText(kit.State(w, c.Vacant.State, string(c.Vacant.State)))
-				rows[i] = []any{c.Vacant.Name, c.Path, handler, state, fmt.Sprintf("%d calls, %s, p50 %s", c.Calls, failed, took), does}
+				state := kit.PaintedText(kit.PaintState(w, c.Vacant.State, string(c.Vacant.State)))
+				rows[i] = []any{c.Vacant.Name, c.Path, access, state, fmt.Sprintf("%d calls, %s, p50 %s", c.Calls, failures, medianLatency), description}
 			}
 			if len(rows) == 0 {
 				fmt.Fprintln(w, "no children")
 			}
-			for _, line := range kit.Columns(rows...) {
-				fmt.Fprintln(w, kit.Fit(w, line))
+			for _, line := range kit.FormatColumns(rows...) {
+				fmt.Fprintln(w, kit.FitLine(w, line))
 			}
 		},
 	}.Command(a)

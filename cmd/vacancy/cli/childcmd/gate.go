@@ -17,7 +17,7 @@ import (
 )
 
 func gateCommand(a *kit.App) *cobra.Command {
-	return a.Parent(&cobra.Command{
+	return a.ParentCommand(&cobra.Command{
 		Use:   "gate",
 		Short: "Show or set the policy of the gate",
 		Long: `A closed child becomes public through a gate of three checks: parent and child consent,
@@ -27,27 +27,27 @@ sibling.`,
 		Example: `  vacancy gate show
   vacancy gate set --limit 5 --mode strict`,
 	},
-		kit.Operation[admin.OfTenant, admin.GatePolicy]{
+		kit.Operation[admin.TenantRef, admin.GatePolicy]{
 			Use:     "show",
 			Short:   "Show the policy of the gate",
 			Example: "  vacancy gate show\n  vacancy gate show --tenant acme --json",
 			Op:      admin.GetGate,
-			API:     kit.TenantAPI(gateTenant),
-			Request: func(q kit.Request) (admin.OfTenant, error) { return q.OfTenant(), nil },
+			API:     kit.NewTenantAPI(gateTenantUsage),
+			Request: func(q kit.Request) (admin.TenantRef, error) { return q.OfTenant(), nil },
 			Print:   printGate,
 		}.Command(a),
 		gateSetCommand(a),
 	)
 }
 
-const gateTenant = "the policy of a tenant, instead of the host's"
+const gateTenantUsage = "the policy of a tenant, instead of the host's"
 
 func gateSetCommand(a *kit.App) *cobra.Command {
 	var mode, detector string
 	var limit int
 	var threshold float64
-	var asked kit.Request
-	return kit.Operation[admin.OfTenant, admin.GatePolicy]{
+	var request kit.Request
+	return kit.Operation[admin.TenantRef, admin.GatePolicy]{
 		Use:   "set",
 		Short: "Set the policy of the gate",
 		Long: `Set the policy of the gate, for the host or for a tenant. Values that are not given are
@@ -62,49 +62,49 @@ therefore refuses every child of a composite whose plan has no combining substra
 		Example: `  vacancy gate set --limit 5
   vacancy gate set --mode strict --threshold 0.5
   vacancy gate set --tenant acme --limit 1`,
-		API: kit.TenantAPI(gateTenant),
-		Flags: func(fs *pflag.FlagSet) {
+		API: kit.NewTenantAPI(gateTenantUsage),
+		AddFlags: func(fs *pflag.FlagSet) {
 			fs.IntVar(&limit, "limit", 0, "how many children of one parent graduate within 24 hours, at least 1")
 			fs.Float64Var(&threshold, "threshold", 0, "the signal strength that refuses, from 0 to 1")
 			fs.StringVar(&mode, "mode", "", "default, strict or reference")
 			fs.StringVar(&detector, "detector", "", "observed, or zeros to switch the collusion check off")
 		},
-		Request: func(q kit.Request) (admin.OfTenant, error) {
-			asked = q
+		Request: func(q kit.Request) (admin.TenantRef, error) {
+			request = q
 			if !q.Changed("limit") && !q.Changed("threshold") && mode == "" && detector == "" {
 				return q.OfTenant(), kit.WithHint(problem.New(problem.Usage, "expected a value to set, for example --limit 5, got none"), "vacancy gate show, or vacancy gate set --limit 5")
 			}
 			return q.OfTenant(), nil
 		},
-		Op: kit.CallerFunc[admin.OfTenant, admin.GatePolicy](func(ctx context.Context, c op.Client, in admin.OfTenant) (admin.GatePolicy, error) {
-			now, err := admin.GetGate.Call(ctx, c, in)
+		Op: kit.CallerFunc[admin.TenantRef, admin.GatePolicy](func(ctx context.Context, c op.Client, in admin.TenantRef) (admin.GatePolicy, error) {
+			current, err := admin.GetGate.Call(ctx, c, in)
 			if err != nil {
-				return now, err
+				return current, err
 			}
-			p := now.Policy
-			if asked.Changed("limit") {
-				p.Limit = limit
+			p := current.Policy
+			if request.Changed("limit") {
+				p.DailyLimit = limit
 			}
-			if asked.Changed("threshold") {
+			if request.Changed("threshold") {
 				p.Threshold = threshold
 			}
 			p.Mode, p.Detector = cmp.Or(gate.Mode(mode), p.Mode), cmp.Or(detector, p.Detector)
 			if err := p.Check(); err != nil {
-				return now, err
+				return current, err
 			}
-			return admin.SetGate.Call(ctx, c, admin.ForTenant(in.Tenant, op.Encode(p)))
+			return admin.SetGate.Call(ctx, c, admin.NewTenantRequest(in.Tenant, op.EncodeRaw(p)))
 		}),
 		Print: printGate,
 	}.Command(a)
 }
 
 func printGate(w io.Writer, r admin.GatePolicy) {
-	whose := map[string]string{"tenant": "of tenant " + r.Tenant, "host": "of this host", "default": "that applies by default"}[r.From]
-	if r.Tenant != "" && r.From != "tenant" {
-		fmt.Fprintf(w, "tenant %s has no policy of its own: ", kit.Printable(r.Tenant))
+	policyOwner := map[string]string{"tenant": "of tenant " + r.Tenant, "host": "of this host", "default": "that applies by default"}[r.Source]
+	if r.Tenant != "" && r.Source != "tenant" {
+		fmt.Fprintf(w, "tenant %s has no policy of its own: ", kit.EscapeLine(r.Tenant))
 	}
-	fmt.Fprintf(w, "graduations are judged by the policy %s\n", kit.Printable(whose))
-	kit.Members(w, "limit", fmt.Sprintf("%d of one parent within 24 hours", r.Policy.Limit), "threshold", r.Policy.Threshold, "mode", r.Policy.Mode, "detector", r.Policy.Detector)
+	fmt.Fprintf(w, "graduations are judged by the policy %s\n", kit.EscapeLine(policyOwner))
+	kit.PrintFields(w, "limit", fmt.Sprintf("%d of one parent within 24 hours", r.Policy.DailyLimit), "threshold", r.Policy.Threshold, "mode", r.Policy.Mode, "detector", r.Policy.Detector)
 	if r.Policy.Detector == gate.DetectorZeros {
 		fmt.Fprintln(w, "  the collusion check is switched off")
 	}

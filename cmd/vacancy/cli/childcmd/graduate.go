@@ -20,16 +20,16 @@ import (
 )
 
 type graduateFlags struct {
-	where      kit.Where
+	where      kit.HostFlags
 	capability string
 	endpoint   string
 	explain    bool
 	wait       time.Duration
 
 	// Flags for parties who sign on different machines.
-	print              bool
-	registry, manifest string
-	with               string // file with the request that the other party has signed and printed
+	printOnly                 bool
+	registryURL, manifestFile string
+	partialFile               string // file with the request that the other party has signed and printed
 }
 
 func graduateCommand(a *kit.App) *cobra.Command {
@@ -61,19 +61,19 @@ your identities and prints the request; the other party sends it with --with FIL
   vacancy graduate alice --with half.json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case f.print && f.explain:
+			case f.printOnly && f.explain:
 				return problem.New(problem.Usage, "--explain and --print: not supported together, because --print sends no request that the gate could judge")
-			case !f.print && (f.manifest != "" || f.registry != ""):
+			case !f.printOnly && (f.manifestFile != "" || f.registryURL != ""):
 				flag := "--manifest"
-				if f.manifest == "" {
+				if f.manifestFile == "" {
 					flag = "--registry"
 				}
 				return kit.WithHint(problem.New(problem.Usage, "%s: not supported without --print", flag), `vacancy graduate %s --capability "TEXT" --print`, args[0])
 			}
-			if f.print {
-				return printHalf(a, cmd.Context(), f, args[0])
+			if f.printOnly {
+				return printPartial(a, cmd.Context(), f, args[0])
 			}
-			if f.capability == "" && !f.explain && f.with == "" {
+			if f.capability == "" && !f.explain && f.partialFile == "" {
 				return kit.WithHint(problem.New(problem.Usage, "--capability: expected a description of what %s can do, for its public card, got none", args[0]), `vacancy graduate %s --capability "TEXT"`, args[0])
 			}
 			return a.WithAdmin(f.where, false, func(c *kit.AdminAPI) error {
@@ -87,31 +87,31 @@ your identities and prints the request; the other party sends it with --with FIL
 	// The default exceeds the maximum duration of an attempt.
 	fs.DurationVar(&f.wait, "wait", 2*time.Minute+10*time.Second, "how long to follow the run; 0 only starts it")
 	fs.StringVar(&f.endpoint, "endpoint", "", "the address of a child that runs on another host (default: the endpoint in its card)")
-	fs.BoolVar(&f.print, "print", false, "sign as one of your identities, and print the request instead of sending it")
-	fs.StringVar(&f.registry, "registry", "", "with --print: the `URL` of the host whose gate decides")
-	fs.StringVar(&f.manifest, "manifest", "", "with --print: a `FILE` with the manifest (default: the manifest that the identity has stored)")
-	fs.StringVar(&f.with, "with", "", "a `FILE` with the request that the other party printed")
-	kit.HostFlags(fs, &f.where)
+	fs.BoolVar(&f.printOnly, "print", false, "sign as one of your identities, and print the request instead of sending it")
+	fs.StringVar(&f.registryURL, "registry", "", "with --print: the `URL` of the host whose gate decides")
+	fs.StringVar(&f.manifestFile, "manifest", "", "with --print: a `FILE` with the manifest (default: the manifest that the identity has stored)")
+	fs.StringVar(&f.partialFile, "with", "", "a `FILE` with the request that the other party printed")
+	kit.AddHostFlags(fs, &f.where)
 	return cmd
 }
 
 func graduate(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags, name string) error {
-	half, err := readHalf(f.with)
+	partial, err := readPartial(f.partialFile)
 	if err != nil {
 		return err
 	}
-	child, err := partyNamed(a, ctx, c, name, half)
+	child, err := findParty(a, ctx, c, name, partial)
 	if err != nil {
 		return err
 	}
-	if f.capability == "" && half == nil {
-		view, err := admin.GetGraduation.Call(ctx, c, admin.Attempt{VacantRequest: admin.VacantRequest{Vacant: child.id.String()}})
+	if f.capability == "" && partial == nil {
+		view, err := admin.GetGraduation.Call(ctx, c, admin.AttemptRef{VacantRef: admin.VacantRef{Vacant: child.id.String()}})
 		if err != nil {
 			return err
 		}
-		return a.Show(graduateResult{View: view, name: name, explain: true})
+		return a.PrintResult(graduateResult{View: view, child: name, withEvidence: true})
 	}
-	sub, err := buildSubmission(a, ctx, c, f, child, half)
+	sub, err := buildSubmission(a, ctx, c, f, child, partial)
 	if err != nil {
 		return err
 	}
@@ -127,46 +127,46 @@ func graduate(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags,
 		err = c.Call(ctx, http.MethodPost, admin.GraduationsPath, nil, body, &view)
 	} else {
 		record := c.Remote.Record
-		url, urlErr := c.Remote.URLOf(cmp.Or(record.GraduateURL, record.RegistryURL, record.URL))
+		url, urlErr := c.Remote.RequireURL(cmp.Or(record.GraduateURL, record.RegistryURL, record.URL))
 		if urlErr != nil {
 			return urlErr
 		}
-		base, urlErr := registryclient.CheckURL(url)
+		base, urlErr := registryclient.NormalizeURL(url)
 		if urlErr != nil {
 			return urlErr
 		}
-		registry := &registryclient.Client{Transport: a.HTTP(0), URL: base, Now: a.Now}
+		registry := &registryclient.Client{Transport: a.HTTPTransport(0), URL: base, Now: a.Now}
 		err = registry.Post(ctx, admin.GraduationsPath, json.RawMessage(body), &view)
 	}
 	if err != nil {
 		return err
 	}
-	if view, err = followRun(a, ctx, c, view, f.wait); err != nil {
+	if view, err = followAttempt(a, ctx, c, view, f.wait); err != nil {
 		return err
 	}
-	if err := a.Show(graduateResult{View: view, name: name, explain: f.explain}); err != nil {
+	if err := a.PrintResult(graduateResult{View: view, child: name, withEvidence: f.explain}); err != nil {
 		return err
 	}
-	return refusalOf(&view, name)
+	return refusalError(&view, name)
 }
 
-// followRun polls an attempt until it is decided or wait has elapsed, and prints each new step. If
-// the attempt is still open when wait has elapsed, followRun returns no error.
-func followRun(a *kit.App, ctx context.Context, c *kit.AdminAPI, view graduation.View, wait time.Duration) (graduation.View, error) {
-	var line gate.StepName
-	for end := a.Now().Add(wait); ; {
+// followAttempt polls an attempt until it is decided or wait has elapsed, and prints each new step. If
+// the attempt is still open when wait has elapsed, followAttempt returns no error.
+func followAttempt(a *kit.App, ctx context.Context, c *kit.AdminAPI, view graduation.View, wait time.Duration) (graduation.View, error) {
+	var lastStep gate.StepName
+	for deadline := a.Now().Add(wait); ; {
 		// Only the admin API returns the evidence.
-		next, err := admin.GetGraduation.Call(ctx, c, admin.Attempt{VacantRequest: admin.VacantRequest{Vacant: view.Child.String()}, Position: view.Position})
+		next, err := admin.GetGraduation.Call(ctx, c, admin.AttemptRef{VacantRef: admin.VacantRef{Vacant: view.Child.String()}, Position: view.Position})
 		if err != nil {
 			return view, err
 		}
 		view = next
-		if view.State != graduation.Open || !a.Now().Before(end) {
+		if view.Phase != graduation.Open || !a.Now().Before(deadline) {
 			return view, nil
 		}
-		if view.Step != line && view.Step != "" {
-			a.Note("%s ...", view.Step)
-			line = view.Step
+		if view.Step != lastStep && view.Step != "" {
+			a.PrintNote("%s ...", view.Step)
+			lastStep = view.Step
 		}
 		if err := retry.Sleep(ctx, time.Second); err != nil {
 			return view, problem.Wrap(problem.Canceled, err, "graduation %s continues on the host", view.ID)
@@ -177,47 +177,47 @@ func followRun(a *kit.App, ctx context.Context, c *kit.AdminAPI, view graduation
 // buildSubmission collects the signatures of parent and child. For each party that is a local
 // identity, it also signs the artefacts, which are the documents that take effect if the gate
 // accepts the child. The last parameter is the request that the other party has signed, or nil.
-func buildSubmission(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags, child party, half *graduation.Submission) (graduation.Submission, error) {
+func buildSubmission(a *kit.App, ctx context.Context, c *kit.AdminAPI, f graduateFlags, child party, partial *graduation.Submission) (graduation.Submission, error) {
 	var sub graduation.Submission
-	kept, err := admin.GetManifest.Call(ctx, c, admin.VacantRequest{Vacant: child.id.String()})
+	stored, err := admin.GetManifest.Call(ctx, c, admin.VacantRef{Vacant: child.id.String()})
 	if err != nil {
 		return sub, err
 	}
-	m, err := kept.Open()
+	m, err := stored.Open()
 	if err != nil {
 		return sub, err
 	}
 	if m.ChildID != child.id {
 		return sub, problem.New(problem.Untrusted, "the host's answer is the manifest of another child")
 	}
-	parent, err := partyOf(a, ctx, c, m.ParentID, half)
+	parent, err := findPartyByID(a, ctx, c, m.ParentID, partial)
 	if err != nil {
 		return sub, err
 	}
-	if half != nil {
-		sub.Artefacts = half.Artefacts
-		f.capability = cmp.Or(f.capability, half.Request.CapabilityText)
+	if partial != nil {
+		sub.Artefacts = partial.Artefacts
+		f.capability = cmp.Or(f.capability, partial.Request.CapabilityText)
 	}
 	sub.Request = composite.GraduationRequest{ParentID: m.ParentID, ChildID: m.ChildID, CapabilityText: f.capability}
-	if half != nil && half.Request.Hash() != sub.Request.Hash() {
-		return sub, problem.New(problem.Usage, "%s was signed for another request than this one", f.with)
+	if partial != nil && partial.Request.Hash() != sub.Request.Hash() {
+		return sub, problem.New(problem.Usage, "%s was signed for another request than this one", f.partialFile)
 	}
 	for _, p := range []party{parent, child} {
 		if err := signAsParty(a, ctx, c, p, &sub.Request); err != nil {
 			return sub, err
 		}
 	}
-	if parent.own == nil && child.own == nil {
+	if parent.local == nil && child.local == nil {
 		if f.endpoint != "" {
 			return sub, problem.New(problem.Usage, "--endpoint: not supported unless the child is one of your identities")
 		}
 		return sub, nil
 	}
-	where := func() (string, error) { // the registry of the gate's host
+	registryURL := func() (string, error) { // the registry of the gate's host
 		if c.Remote == nil {
-			return a.LocalURL(ctx, f.where.Data)
+			return a.LocalHostURL(ctx, f.where.Data)
 		}
 		return a.RegistryURL(ctx, "", f.where)
 	}
-	return sub, signArtefacts(a, ctx, where, f, &m, parent, child, &sub)
+	return sub, signArtefacts(a, ctx, registryURL, f, &m, parent, child, &sub)
 }

@@ -23,14 +23,14 @@ import (
 // the other party that has signed already.
 type party struct {
 	id        identity.ID
-	own       *datadir.Identity // nil if the host signs or the party has signed
+	local     *datadir.Identity // nil if the host signs or the party has signed
 	signature []byte            // signature of a party that has signed
 }
 
-// partyNamed finds a party by name or id, first among the host's vacants, then among the local
+// findParty finds a party by name or id, first among the host's vacants, then among the local
 // identities.
-func partyNamed(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string, half *graduation.Submission) (party, error) {
-	v, err := c.Show(ctx, name)
+func findParty(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string, partial *graduation.Submission) (party, error) {
+	v, err := c.ShowVacant(ctx, name)
 	if err == nil {
 		return party{id: v.ID}, nil
 	}
@@ -38,49 +38,49 @@ func partyNamed(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string, h
 		return party{}, err
 	}
 	if id, parseErr := identity.ParseID(name); parseErr == nil {
-		return partyOf(a, ctx, c, id, half)
+		return findPartyByID(a, ctx, c, id, partial)
 	}
-	h, homeErr := a.DataHome()
+	dir, homeErr := a.IdentityDir()
 	if homeErr != nil {
 		return party{}, homeErr
 	}
-	own, openErr := h.Open(name)
+	local, openErr := dir.Open(name)
 	if openErr != nil {
 		return party{}, err
 	}
-	return party{id: own.ID(), own: own}, nil
+	return party{id: local.ID(), local: local}, nil
 }
 
-// partyOf finds out who signs for an id: the other party in its printed request, the host, or a
+// findPartyByID finds out who signs for an id: the other party in its printed request, the host, or a
 // local identity.
-func partyOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, id identity.ID, half *graduation.Submission) (party, error) {
-	if half != nil {
-		switch r := &half.Request; {
+func findPartyByID(a *kit.App, ctx context.Context, c *kit.AdminAPI, id identity.ID, partial *graduation.Submission) (party, error) {
+	if partial != nil {
+		switch r := &partial.Request; {
 		case id == r.ParentID && len(r.SignatureParent) > 0:
 			return party{id: id, signature: r.SignatureParent}, nil
 		case id == r.ChildID && len(r.SignatureChild) > 0:
 			return party{id: id, signature: r.SignatureChild}, nil
 		}
 	}
-	_, err := c.Show(ctx, id.String())
+	_, err := c.ShowVacant(ctx, id.String())
 	if err == nil {
 		return party{id: id}, nil
 	}
 	if !problem.Is(err, problem.NotFound) {
 		return party{}, err
 	}
-	h, err := a.DataHome()
+	dir, err := a.IdentityDir()
 	if err != nil {
 		return party{}, err
 	}
-	names, err := h.Names()
+	names, err := dir.Names()
 	if err != nil {
 		return party{}, err
 	}
 	for _, name := range names {
 		// Skip damaged identities. Commands that use them report the error.
-		if own, err := h.Open(name); err == nil && own.ID() == id {
-			return party{id: id, own: own}, nil
+		if local, err := dir.Open(name); err == nil && local.ID() == id {
+			return party{id: id, local: local}, nil
 		}
 	}
 	return party{}, problem.New(problem.NotFound, "vacant %s is neither hosted there nor an identity of yours, so no key to sign for it is available", id.Short())
@@ -90,17 +90,17 @@ func signAsParty(a *kit.App, ctx context.Context, c *kit.AdminAPI, p party, r *c
 	if p.signature != nil {
 		return addSignature(p, r, p.signature)
 	}
-	if p.own != nil {
+	if p.local != nil {
 		if p.id == r.ParentID {
-			return r.SignParent(ctx, p.own.Key)
+			return r.SignParent(ctx, p.local.Key)
 		}
-		return r.SignChild(ctx, p.own.Key)
+		return r.SignChild(ctx, p.local.Key)
 	}
-	got, err := admin.SignGraduation.Call(ctx, c, admin.ForVacant(p.id.String(), admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))
+	signed, err := admin.SignGraduation.Call(ctx, c, admin.NewVacantRequest(p.id.String(), admin.GraduationRequest{ParentID: r.ParentID, ChildID: r.ChildID, CapabilityText: r.CapabilityText}))
 	if err != nil {
 		return err
 	}
-	sig, err := hex.DecodeString(got.Signature)
+	sig, err := hex.DecodeString(signed.Signature)
 	if err != nil {
 		sig = nil
 	}
@@ -109,7 +109,7 @@ func signAsParty(a *kit.App, ctx context.Context, c *kit.AdminAPI, p party, r *c
 
 // addSignature adds a signature by the host or the other party after it has verified the signature.
 func addSignature(p party, r *composite.GraduationRequest, sig []byte) error {
-	if !identity.Verify(p.id, r.SigningBytes(), sig) {
+	if !identity.Verify(p.id, r.SignedBytes(), sig) {
 		return problem.New(problem.Untrusted, "the file does not contain a valid signature of %s", p.id.Short())
 	}
 	if p.id == r.ParentID {
@@ -124,61 +124,61 @@ func addSignature(p party, r *composite.GraduationRequest, sig []byte) error {
 // manifest with the key of each party that is a local identity and, for a local child, its public
 // card and the event that registers the card. The function parameter returns the URL of the
 // registry that lists the child.
-func signArtefacts(a *kit.App, ctx context.Context, where func() (string, error), f graduateFlags, m *composite.Manifest, parent, child party, sub *graduation.Submission) error {
-	out, own, graduated := &sub.Artefacts, child.own, m.AfterGraduation()
-	if parent.own != nil {
-		if err := graduated.SignParent(ctx, parent.own.Key); err != nil {
+func signArtefacts(a *kit.App, ctx context.Context, registryURL func() (string, error), f graduateFlags, m *composite.Manifest, parent, child party, sub *graduation.Submission) error {
+	artefacts, local, newManifest := &sub.Artefacts, child.local, m.AfterGraduation()
+	if parent.local != nil {
+		if err := newManifest.SignParent(ctx, parent.local.Key); err != nil {
 			return err
 		}
-		out.ManifestParent = graduated.SignatureParent
+		artefacts.ManifestParent = newManifest.SignatureParent
 	}
-	if own == nil {
+	if local == nil {
 		return nil
 	}
-	if err := graduated.SignChild(ctx, own.Key); err != nil {
+	if err := newManifest.SignChild(ctx, local.Key); err != nil {
 		return err
 	}
-	out.ManifestChild = graduated.SignatureChild
+	artefacts.ManifestChild = newManifest.SignatureChild
 	// Sign the public card and the event that registers it.
-	url, err := where()
+	baseURL, err := registryURL()
 	if err != nil {
 		return err
 	}
-	registry := &registryclient.Client{Transport: a.HTTP(0), URL: url, Reader: own.Key, Now: a.Now}
-	o := &vacantcmd.Own{Identity: own, Registry: registry}
-	if err := o.Look(ctx); err != nil {
+	registry := &registryclient.Client{Transport: a.HTTPTransport(0), URL: baseURL, Reader: local.Key, Now: a.Now}
+	ownVacant := &vacantcmd.LocalIdentity{Identity: local, Registry: registry}
+	if err := ownVacant.LoadCard(ctx); err != nil {
 		return err
 	}
-	next := card.Card{VacantID: own.ID(), HaloVersion: card.Version}
-	if o.Card != nil {
-		next = *o.Card
+	newCard := card.Card{VacantID: local.ID(), HaloVersion: card.Version}
+	if ownVacant.Card != nil {
+		newCard = *ownVacant.Card
 	}
-	next.CapabilityText = f.capability
+	newCard.CapabilityText = f.capability
 	if f.endpoint != "" {
-		if next.Endpoint, err = dispatch.SendURL(f.endpoint); err != nil {
+		if newCard.Endpoint, err = dispatch.SendURL(f.endpoint); err != nil {
 			return err
 		}
 	}
-	if next.Endpoint == "" {
-		return kit.WithHint(problem.New(problem.Usage, "--endpoint: expected the URL at which %s takes calls, for example https://agents.example.org, got none", own.Name), "--endpoint https://HOST")
+	if newCard.Endpoint == "" {
+		return kit.WithHint(problem.New(problem.Usage, "--endpoint: expected the URL at which %s takes calls, for example https://agents.example.org, got none", local.Name), "--endpoint https://HOST")
 	}
-	if err := next.Sign(ctx, own.Key); err != nil {
+	if err := newCard.Sign(ctx, local.Key); err != nil {
 		return err
 	}
-	standing, err := registry.KeyState(ctx, own.ID())
+	keyState, err := registry.KeyState(ctx, local.ID())
 	if err != nil {
 		return err
 	}
-	key := "graduation:" + next.Hash().String()
-	if !standing.Card.IsZero() && standing.Card != next.Hash() {
-		key = event.ReplacesKeyAt(standing.Card, standing.NextSeq)
+	eventKey := "graduation:" + newCard.Hash().String()
+	if !keyState.CardHash.IsZero() && keyState.CardHash != newCard.Hash() {
+		eventKey = event.ReplacesKeyAt(keyState.CardHash, keyState.NextSeq)
 	}
-	d := registryclient.Draft{Card: next, State: lifecycle.Active, Visibility: lifecycle.Public}
-	h, err := d.Sign(ctx, own.Key, standing.NextSeq, key, a.Now())
+	draft := registryclient.Draft{Card: newCard, State: lifecycle.Active, Visibility: lifecycle.Public}
+	signed, err := draft.Sign(ctx, local.Key, keyState.NextSeq, eventKey, a.Now())
 	if err != nil {
 		return err
 	}
-	out.Card, out.Time, out.ActorSeq, out.Key = next.Blob(), h.Time, h.ActorSeq, h.Key
-	out.Signature, err = hex.DecodeString(h.Signature)
+	artefacts.Card, artefacts.Time, artefacts.ActorSeq, artefacts.Key = newCard.Blob(), signed.Time, signed.ActorSeq, signed.Key
+	artefacts.Signature, err = hex.DecodeString(signed.Signature)
 	return err
 }

@@ -13,44 +13,44 @@ import (
 
 type graduateResult struct {
 	graduation.View
-	name    string
-	explain bool
+	child        string
+	withEvidence bool
 }
 
 func (r graduateResult) Print(w io.Writer) {
-	switch r.State {
+	switch r.Phase {
 	case graduation.Accepted:
-		fmt.Fprintf(w, "%s has graduated, attempt %d\n", kit.Printable(r.name), r.Position)
+		fmt.Fprintf(w, "%s has graduated, attempt %d\n", kit.EscapeLine(r.child), r.Position)
 	case graduation.Open:
-		fmt.Fprintf(w, "%s: attempt %d is open, until %s at the latest\n", kit.Printable(r.name), r.Position, r.Due.UTC().Format("15:04:05Z"))
+		fmt.Fprintf(w, "%s: attempt %d is open, until %s at the latest\n", kit.EscapeLine(r.child), r.Position, r.DueAt.UTC().Format("15:04:05Z"))
 	case graduation.Failed: // the attempt ended without a verdict
-		fmt.Fprintf(w, "%s has not graduated: attempt %d has failed\n", kit.Printable(r.name), r.Position)
+		fmt.Fprintf(w, "%s has not graduated: attempt %d has failed\n", kit.EscapeLine(r.child), r.Position)
 	default:
-		fmt.Fprintf(w, "%s has not graduated: attempt %d was %s\n", kit.Printable(r.name), r.Position, kit.Printable(string(r.State)))
+		fmt.Fprintf(w, "%s has not graduated: attempt %d was %s\n", kit.EscapeLine(r.child), r.Position, kit.EscapeLine(string(r.Phase)))
 	}
 	// The steps before r.Step are ok. Steps that have not run are shown as "-".
-	before := r.Step != "" || r.State == graduation.Accepted
+	isBefore := r.Step != "" || r.Phase == graduation.Accepted
 	for _, s := range gate.Steps() {
 		status := "-"
 		switch {
-		case r.State == graduation.Accepted:
+		case r.Phase == graduation.Accepted:
 			status = "ok"
-		case before && s.Name != r.Step:
+		case isBefore && s.Name != r.Step:
 			status = "ok"
-		case before && r.State == graduation.Open:
-			status, before = "...", false
-		case before:
-			status, before = string(r.State), false
+		case isBefore && r.Phase == graduation.Open:
+			status, isBefore = "...", false
+		case isBefore:
+			status, isBefore = string(r.Phase), false
 			if r.Refusal != nil {
-				status += ": " + kit.Printable(r.Refusal.Detail)
+				status += ": " + kit.EscapeLine(r.Refusal.Detail)
 			}
 		}
 		fmt.Fprintf(w, "  %-10s %s\n", s.Name, status)
 	}
 	if r.Outcome != nil {
-		fmt.Fprintf(w, "  found by   %s\n  called at  %s\n", kit.Printable(r.Capability), kit.Printable(r.Outcome.Endpoint))
+		fmt.Fprintf(w, "  found by   %s\n  called at  %s\n", kit.EscapeLine(r.Capability), kit.EscapeLine(r.Outcome.Endpoint))
 	}
-	if r.explain {
+	if r.withEvidence {
 		r.printEvidence(w)
 	}
 }
@@ -58,27 +58,27 @@ func (r graduateResult) Print(w io.Writer) {
 func (r graduateResult) printEvidence(w io.Writer) {
 	p := r.Policy
 	fmt.Fprintf(w, "policy %s: %d of one parent within 24 hours, threshold %g, mode %s, detector %s\n",
-		kit.Printable(p.Version), p.Limit, p.Threshold, kit.Printable(string(p.Mode)), kit.Printable(p.Detector))
+		kit.EscapeLine(p.Version), p.DailyLimit, p.Threshold, kit.EscapeLine(string(p.Mode)), kit.EscapeLine(p.Detector))
 	if r.Findings == nil {
 		fmt.Fprintln(w, "no evidence was examined")
 		return
 	}
 	// Signals are printed in groups. Refusals use the same group names.
-	groups := map[gate.Name]string{gate.Substrate: "substrate", gate.Style: "stylo"}
+	groupOf := map[gate.SignalName]string{gate.Substrate: "substrate", gate.Style: "stylo"}
 	for _, pair := range r.Findings.Pairs {
-		fmt.Fprintf(w, "compared with its %s %s\n", kit.Printable(string(pair.Role)), pair.With.Short())
-		for _, name := range []string{"controller", "substrate", "stylo"} {
-			shown := name
+		fmt.Fprintf(w, "compared with its %s %s\n", kit.EscapeLine(string(pair.Role)), pair.OtherID.Short())
+		for _, group := range []string{"controller", "substrate", "stylo"} {
+			label := group
 			for _, s := range pair.Signals {
-				if cmp.Or(groups[s.Name], "controller") != name {
+				if cmp.Or(groupOf[s.Name], "controller") != group {
 					continue
 				}
-				layer := kit.Printable(string(s.Name))
-				if layer == name {
+				layer := kit.EscapeLine(string(s.Name))
+				if layer == group {
 					layer = ""
 				}
-				fmt.Fprintf(w, "  %-10s  %-9s %s\n", shown, layer, signalText(pair.Role, &s))
-				shown = ""
+				fmt.Fprintf(w, "  %-10s  %-9s %s\n", label, layer, formatSignal(pair.Role, &s))
+				label = ""
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func (r graduateResult) printEvidence(w io.Writer) {
 	}
 }
 
-func signalText(role gate.Role, s *gate.Signal) string {
+func formatSignal(role gate.Role, s *gate.Signal) string {
 	text := string(s.State)
 	if s.State == gate.SignalObserved {
 		text = fmt.Sprintf("%.2f", s.Strength)
@@ -97,36 +97,36 @@ func signalText(role gate.Role, s *gate.Signal) string {
 			text += ", recorded only"
 		}
 	}
-	why := s.Why
-	if why == "" && s.Name == gate.Substrate && s.State == gate.SignalObserved {
+	reason := s.Reason
+	if reason == "" && s.Name == gate.Substrate && s.State == gate.SignalObserved {
 		switch {
 		case s.Strength == 0:
-			why = "their substrates differ"
-		case role == gate.Parent:
-			why = "the child and its parent have the same substrate"
+			reason = "their substrates differ"
+		case role == gate.RoleParent:
+			reason = "the child and its parent have the same substrate"
 		default:
-			why = "the child and its sibling have the same substrate"
+			reason = "the child and its sibling have the same substrate"
 		}
 	}
-	if why != "" {
-		text += ": " + why
+	if reason != "" {
+		text += ": " + reason
 	}
-	if in := s.Inputs; in != nil {
+	if inputs := s.Inputs; inputs != nil {
 		switch {
-		case in.A == in.B && in.A != "":
-			text += fmt.Sprintf(" (%s)", in.A)
-		case in.A != "" || in.B != "":
-			text += fmt.Sprintf(" (%s and %s)", in.A, in.B)
+		case inputs.ChildFamilies == inputs.OtherFamilies && inputs.ChildFamilies != "":
+			text += fmt.Sprintf(" (%s)", inputs.ChildFamilies)
+		case inputs.ChildFamilies != "" || inputs.OtherFamilies != "":
+			text += fmt.Sprintf(" (%s and %s)", inputs.ChildFamilies, inputs.OtherFamilies)
 		case s.State == gate.SignalObserved:
-			text += fmt.Sprintf(" (similarity %.3f, from %d and %d samples)", in.Similarity, in.SamplesA, in.SamplesB)
-		case in.SamplesA > 0 || in.SamplesB > 0:
-			text += fmt.Sprintf(" (%d and %d samples)", in.SamplesA, in.SamplesB)
+			text += fmt.Sprintf(" (similarity %.3f, from %d and %d samples)", inputs.Similarity, inputs.ChildSamples, inputs.OtherSamples)
+		case inputs.ChildSamples > 0 || inputs.OtherSamples > 0:
+			text += fmt.Sprintf(" (%d and %d samples)", inputs.ChildSamples, inputs.OtherSamples)
 		}
 	}
-	return kit.Printable(text)
+	return kit.EscapeLine(text)
 }
 
-func refusalOf(v *graduation.View, name string) error {
+func refusalError(v *graduation.View, name string) error {
 	if v.Refusal == nil {
 		return nil
 	}
@@ -137,14 +137,14 @@ func refusalOf(v *graduation.View, name string) error {
 		}
 	}
 	err := problem.New(kind, "%s", v.Refusal.Detail)
-	again := fmt.Sprintf("vacancy graduate %s --capability %q", name, v.Capability)
+	command := fmt.Sprintf("vacancy graduate %s --capability %q", name, v.Capability)
 	switch kind {
-	case problem.GraduationRate:
-		return kit.WithHint(err, "%s, once 24 hours have passed since the oldest of the parent's last %d graduations", again, v.Policy.Limit)
-	case problem.Collusion:
+	case problem.GraduationRateExceeded:
+		return kit.WithHint(err, "%s, once 24 hours have passed since the oldest of the parent's last %d graduations", command, v.Policy.DailyLimit)
+	case problem.CollusionFound:
 		return kit.WithHint(err, "vacancy graduate %s --explain", name)
-	case problem.Unavailable, problem.Deadline:
-		return kit.WithHint(err, "%s", again)
+	case problem.Unavailable, problem.DeadlineExceeded:
+		return kit.WithHint(err, "%s", command)
 	}
 	return err
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func planCommand(a *kit.App) *cobra.Command {
-	return a.Parent(&cobra.Command{
+	return a.ParentCommand(&cobra.Command{
 		Use:   "plan",
 		Short: "Set the plan by which a composite delegates",
 		Long: `A vacant with a plan is a composite: it delegates each call to its children, one after
@@ -26,7 +26,7 @@ the other or in parallel, and combines their answers.`,
 		Example: `  vacancy plan set lawfirm plan.yaml
   vacancy plan show lawfirm`,
 	},
-		kit.Operation[admin.With[op.Raw[plan.Document]], admin.Plan]{
+		kit.Operation[admin.VacantRequest[op.Raw[plan.Document]], admin.Plan]{
 			Use:   "set VACANT FILE",
 			Short: "Set the plan of a vacant",
 			Long: `Set the plan of a hosted vacant from FILE, YAML or JSON; - is standard input. The next
@@ -45,18 +45,18 @@ and hosted on the same host; a plan that leads back to the vacant is refused.
 			Example: `  vacancy plan set lawfirm plan.yaml
   vacancy plan show lawfirm --json | jq .plan | vacancy plan set other -`,
 			Op: admin.SetPlan,
-			Request: func(q kit.Request) (admin.With[op.Raw[plan.Document]], error) {
-				doc, err := readDocument(a, q.Args[1])
-				return admin.ForVacant(q.Args[0], op.Raw[plan.Document](doc)), err
+			Request: func(q kit.Request) (admin.VacantRequest[op.Raw[plan.Document]], error) {
+				document, err := readDocument(a, q.Args[1])
+				return admin.NewVacantRequest(q.Args[0], op.Raw[plan.Document](document)), err
 			},
 			Print: printPlan,
 		}.Command(a),
-		kit.Operation[admin.VacantRequest, admin.Plan]{
+		kit.Operation[admin.VacantRef, admin.Plan]{
 			Use:     "show VACANT",
 			Short:   "Show the plan of a vacant",
 			Example: "  vacancy plan show lawfirm",
 			Op:      admin.GetPlan,
-			Request: func(q kit.Request) (admin.VacantRequest, error) { return admin.VacantRequest{Vacant: q.Args[0]}, nil },
+			Request: func(q kit.Request) (admin.VacantRef, error) { return admin.VacantRef{Vacant: q.Args[0]}, nil },
 			Print:   printPlan,
 		}.Command(a),
 	)
@@ -72,14 +72,14 @@ func readDocument(a *kit.App, path string) (json.RawMessage, error) {
 		defer f.Close()
 		in = f
 	}
-	b, err := io.ReadAll(io.LimitReader(in, yamldoc.Max+1))
+	b, err := io.ReadAll(io.LimitReader(in, yamldoc.MaxBytes+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(b) > yamldoc.Max {
-		return nil, problem.New(problem.TooLarge, "%s: expected at most %d bytes", path, yamldoc.Max)
+	if len(b) > yamldoc.MaxBytes {
+		return nil, problem.New(problem.TooLarge, "%s: expected at most %d bytes", path, yamldoc.MaxBytes)
 	}
-	doc, err := yamldoc.JSON(b)
+	doc, err := yamldoc.ToJSON(b)
 	if err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "%s: %s", path, problem.AsError(err).Text())
 	}

@@ -23,10 +23,10 @@ import (
 )
 
 func spawnCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var s admin.Spawning
-	var path, reach, outbound string
-	var signed, noCheck bool
+	var where kit.HostFlags
+	var request admin.Spawning
+	var birthPath, reachability, outbound string
+	var signedByParent, noCheck bool
 	var agent vacantcmd.AgentFlags
 	cmd := &cobra.Command{
 		Use:   "spawn PARENT",
@@ -57,180 +57,180 @@ substrates and agents are for the operator. The start of the parent's id is appe
   vacancy spawn scribe --path D1 --name curt --rule "answer in one line"
   vacancy spawn alice --signed --path D2 --name helper --host https://vacancy.example`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s.Path, s.Reach, s.Outbound = composite.BirthPath(strings.ToUpper(path)), composite.Reachability(reach), composite.Outbound(outbound)
-			s.Tools = unique(s.Tools)
+			request.Path, request.Reachability, request.OutboundPolicy = composite.BirthPath(strings.ToUpper(birthPath)), composite.Reachability(reachability), composite.OutboundPolicy(outbound)
+			request.Tools = removeDuplicates(request.Tools)
 			parent := args[0]
-			missing := ""
+			missingFlags := ""
 			switch {
-			case s.Path == "" && s.Name == "":
-				missing = "--path and --name: expected the kind and the name of the child, for example D2 and reviewer, got none"
-			case s.Path == "":
-				missing = "--path: expected the kind of the child " + s.Name + ", for example D2, got none"
-			case s.Name == "":
-				missing = "--name: expected the name of the child, for example reviewer, got none"
+			case request.Path == "" && request.Name == "":
+				missingFlags = "--path and --name: expected the kind and the name of the child, for example D2 and reviewer, got none"
+			case request.Path == "":
+				missingFlags = "--path: expected the kind of the child " + request.Name + ", for example D2, got none"
+			case request.Name == "":
+				missingFlags = "--name: expected the name of the child, for example reviewer, got none"
 			}
-			if missing != "" {
-				return kit.WithHint(problem.New(problem.Usage, "%s", missing), `vacancy spawn %s --path D2 --name NAME --capability "TEXT"`, parent)
+			if missingFlags != "" {
+				return kit.WithHint(problem.New(problem.Usage, "%s", missingFlags), `vacancy spawn %s --path D2 --name NAME --capability "TEXT"`, parent)
 			}
-			if signed && agent.From != "" {
+			if signedByParent && agent.From != "" {
 				return problem.New(problem.Usage, "--signed and --from: not supported together, because only the operator can give a child an agent of its own")
 			}
-			file, err := agent.Read(s.Substrate)
+			agentFile, err := agent.Read(request.Substrate)
 			if err != nil {
 				return err
 			}
-			if file.Name != "" {
-				s.Agent, s.Substrate, s.Capability = file.Agent.Blob(), "", cmp.Or(s.Capability, file.Agent.Description)
+			if agentFile.Name != "" {
+				request.Agent, request.Substrate, request.Capability = agentFile.Agent.Blob(), "", cmp.Or(request.Capability, agentFile.Agent.Description)
 			}
-			if signed {
-				made, err := spawnSigned(a, cmd.Context(), w, s, parent)
+			if signedByParent {
+				spawned, err := spawnSigned(a, cmd.Context(), where, request, parent)
 				if err != nil {
-					return spawnHint(err, &s, parent)
+					return addSpawnHint(err, &request, parent)
 				}
-				return showBirth(a, &made, parent, nil)
+				return printSpawned(a, &spawned, parent, nil)
 			}
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				err := spawnByOperator(a, cmd.Context(), c, s, parent, noCheck)
+			return a.WithAdmin(where, false, func(c *kit.AdminAPI) error {
+				err := spawnByOperator(a, cmd.Context(), c, request, parent, noCheck)
 				if err == nil {
-					vacantcmd.WarnOf(a, s.Name, file.Agent.Warnings)
+					vacantcmd.PrintWarnings(a, request.Name, agentFile.Agent.Warnings)
 				}
 				return err
 			})
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&path, "path", "", "D1, D2, D3, D4 or D5 (required)")
-	fs.StringVar(&s.Name, "name", "", "the child's name (required)")
-	fs.StringVar(&s.Capability, "capability", "", "what the child can do (default: as its parent)")
-	fs.StringVar(&s.Substrate, "substrate", "", "its substrate, as in \"vacancy create\" (default: its parent's; echo if the parent is a composite)")
-	agent.Add(fs)
-	fs.StringSliceVar(&s.Tools, "tools", nil, "`TOOLS` it may use, with commas between; may be repeated")
-	fs.StringVar(&s.Rule, "rule", "", "with D1: the child's additional rule")
-	fs.StringVar(&s.With, "with", "", "with D4: the other `PARENT`, hosted here too")
-	fs.StringVar(&reach, "reach", "", "who may call it: parent-only, parent-bridged or public_a2a (default: by the path)")
+	fs.StringVar(&birthPath, "path", "", "D1, D2, D3, D4 or D5 (required)")
+	fs.StringVar(&request.Name, "name", "", "the child's name (required)")
+	fs.StringVar(&request.Capability, "capability", "", "what the child can do (default: as its parent)")
+	fs.StringVar(&request.Substrate, "substrate", "", "its substrate, as in \"vacancy create\" (default: its parent's; echo if the parent is a composite)")
+	agent.Register(fs)
+	fs.StringSliceVar(&request.Tools, "tools", nil, "`TOOLS` it may use, with commas between; may be repeated")
+	fs.StringVar(&request.Rule, "rule", "", "with D1: the child's additional rule")
+	fs.StringVar(&request.SecondParent, "with", "", "with D4: the other `PARENT`, hosted here too")
+	fs.StringVar(&reachability, "reach", "", "who may call it: parent-only, parent-bridged or public_a2a (default: by the path)")
 	fs.StringVar(&outbound, "outbound", "", "whom it may call: no-external, parent-permitted or unrestricted (default: by the path)")
-	fs.BoolVar(&signed, "signed", false, "PARENT is an identity of yours, and signs for itself")
-	vacantcmd.NoCheckFlag(fs, &noCheck)
-	kit.HostFlags(fs, &w)
+	fs.BoolVar(&signedByParent, "signed", false, "PARENT is an identity of yours, and signs for itself")
+	vacantcmd.AddNoCheckFlag(fs, &noCheck)
+	kit.AddHostFlags(fs, &where)
 	return cmd
 }
 
-func spawnByOperator(a *kit.App, ctx context.Context, c *kit.AdminAPI, s admin.Spawning, name string, noCheck bool) error {
-	parent, err := c.Show(ctx, name)
+func spawnByOperator(a *kit.App, ctx context.Context, c *kit.AdminAPI, request admin.Spawning, name string, noCheck bool) error {
+	parent, err := c.ShowVacant(ctx, name)
 	if err != nil {
 		return err
 	}
-	made, err := admin.SpawnChild.Call(ctx, c, admin.ForVacant(parent.ID.String(), s))
+	spawned, err := admin.SpawnChild.Call(ctx, c, admin.NewVacantRequest(parent.ID.String(), request))
 	if err != nil {
-		return spawnHint(err, &s, name)
+		return addSpawnHint(err, &request, name)
 	}
-	checked := vacantcmd.CheckAgent(a, ctx, c, &made.Vacant, noCheck || made.Unchanged)
-	if err := showBirth(a, &made, parent.Name, checked.Failure); err != nil {
+	check := vacantcmd.CheckAgent(a, ctx, c, &spawned.Vacant, noCheck || spawned.Unchanged)
+	if err := printSpawned(a, &spawned, parent.Name, check.Failure); err != nil {
 		return err
 	}
-	if by := servedAlike(made.Vacant.Substrate, parent.Substrate); made.Vacant.Closed && by != "" {
-		a.Note("%s and its parent have the same substrate, %s: by default the gate refuses its graduation", made.Vacant.Name, kit.Printable(by))
+	if family := commonFamily(spawned.Vacant.Substrate, parent.Substrate); spawned.Vacant.Closed && family != "" {
+		a.PrintNote("%s and its parent have the same substrate, %s: by default the gate refuses its graduation", spawned.Vacant.Name, kit.EscapeLine(family))
 	}
 	return nil
 }
 
 // spawnSigned requests a child with the parent's signature instead of the operator's key. The
 // parent must be a local identity that the host also serves as a vacant.
-func spawnSigned(a *kit.App, ctx context.Context, w kit.Where, s admin.Spawning, name string) (admin.Spawned, error) {
-	var made admin.Spawned
-	if s.With != "" {
-		return made, problem.New(problem.Usage, "--with: not supported together with --signed, because one parent cannot sign for the other; the operator's key can create the child")
+func spawnSigned(a *kit.App, ctx context.Context, where kit.HostFlags, request admin.Spawning, name string) (admin.Spawned, error) {
+	var spawned admin.Spawned
+	if request.SecondParent != "" {
+		return spawned, problem.New(problem.Usage, "--with: not supported together with --signed, because one parent cannot sign for the other; the operator's key can create the child")
 	}
-	h, err := a.DataHome()
+	dir, err := a.IdentityDir()
 	if err != nil {
-		return made, err
+		return spawned, err
 	}
-	parent, err := a.OpenIdentity(h, name)
+	parent, err := a.OpenIdentity(dir, name)
 	if err != nil {
-		return made, err
+		return spawned, err
 	}
-	host, err := a.Find(w)
+	host, err := a.FindRemoteHost(where)
 	if err != nil {
-		return made, err
+		return spawned, err
 	}
-	var base string
+	var baseURL string
 	if host == nil {
-		base, err = a.LocalURL(ctx, w.Data)
-	} else if base, err = host.URLOf(cmp.Or(host.Record.AdminURL, host.Record.URL)); err == nil {
-		base, err = registryclient.CheckURL(base)
+		baseURL, err = a.LocalHostURL(ctx, where.Data)
+	} else if baseURL, err = host.RequireURL(cmp.Or(host.Record.AdminURL, host.Record.URL)); err == nil {
+		baseURL, err = registryclient.NormalizeURL(baseURL)
 	}
 	if err != nil {
-		return made, err
+		return spawned, err
 	}
 	nonce, err := composite.NewNonce(a.Rand)
 	if err != nil {
-		return made, err
+		return spawned, err
 	}
-	r := composite.SpawnRequest{
-		ParentID: parent.ID(), Path: s.Path, Name: s.Name, Capability: s.Capability, Substrate: s.Substrate,
-		Tools: s.Tools, Rule: s.Rule, Reach: s.Reach, Outbound: s.Outbound, Nonce: nonce, Time: a.Now(),
+	signedRequest := composite.SpawnRequest{
+		ParentID: parent.ID(), BirthPath: request.Path, Name: request.Name, Capability: request.Capability, Substrate: request.Substrate,
+		Tools: request.Tools, Rule: request.Rule, Reachability: request.Reachability, OutboundPolicy: request.OutboundPolicy, Nonce: nonce, Time: a.Now(),
 	}
-	if err := r.Sign(ctx, parent.Key); err != nil {
-		return made, err
+	if err := signedRequest.Sign(ctx, parent.Key); err != nil {
+		return spawned, err
 	}
-	handler := &registryclient.Client{Transport: a.HTTP(0), URL: base, Now: a.Now}
-	if err := handler.Post(ctx, "/v1/admin/vacants/"+parent.ID().String()+"/children", json.RawMessage(r.Blob()), &made); err != nil {
-		return made, err
+	client := &registryclient.Client{Transport: a.HTTPTransport(0), URL: baseURL, Now: a.Now}
+	if err := client.Post(ctx, "/v1/admin/vacants/"+parent.ID().String()+"/children", json.RawMessage(signedRequest.Blob()), &spawned); err != nil {
+		return spawned, err
 	}
-	return made, made.Sound()
+	return spawned, spawned.Validate()
 }
 
-func spawnHint(err error, s *admin.Spawning, parent string) error {
+func addSpawnHint(err error, request *admin.Spawning, parent string) error {
 	p := problem.AsError(err)
-	again := fmt.Sprintf("vacancy spawn %s --path %s --name %s", parent, s.Path, s.Name)
+	command := fmt.Sprintf("vacancy spawn %s --path %s --name %s", parent, request.Path, request.Name)
 	switch {
-	case p.Kind == problem.TooMany:
+	case p.Kind == problem.TooManyRequests:
 		return kit.WithHint(err, "the same command later: a parent may ask for ten children an hour, and have a hundred")
-	case p.Field == "rule" && s.Rule == "":
-		return kit.WithHint(err, `%s --rule "TEXT"`, again)
+	case p.Field == "rule" && request.Rule == "":
+		return kit.WithHint(err, `%s --rule "TEXT"`, command)
 	case p.Field == "rule":
-		return kit.WithHint(err, `vacancy spawn %s --path D1 --name %s --rule "TEXT"`, parent, s.Name)
-	case p.Field == "with" && s.With == "":
-		return kit.WithHint(err, "%s --with PARENT", again)
-	case p.Field == "with" && s.Path != "D4":
-		return kit.WithHint(err, "vacancy spawn %s --path D4 --name %s --with %s", parent, s.Name, s.With)
-	case p.Field == "outbound" && s.Outbound == composite.NoExternal:
+		return kit.WithHint(err, `vacancy spawn %s --path D1 --name %s --rule "TEXT"`, parent, request.Name)
+	case p.Field == "with" && request.SecondParent == "":
+		return kit.WithHint(err, "%s --with PARENT", command)
+	case p.Field == "with" && request.Path != "D4":
+		return kit.WithHint(err, "vacancy spawn %s --path D4 --name %s --with %s", parent, request.Name, request.SecondParent)
+	case p.Field == "outbound" && request.OutboundPolicy == composite.NoExternal:
 		return kit.WithHint(err, "--outbound parent-permitted, or no --outbound: the child's tools then include the endpoint")
 	}
 	return err
 }
 
-func unique(list []string) (out []string) {
+func removeDuplicates(list []string) (distinct []string) {
 	for _, value := range list {
-		if !slices.Contains(out, value) {
-			out = append(out, value)
+		if !slices.Contains(distinct, value) {
+			distinct = append(distinct, value)
 		}
 	}
-	return out
+	return distinct
 }
 
-// servedAlike returns the common family of two substrates, which the gate compares. It returns ""
+// commonFamily returns the common family of two substrates, which the gate compares. It returns ""
 // if the families differ or either vacant is a composite.
-func servedAlike(a, b string) string {
-	family := func(text string) string {
+func commonFamily(a, b string) string {
+	familyOf := func(text string) string {
 		s, err := substrate.Parse(text)
 		if err != nil || s.Kind == plan.Kind {
 			return ""
 		}
 		return s.Family()
 	}
-	if by := family(a); by == family(b) {
-		return by
+	if family := familyOf(a); family == familyOf(b) {
+		return family
 	}
 	return ""
 }
 
-func showBirth(a *kit.App, made *admin.Spawned, parent string, failure *call.Cause) error {
-	m, err := made.Manifest.Open()
+func printSpawned(a *kit.App, spawned *admin.Spawned, parent string, failure *call.Cause) error {
+	m, err := spawned.Manifest.Open()
 	if err != nil {
 		return err
 	}
-	return a.Show(spawnResult{*made, failure, m, parent})
+	return a.PrintResult(spawnResult{*spawned, failure, m, parent})
 }
 
 // spawnResult describes a child that the command has created or that existed already.
@@ -243,7 +243,7 @@ type spawnResult struct {
 
 func (r spawnResult) Print(w io.Writer) {
 	m := &r.manifest
-	fmt.Fprintf(w, "%s is a child of %s (%s), by %s%s\n", r.Vacant.Name, kit.Printable(r.parent), m.ParentID.Short(), m.BirthPath, kit.FormatIf(r.Unchanged, "; it already existed"))
-	kit.Members(w, "id", r.Vacant.ID, "state", kit.PaintedText(kit.State(w, r.Vacant.State, string(r.Vacant.State))), "capability", r.Vacant.Capability,
+	fmt.Fprintf(w, "%s is a child of %s (%s), by %s%s\n", r.Vacant.Name, kit.EscapeLine(r.parent), m.ParentID.Short(), m.BirthPath, kit.FormatIf(r.Unchanged, "; it already existed"))
+	kit.PrintFields(w, "id", r.Vacant.ID, "state", kit.PaintedText(kit.PaintState(w, r.Vacant.State, string(r.Vacant.State))), "capability", r.Vacant.Capability,
 		"closed", kit.FormatIf(m.ClosedByDefault, "only its parent and the parent's other children may call it"))
 }

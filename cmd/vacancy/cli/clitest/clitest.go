@@ -18,15 +18,15 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// Golden compares output with a golden file in testdata. It ignores the values of keys, hashes and
+// CompareGolden compares output with a golden file in testdata. It ignores the values of keys, hashes and
 // other parts that differ between runs.
-func Golden(t *testing.T, name, got string) {
+func CompareGolden(t *testing.T, name, got string) {
 	t.Helper()
-	File(t, filepath.Join("testdata", name+".golden"), stable(got))
+	CompareFile(t, filepath.Join("testdata", name+".golden"), replaceVarying(got))
 }
 
-// File compares got with the file at path. If -update is set, it first writes got to the file.
-func File(t *testing.T, path, got string) {
+// CompareFile compares got with the file at path. If -update is set, it first writes got to the file.
+func CompareFile(t *testing.T, path, got string) {
 	t.Helper()
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -45,25 +45,25 @@ func File(t *testing.T, path, got string) {
 	}
 }
 
-// varies matches the parts of an output that depend on keys, random numbers or free ports.
-var varies = regexp.MustCompile(`[0-9a-f]{128}|[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{12}\b|did:key:z[0-9A-Za-z]+|127\.0\.0\.1:[0-9]{4,}`)
+// varyingText matches the parts of an output that depend on keys, random numbers or free ports.
+var varyingText = regexp.MustCompile(`[0-9a-f]{128}|[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b[0-9a-f]{12}\b|did:key:z[0-9A-Za-z]+|127\.0\.0\.1:[0-9]{4,}`)
 
-// stable replaces each varying part of s with its kind and a number. Equal parts get the same
+// replaceVarying replaces each varying part of s with its kind and a number. Equal parts get the same
 // number.
-func stable(s string) string {
-	seen := map[string]string{}
-	return varies.ReplaceAllStringFunc(s, func(v string) string {
-		if seen[v] != "" || v == kit.DefaultListen {
-			return cmp.Or(seen[v], v)
+func replaceVarying(s string) string {
+	placeholders := map[string]string{}
+	return varyingText.ReplaceAllStringFunc(s, func(match string) string {
+		if placeholders[match] != "" || match == kit.DefaultListen {
+			return cmp.Or(placeholders[match], match)
 		}
-		form := map[int]string{128: "signature", 64: "hex", 36: "uuid", 12: "short"}[len(v)]
+		kind := map[int]string{128: "signature", 64: "hex", 36: "uuid", 12: "short"}[len(match)]
 		switch {
-		case strings.HasPrefix(v, "did"):
-			form = "did"
-		case strings.HasPrefix(v, "127."): // a hash may also begin with 127
-			form = "address"
+		case strings.HasPrefix(match, "did"):
+			kind = "did"
+		case strings.HasPrefix(match, "127."): // a hash may also begin with 127
+			kind = "address"
 		}
-		seen[v] = fmt.Sprintf("<%s %d>", form, len(seen)+1)
-		return seen[v]
+		placeholders[match] = fmt.Sprintf("<%s %d>", kind, len(placeholders)+1)
+		return placeholders[match]
 	})
 }

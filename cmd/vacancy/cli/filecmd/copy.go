@@ -26,8 +26,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// changed is the result of a command that writes files.
-type changed struct {
+// writeResult is the result of a command that writes files.
+type writeResult struct {
 	Written   []string `json:"written"`
 	Unchanged int      `json:"unchanged"`
 	Skipped   []string `json:"skipped,omitempty"`
@@ -37,76 +37,76 @@ type changed struct {
 type copier struct {
 	*kit.App
 	*fileAPI
-	only    string   // prefix of the paths to copy, or "" for all files
-	yes     bool     // replace files without asking
-	skipped []string // skipped files with the reason
+	prefix       string   // prefix of the paths to copy, or "" for all files
+	skipQuestion bool     // replace files without asking
+	skipped      []string // skipped files with the reason
 }
 
 func pushCommand(a *kit.App, f *fileAPI) *cobra.Command {
 	c := &copier{App: a, fileAPI: f}
-	return c.command(kit.Operation[string, changed]{
+	return c.newCommand(kit.Operation[string, writeResult]{
 		Use: "push FOLDER", Short: "Copy a folder into a workspace",
 		Long: `Copy the files of FOLDER into a workspace. Files with the same bytes are not sent, so an interrupted
 command can be run again. Files that differ in the workspace are replaced after a question. Symbolic
 links and .git are skipped. Files that FOLDER lacks stay in the workspace.`,
 		Example: "  vacancy files push .\n  vacancy files push ~/notes --only research/ --workspace notes",
-	}, c.push)
+	}, c.pushFolder)
 }
 
 func pullCommand(a *kit.App, f *fileAPI) *cobra.Command {
 	c := &copier{App: a, fileAPI: f}
-	return c.command(kit.Operation[string, changed]{
+	return c.newCommand(kit.Operation[string, writeResult]{
 		Use: "pull FOLDER", Short: "Copy a workspace into a folder",
 		Long: `Copy the files of a workspace into FOLDER, which is created if it does not exist. Files of FOLDER that
 differ are replaced after a question. No file is written through a symbolic link, outside of FOLDER or
 into .git. Files that the workspace lacks stay in FOLDER.`,
 		Example: "  vacancy files pull .\n  vacancy files pull out --only .vault/",
-	}, c.pull)
+	}, c.pullWorkspace)
 }
 
-func (f *copier) command(o kit.Operation[string, changed], run kit.CallerFunc[string, changed]) *cobra.Command {
-	o.API, o.Op = f, run
-	o.Print = func(w io.Writer, r changed) {
+func (cp *copier) newCommand(o kit.Operation[string, writeResult], copyFiles kit.CallerFunc[string, writeResult]) *cobra.Command {
+	o.API, o.Op = cp, copyFiles
+	o.Print = func(w io.Writer, r writeResult) {
 		fmt.Fprintf(w, "%s written, %d unchanged\n", kit.Plural(len(r.Written), "file"), r.Unchanged)
 		for _, s := range r.Skipped {
-			fmt.Fprintf(w, "  skipped  %s\n", kit.Printable(s))
+			fmt.Fprintf(w, "  skipped  %s\n", kit.EscapeLine(s))
 		}
 	}
-	o.Flags = func(fs *pflag.FlagSet) {
-		fs.StringVar(&f.only, "only", "", "only files whose paths begin with this `PREFIX`")
-		fs.BoolVar(&f.yes, "yes", false, "replace files that differ, and do not ask")
+	o.AddFlags = func(fs *pflag.FlagSet) {
+		fs.StringVar(&cp.prefix, "only", "", "only files whose paths begin with this `PREFIX`")
+		fs.BoolVar(&cp.skipQuestion, "yes", false, "replace files that differ, and do not ask")
 	}
 	o.Request = func(q kit.Request) (string, error) { return q.Args[0], nil }
-	return o.Command(f.App)
+	return o.Command(cp.App)
 }
 
-// copy copies each file of the source whose hash is different or missing in the target. The two
+// copyChanged copies each file of the source whose hash is different or missing in the target. The two
 // maps contain hashes keyed by path. Before it replaces files, it asks for confirmation unless
 // --yes is set.
-func (f *copier) copy(ctx context.Context, from, to map[string]string, where string, send func(path string) error) (r changed, err error) {
-	r = changed{Written: []string{}, Skipped: f.skipped}
-	var paths, differ []string
-	for _, path := range slices.Sorted(maps.Keys(from)) {
-		switch hash, exists := to[path]; {
-		case hash == from[path]:
+func (cp *copier) copyChanged(ctx context.Context, source, target map[string]string, targetName string, copyFile func(path string) error) (r writeResult, err error) {
+	r = writeResult{Written: []string{}, Skipped: cp.skipped}
+	var paths, replaced []string
+	for _, path := range slices.Sorted(maps.Keys(source)) {
+		switch hash, exists := target[path]; {
+		case hash == source[path]:
 			r.Unchanged++
 			continue
 		case exists:
-			differ = append(differ, path)
+			replaced = append(replaced, path)
 		}
 		paths = append(paths, path)
 	}
-	if len(differ) > 0 && !f.yes {
-		question := fmt.Sprintf("%s in %s would be replaced, for example %s. Type yes to replace:", kit.Plural(len(differ), "file"), where, kit.Printable(differ[0]))
-		if err := f.Ask(ctx, question, "yes"); err != nil {
+	if len(replaced) > 0 && !cp.skipQuestion {
+		question := fmt.Sprintf("%s in %s would be replaced, for example %s. Type yes to replace:", kit.Plural(len(replaced), "file"), targetName, kit.EscapeLine(replaced[0]))
+		if err := cp.AskToConfirm(ctx, question, "yes"); err != nil {
 			return r, err
 		}
 	}
-	line := f.ProgressLine()
-	defer line.Clear()
+	progress := cp.ProgressLine()
+	defer progress.Clear()
 	for i, path := range paths {
-		line.Show("%d of %s  %s", i+1, kit.Plural(len(paths), "file"), kit.Printable(path))
-		if err := send(path); err != nil {
+		progress.Show("%d of %s  %s", i+1, kit.Plural(len(paths), "file"), kit.EscapeLine(path))
+		if err := copyFile(path); err != nil {
 			return r, err
 		}
 		r.Written = append(r.Written, path)
@@ -114,103 +114,103 @@ func (f *copier) copy(ctx context.Context, from, to map[string]string, where str
 	return r, nil
 }
 
-func (f *copier) push(ctx context.Context, c op.Client, folder string) (changed, error) {
+func (cp *copier) pushFolder(ctx context.Context, c op.Client, folder string) (writeResult, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
-		return changed{}, err
+		return writeResult{}, err
 	}
 	defer root.Close()
-	local, remote, names := map[string]string{}, map[string]string{}, map[string]string{} // the last map has file names by folded path
+	localHashes, remoteHashes, localNames := map[string]string{}, map[string]string{}, map[string]string{} // the last map has file names by folded path
 	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil || ctx.Err() != nil:
 			return errors.Join(err, ctx.Err())
-		case isGit(name) && d.IsDir():
+		case isInGit(name) && d.IsDir():
 			return fs.SkipDir
-		case isGit(name) || d.IsDir():
+		case isInGit(name) || d.IsDir():
 			return nil
 		case !d.Type().IsRegular():
-			f.skipped = append(f.skipped, name+" is not a regular file")
+			cp.skipped = append(cp.skipped, name+" is not a regular file")
 			return nil
 		}
-		path, err := workspace.CheckPath(name)
-		if err != nil || !strings.HasPrefix(path, f.only) {
+		path, err := workspace.NormalizePath(name)
+		if err != nil || !strings.HasPrefix(path, cp.prefix) {
 			return err
 		}
-		if other := names[workspace.Fold(path)]; other != "" {
+		if other := localNames[workspace.FoldPath(path)]; other != "" {
 			return problem.New(problem.Conflict, "%s and %s differ only in their spelling, and a workspace has one of them", other, name)
 		}
 		data, err := readLocal(root, name)
-		names[workspace.Fold(path)], local[path] = name, hashOf(data)
+		localNames[workspace.FoldPath(path)], localHashes[path] = name, hashHex(data)
 		return err
 	})
 	if err != nil {
-		return changed{}, err
+		return writeResult{}, err
 	}
-	listed, err := list(ctx, c, workspaceapi.FileList{WorkspaceName: f.WorkspaceName})
+	files, err := listFiles(ctx, c, workspaceapi.FileList{WorkspaceName: cp.WorkspaceName})
 	if err != nil {
-		return changed{}, err
+		return writeResult{}, err
 	}
-	for _, file := range listed {
-		remote[file.Path] = file.Hash
+	for _, file := range files {
+		remoteHashes[file.Path] = file.Hash
 	}
-	return f.copy(ctx, local, remote, "workspace "+kit.Printable(f.Workspace), func(path string) error {
-		data, err := readLocal(root, names[workspace.Fold(path)])
+	return cp.copyChanged(ctx, localHashes, remoteHashes, "workspace "+kit.EscapeLine(cp.Workspace), func(path string) error {
+		data, err := readLocal(root, localNames[workspace.FoldPath(path)])
 		if err != nil {
 			return err
 		}
-		in := workspaceapi.NewFile{Target: workspaceapi.Target{WorkspaceName: f.WorkspaceName, Path: path}, Body: string(data)}
-		if hash := remote[path]; hash != "" {
-			in.IfMatch = workspaceapi.Tag(hash)
+		in := workspaceapi.NewFile{FileTarget: workspaceapi.FileTarget{WorkspaceName: cp.WorkspaceName, Path: path}, Body: string(data)}
+		if hash := remoteHashes[path]; hash != "" {
+			in.IfMatch = workspaceapi.ETag(hash)
 		}
 		_, err = retryWhenLimited(workspaceapi.WriteFile)(ctx, c, in)
-		if problem.Is(err, problem.Precondition) {
-			err = problem.New(problem.Conflict, "%s was changed in workspace %s since this command began; run the same command again", path, f.Workspace)
+		if problem.Is(err, problem.PreconditionFailed) {
+			err = problem.New(problem.Conflict, "%s was changed in workspace %s since this command began; run the same command again", path, cp.Workspace)
 		}
 		return err
 	})
 }
 
-func (f *copier) pull(ctx context.Context, c op.Client, folder string) (changed, error) {
+func (cp *copier) pullWorkspace(ctx context.Context, c op.Client, folder string) (writeResult, error) {
 	err := os.MkdirAll(folder, 0o755)
 	if err != nil {
-		return changed{}, err
+		return writeResult{}, err
 	}
 	root, err := os.OpenRoot(folder)
 	if err != nil {
-		return changed{}, err
+		return writeResult{}, err
 	}
 	defer root.Close()
-	local, remote, compared := map[string]string{}, map[string]string{}, map[string]fs.FileInfo{}
-	listed, err := list(ctx, c, workspaceapi.FileList{WorkspaceName: f.WorkspaceName, Prefix: f.only})
+	localHashes, remoteHashes, comparedInfo := map[string]string{}, map[string]string{}, map[string]fs.FileInfo{}
+	files, err := listFiles(ctx, c, workspaceapi.FileList{WorkspaceName: cp.WorkspaceName, Prefix: cp.prefix})
 	if err != nil {
-		return changed{}, err
+		return writeResult{}, err
 	}
-	for _, file := range listed {
-		if normal, err := workspace.CheckPath(file.Path); err != nil || normal != file.Path {
-			return changed{}, problem.New(problem.Untrusted, "the host lists the path %.100q, which no file may have", file.Path)
+	for _, file := range files {
+		if normalized, err := workspace.NormalizePath(file.Path); err != nil || normalized != file.Path {
+			return writeResult{}, problem.New(problem.Untrusted, "the host lists the path %.100q, which no file may have", file.Path)
 		}
-		if isGit(file.Path) {
-			f.skipped = append(f.skipped, file.Path+" belongs to git")
+		if isInGit(file.Path) {
+			cp.skipped = append(cp.skipped, file.Path+" belongs to git")
 			continue
 		}
-		remote[file.Path] = file.Hash
+		remoteHashes[file.Path] = file.Hash
 		info, err := findLocal(root, file.Path)
-		compared[file.Path] = info
+		comparedInfo[file.Path] = info
 		if info != nil {
-			local[file.Path] = "" // assume a difference until the sizes and hashes are compared
+			localHashes[file.Path] = "" // assume a difference until the sizes and hashes are compared
 		}
 		if info != nil && info.Size() == file.Size {
 			var data []byte
 			data, err = readLocal(root, file.Path)
-			local[file.Path] = hashOf(data)
+			localHashes[file.Path] = hashHex(data)
 		}
 		if err != nil {
-			return changed{}, err
+			return writeResult{}, err
 		}
 	}
-	return f.copy(ctx, remote, local, "the folder", func(path string) error {
-		b, err := retryWhenLimited(workspaceapi.ReadFile)(ctx, c, workspaceapi.ReadTarget{WorkspaceName: f.WorkspaceName, Path: path})
+	return cp.copyChanged(ctx, remoteHashes, localHashes, "the folder", func(path string) error {
+		b, err := retryWhenLimited(workspaceapi.ReadFile)(ctx, c, workspaceapi.ReadTarget{WorkspaceName: cp.WorkspaceName, Path: path})
 		if err != nil {
 			return err
 		}
@@ -218,29 +218,29 @@ func (f *copier) pull(ctx context.Context, c op.Client, folder string) (changed,
 		if err != nil {
 			return err
 		}
-		if before := compared[path]; (info == nil) != (before == nil) || info != nil && (info.Size() != before.Size() || !info.ModTime().Equal(before.ModTime())) {
+		if oldInfo := comparedInfo[path]; (info == nil) != (oldInfo == nil) || info != nil && (info.Size() != oldInfo.Size() || !info.ModTime().Equal(oldInfo.ModTime())) {
 			return problem.New(problem.Conflict, "%s was changed in the folder since this command began; run the same command again", path)
 		}
 		return writeLocal(root, path, b.Data)
 	})
 }
 
-// isGit reports whether a path leads into the folder .git, whose files can make git run programs.
+// isInGit reports whether a path leads into the folder .git, whose files can make git run programs.
 // It recognizes the spellings accepted by file systems that ignore case or invisible characters.
-func isGit(file string) bool {
-	visible := strings.Map(func(c rune) rune {
+func isInGit(file string) bool {
+	folded := strings.Map(func(c rune) rune {
 		if unicode.Is(unicode.Cf, c) {
 			return -1
 		}
 		return c
-	}, workspace.Fold(file))
-	return slices.ContainsFunc(strings.Split(visible, "/"), func(name string) bool {
+	}, workspace.FoldPath(file))
+	return slices.ContainsFunc(strings.Split(folded, "/"), func(name string) bool {
 		name = strings.TrimRight(name, ". ")
 		return name == ".git" || name == "git~1"
 	})
 }
 
-func hashOf(data []byte) string {
+func hashHex(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
@@ -248,14 +248,14 @@ func hashOf(data []byte) string {
 // findLocal describes a local file, or returns nil if the file does not exist. It returns an error
 // if the path leads through a symbolic link or a file, or to something other than a regular file.
 func findLocal(root *os.Root, file string) (info fs.FileInfo, err error) {
-	words := map[fs.FileMode]string{0: "a file", fs.ModeDir: "a folder", fs.ModeSymlink: "a symbolic link"}
-	for i, c := range file + "/" {
-		if c != '/' {
+	typeNames := map[fs.FileMode]string{0: "a file", fs.ModeDir: "a folder", fs.ModeSymlink: "a symbolic link"}
+	for i, char := range file + "/" {
+		if char != '/' {
 			continue
 		}
-		want := fs.ModeDir
+		wantType := fs.ModeDir
 		if i == len(file) {
-			want = 0
+			wantType = 0
 		}
 		info, err = root.Lstat(filepath.FromSlash(file[:i]))
 		switch {
@@ -263,9 +263,9 @@ func findLocal(root *os.Root, file string) (info fs.FileInfo, err error) {
 			return nil, nil
 		case err != nil:
 			return nil, err
-		case info.Mode().Type() != want:
+		case info.Mode().Type() != wantType:
 			return nil, problem.New(problem.Conflict, "%s: expected %s, got %s; move it away, or choose another folder",
-				file[:i], words[want], cmp.Or(words[info.Mode().Type()], "something else"))
+				file[:i], typeNames[wantType], cmp.Or(typeNames[info.Mode().Type()], "something else"))
 		}
 	}
 	return info, nil

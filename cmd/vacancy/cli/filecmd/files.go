@@ -26,9 +26,9 @@ type fileAPI struct {
 	workspaceapi.WorkspaceName
 }
 
-func (f *fileAPI) Flags(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.Workspace, "workspace", workspace.Main, "the workspace; a test key has only "+workspace.Test)
-	f.API.Flags(cmd)
+func (f *fileAPI) AddFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.Workspace, "workspace", workspace.MainName, "the workspace; a test key has only "+workspace.TestName)
+	f.API.AddFlags(cmd)
 }
 
 // maxTries limits the attempts of a request that a rate limit refuses.
@@ -36,11 +36,11 @@ const maxTries = 6
 
 // retryWhenLimited returns an operation that waits and retries when a rate limit refuses the
 // request.
-func retryWhenLimited[In, Out any](t op.Twin[In, Out]) kit.CallerFunc[In, Out] {
+func retryWhenLimited[In, Out any](twin op.Twin[In, Out]) kit.CallerFunc[In, Out] {
 	return func(ctx context.Context, c op.Client, in In) (out Out, err error) {
 		for try := 1; ; try++ {
-			out, err = teamcmd.CallerOf(t)(ctx, c, in)
-			if !problem.Is(err, problem.TooMany) || try == maxTries {
+			out, err = teamcmd.CallFunc(twin)(ctx, c, in)
+			if !problem.Is(err, problem.TooManyRequests) || try == maxTries {
 				return out, err
 			}
 			if err := cloud.Wait(ctx, time.Second<<(try-1)); err != nil {
@@ -50,7 +50,7 @@ func retryWhenLimited[In, Out any](t op.Twin[In, Out]) kit.CallerFunc[In, Out] {
 	}
 }
 
-func list(ctx context.Context, c op.Client, in workspaceapi.FileList) (files []workspace.File, err error) {
+func listFiles(ctx context.Context, c op.Client, in workspaceapi.FileList) (files []workspace.File, err error) {
 	for in.Limit = 1000; ; {
 		page, err := retryWhenLimited(workspaceapi.ListFiles)(ctx, c, in)
 		if err != nil {
@@ -64,9 +64,9 @@ func list(ctx context.Context, c op.Client, in workspaceapi.FileList) (files []w
 }
 
 func Command(a *kit.App) *cobra.Command {
-	f := &fileAPI{API: teamcmd.API{InProcess: true}}
-	var path string
-	return a.Parent(&cobra.Command{
+	f := &fileAPI{API: teamcmd.API{AllowInProcess: true}}
+	var catPath string
+	return a.ParentCommand(&cobra.Command{
 		Use: "files", Short: "Manage the files of your agents",
 		Long: `Manage the files in a workspace, which agents read and write in tasks. The workspaces belong to the
 account of the key in $VACANCY_KEY, which needs the scopes agents and read. Without a key they belong
@@ -77,14 +77,14 @@ to the operator. Writing the first file creates a workspace.`,
 			Use: "ls [PREFIX]", Short: "List files",
 			Long:    "List the files of a workspace whose paths begin with PREFIX, with their sizes and times.",
 			Example: "  vacancy files ls\n  vacancy files ls .vault/",
-			Op:      kit.CallerFunc[workspaceapi.FileList, []workspace.File](list), API: f,
+			Op:      kit.CallerFunc[workspaceapi.FileList, []workspace.File](listFiles), API: f,
 			Request: func(q kit.Request) (workspaceapi.FileList, error) {
 				return workspaceapi.FileList{WorkspaceName: f.WorkspaceName, Prefix: kit.OptionalArgument(q.Args)}, nil
 			},
-			Object: func(files []workspace.File) any { return map[string]any{"files": append([]workspace.File{}, files...)} },
+			JSONObject: func(files []workspace.File) any { return map[string]any{"files": append([]workspace.File{}, files...)} },
 			Print: func(w io.Writer, files []workspace.File) {
-				kit.Table(w, "no files", files, func(f workspace.File) []any {
-					return []any{f.Path, kit.Plural(f.Size, "byte"), kit.Moment(f.Time)}
+				kit.PrintTable(w, "no files", files, func(f workspace.File) []any {
+					return []any{f.Path, kit.Plural(f.Size, "byte"), kit.FormatTime(f.Time)}
 				})
 			},
 		}.Command(a),
@@ -94,11 +94,11 @@ to the operator. Writing the first file creates a workspace.`,
 			Example: "  vacancy files cat .vault/report.md",
 			Op:      retryWhenLimited(workspaceapi.ReadFile), API: f,
 			Request: func(q kit.Request) (workspaceapi.ReadTarget, error) {
-				path = q.Args[0]
-				return workspaceapi.ReadTarget{WorkspaceName: f.WorkspaceName, Path: path}, nil
+				catPath = q.Args[0]
+				return workspaceapi.ReadTarget{WorkspaceName: f.WorkspaceName, Path: catPath}, nil
 			},
-			Object: func(b op.Blob) any { return map[string]any{"path": path, "data": b.Data} },
-			Print:  func(_ io.Writer, b op.Blob) { _, _ = io.WriteString(a.Out, a.AnswerText(string(b.Data))) },
+			JSONObject: func(b op.Blob) any { return map[string]any{"path": catPath, "data": b.Data} },
+			Print:      func(_ io.Writer, b op.Blob) { _, _ = io.WriteString(a.Out, a.FormatAnswer(string(b.Data))) },
 		}.Command(a),
 		putCommand(a, f), removeCommand(a, f), pushCommand(a, f), pullCommand(a, f))
 }
@@ -107,10 +107,10 @@ func putCommand(a *kit.App, f *fileAPI) *cobra.Command {
 	var replace bool
 	return kit.Operation[workspaceapi.NewFile, workspaceapi.Written]{
 		Use: "put FILE PATH", Short: "Write a file",
-		Long:    "Write FILE of this machine, or - for standard input, to PATH in a workspace.",
-		Example: "  vacancy files put plan.md docs/plan.md\n  date | vacancy files put - now.txt --replace",
-		API:     f,
-		Flags:   func(fs *pflag.FlagSet) { fs.BoolVar(&replace, "replace", false, "replace a file that exists") },
+		Long:     "Write FILE of this machine, or - for standard input, to PATH in a workspace.",
+		Example:  "  vacancy files put plan.md docs/plan.md\n  date | vacancy files put - now.txt --replace",
+		API:      f,
+		AddFlags: func(fs *pflag.FlagSet) { fs.BoolVar(&replace, "replace", false, "replace a file that exists") },
 		Request: func(q kit.Request) (in workspaceapi.NewFile, err error) {
 			var data []byte
 			if q.Args[0] == "-" {
@@ -118,73 +118,73 @@ func putCommand(a *kit.App, f *fileAPI) *cobra.Command {
 			} else {
 				data, err = os.ReadFile(q.Args[0])
 			}
-			return workspaceapi.NewFile{Target: workspaceapi.Target{WorkspaceName: f.WorkspaceName, Path: q.Args[1]}, Body: string(data)}, err
+			return workspaceapi.NewFile{FileTarget: workspaceapi.FileTarget{WorkspaceName: f.WorkspaceName, Path: q.Args[1]}, Body: string(data)}, err
 		},
 		Op: kit.CallerFunc[workspaceapi.NewFile, workspaceapi.Written](func(ctx context.Context, c op.Client, in workspaceapi.NewFile) (workspaceapi.Written, error) {
 			out, err := retryWhenLimited(workspaceapi.WriteFile)(ctx, c, in)
-			if problem.Is(err, problem.Precondition) && replace {
+			if problem.Is(err, problem.PreconditionFailed) && replace {
 				in.IfMatch = "*"
 				return retryWhenLimited(workspaceapi.WriteFile)(ctx, c, in)
 			}
 			return out, err
 		}),
-		Explain: func(q kit.Request, err error) error {
-			if problem.Is(err, problem.Precondition) && !replace {
+		AddHint: func(q kit.Request, err error) error {
+			if problem.Is(err, problem.PreconditionFailed) && !replace {
 				err = kit.WithHint(problem.New(problem.Conflict, "%s exists in workspace %s", q.Args[1], f.Workspace), "%s --replace", q.Command)
 			}
 			return err
 		},
-		Object: func(out workspaceapi.Written) any { return changed{Written: []string{out.Path}} },
+		JSONObject: func(out workspaceapi.Written) any { return writeResult{Written: []string{out.Path}} },
 		Print: func(w io.Writer, out workspaceapi.Written) {
-			fmt.Fprintf(w, "%s: %s\n", kit.Printable(out.Path), kit.Plural(out.Size, "byte"))
+			fmt.Fprintf(w, "%s: %s\n", kit.EscapeLine(out.Path), kit.Plural(out.Size, "byte"))
 		},
 	}.Command(a)
 }
 
-// deleted is the result of a deletion. It contains either the deleted files or the removed
+// deleteResult is the result of a deletion. It contains either the deleted files or the removed
 // workspace.
-type deleted struct {
+type deleteResult struct {
 	Files     []string `json:"deleted,omitempty"`
 	Workspace string   `json:"removed,omitempty"`
 }
 
 func removeCommand(a *kit.App, f *fileAPI) *cobra.Command {
-	var hasAll, yes bool
-	return kit.Operation[[]string, deleted]{
+	var removeAll, skipQuestion bool
+	return kit.Operation[[]string, deleteResult]{
 		Use: "rm [PATH...]", Short: "Delete files",
 		Long: `Delete files of a workspace. With --all, the workspace is removed with all its files, and the key that
 seals them is destroyed. The files cannot be read after that.`,
 		Example: "  vacancy files rm .vault/report.md\n  vacancy files rm --all --workspace drafts",
 		API:     f,
-		Flags: func(fs *pflag.FlagSet) {
-			fs.BoolVar(&hasAll, "all", false, "remove the workspace with all its files")
-			fs.BoolVar(&yes, "yes", false, "do not ask for confirmation")
+		AddFlags: func(fs *pflag.FlagSet) {
+			fs.BoolVar(&removeAll, "all", false, "remove the workspace with all its files")
+			fs.BoolVar(&skipQuestion, "yes", false, "do not ask for confirmation")
 		},
 		Request: func(q kit.Request) ([]string, error) {
-			if hasAll == (len(q.Args) > 0) {
+			if removeAll == (len(q.Args) > 0) {
 				return nil, kit.WithHint(problem.New(problem.Usage, "expected either paths or --all"), "%s PATH", q.Command)
 			}
 			return q.Args, nil
 		},
-		Op: kit.CallerFunc[[]string, deleted](func(ctx context.Context, c op.Client, paths []string) (d deleted, err error) {
-			if hasAll && !yes {
-				err = a.Ask(ctx, fmt.Sprintf("Remove workspace %s with all its files? Type its name:", kit.Printable(f.Workspace)), f.Workspace)
+		Op: kit.CallerFunc[[]string, deleteResult](func(ctx context.Context, c op.Client, paths []string) (d deleteResult, err error) {
+			if removeAll && !skipQuestion {
+				err = a.AskToConfirm(ctx, fmt.Sprintf("Remove workspace %s with all its files? Type its name:", kit.EscapeLine(f.Workspace)), f.Workspace)
 			}
-			if hasAll && err == nil {
-				_, err = retryWhenLimited(workspaceapi.Remove)(ctx, c, f.WorkspaceName)
+			if removeAll && err == nil {
+				_, err = retryWhenLimited(workspaceapi.RemoveWorkspace)(ctx, c, f.WorkspaceName)
 				d.Workspace = f.Workspace
 			}
 			for _, path := range paths {
 				if err == nil {
-					_, err = retryWhenLimited(workspaceapi.DeleteFile)(ctx, c, workspaceapi.Target{WorkspaceName: f.WorkspaceName, Path: path})
+					_, err = retryWhenLimited(workspaceapi.DeleteFile)(ctx, c, workspaceapi.FileTarget{WorkspaceName: f.WorkspaceName, Path: path})
 				}
 			}
 			d.Files = paths
 			return d, err
 		}),
-		Print: func(w io.Writer, d deleted) {
-			if hasAll {
-				fmt.Fprintf(w, "workspace %s is removed\n", kit.Printable(d.Workspace))
+		Print: func(w io.Writer, d deleteResult) {
+			if removeAll {
+				fmt.Fprintf(w, "workspace %s is removed\n", kit.EscapeLine(d.Workspace))
 				return
 			}
 			fmt.Fprintf(w, "%s deleted\n", kit.Plural(len(d.Files), "file"))

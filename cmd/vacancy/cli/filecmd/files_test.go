@@ -33,13 +33,13 @@ type fakeHost struct {
 func (h *fakeHost) Call(_ context.Context, method, path string, header http.Header, body []byte, into any) error {
 	if h.busy > 0 {
 		h.busy--
-		return problem.New(problem.TooMany, "too many requests from this address; try again in 1 s")
+		return problem.New(problem.TooManyRequests, "too many requests from this address; try again in 1 s")
 	}
 	path, isFile := strings.CutPrefix(path, "/v1/workspaces/main/files/")
 	if !isFile {
 		page := into.(*workspaceapi.Files)
 		for _, path := range slices.Sorted(maps.Keys(h.files)) {
-			page.Files = append(page.Files, workspace.File{Path: path, Size: int64(len(h.files[path])), Hash: hashOf([]byte(h.files[path]))})
+			page.Files = append(page.Files, workspace.File{Path: path, Size: int64(len(h.files[path])), Hash: hashHex([]byte(h.files[path]))})
 		}
 		return nil
 	}
@@ -48,9 +48,9 @@ func (h *fakeHost) Call(_ context.Context, method, path string, header http.Head
 	}
 	text, exists := h.files[path]
 	if method == http.MethodPut {
-		tag := workspaceapi.Tag(hashOf([]byte(text)))
+		tag := workspaceapi.ETag(hashHex([]byte(text)))
 		if match := header.Get("If-Match"); exists == (match == "") || exists && match != tag && match != "*" {
-			return problem.New(problem.Precondition, "it was changed")
+			return problem.New(problem.PreconditionFailed, "it was changed")
 		}
 		h.files[path] = string(body)
 		h.writes = append(h.writes, path)
@@ -80,14 +80,14 @@ func writeFolder(t *testing.T, files map[string]string) string {
 }
 
 // run runs push or pull over a folder.
-func run(t *testing.T, h *fakeHost, f copier, dir, stdin string, pull bool) (changed, string, error) {
+func run(t *testing.T, h *fakeHost, f copier, dir, stdin string, pull bool) (writeResult, string, error) {
 	t.Helper()
 	var errs bytes.Buffer
 	a := &kit.App{In: bufio.NewReader(strings.NewReader(stdin)), Out: io.Discard, Err: &errs}
-	f.App, f.fileAPI = a, &fileAPI{WorkspaceName: workspaceapi.WorkspaceName{Workspace: workspace.Main}}
-	do := f.push
+	f.App, f.fileAPI = a, &fileAPI{WorkspaceName: workspaceapi.WorkspaceName{Workspace: workspace.MainName}}
+	do := f.pushFolder
 	if pull {
-		do = f.pull
+		do = f.pullWorkspace
 	}
 	r, err := do(t.Context(), h, dir)
 	return r, errs.String(), err
@@ -110,7 +110,7 @@ func TestPushSendsWhatDiffers(t *testing.T) {
 	if len(r.Skipped) != 2 || h.files["changed.md"] != "mine" || h.files["other.md"] != "other" || h.files["link.md"] != "" {
 		t.Errorf("push skipped %q, and the files are %q", r.Skipped, h.files)
 	}
-	if r, _, err := run(t, h, copier{only: "docs/"}, dir, "", false); err != nil || len(r.Written) != 0 || r.Unchanged != 1 {
+	if r, _, err := run(t, h, copier{prefix: "docs/"}, dir, "", false); err != nil || len(r.Written) != 0 || r.Unchanged != 1 {
 		t.Errorf("a second push = %+v, %v", r, err)
 	}
 }
@@ -130,7 +130,7 @@ func TestPushRefusesWhatAWorkspaceCannotHave(t *testing.T) {
 			}
 		}
 		dir := writeFolder(t, files)
-		if _, _, err := run(t, h, copier{yes: true}, dir, "", false); err == nil || !strings.Contains(err.Error(), want) && want != "it was changed" {
+		if _, _, err := run(t, h, copier{skipQuestion: true}, dir, "", false); err == nil || !strings.Contains(err.Error(), want) && want != "it was changed" {
 			t.Errorf("push = %v, want %q", err, want)
 		}
 		if len(h.writes) > 0 {
@@ -151,7 +151,7 @@ func TestPullKeepsALateChange(t *testing.T) {
 				t.Error(err)
 			}
 		}}
-		_, _, err := run(t, h, copier{yes: tt.yes}, dir, "", true)
+		_, _, err := run(t, h, copier{skipQuestion: tt.yes}, dir, "", true)
 		if got, _ := os.ReadFile(filepath.Join(dir, "a.md")); !problem.Is(err, problem.Conflict) || string(got) != "my late change" {
 			t.Errorf("%s: pull = %v, and the file is %q", name, err, got)
 		}
@@ -207,7 +207,7 @@ func TestPullFollowsNoLinkThatAppears(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := run(t, h, copier{yes: true}, dir, "", true); err == nil || !strings.Contains(err.Error(), "got a symbolic link") {
+	if _, _, err := run(t, h, copier{skipQuestion: true}, dir, "", true); err == nil || !strings.Contains(err.Error(), "got a symbolic link") {
 		t.Errorf("pull = %v", err)
 	}
 	if got, _ := os.ReadFile(filepath.Join(outside, "x")); string(got) != "safe" {
@@ -218,12 +218,12 @@ func TestPullFollowsNoLinkThatAppears(t *testing.T) {
 func TestRequestsWaitForARateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &fakeHost{files: map[string]string{"a": "text"}, busy: maxTries - 1}
-		in := workspaceapi.ReadTarget{WorkspaceName: workspaceapi.WorkspaceName{Workspace: workspace.Main}, Path: "a"}
+		in := workspaceapi.ReadTarget{WorkspaceName: workspaceapi.WorkspaceName{Workspace: workspace.MainName}, Path: "a"}
 		if b, err := retryWhenLimited(workspaceapi.ReadFile)(t.Context(), h, in); err != nil || string(b.Data) != "text" {
 			t.Errorf("ReadFile = %q, %v", b.Data, err)
 		}
 		h.busy = maxTries
-		if _, err := retryWhenLimited(workspaceapi.ReadFile)(t.Context(), h, in); !problem.Is(err, problem.TooMany) {
+		if _, err := retryWhenLimited(workspaceapi.ReadFile)(t.Context(), h, in); !problem.Is(err, problem.TooManyRequests) {
 			t.Errorf("ReadFile = %v", err)
 		}
 	})

@@ -40,18 +40,18 @@ as you keep the backup.`,
 		Example: `  vacancy backup monday.age
   vacancy backup monday.age --recipient age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			passphrase, err := passphrase(a, passphraseFile)
+			passphrase, err := readPassphrase(a, passphraseFile)
 			if err != nil {
 				return err
 			}
 			path := args[0]
-			r := backupResult{File: path, restore: a.Command("restore %s", kit.ShellWord(path))}
-			var to age.Recipient
+			r := backupResult{File: path, restoreCommand: a.FormatCommand("restore %s", kit.ShellWord(path))}
+			var ageRecipient age.Recipient
 			switch {
 			case recipient != "" && passphraseFile != "":
 				return problem.New(problem.Usage, "--recipient and --passphrase-file: not supported together")
 			case recipient != "":
-				if to, err = age.ParseX25519Recipient(recipient); err != nil {
+				if ageRecipient, err = age.ParseX25519Recipient(recipient); err != nil {
 					return problem.New(problem.Usage, "--recipient: expected a public key of age, age1..., got %.80q", recipient)
 				}
 			default:
@@ -59,33 +59,33 @@ as you keep the backup.`,
 					passphrase = rand.Text()
 					r.Passphrase = passphrase
 				}
-				if to, err = age.NewScryptRecipient(passphrase); err != nil {
+				if ageRecipient, err = age.NewScryptRecipient(passphrase); err != nil {
 					return problem.Wrap(problem.Usage, err, "the passphrase cannot be used")
 				}
 			}
-			return a.WithAdmin(kit.Where{Host: kit.HostLocal, Data: data}, false, func(c *kit.AdminAPI) error {
-				if err := writeBackup(cmd.Context(), c, path, to); err != nil {
+			return a.WithAdmin(kit.HostFlags{Host: kit.HostLocal, Data: data}, false, func(c *kit.AdminAPI) error {
+				if err := writeBackup(cmd.Context(), c, path, ageRecipient); err != nil {
 					return err
 				}
 				if info, err := os.Stat(path); err == nil {
 					r.Bytes = info.Size()
 				}
-				return a.Show(r)
+				return a.PrintResult(r)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&recipient, "recipient", "", "the public key of age that may read the backup")
-	passphraseFlag(cmd.Flags(), &passphraseFile)
-	kit.DataFlag(cmd.Flags(), &data)
+	addPassphraseFlag(cmd.Flags(), &passphraseFile)
+	kit.AddDataFlag(cmd.Flags(), &data)
 	return cmd
 }
 
-func passphraseFlag(fs *pflag.FlagSet, file *string) {
+func addPassphraseFlag(fs *pflag.FlagSet, file *string) {
 	fs.StringVar(file, "passphrase-file", "", "a file with the passphrase, - for standard input (default $VACANCY_PASSPHRASE)")
 }
 
-// passphrase returns the passphrase from --passphrase-file or the environment, or "".
-func passphrase(a *kit.App, file string) (string, error) {
+// readPassphrase returns the passphrase from --passphrase-file or the environment, or "".
+func readPassphrase(a *kit.App, file string) (string, error) {
 	if file == "" {
 		return a.Env[passphraseEnv], nil
 	}
@@ -102,7 +102,7 @@ func passphrase(a *kit.App, file string) (string, error) {
 
 // writeBackup writes a backup to a temporary file in the folder of path. It renames the file to
 // path when the backup is complete.
-func writeBackup(ctx context.Context, c *kit.AdminAPI, path string, to age.Recipient) (err error) {
+func writeBackup(ctx context.Context, c *kit.AdminAPI, path string, recipient age.Recipient) (err error) {
 	if err := datadir.CheckNewFile(path); err != nil {
 		return err
 	}
@@ -111,18 +111,18 @@ func writeBackup(ctx context.Context, c *kit.AdminAPI, path string, to age.Recip
 		return err
 	}
 	defer body.Close()
-	fresh := path + ".part"
-	f, err := os.OpenFile(fresh, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	tempPath := path + ".part"
+	f, err := os.OpenFile(tempPath, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return problem.Wrap(problem.Unavailable, err, "%s cannot be created: %v", fresh, err)
+		return problem.Wrap(problem.Unavailable, err, "%s cannot be created: %v", tempPath, err)
 	}
 	defer func() {
 		f.Close()
 		if err != nil {
-			os.Remove(fresh)
+			os.Remove(tempPath)
 		}
 	}()
-	w, err := age.Encrypt(f, to)
+	w, err := age.Encrypt(f, recipient)
 	if err == nil {
 		_, err = io.Copy(w, body)
 	}
@@ -133,10 +133,10 @@ func writeBackup(ctx context.Context, c *kit.AdminAPI, path string, to age.Recip
 		err = f.Sync()
 	}
 	if err == nil {
-		err = os.Rename(fresh, path)
+		err = os.Rename(tempPath, path)
 	}
 	if err == nil {
-		fresh = path
+		tempPath = path
 		err = durable.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
@@ -152,13 +152,13 @@ type backupResult struct {
 	Bytes      int64  `json:"bytes"`
 	Passphrase string `json:"passphrase,omitempty"`
 
-	restore string // command that restores the backup
+	restoreCommand string // command that restores the backup
 }
 
 func (r backupResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s: %d bytes, encrypted\n", kit.Printable(r.File), r.Bytes)
+	fmt.Fprintf(w, "%s: %d bytes, encrypted\n", kit.EscapeLine(r.File), r.Bytes)
 	if r.Passphrase != "" {
 		fmt.Fprintf(w, "  passphrase  %s\n  Write it down: it is not stored, and the backup cannot be read without it.\n", r.Passphrase)
 	}
-	fmt.Fprintf(w, "  to restore it: %s\n", r.restore)
+	fmt.Fprintf(w, "  to restore it: %s\n", r.restoreCommand)
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func dataCommand(a *kit.App) *cobra.Command {
-	return a.Parent(&cobra.Command{
+	return a.ParentCommand(&cobra.Command{
 		Use:   "data",
 		Short: "Show the format of a host's data",
 		Long: `Data that an earlier vacancy wrote are upgraded when "vacancy dev", "vacancy serve" or "vacancy
@@ -40,23 +40,23 @@ upgrade, and whether the next start of a host upgrades or refuses the data. Noth
 				return err
 			}
 			path := filepath.Join(dir, standalone.DataFile)
-			switch s, err := runningStatus(a, cmd.Context(), data); {
+			switch status, err := fetchStatus(a, cmd.Context(), data); {
 			case err == nil:
-				return a.Show(dataResult{Path: path, Stored: s.Stored, Bytes: s.DataBytes})
+				return a.PrintResult(dataResult{Path: path, Stored: status.Stored, Bytes: status.DataBytes})
 			case !errors.Is(err, serve.ErrNoHost):
 				return err
 			}
 			if !standalone.FileExists(path) {
-				return a.NoHost(data)
+				return a.NoHostError(data)
 			}
-			info, err := standalone.Inspect(dir)
+			info, err := standalone.InspectData(dir)
 			if err != nil {
 				return err
 			}
-			return a.Show(dataResult{path, info.StoredData(), info.Size, info.Outlook()})
+			return a.PrintResult(dataResult{path, info.StoredData(), info.Size, info.UpgradeMessage()})
 		},
 	}
-	kit.DataFlag(cmd.Flags(), &data)
+	kit.AddDataFlag(cmd.Flags(), &data)
 	return cmd
 }
 
@@ -64,20 +64,20 @@ type dataResult struct {
 	Path string `json:"path"`
 	admin.Stored
 	Bytes int64 `json:"bytes"`
-	// Next says whether the next start of a host upgrades or refuses the data. It is "" if neither
+	// NextStart says whether the next start of a host upgrades or refuses the data. It is "" if neither
 	// applies.
-	Next string `json:"next,omitempty"`
+	NextStart string `json:"next,omitempty"`
 }
 
 func (r dataResult) Print(w io.Writer) {
-	fmt.Fprintln(w, kit.Printable(r.Path))
+	fmt.Fprintln(w, kit.EscapeLine(r.Path))
 	format := strconv.Itoa(r.Format)
 	if r.Format < 0 {
 		format = "none, the file is empty"
 	}
-	documents := kit.FormatIf(!r.At.IsZero(), "version %d, since %s", r.Documents, r.At.Format(time.DateTime))
+	documents := kit.FormatIf(!r.UpgradedAt.IsZero(), "version %d, since %s", r.Documents, r.UpgradedAt.Format(time.DateTime))
 	if documents != "" {
-		documents += kit.FormatIf(r.Program != "", ", by %s", r.Program) + kit.FormatIf(r.From > 0, ", upgraded from version %d", r.From)
+		documents += kit.FormatIf(r.UpgradedBy != "", ", by %s", r.UpgradedBy) + kit.FormatIf(r.FromDocuments > 0, ", upgraded from version %d", r.FromDocuments)
 	}
-	kit.Members(w, "format", format, "documents", documents, "size", size(r.Bytes), "next", r.Next)
+	kit.PrintFields(w, "format", format, "documents", documents, "size", formatSize(r.Bytes), "next", r.NextStart)
 }

@@ -22,7 +22,7 @@ import (
 )
 
 func doctorCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
+	var where kit.HostFlags
 	var simulate bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -51,115 +51,115 @@ It runs every check and exits with 1 if one says FAIL.`,
   vacancy doctor --host aws --stage prod --json
   vacancy doctor --host aws --simulate`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := examine(a, cmd.Context(), w, simulate)
+			r, err := checkHost(a, cmd.Context(), where, simulate)
 			if err != nil {
 				return err
 			}
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
-			if err := a.Show(r); err != nil || r.OK {
+			if err := a.PrintResult(r); err != nil || r.OK {
 				return err
 			}
-			return &kit.Reported{}
+			return &kit.ReportedError{}
 		},
 	}
-	kit.MachineFlags(cmd.Flags(), &w)
-	kit.CAFlag(cmd.Flags())
+	kit.AddMachineFlags(cmd.Flags(), &where)
+	kit.AddCAFlag(cmd.Flags())
 	cmd.Flags().BoolVar(&simulate, "simulate", false, "ask AWS's policy simulator about the roles of the functions")
 	return cmd
 }
 
-func examine(a *kit.App, ctx context.Context, w kit.Where, simulate bool) (doctorResult, error) {
-	onAWS, err := w.IsAWS(a)
+func checkHost(a *kit.App, ctx context.Context, where kit.HostFlags, simulate bool) (doctorResult, error) {
+	onAWS, err := where.IsAWS(a)
 	if err != nil {
 		return doctorResult{}, err
 	}
 	if !onAWS && simulate {
-		return doctorResult{}, kit.WithHint(problem.New(problem.Usage, "--simulate: not supported without --host aws"), "%s", a.CommandLineWith("--host", kit.HostAWS))
+		return doctorResult{}, kit.WithHint(problem.New(problem.Usage, "--simulate: not supported without --host aws"), "%s", a.CommandLineWithFlag("--host", kit.HostAWS))
 	}
 	if !onAWS {
-		l, err := localFacts(a, ctx, w.Data)
-		return doctorResult{doctor.ExamineLocal(l)}, err
+		local, err := collectLocalFacts(a, ctx, where.Data)
+		return doctorResult{doctor.ExamineLocal(local)}, err
 	}
-	if err := a.NeedAWS(); err != nil {
+	if err := a.RequireAWS(); err != nil {
 		return doctorResult{}, err
 	}
-	rec, err := a.RecordOrName(w.Stage)
+	rec, err := a.RecordOrName(where.Stage)
 	if err != nil {
 		return doctorResult{}, err
 	}
-	return doctorResult{doctor.Examine(facts(a, ctx, rec, simulate))}, nil
+	return doctorResult{doctor.Examine(collectStageFacts(a, ctx, rec, simulate))}, nil
 }
 
-// visitTime limits the time for a host's answer.
-const visitTime = 20 * time.Second
+// answerTimeout limits the time for a host's answer.
+const answerTimeout = 20 * time.Second
 
-func facts(a *kit.App, ctx context.Context, rec stage.Record, simulate bool) doctor.Facts {
-	var f doctor.Facts
-	c, err := a.OpenCloud(ctx, "")
+func collectStageFacts(a *kit.App, ctx context.Context, rec stage.Record, simulate bool) doctor.Facts {
+	var stageFacts doctor.Facts
+	cloudAccount, err := a.OpenCloud(ctx, "")
 	if err != nil && rec.Region != "" {
-		c, err = a.OpenCloud(ctx, rec.Region)
+		cloudAccount, err = a.OpenCloud(ctx, rec.Region)
 	}
 	if err != nil {
-		f = cloud.CannotRead(rec.Stage, err)
+		stageFacts = cloud.FactsFromOpenError(rec.Stage, err)
 	} else {
-		f = c.Examine(ctx, rec.Stage, a.Now)
-		if simulate && f.Account.Trouble == doctor.NoTrouble {
-			f.Roles = c.Simulate(ctx)
+		stageFacts = cloudAccount.CollectFacts(ctx, rec.Stage, a.Now)
+		if simulate && stageFacts.Account.CredentialProblem == doctor.CredentialsOK {
+			stageFacts.Roles = cloudAccount.SimulatePolicies(ctx)
 		}
 	}
-	chosen := findSettings(f, rec)
-	f.Version, f.Region = kit.BuiltOf(), rec.Region
-	_ = f.Want(chosen, cmp.Or(rec.Region, f.Account.Region)) // the next deploy reports invalid values
-	f.Tools = doctor.Tools(ctx, doctor.Run)
-	web := a.WebClient(visitTime)
-	defer web.CloseIdleConnections()
-	urls := endpoints(a, f, rec)
-	f.Visit = doctor.Look(ctx, web, urls, a.Rand)
-	if f.Visit.HasOperatorAccess() {
-		operated := &admin.Client{HTTP: a.KeyedClient(stage.Key(urls.Key)), URL: urls.Admin}
-		f.Models, f.Issuers = doctor.LookModels(ctx, operated), reachIssuers(a, ctx, operated)
-		f.Models.Unknown, f.Models.Mock = chosen == nil, chosen["mock"] == "true"
-		f.Models.Granted = strings.FieldsFunc(chosen["bedrockModels"], func(r rune) bool { return r == ',' })
+	settings := findSettings(stageFacts, rec)
+	stageFacts.Version, stageFacts.Region = kit.BuildID(), rec.Region
+	_ = stageFacts.SetContext(settings, cmp.Or(rec.Region, stageFacts.Account.Region)) // the next deploy reports invalid values
+	stageFacts.Tools = doctor.FindTools(ctx, doctor.RunProgram)
+	client := a.HTTPClient(answerTimeout)
+	defer client.CloseIdleConnections()
+	urls := stageURLs(a, stageFacts, rec)
+	stageFacts.HostAnswers = doctor.AskHost(ctx, client, urls, a.Rand)
+	if stageFacts.HostAnswers.HasOperatorAccess() {
+		adminClient := &admin.Client{HTTP: a.KeyedClient(stage.Key(urls.OperatorKey)), URL: urls.Admin}
+		stageFacts.Models, stageFacts.Issuers = doctor.ReadModels(ctx, adminClient), checkIssuers(a, ctx, adminClient)
+		stageFacts.Models.ContextUnknown, stageFacts.Models.MockAllowed = settings == nil, settings["mock"] == "true"
+		stageFacts.Models.BedrockModels = strings.FieldsFunc(settings["bedrockModels"], func(r rune) bool { return r == ',' })
 	}
-	return f
+	return stageFacts
 }
 
-// endpoints returns the URLs of a stage's host from its stacks, or from the record if the stacks
+// stageURLs returns the URLs of a stage's host from its stacks, or from the record if the stacks
 // are unknown. It omits the operator's key if the connection to the admin API would not be
 // encrypted.
-func endpoints(a *kit.App, f doctor.Facts, rec stage.Record) doctor.URLs {
-	d := doctor.URLs{URL: rec.URL, Admin: rec.AdminURL, Key: string(rec.OperatorKey)}
+func stageURLs(a *kit.App, f doctor.Facts, rec stage.Record) doctor.URLs {
+	urls := doctor.URLs{Public: rec.URL, Admin: rec.AdminURL, OperatorKey: string(rec.OperatorKey)}
 	if key := a.Env["VACANCY_OPERATOR_KEY"]; key != "" {
-		d.Key = key
+		urls.OperatorKey = key
 	}
-	d.Raw = map[string]string{}
+	urls.FunctionURLs = map[string]string{}
 	outputs := f.Stacks["functions"].Outputs
 	for _, function := range functions.All() {
 		if rawURL := outputs[function.URLOutput()]; rawURL != "" {
-			d.Raw[function.Name] = strings.TrimRight(rawURL, "/")
+			urls.FunctionURLs[function.Name] = strings.TrimRight(rawURL, "/")
 		}
 	}
 	// If the stacks are unknown, Edge is false, because the URLs of the functions are unknown too.
-	d.Edge = outputs["EdgeSecret"] != ""
-	public := strings.TrimRight(f.Stacks["edge"].Outputs["Url"], "/")
-	d.URL = strings.TrimRight(cmp.Or(public, d.URL), "/")
-	d.Registry, d.Search = cmp.Or(public, d.Raw["registry"], rec.RegistryURL), cmp.Or(public, d.Raw["search"], rec.SearchURL)
-	d.Graduate, d.Gateway = cmp.Or(public, d.Raw["graduate"], rec.GraduateURL), cmp.Or(public, d.Raw["gateway"], rec.GatewayURL)
-	d.Admin = cmp.Or(d.Admin, public, d.Raw["admin"])
-	if u, err := url.Parse(d.Admin); err != nil || kit.IsUnencrypted(u) {
-		d.Key = ""
+	urls.Edge = outputs["EdgeSecret"] != ""
+	publicURL := strings.TrimRight(f.Stacks["edge"].Outputs["Url"], "/")
+	urls.Public = strings.TrimRight(cmp.Or(publicURL, urls.Public), "/")
+	urls.Registry, urls.Search = cmp.Or(publicURL, urls.FunctionURLs["registry"], rec.RegistryURL), cmp.Or(publicURL, urls.FunctionURLs["search"], rec.SearchURL)
+	urls.Graduate, urls.Gateway = cmp.Or(publicURL, urls.FunctionURLs["graduate"], rec.GraduateURL), cmp.Or(publicURL, urls.FunctionURLs["gateway"], rec.GatewayURL)
+	urls.Admin = cmp.Or(urls.Admin, publicURL, urls.FunctionURLs["admin"])
+	if u, err := url.Parse(urls.Admin); err != nil || kit.IsUnencrypted(u) {
+		urls.OperatorKey = ""
 	}
-	return d
+	return urls
 }
 
 // findSettings returns the settings that a stage stores. For a stage of an earlier release, it
 // returns the settings in the record. If both are missing, it returns nil.
 func findSettings(f doctor.Facts, rec stage.Record) map[string]string {
 	for _, stack := range []string{"functions", "data"} {
-		if stored, err := setting.ParseStored(f.Stacks[stack].Outputs[setting.StoredOutput]); err == nil {
-			return stored
+		if settings, err := setting.ParseStored(f.Stacks[stack].Outputs[setting.StoredOutput]); err == nil {
+			return settings
 		}
 	}
 	return rec.Context
@@ -169,39 +169,39 @@ type doctorResult struct{ doctor.Report }
 
 func (r doctorResult) Print(w io.Writer) {
 	if r.Data != "" {
-		fmt.Fprintf(w, "the host in %s\n", kit.Printable(r.Data))
+		fmt.Fprintf(w, "the host in %s\n", kit.EscapeLine(r.Data))
 	} else {
 		fmt.Fprintf(w, "stage %s\n", r.Stage)
 	}
-	alike := map[string]int{} // checks that do not apply, grouped by reason
+	sameReason := map[string]int{} // checks that do not apply, grouped by reason
 	for _, c := range r.Checks {
 		if c.Verdict == doctor.NotApplicable {
-			alike[c.Detail]++
+			sameReason[c.Detail]++
 		}
 	}
 	for _, c := range r.Checks {
 		verdict, name := string(c.Verdict), c.Name
 		if c.Verdict == doctor.NotApplicable {
-			n := alike[c.Detail]
+			n := sameReason[c.Detail]
 			if n == 0 {
 				continue
 			}
 			if verdict = "n/a"; n > 1 {
 				name = fmt.Sprintf("%s and %d more", name, n-1)
 			}
-			alike[c.Detail] = 0
+			sameReason[c.Detail] = 0
 		}
 		shade := map[doctor.Verdict]kit.Shade{doctor.OK: kit.Good, doctor.Warn: kit.Caution, doctor.Fail: kit.Bad, doctor.NotApplicable: kit.Dim}[c.Verdict]
-		fmt.Fprintf(w, "  %s  %-25s %s\n", kit.Paint(w, shade, fmt.Sprintf("%-4s", verdict)), name, kit.Printable(c.Detail))
+		fmt.Fprintf(w, "  %s  %-25s %s\n", kit.Paint(w, shade, fmt.Sprintf("%-4s", verdict)), name, kit.EscapeLine(c.Detail))
 		if c.Fix != "" {
-			fmt.Fprintf(w, "        %-25s %s %s\n", "", kit.Paint(w, kit.Bold, "fix:"), kit.Printable(c.Fix))
+			fmt.Fprintf(w, "        %-25s %s %s\n", "", kit.Paint(w, kit.Bold, "fix:"), kit.EscapeLine(c.Fix))
 		}
 	}
 	n := r.Count(doctor.Warn)
-	warned := kit.FormatIf(n > 0, ", %s", kit.Plural(n, "warning"))
+	warnings := kit.FormatIf(n > 0, ", %s", kit.Plural(n, "warning"))
 	if r.OK {
-		fmt.Fprintf(w, "%s%s\n", kit.Verdict(w, true, "all checks passed"), warned)
+		fmt.Fprintf(w, "%s%s\n", kit.PaintVerdict(w, true, "all checks passed"), warnings)
 		return
 	}
-	fmt.Fprintf(w, "%s%s\n", kit.Verdict(w, false, fmt.Sprintf("%d failed", r.Count(doctor.Fail))), warned)
+	fmt.Fprintf(w, "%s%s\n", kit.PaintVerdict(w, false, fmt.Sprintf("%d failed", r.Count(doctor.Fail))), warnings)
 }

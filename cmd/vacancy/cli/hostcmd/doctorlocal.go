@@ -21,107 +21,107 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func localFacts(a *kit.App, ctx context.Context, data string) (doctor.Local, error) {
+func collectLocalFacts(a *kit.App, ctx context.Context, data string) (doctor.Local, error) {
 	dir, err := a.DataDir(data)
 	if err != nil {
 		return doctor.Local{}, err
 	}
-	l := doctor.Local{Data: dir, Flag: kit.DataArg(data), Start: a.StartAgain(data), Path: kit.ShellWord(dir), Here: standalone.FileExists(filepath.Join(dir, standalone.DataFile)), Now: a.Now(), Command: kit.Version()}
-	if !l.Here {
-		return l, nil
+	facts := doctor.Local{DataDir: dir, DataFlag: kit.DataArg(data), StartCommand: a.StartHint(data), QuotedDir: kit.ShellWord(dir), HasData: standalone.FileExists(filepath.Join(dir, standalone.DataFile)), Now: a.Now(), CommandVersion: kit.Version()}
+	if !facts.HasData {
+		return facts, nil
 	}
 	free, size := standalone.Disk(dir)
-	l.Open, l.Free, l.MinFree = openFiles(dir), free, standalone.MinFreeBytes(size)
+	facts.ExposedFiles, facts.FreeBytes, facts.MinFreeBytes = listReadableFiles(dir), free, standalone.MinFreeBytes(size)
 	client, base, err := serve.DialAdmin(dir)
 	if errors.Is(err, serve.ErrNoHost) {
-		info, err := standalone.Inspect(dir)
-		l.Stored, l.Outlook, l.Newer, l.Unreadable = info.String(), info.Outlook(), info.IsNewer(), err
-		return l, nil
+		info, err := standalone.InspectData(dir)
+		facts.StoredFormat, facts.UpgradeOutlook, facts.WrittenByNewer, facts.FormatErr = info.String(), info.UpgradeMessage(), info.IsNewer(), err
+		return facts, nil
 	}
-	if l.Running, l.Err = true, err; err != nil {
-		return l, nil
+	if facts.Running, facts.Err = true, err; err != nil {
+		return facts, nil
 	}
-	l.Err = askLocal(a, ctx, &l, &admin.Client{HTTP: client, URL: base})
-	return l, nil
+	facts.Err = examineRunningHost(a, ctx, &facts, &admin.Client{HTTP: client, URL: base})
+	return facts, nil
 }
 
-// askLocal collects the status of a running host and examines its answers to callers.
-func askLocal(a *kit.App, ctx context.Context, l *doctor.Local, c *admin.Client) error {
-	s, err := admin.GetStatus.Call(ctx, c, op.None{})
+// examineRunningHost collects the status of a running host and examines its answers to callers.
+func examineRunningHost(a *kit.App, ctx context.Context, facts *doctor.Local, c *admin.Client) error {
+	status, err := admin.GetStatus.Call(ctx, c, op.None{})
 	if err != nil {
 		return err
 	}
-	l.URL, l.Version, l.Started, l.Calls, l.Failed = s.URL, s.Version, s.Started, s.Calls, s.Failed
-	if s.Stored.Format > 0 {
-		l.Stored = standalone.DataVersion{Format: s.Stored.Format, Documents: s.Stored.Documents}.String()
+	facts.URL, facts.Version, facts.StartedAt, facts.Calls, facts.Failed = status.URL, status.Version, status.StartedAt, status.Calls, status.Failed
+	if status.Stored.Format > 0 {
+		facts.StoredFormat = standalone.DataVersion{Format: status.Stored.Format, Documents: status.Stored.Documents}.String()
 	}
-	web := a.WebClient(visitTime)
-	defer web.CloseIdleConnections()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+standalone.ReadyPath, nil)
+	client := a.HTTPClient(answerTimeout)
+	defer client.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, status.URL+standalone.ReadyPath, nil)
 	if err != nil {
 		return err
 	}
-	if answer, err := web.Do(r); err != nil {
-		l.Ready.Err = err
+	if resp, err := client.Do(req); err != nil {
+		facts.Ready.Err = err
 	} else {
-		_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 1<<16))
-		answer.Body.Close()
-		if l.Ready.Status = answer.StatusCode; answer.TLS != nil {
-			l.Certificate = answer.TLS.PeerCertificates[0].NotAfter
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<16))
+		resp.Body.Close()
+		if facts.Ready.Status = resp.StatusCode; resp.TLS != nil {
+			facts.CertificateEnd = resp.TLS.PeerCertificates[0].NotAfter
 		}
 	}
-	spelled := map[string]string{}
-	for v, err := range c.All(ctx, false) {
+	namesByLower := map[string]string{}
+	for v, err := range c.AllVacants(ctx, false) {
 		if err != nil {
 			return err
 		}
-		lower := strings.ToLower(v.Name)
-		if other, ok := spelled[lower]; ok {
-			l.Alike = append(l.Alike, other, v.Name)
+		lowerName := strings.ToLower(v.Name)
+		if other, ok := namesByLower[lowerName]; ok {
+			facts.CaseCollisions = append(facts.CaseCollisions, other, v.Name)
 		}
-		spelled[lower] = v.Name
+		namesByLower[lowerName] = v.Name
 		if !vacantcmd.CanCheck(&v) {
 			continue
 		}
 		agent := doctor.Agent{Name: v.Name}
-		if check, err := admin.CheckVacant.Call(ctx, c, admin.VacantRequest{Vacant: v.ID.String()}); err != nil {
+		if check, err := admin.CheckVacant.Call(ctx, c, admin.VacantRef{Vacant: v.ID.String()}); err != nil {
 			agent.Failure = problem.AsError(err).Text()
 		} else if check.Failure != nil {
-			agent.Failure, agent.NoWorker = kit.Clip(check.Failure.String(), kit.MaxShownCause), check.Failure.Kind == problem.NoWorker.String()
+			agent.Failure, agent.NoWorker = kit.Truncate(check.Failure.String(), kit.MaxShownCause), check.Failure.Kind == problem.NoWorker.String()
 		}
-		l.Agents = append(l.Agents, agent)
+		facts.Agents = append(facts.Agents, agent)
 	}
-	l.Issuers = reachIssuers(a, ctx, c)
+	facts.Issuers = checkIssuers(a, ctx, c)
 	return nil
 }
 
-// reachIssuers fetches the keys of a host's issuers from this machine.
-func reachIssuers(a *kit.App, ctx context.Context, c op.Client) (issuers doctor.Issuers) {
+// checkIssuers fetches the keys of a host's issuers from this machine.
+func checkIssuers(a *kit.App, ctx context.Context, c op.Client) (issuers doctor.Issuers) {
 	list, err := account.ListIssuers.Call(ctx, c, op.None{})
 	if err != nil {
 		return doctor.Issuers{Err: err}
 	}
-	checker := a.Tokens(list.Issuers)
+	checker := a.TokenChecker(list.Issuers)
 	for _, i := range list.Issuers {
-		issuer := doctor.Issuer{ID: i.ID, URL: i.Issuer, Tenant: i.Tenant}
+		issuer := doctor.Issuer{ID: i.ID, URL: i.URL, Tenant: i.Tenant}
 		if _, err := checker.CountKeys(ctx, &i); err != nil {
-			issuer.Failure = kit.Clip(problem.AsError(err).Text(), kit.MaxShownCause)
+			issuer.Failure = kit.Truncate(problem.AsError(err).Text(), kit.MaxShownCause)
 		}
 		issuers.All = append(issuers.All, issuer)
 	}
 	return issuers
 }
 
-// openFiles lists the files in dir that users other than their owner can read.
-func openFiles(dir string) (open []string) {
+// listReadableFiles lists the files in dir that users other than their owner can read.
+func listReadableFiles(dir string) (readable []string) {
 	if runtime.GOOS == "windows" {
 		return nil // on Windows, file modes do not say who can read a file
 	}
 	entries, _ := os.ReadDir(dir) // if the directory is unreadable, the data file is reported as missing
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Mode()&0o077 != 0 {
-			open = append(open, e.Name())
+			readable = append(readable, e.Name())
 		}
 	}
-	return open
+	return readable
 }

@@ -22,7 +22,7 @@ import (
 const logTimeout = 30 * time.Second
 
 func logCommand(a *kit.App) *cobra.Command {
-	return a.Parent(&cobra.Command{
+	return a.ParentCommand(&cobra.Command{
 		Use:   "log",
 		Short: "Verify and witness a registry's transparency log",
 		Long: `Every publication and revocation at a host is a leaf of an append-only Merkle tree. Every
@@ -35,20 +35,20 @@ what the host published.`,
 
 // logFlags contains the flags of the commands that verify a log.
 type logFlags struct {
-	where         kit.Where
-	as            string
-	since, hostID string
-	forget, all   bool
+	where                   kit.HostFlags
+	identityName            string
+	sinceFile, hostID       string
+	discardState, allEvents bool
 }
 
-// following adds the flags of a command that verifies a log.
-func (f *logFlags) following(cmd *cobra.Command) {
+// addVerifyFlags adds the flags of a command that verifies a log.
+func (f *logFlags) addVerifyFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	fs.StringVar(&f.since, "since", "", "a file with a checkpoint that the log must continue, in addition to the one verified last")
+	fs.StringVar(&f.sinceFile, "since", "", "a file with a checkpoint that the log must continue, in addition to the one verified last")
 	fs.StringVar(&f.hostID, "host-id", "", "the id of the host that must have signed (default: the id that signed before)")
-	fs.BoolVar(&f.forget, "forget", false, "discard the previous state and trust what the host shows now")
-	fs.BoolVar(&f.all, "all", false, "verify every event, not only new ones")
-	kit.HostFlags(fs, &f.where)
+	fs.BoolVar(&f.discardState, "forget", false, "discard the previous state and trust what the host shows now")
+	fs.BoolVar(&f.allEvents, "all", false, "verify every event, not only new ones")
+	kit.AddHostFlags(fs, &f.where)
 }
 
 func logVerifyCommand(a *kit.App) *cobra.Command {
@@ -74,14 +74,14 @@ as the proof.`,
 			if err != nil {
 				return err
 			}
-			r, err := l.verify(cmd.Context())
+			r, err := l.verifyAndSave(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return a.Show(r)
+			return a.PrintResult(r)
 		},
 	}
-	f.following(cmd)
+	f.addVerifyFlags(cmd)
 	return cmd
 }
 
@@ -100,7 +100,7 @@ its configuration.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			// The identity must exist, because the host does not know new identities and rejects
 			// their signatures.
-			self, err := a.ExistingCaller(cmd.Context(), f.as)
+			self, err := a.ChooseExistingSigner(cmd.Context(), f.identityName)
 			if err != nil {
 				return err
 			}
@@ -108,27 +108,27 @@ its configuration.`,
 			if err != nil {
 				return err
 			}
-			verified, err := l.verify(cmd.Context())
+			verified, err := l.verifyAndSave(cmd.Context())
 			if err != nil {
 				return err
 			}
-			n, err := l.Cosign(cmd.Context(), verified.report, self.Key, a.Now())
+			cosignatures, err := l.Cosign(cmd.Context(), verified.report, self.Key, a.Now())
 			if problem.Is(err, problem.Forbidden) {
 				return kit.WithHint(err, `vacancy publish %s --capability "cosigns logs" --visibility restricted --registry %s, or have the host take --witness %s`, self.Name, l.url, translog.WitnessKey(self.ID()))
 			}
 			if err != nil {
 				return err
 			}
-			return a.Show(cosignResult{verified, self.Name, self.ID(), n})
+			return a.PrintResult(cosignResult{verified, self.Name, self.ID(), cosignatures})
 		},
 	}
-	cmd.Flags().StringVar(&f.as, "as", "", "the identity that signs (default $VACANCY_AS, else the only one)")
-	f.following(cmd)
+	cmd.Flags().StringVar(&f.identityName, "as", "", "the identity that signs (default $VACANCY_AS, else the only one)")
+	f.addVerifyFlags(cmd)
 	return cmd
 }
 
 func logShowCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
+	var where kit.HostFlags
 	cmd := &cobra.Command{
 		Use:   "show [URL]",
 		Short: "Print a host's latest signed checkpoint",
@@ -139,99 +139,99 @@ host's signature is verified.
 "vacancy log verify --since FILE" reads a checkpoint that you saved to a file.`,
 		Example: "  vacancy log show > checkpoint.txt\n  vacancy log show https://vacancy.example",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			url, err := a.RegistryURL(cmd.Context(), kit.OptionalArgument(args), w)
+			url, err := a.RegistryURL(cmd.Context(), kit.OptionalArgument(args), where)
 			if err != nil {
 				return err
 			}
-			note, err := logAt(a, url).Checkpoint(cmd.Context())
+			note, err := newLogClient(a, url).Checkpoint(cmd.Context())
 			if err != nil {
 				return err
 			}
-			c, cosigned, err := translog.Open(note)
+			c, cosignatures, err := translog.Open(note)
 			if err != nil {
 				return err
 			}
-			return a.Show(checkpointResult{URL: url, Host: c.Host, Size: c.Size, Root: hex.EncodeToString(c.Root[:]), Witnesses: witnessResults(cosigned),
+			return a.PrintResult(checkpointResult{URL: url, Host: c.Host, Size: c.Size, Root: hex.EncodeToString(c.Root[:]), Witnesses: witnessResults(cosignatures),
 				Note: string(note), Key: translog.VerifierKey(c.Host)})
 		},
 	}
-	kit.HostFlags(cmd.Flags(), &w)
+	kit.AddHostFlags(cmd.Flags(), &where)
 	return cmd
 }
 
-// followed is a log that a command verifies. The log must continue the checkpoint (a signed root of
+// followedLog is a log that a command verifies. The log must continue the checkpoint (a signed root of
 // the log) that an earlier command verified and stored.
-type followed struct {
+type followedLog struct {
 	witness.Follower
-	app    *kit.App
-	url    string
-	memory witness.Checkpoints
-	before []byte // checkpoint that the log must continue
-	all    bool
-	line   *kit.ProgressLine
+	app          *kit.App
+	url          string
+	checkpoints  witness.Checkpoints
+	previous     []byte // checkpoint that the log must continue
+	allEvents    bool
+	progressLine *kit.ProgressLine
 }
 
-func openLog(a *kit.App, ctx context.Context, f logFlags, args []string) (*followed, error) {
+func openLog(a *kit.App, ctx context.Context, f logFlags, args []string) (*followedLog, error) {
 	url, err := a.RegistryURL(ctx, kit.OptionalArgument(args), f.where)
 	if err != nil {
 		return nil, err
 	}
-	dir, err := a.DataHomeDir()
+	dir, err := a.VacancyHome()
 	if err != nil {
 		return nil, err
 	}
-	l := &followed{app: a, url: url, memory: witness.Checkpoints{Dir: filepath.Join(dir, "logs")}, all: f.all, line: a.ProgressLine()}
-	l.Log = logAt(a, url)
-	l.Progress = func(doing string, done, total uint64) { l.line.Show("%s: %d of %d", doing, done, total) }
+	log := &followedLog{app: a, url: url, checkpoints: witness.Checkpoints{Dir: filepath.Join(dir, "logs")}, allEvents: f.allEvents, progressLine: a.ProgressLine()}
+	log.Log = newLogClient(a, url)
+	log.Progress = func(doing string, done, total uint64) { log.progressLine.Show("%s: %d of %d", doing, done, total) }
 	if f.hostID != "" {
-		if l.Host, err = identity.ParseID(f.hostID); err != nil {
+		if log.Host, err = identity.ParseID(f.hostID); err != nil {
 			return nil, problem.Wrap(problem.Usage, err, "--host-id: expected 64 hex digits, got %.80q", f.hostID)
 		}
 	}
 	switch {
-	case f.forget && f.since != "":
+	case f.discardState && f.sinceFile != "":
 		return nil, problem.New(problem.Usage, "--forget and --since: not supported together")
-	case f.since != "":
+	case f.sinceFile != "":
 		// Check the stored checkpoint in addition to the file. Otherwise a host with a forked log
 		// could show each reader the branch that continues the reader's file.
-		if l.before, err = datadir.ReadInput(f.since, a.In); err == nil {
-			l.Known, err = l.memory.Load(url)
+		if log.previous, err = datadir.ReadInput(f.sinceFile, a.In); err == nil {
+			log.KnownNote, err = log.checkpoints.Load(url)
 		}
-	case !f.forget:
-		l.before, err = l.memory.Load(url)
+	case !f.discardState:
+		log.previous, err = log.checkpoints.Load(url)
 	}
-	return l, err
+	return log, err
 }
 
-func logAt(a *kit.App, url string) witness.HTTP {
-	return witness.HTTP{Client: &registryclient.Client{Transport: a.HTTP(logTimeout), URL: url, Now: a.Now}}
+func newLogClient(a *kit.App, url string) witness.HTTP {
+	return witness.HTTP{Client: &registryclient.Client{Transport: a.HTTPTransport(logTimeout), URL: url, Now: a.Now}}
 }
 
-// verify verifies the log and stores its checkpoint. If the log is forked, it stores the proof of
+// verifyAndSave verifies the log and stores its checkpoint. If the log is forked, it stores the proof of
 // the fork.
-func (l *followed) verify(ctx context.Context) (logResult, error) {
-	r, err := l.Verify(ctx, l.before, l.all)
-	l.line.Clear()
+func (l *followedLog) verifyAndSave(ctx context.Context) (logResult, error) {
+	report, err := l.Verify(ctx, l.previous, l.allEvents)
+	l.progressLine.Clear()
 	var fork *witness.ForkError
-	var other *witness.OtherHostError
+	var otherHost *witness.OtherHostError
 	switch {
 	case errors.As(err, &fork):
-		path, kept := l.memory.SaveFork(l.url, fork)
-		if kept != nil {
-			return logResult{}, errors.Join(err, kept)
+		path, saveErr := l.checkpoints.SaveFork(l.url, fork)
+		if saveErr != nil {
+			return logResult{}, errors.Join(err, saveErr)
 		}
 		return logResult{}, problem.Wrap(problem.Untrusted, err, "%s; the two checkpoints that it signed are kept as the proof in %s", problem.AsError(err).Text(), path)
 	case problem.Is(err, problem.NotFound):
 		return logResult{}, kit.WithHint(err, "vacancy log seal, if it is your host")
-	case errors.As(err, &other):
+	case errors.As(err, &otherHost):
 		return logResult{}, kit.WithHint(err, "vacancy log verify %s --forget, if you know that another host is there now", l.url)
 	case err != nil:
 		return logResult{}, err
 	}
-	verified := logResult{URL: l.url, Host: r.Host, Size: r.Size, Root: hex.EncodeToString(r.Root[:]), Witnesses: witnessResults(r.Cosignatures),
-		Leaves: r.Leaves, Events: r.Checked, Hidden: r.Hidden, report: r}
-	if r.Since != nil {
-		verified.Since = &r.Since.Size
+	verified := logResult{URL: l.url, Host: report.Host, Size: report.Size, Root: hex.EncodeToString(report.Root[:]), Witnesses: witnessResults(report.Cosignatures),
+		Leaves: report.LeafCount, Events: report.VerifiedCount, Hidden: report.HiddenCount, report: report}
+	if report.Previous != nil {
+		verified.Since = &report.Previous.Size
 	}
-	return verified, l.memory.Save(ctx, l.url, r)
+	return verified, l.checkpoints.Save(ctx, l.url, report)
 }

@@ -28,9 +28,9 @@ type witnessResult struct {
 	Time string `json:"time"`
 }
 
-func witnessResults(cosigned []translog.Signature) []witnessResult {
+func witnessResults(signatures []translog.Cosignature) []witnessResult {
 	results := []witnessResult{}
-	for _, s := range cosigned {
+	for _, s := range signatures {
 		results = append(results, witnessResult{s.Name, time.Unix(s.Time, 0).UTC().Format(time.RFC3339)})
 	}
 	return results
@@ -53,33 +53,33 @@ type logResult struct {
 }
 
 func (r logResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "The log of host %s at %s\n", r.Host, kit.Printable(r.URL))
-	before, events := "no earlier checkpoint is known; later checkpoints must continue this one", "no new events to verify"
+	fmt.Fprintf(w, "The log of host %s at %s\n", r.Host, kit.EscapeLine(r.URL))
+	continued, verifiedEvents := "no earlier checkpoint is known; later checkpoints must continue this one", "no new events to verify"
 	if r.Since != nil {
-		before = kit.Plural(*r.Since, "event") + ", which the log continues"
+		continued = kit.Plural(*r.Since, "event") + ", which the log continues"
 	}
 	switch {
 	case r.Events == 1:
-		events = "1 new event has a valid signature, hash and position"
+		verifiedEvents = "1 new event has a valid signature, hash and position"
 	case r.Events > 1:
-		events = fmt.Sprintf("%d new events have valid signatures, hashes and positions", r.Events)
+		verifiedEvents = fmt.Sprintf("%d new events have valid signatures, hashes and positions", r.Events)
 	}
-	kit.Members(w, "signed", kit.Plural(r.Size, "event")+", by the host", "before", before,
-		"hashes", "of all "+kit.Plural(r.Leaves, "event")+"; they make the signed root", "events", events+kit.FormatIf(r.Hidden > 0, "; not for everybody: %d", r.Hidden))
+	kit.PrintFields(w, "signed", kit.Plural(r.Size, "event")+", by the host", "before", continued,
+		"hashes", "of all "+kit.Plural(r.Leaves, "event")+"; they make the signed root", "events", verifiedEvents+kit.FormatIf(r.Hidden > 0, "; not for everybody: %d", r.Hidden))
 	for _, s := range r.Witnesses {
-		kit.Members(w, "witness", strings.TrimPrefix(s.Name, "vacant/")+", "+s.Time)
+		kit.PrintFields(w, "witness", strings.TrimPrefix(s.Name, "vacant/")+", "+s.Time)
 	}
 	fmt.Fprintln(w, "all checks passed")
 }
 
 type cosignResult struct {
 	logResult
-	As           string      `json:"as"`
+	IdentityName string      `json:"as"`
 	Witness      identity.ID `json:"witness_id"`
 	Cosignatures int         `json:"cosignatures_now"` // number of cosignatures after this one
 }
 
 func (r cosignResult) Print(w io.Writer) {
 	r.logResult.Print(w)
-	fmt.Fprintf(w, "%s cosigned it; the checkpoint has %s now\n", kit.Printable(r.As), kit.Plural(r.Cosignatures, "cosignature"))
+	fmt.Fprintf(w, "%s cosigned it; the checkpoint has %s now\n", kit.EscapeLine(r.IdentityName), kit.Plural(r.Cosignatures, "cosignature"))
 }

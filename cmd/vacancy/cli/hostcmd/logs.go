@@ -16,9 +16,9 @@ import (
 
 // logsFlags selects lines of a local host's log.
 type logsFlags struct {
-	where                   kit.Where
-	follow, failed, refused bool
-	since                   time.Duration
+	where                           kit.HostFlags
+	follow, onlyFailed, onlyRefused bool
+	since                           time.Duration
 }
 
 func logsCommand(a *kit.App) *cobra.Command {
@@ -51,28 +51,28 @@ host on AWS.`,
   vacancy logs 0123456789abcdef0123456789abcdef -f`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target := kit.OptionalArgument(args)
-			if teamcmd.IsTask(target) {
-				return teamcmd.Logs(cmd.Context(), a, f.where, target, f.follow)
+			if teamcmd.IsTaskID(target) {
+				return teamcmd.PrintLog(cmd.Context(), a, f.where, target, f.follow)
 			}
 			if f.where.Host != "" && f.where.Host != kit.HostLocal {
 				return problem.New(problem.Usage, "--host: not supported without the id of a task; \"vacancy tail --host aws\" shows the log of a stage")
 			}
-			return logs(a, cmd.Context(), f, target)
+			return printLogs(a, cmd.Context(), f, target)
 		},
 	}
 	fs := cmd.Flags()
 	fs.BoolVarP(&f.follow, "follow", "f", false, "go on until Ctrl-C")
-	fs.BoolVar(&f.failed, "failed", false, "only failures of agents and of the host")
-	fs.BoolVar(&f.refused, "refused", false, "only calls that were refused, or that their callers canceled")
+	fs.BoolVar(&f.onlyFailed, "failed", false, "only failures of agents and of the host")
+	fs.BoolVar(&f.onlyRefused, "refused", false, "only calls that were refused, or that their callers canceled")
 	fs.DurationVar(&f.since, "since", 48*time.Hour, "how far back to start")
-	kit.HostFlags(fs, &f.where)
+	kit.AddHostFlags(fs, &f.where)
 	return cmd
 }
 
-// FollowPause is the pause between two reads of the journal.
-const FollowPause = 40 * time.Millisecond
+// FollowInterval is the pause between two reads of the journal.
+const FollowInterval = 40 * time.Millisecond
 
-func logs(a *kit.App, ctx context.Context, f logsFlags, only string) error {
+func printLogs(a *kit.App, ctx context.Context, f logsFlags, vacant string) error {
 	if f.since < 0 {
 		return problem.New(problem.Usage, "--since: expected a duration of 0 or more, got %s", f.since)
 	}
@@ -80,34 +80,34 @@ func logs(a *kit.App, ctx context.Context, f logsFlags, only string) error {
 	if err != nil {
 		return err
 	}
-	short := ""
-	if only != "" {
-		err := a.WithAdmin(kit.Where{Host: kit.HostLocal, Data: f.where.Data}, false, func(c *kit.AdminAPI) error {
-			v, err := c.Show(ctx, only)
-			short = v.ID.Short()
+	shortID := ""
+	if vacant != "" {
+		err := a.WithAdmin(kit.HostFlags{Host: kit.HostLocal, Data: f.where.Data}, false, func(c *kit.AdminAPI) error {
+			v, err := c.ShowVacant(ctx, vacant)
+			shortID = v.ID.Short()
 			return err
 		})
 		if err != nil {
 			return err
 		}
 	}
-	from := a.Now().Add(-f.since)
-	journal, err := standalone.ReadJournal(dir, from)
+	startTime := a.Now().Add(-f.since)
+	journal, err := standalone.OpenJournalReader(dir, startTime)
 	if problem.Is(err, problem.NotFound) {
-		return a.NoHost(f.where.Data)
+		return a.NoHostError(f.where.Data)
 	}
 	if err != nil {
 		return err
 	}
 	defer journal.Close()
 	for {
-		err := journal.Next(ctx, func(line []byte) error {
-			e, ok := kit.ReadEvent(line)
-			if !ok || e.At.Before(from) || short != "" && !e.IsOf(short) {
+		err := journal.ReadNewLines(ctx, func(line []byte) error {
+			e, ok := kit.ParseEvent(line)
+			if !ok || e.Time.Before(startTime) || shortID != "" && !e.HasParty(shortID) {
 				return nil
 			}
-			if !f.failed && !f.refused || f.failed && e.IsFailed() || f.refused && e.IsRefused() {
-				return ShowEvent(a, &e)
+			if !f.onlyFailed && !f.onlyRefused || f.onlyFailed && e.IsFailed() || f.onlyRefused && e.IsRefused() {
+				return PrintEvent(a, &e)
 			}
 			return nil
 		})
@@ -117,17 +117,17 @@ func logs(a *kit.App, ctx context.Context, f logsFlags, only string) error {
 		if err != nil || !f.follow {
 			return err
 		}
-		if cloud.Wait(ctx, FollowPause) != nil {
+		if cloud.Wait(ctx, FollowInterval) != nil {
 			return nil
 		}
 	}
 }
 
-func ShowEvent(a *kit.App, e *kit.LogEvent) error {
+func PrintEvent(a *kit.App, e *kit.LogEvent) error {
 	if a.JSON {
 		return kit.WriteJSON(a.Out, e.Fields)
 	}
-	_, err := fmt.Fprintln(a.Out, e.Line(a.Terminal(a.Out)))
+	_, err := fmt.Fprintln(a.Out, e.FormatLine(a.Terminal(a.Out)))
 	return err
 }
 
@@ -135,15 +135,15 @@ func ShowEvent(a *kit.App, e *kit.LogEvent) error {
 // log, all of them in the group "host".
 type JournalTail struct {
 	*standalone.JournalReader
-	From time.Time
+	StartTime time.Time
 }
 
-func (t *JournalTail) Next(ctx context.Context, show func(cloud.Line) error) error {
-	return t.JournalReader.Next(ctx, func(line []byte) error {
-		e, ok := kit.ReadEvent(line)
-		if !ok || e.At.Before(t.From) {
+func (t *JournalTail) Next(ctx context.Context, show func(cloud.LogLine) error) error {
+	return t.JournalReader.ReadNewLines(ctx, func(line []byte) error {
+		e, ok := kit.ParseEvent(line)
+		if !ok || e.Time.Before(t.StartTime) {
 			return nil
 		}
-		return show(cloud.Line{At: e.At, Group: "host", Text: string(line)})
+		return show(cloud.LogLine{Time: e.Time, Group: "host", Text: string(line)})
 	})
 }

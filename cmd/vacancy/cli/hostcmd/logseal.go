@@ -17,7 +17,7 @@ import (
 )
 
 func logSealCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
+	var w kit.HostFlags
 	cmd := &cobra.Command{
 		Use:   "seal",
 		Short: "Sign a checkpoint of your host's log now",
@@ -27,16 +27,16 @@ running or not. With --host aws it runs the stage's checkpointer with your AWS
 credentials.`,
 		Example: "  vacancy log seal\n  vacancy log seal --host aws --stage prod",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			host, err := a.Find(w)
+			host, err := a.FindRemoteHost(w)
 			if err != nil {
 				return err
 			}
-			var s admin.Sealed
+			var sealed admin.Sealed
 			if host != nil && host.AWS {
-				s, err = sealStage(a, cmd.Context(), host)
+				sealed, err = sealStage(a, cmd.Context(), host)
 			} else {
 				err = a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-					s, err = admin.SealLog.Call(cmd.Context(), c, op.IgnoreBody{})
+					sealed, err = admin.SealLog.Call(cmd.Context(), c, op.IgnoredBody{})
 					return err
 				})
 				if problem.Is(err, problem.NotFound) && host != nil && host.Stage != "" {
@@ -46,48 +46,48 @@ credentials.`,
 			if err != nil {
 				return err
 			}
-			return a.Print(s, func(w io.Writer) {
-				fmt.Fprintf(w, "%s sealed, %d of them new\n", kit.Plural(s.Size, "event"), s.Added)
+			return a.Print(sealed, func(w io.Writer) {
+				fmt.Fprintf(w, "%s sealed, %d of them new\n", kit.Plural(sealed.Size, "event"), sealed.Added)
 			})
 		},
 	}
-	kit.HostFlags(cmd.Flags(), &w)
+	kit.AddHostFlags(cmd.Flags(), &w)
 	return cmd
 }
 
 // sealStage runs the stage's checkpointer and fetches the checkpoint that it has signed.
-func sealStage(a *kit.App, ctx context.Context, host *kit.RemoteHost) (s admin.Sealed, err error) {
+func sealStage(a *kit.App, ctx context.Context, host *kit.RemoteHost) (sealed admin.Sealed, err error) {
 	// A stage without an edge has a separate URL for the registry's function.
-	url, err := host.URLOf(cmp.Or(host.Record.RegistryURL, host.Record.URL))
+	url, err := host.RequireURL(cmp.Or(host.Record.RegistryURL, host.Record.URL))
 	if err != nil {
-		return s, err
+		return sealed, err
 	}
-	before, err := sealedAt(a, ctx, url)
+	oldCheckpoint, err := fetchCheckpoint(a, ctx, url)
 	if err != nil && !problem.Is(err, problem.NotFound) {
-		return s, err
+		return sealed, err
 	}
 	_, c, err := a.OpenStage(ctx, host.Stage)
 	if err != nil {
-		return s, err
+		return sealed, err
 	}
-	answer, err := c.Invoke(ctx, stage.FullName(host.Stage, "checkpointer"), []byte("{}"))
+	result, err := c.Invoke(ctx, stage.FullName(host.Stage, "checkpointer"), []byte("{}"))
 	if err != nil {
-		return s, err
+		return sealed, err
 	}
-	if answer.Error != "" {
-		return s, kit.WithHint(problem.New(problem.Unavailable, "the stage could not seal its log: %.300s", answer.Payload), "vacancy tail --host aws --stage %s --function checkpointer --once", host.Stage)
+	if result.FunctionError != "" {
+		return sealed, kit.WithHint(problem.New(problem.Unavailable, "the stage could not seal its log: %.300s", result.Payload), "vacancy tail --host aws --stage %s --function checkpointer --once", host.Stage)
 	}
-	after, err := sealedAt(a, ctx, url)
+	newCheckpoint, err := fetchCheckpoint(a, ctx, url)
 	if err != nil {
-		return s, err
+		return sealed, err
 	}
 	// A cache may return a checkpoint that is older than the first one. The minimum avoids an
 	// underflow.
-	return admin.Sealed{Host: after.Host, Size: after.Size, Root: after.Root, Added: after.Size - min(before.Size, after.Size)}, nil
+	return admin.Sealed{Host: newCheckpoint.Host, Size: newCheckpoint.Size, Root: newCheckpoint.Root, Added: newCheckpoint.Size - min(oldCheckpoint.Size, newCheckpoint.Size)}, nil
 }
 
-func sealedAt(a *kit.App, ctx context.Context, url string) (translog.Checkpoint, error) {
-	note, err := logAt(a, url).Checkpoint(ctx)
+func fetchCheckpoint(a *kit.App, ctx context.Context, url string) (translog.Checkpoint, error) {
+	note, err := newLogClient(a, url).Checkpoint(ctx)
 	if err != nil {
 		return translog.Checkpoint{}, err
 	}

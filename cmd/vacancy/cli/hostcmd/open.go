@@ -19,8 +19,8 @@ import (
 )
 
 func openCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var onlyPrint bool
+	var where kit.HostFlags
+	var printOnly bool
 	cmd := &cobra.Command{
 		Use:   "open [NAME|ID|URL]",
 		Short: "Show a host or a vacant in a browser",
@@ -28,38 +28,38 @@ func openCommand(a *kit.App) *cobra.Command {
 the published vacants. URL is the address of a vacant of any host, or of a host. Without a display, and
 over SSH, the address is printed.`,
 		Example: "  vacancy open\n  vacancy open demo\n  vacancy open https://agents.example.org/v/clerk/ --print",
-		Args:    kit.Arguments(0, 1),
+		Args:    kit.ArgumentCheck(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			url, err := pageOf(a, cmd.Context(), w, args)
+			url, err := pageURL(a, cmd.Context(), where, args)
 			if err != nil {
 				return err
 			}
 			r := openResult{URL: url}
-			if program := browser(a.Env); program != nil && !onlyPrint && !a.JSON {
+			if browser := browserCommand(a.Env); browser != nil && !printOnly && !a.JSON {
 				// Do not wait for the program, because it may run until the browser is closed.
-				r.Opened = exec.Command(program[0], append(program[1:], url)...).Start() == nil
+				r.Opened = exec.Command(browser[0], append(browser[1:], url)...).Start() == nil
 			}
-			return a.Show(r)
+			return a.PrintResult(r)
 		},
 	}
-	cmd.Flags().BoolVar(&onlyPrint, "print", false, "print the address")
-	kit.HostFlags(cmd.Flags(), &w)
+	cmd.Flags().BoolVar(&printOnly, "print", false, "print the address")
+	kit.AddHostFlags(cmd.Flags(), &where)
 	return cmd
 }
 
-// pageOf returns the address of the page of a vacant or a host, after it has checked that the page
+// pageURL returns the address of the page of a vacant or a host, after it has checked that the page
 // exists.
-func pageOf(a *kit.App, ctx context.Context, w kit.Where, args []string) (string, error) {
-	what := strings.Join(args, "")
-	url, isURL := what, kit.IsURL(what)
+func pageURL(a *kit.App, ctx context.Context, where kit.HostFlags, args []string) (string, error) {
+	ref := strings.Join(args, "")
+	url, isURL := ref, kit.IsURL(ref)
 	if isURL {
-		if host, vacant, ok := strings.Cut(strings.TrimRight(what, "/"), "/v/"); ok {
+		if host, vacant, ok := strings.Cut(strings.TrimRight(ref, "/"), "/v/"); ok {
 			url = host + webpath.VacantPath(vacant)
 		} else {
-			url = strings.TrimRight(what, "/") + webpath.Path
+			url = strings.TrimRight(ref, "/") + webpath.Path
 		}
 	} else {
-		host, err := a.Find(w)
+		host, err := a.FindRemoteHost(where)
 		if err != nil {
 			return "", err
 		}
@@ -67,34 +67,34 @@ func pageOf(a *kit.App, ctx context.Context, w kit.Where, args []string) (string
 		if host != nil {
 			base = host.Record.URL
 		} else {
-			s, err := runningStatus(a, ctx, w.Data)
+			hostStatus, err := fetchStatus(a, ctx, where.Data)
 			if errors.Is(err, serve.ErrNoHost) {
-				return "", a.NoHost(w.Data)
+				return "", a.NoHostError(where.Data)
 			}
 			if err != nil {
 				return "", err
 			}
-			base = s.URL
+			base = hostStatus.URL
 		}
-		if url = base + webpath.Path; what != "" {
-			url = base + webpath.VacantPath(what)
+		if url = base + webpath.Path; ref != "" {
+			url = base + webpath.VacantPath(ref)
 		}
 	}
-	status, _, err := a.HTTP(0).Get(ctx, url)
+	status, _, err := a.HTTPTransport(0).Get(ctx, url)
 	switch {
 	case err != nil:
 		return "", err
-	case status == http.StatusNotFound && what != "" && !isURL:
-		return "", problem.New(problem.NotFound, "the host has no page of %q: it hosts no such vacant, or a closed child", what)
+	case status == http.StatusNotFound && ref != "" && !isURL:
+		return "", problem.New(problem.NotFound, "the host has no page of %q: it hosts no such vacant, or a closed child", ref)
 	case status != http.StatusOK:
-		return "", problem.New(problem.NotFound, "%s answers %d: the host has no such page", kit.Printable(url), status)
+		return "", problem.New(problem.NotFound, "%s answers %d: the host has no such page", kit.EscapeLine(url), status)
 	}
 	return url, nil
 }
 
-// browser returns the program that opens a URL. It returns nil if the user would not see the page,
+// browserCommand returns the program that opens a URL. It returns nil if the user would not see the page,
 // for example in an SSH session.
-func browser(env map[string]string) []string {
+func browserCommand(env map[string]string) []string {
 	if env["SSH_CONNECTION"] != "" {
 		return nil
 	}

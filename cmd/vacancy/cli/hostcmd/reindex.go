@@ -21,8 +21,8 @@ import (
 )
 
 func reindexCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var cluster string
+	var where kit.HostFlags
+	var clusterURL string
 	cmd := &cobra.Command{
 		Use:   "reindex",
 		Short: "Rebuild the search index from the registry",
@@ -37,29 +37,29 @@ and searches use the old index until then.`,
   vacancy reindex --data /srv/vacancy --json
   vacancy reindex --host aws --stage prod`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			remote, err := a.Find(w)
+			remote, err := a.FindRemoteHost(where)
 			switch {
 			case err != nil:
 				return err
 			case remote == nil:
-				return reindexFolder(a, cmd.Context(), w.Data, cluster)
+				return reindexDataDir(a, cmd.Context(), where.Data, clusterURL)
 			case !remote.AWS:
 				return problem.New(problem.Usage, "a remote host rebuilds its index on its own machine")
-			case cluster != "":
+			case clusterURL != "":
 				return problem.New(problem.Usage, "--opensearch: not supported together with --host aws, because a stage stores its index in its bucket")
 			}
 			_, c, err := a.OpenStage(cmd.Context(), remote.Stage)
 			if err != nil {
 				return err
 			}
-			if _, err := kit.InvokeStage(cmd.Context(), c, remote.Stage, "indexer", `{"reindex":true}`); err != nil {
+			if _, err := kit.InvokeFunction(cmd.Context(), c, remote.Stage, "indexer", `{"reindex":true}`); err != nil {
 				return err
 			}
-			return a.Show(reindexResult{Stage: remote.Stage})
+			return a.PrintResult(reindexResult{Stage: remote.Stage})
 		},
 	}
-	kit.HostFlags(cmd.Flags(), &w)
-	kit.ClusterFlag(cmd.Flags(), &cluster)
+	kit.AddHostFlags(cmd.Flags(), &where)
+	kit.AddClusterFlag(cmd.Flags(), &clusterURL)
 	return cmd
 }
 
@@ -75,28 +75,28 @@ func (r reindexResult) Print(w io.Writer) {
 		fmt.Fprintf(w, "the index of stage %s is rebuilt\n", r.Stage)
 		return
 	}
-	fmt.Fprintf(w, "%s is rebuilt: %d of %d registrations are listed\n", kit.Printable(r.Index), r.Listed, r.Registrations)
+	fmt.Fprintf(w, "%s is rebuilt: %d of %d registrations are listed\n", kit.EscapeLine(r.Index), r.Listed, r.Registrations)
 }
 
-func reindexFolder(a *kit.App, ctx context.Context, flag, cluster string) (err error) {
-	dir, err := a.DataDir(flag)
+func reindexDataDir(a *kit.App, ctx context.Context, dataFlag, clusterURL string) (err error) {
+	dir, err := a.DataDir(dataFlag)
 	if err != nil {
 		return err
 	}
 	path := filepath.Join(dir, standalone.DataFile)
 	if !standalone.FileExists(path) {
-		return a.NoHost(flag)
+		return a.NoHostError(dataFlag)
 	}
 	client, base, err := serve.DialAdmin(dir)
 	if err == nil {
-		if cluster != "" {
-			return problem.New(problem.Conflict, "a host is running in %s; stop it first to rebuild the index in %s", dir, cluster)
+		if clusterURL != "" {
+			return problem.New(problem.Conflict, "a host is running in %s; stop it first to rebuild the index in %s", dir, clusterURL)
 		}
-		r, err := admin.Reindex.Call(ctx, admin.Client{HTTP: client, URL: base}, op.IgnoreBody{})
+		r, err := admin.Reindex.Call(ctx, admin.Client{HTTP: client, URL: base}, op.IgnoredBody{})
 		if err != nil {
 			return err
 		}
-		return a.Show(reindexResult{Index: r.Index, Registrations: r.Registrations, Listed: r.Listed})
+		return a.PrintResult(reindexResult{Index: r.Index, Registrations: r.Registrations, Listed: r.Listed})
 	}
 	if !errors.Is(err, serve.ErrNoHost) {
 		return err
@@ -106,29 +106,29 @@ func reindexFolder(a *kit.App, ctx context.Context, flag, cluster string) (err e
 		return err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	feed := registry.New(registry.Config{Store: a.Seams.WrapStore(file), Now: a.Now, Rand: a.Rand})
+	registrations := registry.New(registry.Config{Store: a.Seams.WrapStore(file), Now: a.Now, Rand: a.Rand})
 	r := reindexResult{Index: filepath.Join(dir, standalone.SearchDir)}
-	line := a.ProgressLine()
-	progress := func(p live.Progress) {
-		r.Registrations, r.Listed = p.Read, p.Listed
-		line.Show("%d registrations read, %d of them listed", p.Read, p.Listed)
+	progressLine := a.ProgressLine()
+	showProgress := func(p live.Progress) {
+		r.Registrations, r.Listed = p.Registrations, p.Listed
+		progressLine.Show("%d registrations read, %d of them listed", p.Registrations, p.Listed)
 	}
-	if cluster == "" {
-		if err = standalone.BuildIndex(ctx, r.Index, feed, a.Now, progress); err == nil {
+	if clusterURL == "" {
+		if err = standalone.BuildIndex(ctx, r.Index, registrations, a.Now, showProgress); err == nil {
 			err = standalone.SwapIndex(r.Index)
 		}
 	} else {
-		r.Index = cluster
-		index, failed := a.OpenCluster(ctx, cluster)
-		if failed != nil {
-			return failed
+		r.Index = clusterURL
+		index, openErr := a.OpenClusterIndex(ctx, clusterURL)
+		if openErr != nil {
+			return openErr
 		}
 		defer func() { _ = index.Close() }() // all writes are flushed already
-		err = live.Rebuild(ctx, index, feed, a.Now, progress)
+		err = live.Rebuild(ctx, index, registrations, a.Now, showProgress)
 	}
-	line.Clear()
+	progressLine.Clear()
 	if err != nil {
 		return err
 	}
-	return a.Show(r)
+	return a.PrintResult(r)
 }

@@ -42,9 +42,9 @@ A backup of an earlier vacancy is upgraded; FILE is not changed.`,
 		},
 	}
 	cmd.Flags().StringVar(&identity, "identity", "", "a file with the secret key of age, for a backup made for a recipient")
-	passphraseFlag(cmd.Flags(), &passphraseFile)
-	kit.NoUpgradeFlag(cmd.Flags(), &noUpgrade)
-	kit.DataFlag(cmd.Flags(), &data)
+	addPassphraseFlag(cmd.Flags(), &passphraseFile)
+	kit.AddNoUpgradeFlag(cmd.Flags(), &noUpgrade)
+	kit.AddDataFlag(cmd.Flags(), &data)
 	return cmd
 }
 
@@ -69,35 +69,35 @@ func restore(a *kit.App, ctx context.Context, path, data, identity, passphraseFi
 	if err != nil {
 		return err
 	}
-	plain, err := age.Decrypt(f, key)
-	var wrong *age.NoIdentityMatchError
+	archive, err := age.Decrypt(f, key)
+	var noMatch *age.NoIdentityMatchError
 	switch {
-	case errors.As(err, &wrong):
+	case errors.As(err, &noMatch):
 		return problem.New(problem.Untrusted, "%s cannot be opened with this passphrase or key", path)
 	case err != nil:
 		return problem.Wrap(problem.Untrusted, err, "%s is not an encrypted backup: %v", path, err)
 	}
 	// Check the data in a temporary directory, which becomes the data directory if all checks pass.
-	fresh := dir + ".restoring"
-	if err := os.RemoveAll(fresh); err != nil {
-		return problem.Wrap(problem.Unavailable, err, "%s, left by an interrupted run, cannot be removed", fresh)
+	tempDir := dir + ".restoring"
+	if err := os.RemoveAll(tempDir); err != nil {
+		return problem.Wrap(problem.Unavailable, err, "%s, left by an interrupted run, cannot be removed", tempDir)
 	}
-	if err := serve.EnsurePrivate(fresh); err != nil {
+	if err := serve.EnsurePrivate(tempDir); err != nil {
 		return err
 	}
-	r, err := restoreInto(a, ctx, fresh, plain, noUpgrade)
+	r, err := restoreToDir(a, ctx, tempDir, archive, noUpgrade)
 	if err == nil {
-		r.Kept, err = putBack(fresh, dir)
+		r.PreviousDir, err = replaceDataDir(tempDir, dir)
 	}
 	if err != nil {
-		os.RemoveAll(fresh)
+		os.RemoveAll(tempDir)
 		return err
 	}
-	r.Data, r.call = dir, a.Command("call")
-	if err := a.Show(r); err != nil {
+	r.Data, r.callCommand = dir, a.FormatCommand("call")
+	if err := a.PrintResult(r); err != nil {
 		return err
 	}
-	return verifyHost(a, ctx, kit.Where{Host: kit.HostLocal, Data: dir}, kit.ReadFlags{})
+	return verifyHost(a, ctx, kit.HostFlags{Host: kit.HostLocal, Data: dir}, kit.ReadFlags{})
 }
 
 // backupKey returns the key that decrypts a backup.
@@ -114,7 +114,7 @@ func backupKey(a *kit.App, ctx context.Context, identity, passphraseFile string)
 		}
 		return keys[0], nil
 	}
-	passphrase, err := passphrase(a, passphraseFile)
+	passphrase, err := readPassphrase(a, passphraseFile)
 	if err == nil && passphrase == "" {
 		passphrase, err = a.AskLine(ctx, "Passphrase of the backup:")
 	}
@@ -131,69 +131,69 @@ func backupKey(a *kit.App, ctx context.Context, identity, passphraseFile string)
 	return key, nil
 }
 
-// restoreInto unpacks a backup, opens its host, and raises the floors of its vacants. A floor is a
+// restoreToDir unpacks a backup, opens its host, and raises the floors of its vacants. A floor is a
 // time. The host refuses messages signed up to this time, because it may have accepted them after
 // the backup.
-func restoreInto(a *kit.App, ctx context.Context, dir string, plain io.Reader, noUpgrade bool) (r restoreResult, err error) {
-	about, err := standalone.Unpack(plain, dir)
+func restoreToDir(a *kit.App, ctx context.Context, dir string, archive io.Reader, noUpgrade bool) (r restoreResult, err error) {
+	backup, err := standalone.Unpack(archive, dir)
 	if err != nil {
 		return r, err
 	}
-	if info, err := standalone.Inspect(dir); noUpgrade && err == nil && !info.IsCurrent() && !info.IsNewer() {
-		return r, problem.New(problem.Conflict, "the data of the backup have %s, this vacancy reads %s: without --no-upgrade the same command upgrades what it restores, and does not change the backup", info, standalone.CurrentData())
+	if info, err := standalone.InspectData(dir); noUpgrade && err == nil && !info.IsCurrent() && !info.IsNewer() {
+		return r, problem.New(problem.Conflict, "the data of the backup have %s, this vacancy reads %s: without --no-upgrade the same command upgrades what it restores, and does not change the backup", info, standalone.CurrentVersion())
 	}
-	c := kit.CommandConfig(dir)
-	c.NoUpgrade, c.NoCopy = noUpgrade, true // the backup itself serves as the copy
-	host, err := a.OpenHostWith(c)
+	config := kit.NewHostConfig(dir)
+	config.NoUpgrade, config.SkipCopy = noUpgrade, true // the backup itself serves as the copy
+	host, err := a.OpenHostWith(config)
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
-	r.Made, r.URL = about.Made, about.URL
-	raised, err := host.Vacants.RaiseFloors(ctx)
-	r.Vacants, r.Until = raised.Vacants, raised.Until
+	r.CreatedAt, r.URL = backup.CreatedAt, backup.URL
+	floors, err := host.Vacants.RaiseFloors(ctx)
+	r.Vacants, r.RefusedUntil = floors.Vacants, floors.LatestFloor
 	return r, err
 }
 
-// putBack renames the restored directory to dir, the data directory. If dir exists, it may contain
-// the only key of another host, so putBack first renames it and returns its new path.
-func putBack(fresh, dir string) (kept string, err error) {
+// replaceDataDir renames the restored directory to dir, the data directory. If dir exists, it may contain
+// the only key of another host, so replaceDataDir first renames it and returns its new path.
+func replaceDataDir(tempDir, dir string) (previousDir string, err error) {
 	if standalone.FileExists(dir) {
-		kept = dir + ".before"
-		for n := 2; standalone.FileExists(kept); n++ {
-			kept = fmt.Sprintf("%s.before-%d", dir, n)
+		previousDir = dir + ".before"
+		for n := 2; standalone.FileExists(previousDir); n++ {
+			previousDir = fmt.Sprintf("%s.before-%d", dir, n)
 		}
-		if err := os.Rename(dir, kept); err != nil {
-			return "", problem.Wrap(problem.Unavailable, err, "%s cannot be moved to %s", dir, kept)
+		if err := os.Rename(dir, previousDir); err != nil {
+			return "", problem.Wrap(problem.Unavailable, err, "%s cannot be moved to %s", dir, previousDir)
 		}
 	}
-	if err := os.Rename(fresh, dir); err != nil {
-		if kept != "" {
-			err = errors.Join(err, os.Rename(kept, dir))
+	if err := os.Rename(tempDir, dir); err != nil {
+		if previousDir != "" {
+			err = errors.Join(err, os.Rename(previousDir, dir))
 		}
-		return "", problem.Wrap(problem.Unavailable, err, "%s cannot be renamed to %s: %v", fresh, dir, err)
+		return "", problem.Wrap(problem.Unavailable, err, "%s cannot be renamed to %s: %v", tempDir, dir, err)
 	}
-	return kept, durable.SyncDir(filepath.Dir(dir))
+	return previousDir, durable.SyncDir(filepath.Dir(dir))
 }
 
 // restoreResult describes a restored host.
 type restoreResult struct {
-	Data    string    `json:"data"`
-	Made    time.Time `json:"made"` // time of the backup
-	URL     string    `json:"url"`
-	Vacants int       `json:"vacants"` // number of open vacants
-	// Until is the floor: messages that were signed up to this time are refused.
-	Until time.Time `json:"refused_until,omitzero"`
-	// Kept is the new path of the previous data directory, or "".
-	Kept string `json:"kept,omitempty"`
+	Data      string    `json:"data"`
+	CreatedAt time.Time `json:"made"` // time of the backup
+	URL       string    `json:"url"`
+	Vacants   int       `json:"vacants"` // number of open vacants
+	// RefusedUntil is the floor: messages that were signed up to this time are refused.
+	RefusedUntil time.Time `json:"refused_until,omitzero"`
+	// PreviousDir is the new path of the previous data directory, or "".
+	PreviousDir string `json:"kept,omitempty"`
 
-	call string // example command for a caller
+	callCommand string // example command for a caller
 }
 
 func (r restoreResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s is restored to its state at %s; calls since then are lost\n", kit.Printable(r.Data), kit.Moment(r.Made))
-	if r.Kept != "" {
-		fmt.Fprintf(w, "the files that were there are in %s\n", kit.Printable(r.Kept))
+	fmt.Fprintf(w, "%s is restored to its state at %s; calls since then are lost\n", kit.EscapeLine(r.Data), kit.FormatTime(r.CreatedAt))
+	if r.PreviousDir != "" {
+		fmt.Fprintf(w, "the files that were there are in %s\n", kit.EscapeLine(r.PreviousDir))
 	}
-	restoredResult{Data: r.Data, Vacants: r.Vacants, Until: r.Until, call: r.call}.Print(w)
+	restoredResult{Data: r.Data, Vacants: r.Vacants, RefusedUntil: r.RefusedUntil, callCommand: r.callCommand}.Print(w)
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func restoredCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
+	var where kit.HostFlags
 	cmd := &cobra.Command{
 		Use:   "restored",
 		Short: "Mark a host as restored from a backup",
@@ -35,20 +35,20 @@ A remote host is marked while it runs; run the command before callers can reach 
 tables.`,
 		Example: "  vacancy restored\n  vacancy restored --data /srv/vacancy\n  vacancy restored --host aws",
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			remote, err := a.Find(w)
+			remote, err := a.FindRemoteHost(where)
 			if err != nil {
 				return err
 			}
 			if remote != nil {
-				return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+				return a.WithAdmin(where, false, func(c *kit.AdminAPI) error {
 					summary, err := c.ReportRestore(cmd.Context())
 					if err != nil {
 						return err
 					}
-					return a.Show(restoredAt(a, remote, summary))
+					return a.PrintResult(newRestoredResult(a, remote, summary))
 				})
 			}
-			dir, err := a.DataDir(w.Data)
+			dir, err := a.DataDir(where.Data)
 			if err != nil {
 				return err
 			}
@@ -58,30 +58,30 @@ tables.`,
 			case !errors.Is(err, serve.ErrNoHost):
 				return err
 			case !standalone.FileExists(filepath.Join(dir, standalone.DataFile)):
-				return kit.WithHint(a.NoHost(w.Data), "vacancy restore FILE, from a backup")
+				return kit.WithHint(a.NoHostError(where.Data), "vacancy restore FILE, from a backup")
 			}
 			host, err := a.OpenHost(dir)
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, host.Close()) }()
-			raised, err := host.Vacants.RaiseFloors(cmd.Context())
+			floors, err := host.Vacants.RaiseFloors(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return a.Show(restoredResult{Data: dir, Vacants: raised.Vacants, Until: raised.Until, call: a.Command("call")})
+			return a.PrintResult(restoredResult{Data: dir, Vacants: floors.Vacants, RefusedUntil: floors.LatestFloor, callCommand: a.FormatCommand("call")})
 		},
 	}
-	kit.HostFlags(cmd.Flags(), &w)
+	kit.AddHostFlags(cmd.Flags(), &where)
 	return cmd
 }
 
-// restoredAt returns the result for a remote host, which is named as the user named it.
-func restoredAt(a *kit.App, e *kit.RemoteHost, summary admin.Restored) restoredResult {
-	if e.AWS {
-		return restoredResult{Host: kit.HostAWS, Stage: e.Stage, Vacants: summary.Vacants, Until: summary.Until, call: a.Command("call")}
+// newRestoredResult returns the result for a remote host, which is named as the user named it.
+func newRestoredResult(a *kit.App, host *kit.RemoteHost, summary admin.Restored) restoredResult {
+	if host.AWS {
+		return restoredResult{Host: kit.HostAWS, Stage: host.Stage, Vacants: summary.Vacants, RefusedUntil: summary.Until, callCommand: a.FormatCommand("call")}
 	}
-	return restoredResult{Host: e.Record.URL, Vacants: summary.Vacants, Until: summary.Until, call: a.Command("call")}
+	return restoredResult{Host: host.Record.URL, Vacants: summary.Vacants, RefusedUntil: summary.Until, callCommand: a.FormatCommand("call")}
 }
 
 // restoredResult contains the number of vacants that now refuse messages signed up to Until.
@@ -90,26 +90,26 @@ type restoredResult struct {
 	Host    string `json:"host,omitempty"`  // name or URL that the user typed
 	Stage   string `json:"stage,omitempty"` // stage, if the host is on AWS
 	Vacants int    `json:"vacants"`
-	// Until is the floor: messages that were signed up to this time are refused.
-	Until time.Time `json:"refused_until,omitzero"`
+	// RefusedUntil is the floor: messages that were signed up to this time are refused.
+	RefusedUntil time.Time `json:"refused_until,omitzero"`
 
-	call string // example command for a caller
+	callCommand string // example command for a caller
 }
 
 func (r restoredResult) Print(w io.Writer) {
-	in := cmp.Or(r.Data, r.Host)
+	location := cmp.Or(r.Data, r.Host)
 	if r.Stage != "" {
-		in = "stage " + r.Stage + " on AWS"
+		location = "stage " + r.Stage + " on AWS"
 	}
 	switch r.Vacants {
 	case 0:
-		fmt.Fprintf(w, "no open vacants in %s\n", in)
+		fmt.Fprintf(w, "no open vacants in %s\n", location)
 		return
 	case 1:
-		fmt.Fprintf(w, "1 open vacant in %s accepts", in)
+		fmt.Fprintf(w, "1 open vacant in %s accepts", location)
 	default:
-		fmt.Fprintf(w, "%d open vacants in %s accept", r.Vacants, in)
+		fmt.Fprintf(w, "%d open vacants in %s accept", r.Vacants, location)
 	}
-	fmt.Fprintf(w, " only messages signed after %s\n", kit.Moment(r.Until))
-	fmt.Fprintf(w, "  Calls by %s succeed now, because it signs them with a later time. Callers whose calls since the backup are lost start a new chain: %s TARGET --reset\n", r.call, r.call)
+	fmt.Fprintf(w, " only messages signed after %s\n", kit.FormatTime(r.RefusedUntil))
+	fmt.Fprintf(w, "  Calls by %s succeed now, because it signs them with a later time. Callers whose calls since the backup are lost start a new chain: %s TARGET --reset\n", r.callCommand, r.callCommand)
 }

@@ -39,24 +39,24 @@ data, the free space of its disk, the last restore from a backup, and when the o
 become unreadable.`,
 		Example: "  vacancy status\n  vacancy status --data /var/lib/vacancy --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := runningStatus(a, cmd.Context(), data)
+			s, err := fetchStatus(a, cmd.Context(), data)
 			if errors.Is(err, serve.ErrNoHost) {
-				return a.NoHost(data)
+				return a.NoHostError(data)
 			}
 			if err != nil {
 				return err
 			}
-			return a.Show(statusResult{s, a.Now(), a.Command("call")})
+			return a.PrintResult(statusResult{s, a.Now(), a.FormatCommand("call")})
 		},
 	}
-	kit.DataFlag(cmd.Flags(), &data)
+	kit.AddDataFlag(cmd.Flags(), &data)
 	return cmd
 }
 
-// runningStatus returns the status of the host that runs on a data directory. If no host is
+// fetchStatus returns the status of the host that runs on a data directory. If no host is
 // running, the error is serve.ErrNoHost.
-func runningStatus(a *kit.App, ctx context.Context, data string) (admin.Status, error) {
-	c, err := a.RunningAdmin(kit.Where{Host: kit.HostLocal, Data: data})
+func fetchStatus(a *kit.App, ctx context.Context, data string) (admin.Status, error) {
+	c, err := a.DialAdmin(kit.HostFlags{Host: kit.HostLocal, Data: data})
 	if err != nil {
 		return admin.Status{}, err
 	}
@@ -66,29 +66,29 @@ func runningStatus(a *kit.App, ctx context.Context, data string) (admin.Status, 
 // statusResult is the state of a host when the command ran.
 type statusResult struct {
 	admin.Status
-	at   time.Time
-	call string // example command for a caller
+	now         time.Time
+	callCommand string // example command for a caller
 }
 
 func (r statusResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s, in %s\n", kit.Printable(r.URL), kit.Printable(r.Data))
-	kit.Members(w, "since", fmt.Sprintf("%s (%s), %s", r.Started.Format(time.DateTime), r.at.Sub(r.Started).Truncate(time.Second), r.Version), "vacants", r.Vacants,
+	fmt.Fprintf(w, "%s, in %s\n", kit.EscapeLine(r.URL), kit.EscapeLine(r.DataDir))
+	kit.PrintFields(w, "since", fmt.Sprintf("%s (%s), %s", r.StartedAt.Format(time.DateTime), r.now.Sub(r.StartedAt).Truncate(time.Second), r.Version), "vacants", r.Vacants,
 		"calls", fmt.Sprintf("%d since the host was started, of which %d failed%s; %d more were refused", r.Calls, r.Failed, kit.FormatIf(r.Canceled > 0, " and %d were canceled", r.Canceled), r.Refused),
-		"keeps", fmt.Sprintf("%s of data, %s of search index, %s of log", size(r.DataBytes), size(r.SearchBytes), size(r.JournalBytes)))
+		"keeps", fmt.Sprintf("%s of data, %s of search index, %s of log", formatSize(r.DataBytes), formatSize(r.SearchBytes), formatSize(r.JournalBytes)))
 	switch {
-	case r.HasLittleRoom():
-		kit.Members(w, "disk", fmt.Sprintf("%s free: below %s the host refuses write requests from others (429); make room", size(r.FreeBytes), size(r.MinFreeBytes)))
+	case r.IsLowOnSpace():
+		kit.PrintFields(w, "disk", fmt.Sprintf("%s free: below %s the host refuses write requests from others (429); make room", formatSize(r.FreeBytes), formatSize(r.MinFreeBytes)))
 	case r.FreeBytes >= 0: // otherwise unknown on this system
-		kit.Members(w, "disk", size(r.FreeBytes)+" free")
+		kit.PrintFields(w, "disk", formatSize(r.FreeBytes)+" free")
 	}
-	if !r.Restored.IsZero() {
-		kit.Members(w, "restored", kit.Moment(r.Restored)+", from a backup; calls between the backup and that time are lost",
-			"", kit.FormatIf(r.RefusedUntil.After(r.at), "only messages signed after %s are accepted; %s signs with a later time by itself", kit.Moment(r.RefusedUntil), r.call))
+	if !r.RestoredAt.IsZero() {
+		kit.PrintFields(w, "restored", kit.FormatTime(r.RestoredAt)+", from a backup; calls between the backup and that time are lost",
+			"", kit.FormatIf(r.RefusedUntil.After(r.now), "only messages signed after %s are accepted; %s signs with a later time by itself", kit.FormatTime(r.RefusedUntil), r.callCommand))
 	}
-	kit.Members(w, "texts", kit.FormatIf(!r.TextsEnd.IsZero(), "the oldest become unreadable at %s", r.TextsEnd.Format(time.DateTime)))
+	kit.PrintFields(w, "texts", kit.FormatIf(!r.OldestTextExpiry.IsZero(), "the oldest become unreadable at %s", r.OldestTextExpiry.Format(time.DateTime)))
 }
 
-func size(n int64) string {
+func formatSize(n int64) string {
 	switch {
 	case n < 1<<10:
 		return fmt.Sprintf("%d B", n)

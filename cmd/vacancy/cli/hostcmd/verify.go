@@ -15,8 +15,8 @@ import (
 )
 
 func verifyCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var read kit.ReadFlags
+	var where kit.HostFlags
+	var readFlags kit.ReadFlags
 	cmd := &cobra.Command{
 		Use:   "verify [FILE]",
 		Short: "Check everything a host stores, or a file",
@@ -46,38 +46,38 @@ It reports every part and exits with 1 if one is broken.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return verifyHost(a, cmd.Context(), w, read)
+				return verifyHost(a, cmd.Context(), where, readFlags)
 			case kit.IsURL(args[0]):
-				return kit.WithHint(problem.New(problem.Usage, "%q is a URL: expected FILE, an export or a history", kit.Clip(args[0], 200)), "%s --host %s, with the key of its operator in VACANCY_OPERATOR_KEY; callers use vacancy card URL, and vacancy receipt", cmd.CommandPath(), kit.ShellWord(kit.HostOf(args[0])))
-			case w != (kit.Where{}) || read != (kit.ReadFlags{}):
+				return kit.WithHint(problem.New(problem.Usage, "%q is a URL: expected FILE, an export or a history", kit.Truncate(args[0], 200)), "%s --host %s, with the key of its operator in VACANCY_OPERATOR_KEY; callers use vacancy card URL, and vacancy receipt", cmd.CommandPath(), kit.ShellWord(kit.VacantHostURL(args[0])))
+			case where != (kit.HostFlags{}) || readFlags != (kit.ReadFlags{}):
 				return kit.WithHint(problem.New(problem.Usage, "FILE: not supported together with the flags of a host"), "%s --help", cmd.CommandPath())
 			}
-			r, err := historyResult(args[0])
+			r, err := verifyHistory(args[0])
 			if err != nil {
 				return err
 			}
 			if r == nil {
-				e, err := datadir.ReadExport(args[0])
+				export, err := datadir.ReadExport(args[0])
 				if err != nil {
 					return err
 				}
-				r = &verifyResult{Format: e.Format, Name: e.Name, ID: e.ID, Parts: e.Check()}
+				r = &verifyResult{Format: export.Format, Name: export.Name, ID: export.ID, Parts: export.Check()}
 			}
 			r.File, r.OK = args[0], datadir.AllOK(r.Parts)
-			if err := a.Show(*r); err != nil || r.OK {
+			if err := a.PrintResult(*r); err != nil || r.OK {
 				return err
 			}
-			return &kit.Reported{}
+			return &kit.ReportedError{}
 		},
 	}
-	kit.HostFlags(cmd.Flags(), &w)
-	kit.ReadUnits(cmd.Flags(), &read)
+	kit.AddHostFlags(cmd.Flags(), &where)
+	kit.AddReadUnitsFlag(cmd.Flags(), &readFlags)
 	return cmd
 }
 
-// historyResult verifies a history file. It returns nil if the file cannot be opened or is not a
+// verifyHistory verifies a history file. It returns nil if the file cannot be opened or is not a
 // history.
-func historyResult(file string) (*verifyResult, error) {
+func verifyHistory(file string) (*verifyResult, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, nil // the reader of exports reports the error
@@ -87,11 +87,11 @@ func historyResult(file string) (*verifyResult, error) {
 	if head, _ := lines.Peek(64); !history.IsHistory(head) {
 		return nil, nil
 	}
-	h, err := history.Check(lines)
+	checked, err := history.Check(lines)
 	if err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "%s cannot be read: %v", file, err)
 	}
-	return &verifyResult{Format: "vacancy chain --json", Parts: h.Parts, Unread: h.Unread}, nil
+	return &verifyResult{Format: "vacancy chain --json", Parts: checked.Parts, Unread: checked.Unread}, nil
 }
 
 type verifyResult struct {
@@ -105,24 +105,24 @@ type verifyResult struct {
 }
 
 func (r verifyResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s: %s%s\n", kit.Printable(r.File), r.Format, kit.FormatIf(r.Name != "", " of %s", kit.Printable(r.Name)))
+	fmt.Fprintf(w, "%s: %s%s\n", kit.EscapeLine(r.File), r.Format, kit.FormatIf(r.Name != "", " of %s", kit.EscapeLine(r.Name)))
 	var rows [][]any
 	for _, p := range r.Parts {
 		verdict := "ok"
 		if !p.OK {
 			verdict = "BROKEN"
 		}
-		rows = append(rows, []any{"  " + p.Part, kit.PaintedText(kit.Verdict(w, p.OK, fmt.Sprintf("%-6s", verdict))), p.Detail})
+		rows = append(rows, []any{"  " + p.Part, kit.PaintedText(kit.PaintVerdict(w, p.OK, fmt.Sprintf("%-6s", verdict))), p.Detail})
 	}
-	for _, line := range kit.Columns(rows...) {
+	for _, line := range kit.FormatColumns(rows...) {
 		fmt.Fprintln(w, line)
 	}
 	if r.Unread > 0 {
 		fmt.Fprintf(w, "messages that can no longer be read: %d; neither their hashes nor their signatures can be checked\n", r.Unread)
 	}
 	if r.OK {
-		fmt.Fprintln(w, kit.Verdict(w, true, "all checks passed"))
+		fmt.Fprintln(w, kit.PaintVerdict(w, true, "all checks passed"))
 	} else {
-		fmt.Fprintln(w, kit.Verdict(w, false, "broken"))
+		fmt.Fprintln(w, kit.PaintVerdict(w, false, "broken"))
 	}
 }

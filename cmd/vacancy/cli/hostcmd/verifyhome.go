@@ -12,62 +12,62 @@ import (
 )
 
 // verifyHost checks all stored data of a host, and prints findings as they arrive.
-func verifyHost(a *kit.App, ctx context.Context, w kit.Where, read kit.ReadFlags) error {
-	return a.WithReports(ctx, w, read, func(c *kit.AdminAPI) error {
-		r := &homeReport{App: a, progress: a.ProgressLine()}
+func verifyHost(a *kit.App, ctx context.Context, where kit.HostFlags, readFlags kit.ReadFlags) error {
+	return a.WithReports(ctx, where, readFlags, func(c *kit.AdminAPI) error {
+		r := &hostReport{App: a, progress: a.ProgressLine()}
 		defer r.progress.Clear()
-		err := kit.StreamLines(ctx, c.Client, "/v1/admin/verify", r.take)
-		if err == nil && r.broken {
-			err = &kit.Reported{}
+		err := kit.StreamLines(ctx, c.Client, "/v1/admin/verify", r.printLine)
+		if err == nil && r.hasFindings {
+			err = &kit.ReportedError{}
 		}
 		return err
 	})
 }
 
-// homeReport prints the findings of a check in progress. If --json is set, the report is one object
+// hostReport prints the findings of a check in progress. If --json is set, the report is one object
 // with one finding per line, followed by the counts.
-type homeReport struct {
+type hostReport struct {
 	*kit.App
-	progress *kit.ProgressLine
-	broken   bool // a finding was printed
+	progress    *kit.ProgressLine
+	hasFindings bool // a finding was printed
 }
 
-// take prints a line of the report. last is true for the line with the counts, which ends the
+// printLine prints a line of the report. last is true for the line with the counts, which ends the
 // report.
-func (r *homeReport) take(l *export.VerifyLine) (last bool, err error) {
+func (r *hostReport) printLine(l *export.VerifyLine) (last bool, err error) {
 	switch {
 	case l.Error != nil:
 		return false, l.Error.Problem()
 	case l.Result != nil:
 		r.progress.Clear()
-		res := homeResult{!r.broken, *l.Result}
+		result := hostResult{!r.hasFindings, *l.Result}
 		if !r.JSON {
-			res.Print(r.Out)
+			result.Print(r.Out)
 			return true, nil
 		}
-		before := `{"findings":[],`
-		if r.broken {
-			before = "\n],"
+		prefix := `{"findings":[],`
+		if r.hasFindings {
+			prefix = "\n],"
 		}
-		b, err := compact(res)
+		b, err := encodeCompact(result)
 		if err == nil {
-			_, err = io.WriteString(r.Out, before+b[1:]+"\n")
+			_, err = io.WriteString(r.Out, prefix+b[1:]+"\n")
 		}
 		return true, err
 	case l.Finding != nil:
 		r.progress.Clear()
-		before := ",\n"
-		if !r.broken {
-			before = "{\"findings\":[\n"
+		prefix := ",\n"
+		if !r.hasFindings {
+			prefix = "{\"findings\":[\n"
 		}
-		r.broken = true
+		r.hasFindings = true
 		if !r.JSON {
-			_, err := fmt.Fprintf(r.Out, "BROKEN %s\n", kit.Printable(l.Finding.String()))
+			_, err := fmt.Fprintf(r.Out, "BROKEN %s\n", kit.EscapeLine(l.Finding.String()))
 			return false, err
 		}
-		b, err := compact(l.Finding)
+		b, err := encodeCompact(l.Finding)
 		if err == nil {
-			_, err = io.WriteString(r.Out, before+b)
+			_, err = io.WriteString(r.Out, prefix+b)
 		}
 		return false, err
 	case l.Progress != nil:
@@ -76,25 +76,25 @@ func (r *homeReport) take(l *export.VerifyLine) (last bool, err error) {
 	return false, nil
 }
 
-type homeResult struct {
+type hostResult struct {
 	OK bool `json:"ok"`
 	fsck.Result
 }
 
-func (r homeResult) Print(w io.Writer) {
+func (r hostResult) Print(w io.Writer) {
 	verdict := "all checks passed"
 	if !r.OK {
 		verdict = fmt.Sprintf("%d BROKEN", r.Findings)
 	}
-	fmt.Fprintf(w, "%s in %s, %s: %s\n", kit.Plural(r.Rows, "row"), kit.Plural(r.Streams, "stream"), kit.Plural(r.Vacants, "vacant"), kit.Verdict(w, r.OK, verdict))
+	fmt.Fprintf(w, "%s in %s, %s: %s\n", kit.Plural(r.Rows, "row"), kit.Plural(r.Streams, "stream"), kit.Plural(r.Vacants, "vacant"), kit.PaintVerdict(w, r.OK, verdict))
 	fmt.Fprint(w, kit.FormatIf(r.Events > 0, "registry: %s, %s registered\n", kit.Plural(r.Events, "event"), kit.Plural(r.Registered, "vacant")),
-		kit.FormatIf(!r.Restored.IsZero(), "restored from a backup at %s: calls between the backup and that time are lost; only messages signed after %s are accepted\n", kit.Moment(r.Restored), kit.Moment(r.RefusedUntil)),
+		kit.FormatIf(!r.RestoredAt.IsZero(), "restored from a backup at %s: calls between the backup and that time are lost; only messages signed after %s are accepted\n", kit.FormatTime(r.RestoredAt), kit.FormatTime(r.RefusedUntil)),
 		kit.FormatIf(r.ChangingFindings > 0, "changed during the check: %s, not fully compared; run the same command again\n", kit.Plural(r.ChangingFindings, "item")),
 		kit.FormatIf(r.WithheldKeys > 0, "not checked: %s, opened for signing only\n", kit.Plural(r.WithheldKeys, "sealed key")),
 		kit.FormatIf(r.SealedRows > 0, "%s with a text that can no longer be read: links were checked, but not hashes and signatures\n", kit.Plural(r.SealedRows, "row")))
 }
 
-func compact(v any) (string, error) {
+func encodeCompact(v any) (string, error) {
 	var b bytes.Buffer
 	err := kit.WriteJSON(&b, v)
 	return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), err

@@ -33,8 +33,8 @@ func TestAReportThatBreaksOffIsAnErrorAndNeverClean(t *testing.T) {
 			w.WriteHeader(tc.status)
 			_, _ = io.WriteString(w, tc.body)
 		}))
-		r := &homeReport{App: &kit.App{Out: io.Discard}, progress: &kit.ProgressLine{}}
-		err := kit.StreamLines(context.Background(), admin.Client{HTTP: s.Client(), URL: s.URL}, "/v1/admin/verify", r.take)
+		r := &hostReport{App: &kit.App{Out: io.Discard}, progress: &kit.ProgressLine{}}
+		err := kit.StreamLines(context.Background(), admin.Client{HTTP: s.Client(), URL: s.URL}, "/v1/admin/verify", r.printLine)
 		s.Close()
 		if tc.want == problem.Kind(255) && err == nil {
 			continue

@@ -22,10 +22,10 @@ const AccountKeyEnv = snippet.KeyEnv
 
 // WithAccount runs f with a client for the account of tenant. If tenant is "", the client is for the
 // account of the key in $VACANCY_KEY.
-func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op.Client, account.One) error) error {
+func (a *App) WithAccount(ctx context.Context, where HostFlags, tenant string, f func(op.Client, account.Ref) error) error {
 	if tenant != "" {
-		return a.WithAdmin(w, false, func(c *AdminAPI) error {
-			err := f(c, account.One{Account: tenant})
+		return a.WithAdmin(where, false, func(c *AdminAPI) error {
+			err := f(c, account.Ref{Account: tenant})
 			if problem.Is(err, problem.NotFound) && strings.HasSuffix(problem.AsError(err).Text(), " has no account") {
 				err = WithHint(err, "vacancy account open %s", ShellWord(tenant))
 			}
@@ -34,93 +34,93 @@ func (a *App) WithAccount(ctx context.Context, w Where, tenant string, f func(op
 	}
 	if a.Env[AccountKeyEnv] == "" {
 		err := problem.New(problem.Usage, "expected TENANT, or a key of an account in $%s", AccountKeyEnv)
-		if !w.IsLocal(a) {
+		if !where.IsLocal(a) {
 			return WithHint(err, "%s=KEY %s", AccountKeyEnv, a.CommandLine())
 		}
 		return WithHint(err, "vacancy account list")
 	}
-	base, err := a.HostURL(ctx, w)
+	base, err := a.GatewayURL(ctx, where)
 	if err != nil {
 		return err
 	}
-	return a.WithKey(base, func(c op.Client) error { return f(c, account.One{}) })
+	return a.WithAccountKey(base, func(c op.Client) error { return f(c, account.Ref{}) })
 }
 
-func (a *App) WithKey(base string, f func(op.Client) error) error {
-	c, err := a.accountClient(base, a.Env[AccountKeyEnv])
+func (a *App) WithAccountKey(baseURL string, f func(op.Client) error) error {
+	c, err := a.newAccountClient(baseURL, a.Env[AccountKeyEnv])
 	if err != nil {
 		return err
 	}
 	if err = f(c); problem.Is(err, problem.Unauthorized) {
-		err = WithHint(err, "set $%s to a key of an account of %s; the operator makes one with: vacancy keys create TENANT", AccountKeyEnv, Printable(base))
+		err = WithHint(err, "set $%s to a key of an account of %s; the operator makes one with: vacancy keys create TENANT", AccountKeyEnv, EscapeLine(baseURL))
 	}
 	return err
 }
 
-// WithWork runs f with a worker that runs turns of a host's vacants on this machine, and with a client of the API that
+// WithWorker runs f with a worker that runs turns of a host's vacants on this machine, and with a client of the API that
 // manages these vacants. Both act for the account of $VACANCY_KEY, or for the operator if the variable is not set.
-func (a *App) WithWork(ctx context.Context, w Where, f func(work *workclient.Worker, vacants op.Client) error) error {
+func (a *App) WithWorker(ctx context.Context, where HostFlags, f func(work *workclient.Worker, vacants op.Client) error) error {
 	if a.Env[AccountKeyEnv] == "" {
-		return a.WithAdmin(w, false, func(c *AdminAPI) error {
+		return a.WithAdmin(where, false, func(c *AdminAPI) error {
 			if c.InProcess {
-				return a.NoHost(w.Data)
+				return a.NoHostError(where.Data)
 			}
-			return f(&workclient.Worker{Client: c, Operator: true}, c)
+			return f(&workclient.Worker{Client: c, AsOperator: true}, c)
 		})
 	}
-	base, err := a.AgentURL(ctx, w)
+	agentURL, err := a.AgentURL(ctx, where)
 	if err != nil {
 		return err
 	}
-	host, err := a.Find(w)
-	vacants := base
+	host, err := a.FindRemoteHost(where)
+	vacants := agentURL
 	if err == nil && host != nil {
-		vacants, err = host.URLOf(host.Record.AdminURL)
+		vacants, err = host.RequireURL(host.Record.AdminURL)
 	}
 	if err != nil {
 		return err
 	}
-	manages, err := a.accountClient(vacants, a.Env[AccountKeyEnv])
+	vacantsClient, err := a.newAccountClient(vacants, a.Env[AccountKeyEnv])
 	if err != nil {
 		return err
 	}
-	err = a.WithKey(base, func(c op.Client) error { return f(&workclient.Worker{Client: c}, manages) })
-	if problem.Is(err, problem.Scope) {
+	err = a.WithAccountKey(agentURL, func(c op.Client) error { return f(&workclient.Worker{Client: c}, vacantsClient) })
+	if problem.Is(err, problem.ScopeRequired) {
 		err = WithHint(err, "the operator makes a key with: vacancy keys create TENANT --scope vacants,work")
 	}
 	return err
 }
 
-func (a *App) accountClient(base, key string) (op.Client, error) {
-	u, err := url.Parse(base)
+func (a *App) newAccountClient(baseURL, key string) (op.Client, error) {
+	u, err := url.Parse(baseURL)
 	if err != nil {
-		return nil, problem.Wrap(problem.Usage, err, "%.200q is not a URL", base)
+		return nil, problem.Wrap(problem.Usage, err, "%.200q is not a URL", baseURL)
 	}
 	if IsUnencrypted(u) {
 		return nil, problem.New(problem.Usage, "the account's key would be sent to %s without encryption: use https", u.Host)
 	}
-	return admin.Client{HTTP: a.KeyedClient(stage.Key(key)), URL: base}, nil
+	return admin.Client{HTTP: a.KeyedClient(stage.Key(key)), URL: baseURL}, nil
 }
 
-// AccountAt returns a client for the account of $VACANCY_KEY at the host to which the vacant URL
+// AccountClientFor returns a client for the account of $VACANCY_KEY at the host to which the vacant URL
 // rawURL belongs. The client is nil if the variable is not set or its key is for another host.
-func (a *App) AccountAt(ctx context.Context, w Where, rawURL string) (op.Client, error) {
-	key, err := a.AccountKeyFor(ctx, w, rawURL)
+func (a *App) AccountClientFor(ctx context.Context, where HostFlags, rawURL string) (op.Client, error) {
+	key, err := a.AccountKeyFor(ctx, where, rawURL)
 	if err != nil || key == "" {
 		return nil, err
 	}
-	base := HostOf(rawURL)
-	if named, err := a.Find(w); err != nil {
+	baseURL := VacantHostURL(rawURL)
+	if chosenHost, err := a.FindRemoteHost(where); err != nil {
 		return nil, err
-	} else if named != nil { // the accounts may have a separate URL
-		if base, err = a.HostURL(ctx, w); err != nil {
+	} else if chosenHost != nil { // the accounts may have a separate URL
+		if baseURL, err = a.GatewayURL(ctx, where); err != nil {
 			return nil, err
 		}
 	}
-	return a.accountClient(base, key)
+	return a.newAccountClient(baseURL, key)
 }
 
-func HostOf(rawURL string) string {
+func VacantHostURL(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return rawURL
@@ -129,33 +129,33 @@ func HostOf(rawURL string) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: strings.TrimSuffix(path, "/a2a/message/send")}).String()
 }
 
-// HostURL returns the URL at which a host serves accounts and AGP.
-func (a *App) HostURL(ctx context.Context, w Where) (string, error) {
-	host, err := a.Find(w)
+// GatewayURL returns the URL at which a host serves accounts and AGP.
+func (a *App) GatewayURL(ctx context.Context, where HostFlags) (string, error) {
+	host, err := a.FindRemoteHost(where)
 	if err != nil {
 		return "", err
 	}
 	if host == nil {
-		return a.LocalURL(ctx, w.Data)
+		return a.LocalHostURL(ctx, where.Data)
 	}
 	return strings.TrimRight(cmp.Or(host.Record.GatewayURL, host.Record.URL), "/"), nil
 }
 
 // AgentURL returns the URL at which a host serves vacants, MCP and tasks.
-func (a *App) AgentURL(ctx context.Context, w Where) (string, error) {
-	host, err := a.Find(w)
+func (a *App) AgentURL(ctx context.Context, where HostFlags) (string, error) {
+	host, err := a.FindRemoteHost(where)
 	if err != nil {
 		return "", err
 	}
 	if host == nil {
-		return a.LocalURL(ctx, w.Data)
+		return a.LocalHostURL(ctx, where.Data)
 	}
-	return host.URLOf(host.Record.URL)
+	return host.RequireURL(host.Record.URL)
 }
 
 // AccountKeyFor returns the key in $VACANCY_KEY if rawURL belongs to the host that the user chose or,
 // if the user chose none, to this machine. Otherwise it returns "", because another host could misuse the key.
-func (a *App) AccountKeyFor(ctx context.Context, w Where, rawURL string) (string, error) {
+func (a *App) AccountKeyFor(ctx context.Context, where HostFlags, rawURL string) (string, error) {
 	key := a.Env[AccountKeyEnv]
 	if key == "" {
 		return "", nil
@@ -164,34 +164,34 @@ func (a *App) AccountKeyFor(ctx context.Context, w Where, rawURL string) (string
 	if err != nil {
 		return "", nil
 	}
-	named, err := a.Find(w)
+	chosenHost, err := a.FindRemoteHost(where)
 	if err != nil {
 		return "", err
 	}
-	if named == nil {
+	if chosenHost == nil {
 		if outbound.IsThisMachine(u.Hostname()) {
 			return key, nil
 		}
-		a.Note("the key in $%s is not sent to %s: it is for --host or $VACANCY_HOST", AccountKeyEnv, Printable(u.Host))
+		a.PrintNote("the key in $%s is not sent to %s: it is for --host or $VACANCY_HOST", AccountKeyEnv, EscapeLine(u.Host))
 		return "", nil
 	}
-	base, err := url.Parse(named.Record.URL)
-	if err != nil || base.Host != u.Host || base.Scheme != u.Scheme {
-		a.Note("the key in $%s is not sent to %s: it is for %s", AccountKeyEnv, Printable(u.Host), Printable(named.Record.URL))
+	hostURL, err := url.Parse(chosenHost.Record.URL)
+	if err != nil || hostURL.Host != u.Host || hostURL.Scheme != u.Scheme {
+		a.PrintNote("the key in $%s is not sent to %s: it is for %s", AccountKeyEnv, EscapeLine(u.Host), EscapeLine(chosenHost.Record.URL))
 		return "", nil
 	}
 	return key, nil
 }
 
-// BoundFlag parses a flag that limits spending. It returns 0 if the flag was not given, and refuses
+// ParseSpendingLimit parses a flag that limits spending. It returns 0 if the flag was not given, and refuses
 // a limit of 0, because 0 means that there is no limit.
-func BoundFlag(changed func(string) bool, flag, text string) (money.Amount, error) {
-	if !changed(flag) {
+func ParseSpendingLimit(isSet func(string) bool, flag, text string) (money.Amount, error) {
+	if !isSet(flag) {
 		return 0, nil
 	}
-	n, err := MicroDollars("--"+flag, text)
-	if err == nil && n == 0 {
+	microDollars, err := ParseMicroDollars("--"+flag, text)
+	if err == nil && microDollars == 0 {
 		err = &problem.Error{Kind: problem.Usage, Field: "--" + flag, Want: "an amount above 0, or no flag for no limit", Got: text}
 	}
-	return money.Amount(n), err
+	return money.Amount(microDollars), err
 }

@@ -29,10 +29,10 @@ type AdminAPI struct {
 }
 
 func (c *AdminAPI) Call(ctx context.Context, method, path string, header http.Header, body []byte, into any) error {
-	return HintAtVacants(c.Client.Call(ctx, method, path, header, body, into))
+	return AddVacantListHint(c.Client.Call(ctx, method, path, header, body, into))
 }
 
-func HintAtVacants(err error) error {
+func AddVacantListHint(err error) error {
 	if problem.Is(err, problem.NotFound) {
 		if text := problem.AsError(err).Text(); strings.Contains(text, "vacant ") && strings.Contains(text, " here") {
 			return WithHint(err, "vacancy list")
@@ -41,26 +41,26 @@ func HintAtVacants(err error) error {
 	return err
 }
 
-func (c *AdminAPI) Show(ctx context.Context, vacant string) (admin.Vacant, error) {
-	return admin.ShowVacant.Call(ctx, c, admin.VacantRequest{Vacant: vacant})
+func (c *AdminAPI) ShowVacant(ctx context.Context, vacant string) (admin.Vacant, error) {
+	return admin.ShowVacant.Call(ctx, c, admin.VacantRef{Vacant: vacant})
 }
 
-// RunningAdmin returns the admin API of a remote host, or of the host that runs in the data
+// DialAdmin returns the admin API of a remote host, or of the host that runs in the data
 // directory. If no host runs in that directory, the error is serve.ErrNoHost.
-func (a *App) RunningAdmin(w Where) (*AdminAPI, error) {
+func (a *App) DialAdmin(where HostFlags) (*AdminAPI, error) {
 	noClose := func() error { return nil }
-	host, err := a.Find(w)
+	host, err := a.FindRemoteHost(where)
 	if err != nil {
 		return nil, err
 	}
 	if host != nil {
 		if key := a.Env[AccountKeyEnv]; key != "" && host.envKey == "" && host.Record.OperatorKey == "" {
-			host.envKey, host.tenant = stage.Key(key), true
+			host.envKey, host.isAccountKey = stage.Key(key), true
 		}
-		url, key, err := host.operatorURL(host.Record.AdminURL)
+		url, key, err := host.operatorAccess(host.Record.AdminURL)
 		return &AdminAPI{admin.Client{HTTP: a.KeyedClient(key), URL: url}, host, noClose, false}, err
 	}
-	dir, err := a.DataDir(w.Data)
+	dir, err := a.DataDir(where.Data)
 	if err != nil {
 		return nil, err
 	}
@@ -71,63 +71,63 @@ func (a *App) RunningAdmin(w Where) (*AdminAPI, error) {
 // openAdmin finds the admin API of a host. The last parameter says whether a missing host is created
 // by the first request that stores something. Otherwise a missing host is an error, because --data
 // may be mistyped.
-func (a *App) openAdmin(w Where, create bool) (*AdminAPI, error) {
-	c, err := a.RunningAdmin(w)
+func (a *App) openAdmin(where HostFlags, createIfMissing bool) (*AdminAPI, error) {
+	c, err := a.DialAdmin(where)
 	if !errors.Is(err, serve.ErrNoHost) {
 		return c, err
 	}
-	dir, err := a.DataDir(w.Data)
+	dir, err := a.DataDir(where.Data)
 	if err != nil {
 		return nil, err
 	}
 	if !standalone.FileExists(filepath.Join(dir, standalone.DataFile)) {
-		if !create {
-			return nil, a.NoHost(w.Data)
+		if !createIfMissing {
+			return nil, a.NoHostError(where.Data)
 		}
-		next, base, err := a.openNewHost(dir)
+		transport, base, err := a.openLazyHost(dir)
 		if err != nil {
 			return nil, err
 		}
-		return &AdminAPI{admin.Client{HTTP: &http.Client{Transport: next}, URL: base}, nil, next.Close, true}, nil
+		return &AdminAPI{admin.Client{HTTP: &http.Client{Transport: transport}, URL: base}, nil, transport.Close, true}, nil
 	}
 	host, err := a.OpenHost(dir)
 	if err != nil {
 		return nil, err
 	}
-	client, base := serve.InProcess(host.Admin())
+	client, base := serve.InProcessClient(host.Admin())
 	return &AdminAPI{admin.Client{HTTP: client, URL: base}, nil, host.Close, true}, nil
 }
 
-func (a *App) WithAdmin(w Where, create bool, f func(*AdminAPI) error) (err error) {
-	c, err := a.openAdmin(w, create)
+func (a *App) WithAdmin(where HostFlags, createIfMissing bool, f func(*AdminAPI) error) (err error) {
+	c, err := a.openAdmin(where, createIfMissing)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	return keyHint(c.Remote, f(c))
+	return addKeyHint(c.Remote, f(c))
 }
 
 func (a *App) AdminCommand(cmd *cobra.Command, run func(ctx context.Context, c *AdminAPI, args []string) error) *cobra.Command {
-	var w Where
-	HostFlags(cmd.Flags(), &w)
+	var where HostFlags
+	AddHostFlags(cmd.Flags(), &where)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.WithAdmin(w, false, func(c *AdminAPI) error { return run(cmd.Context(), c, args) })
+		return a.WithAdmin(where, false, func(c *AdminAPI) error { return run(cmd.Context(), c, args) })
 	}
 	return cmd
 }
 
-func keyHint(host *RemoteHost, err error) error {
+func addKeyHint(host *RemoteHost, err error) error {
 	if host == nil || !problem.Is(err, problem.Unauthorized) {
 		return err
 	}
-	if host.tenant {
+	if host.isAccountKey {
 		return WithHint(err, "set $%s to a key with the scope vacants", AccountKeyEnv)
 	}
 	if host.envKey != "" {
 		return WithHint(err, "unset VACANCY_OPERATOR_KEY, or set it to the key of this host")
 	}
 	if host.Stage == "" {
-		return WithHint(err, "%s", forCallers)
+		return WithHint(err, "%s", callerCommands)
 	}
 	return WithHint(err, "vacancy keys rotate-operator --stage %s", host.Stage)
 }
@@ -135,25 +135,25 @@ func keyHint(host *RemoteHost, err error) error {
 // WithReports runs f with a client for the reports of the commands verify and chain. For a data
 // directory, the admin API serves these reports. For a remote host, this process creates them from
 // the host's export pages or, on AWS, from its tables. On AWS, --read-units limits the read rate.
-func (a *App) WithReports(ctx context.Context, w Where, read ReadFlags, f func(*AdminAPI) error) (err error) {
-	host, err := a.Find(w)
+func (a *App) WithReports(ctx context.Context, where HostFlags, readFlags ReadFlags, f func(*AdminAPI) error) (err error) {
+	host, err := a.FindRemoteHost(where)
 	if err != nil {
 		return err
 	}
-	if err := read.CheckHost(host); err != nil {
+	if err := readFlags.CheckHost(host); err != nil {
 		return err
 	}
 	if host == nil {
-		err = a.WithAdmin(w, false, f)
-		if dir, _ := a.DataDir(w.Data); errors.Is(err, syscall.EROFS) {
+		err = a.WithAdmin(where, false, f)
+		if dir, _ := a.DataDir(where.Data); errors.Is(err, syscall.EROFS) {
 			err = WithHint(err, "cp -r %s COPY    # then the same command with --data COPY", ShellWord(dir))
 		}
 		return err
 	}
-	c, err := a.reportsElsewhere(ctx, host, read)
+	c, err := a.openRemoteReports(ctx, host, readFlags)
 	if err != nil {
-		return keyHint(host, err)
+		return addKeyHint(host, err)
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	return keyHint(host, f(c))
+	return addKeyHint(host, f(c))
 }

@@ -38,55 +38,55 @@ import (
 // App is the state that all commands of one run share.
 type App struct {
 	In *bufio.Reader
-	// Input is the text of a call that was read from In. It is nil until the text has been read.
-	Input *string
-	Out   io.Writer
-	Err   io.Writer
-	Env   map[string]string
+	// CallText is the text of a call that was read from In. It is nil until the text has been read.
+	CallText *string
+	Out      io.Writer
+	Err      io.Writer
+	Env      map[string]string
 	// envList is Env in the form of os.Environ, for other programs.
 	envList []string
 	Now     func() time.Time
 	Rand    io.Reader
 	Piped   bool // standard input is a file or a pipe
 	JSON    bool // --json: each result and each error is one object
-	// roots contains the system's certificate authorities and the certificates of --ca or
+	// rootCAs contains the system's certificate authorities and the certificates of --ca or
 	// $VACANCY_CA. If neither is set, roots is nil, and clients use the system's authorities.
-	roots *x509.CertPool
+	rootCAs *x509.CertPool
 	// logForm is the form of the log on standard error: logHuman or logJSON, or "" in a command
 	// without --log. If it is logJSON, every line on standard error is JSON.
 	logForm string
 
-	program string         // command that starts this program, for example "go run ./cmd/vacancy"
-	args    []string       // command line without the program
-	running *cobra.Command // command of this run; nil until the command line is parsed
+	startCommand   string         // command that starts this program, for example "go run ./cmd/vacancy"
+	args           []string       // command line without the program
+	currentCommand *cobra.Command // command of this run; nil until the command line is parsed
 
-	asked chan readLine // receives the next line for AskLine; nil if no read is in progress
+	pendingLine chan inputLine // receives the next line for AskLine; nil if no read is in progress
 
 	Seams Seams
 }
 
-// markReader is a reader that skips the byte order mark with which some shells begin standard
+// bomReader is a reader that skips the byte order mark with which some shells begin standard
 // input. Callers must pass Read a buffer that has room for the mark.
-type markReader struct {
+type bomReader struct {
 	io.Reader
-	began bool
+	started bool
 }
 
-func (u *markReader) Read(p []byte) (n int, err error) {
-	n, err = u.Reader.Read(p)
-	for err == nil && !u.began && n < len(canon.ByteOrderMark) && strings.HasPrefix(canon.ByteOrderMark, string(p[:n])) {
+func (r *bomReader) Read(p []byte) (n int, err error) {
+	n, err = r.Reader.Read(p)
+	for err == nil && !r.started && n < len(canon.ByteOrderMark) && strings.HasPrefix(canon.ByteOrderMark, string(p[:n])) {
 		var more int
-		more, err = u.Reader.Read(p[n:])
+		more, err = r.Reader.Read(p[n:])
 		n += more
 	}
-	if !u.began {
-		u.began = true
+	if !r.started {
+		r.started = true
 		n = copy(p, canon.TrimByteOrderMark(p[:n]))
 	}
 	return n, err
 }
 
-func (s Seams) Start(ctx context.Context, root func(*App) *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
+func (s Seams) Run(ctx context.Context, root func(*App) *cobra.Command, args []string, stdin io.Reader, stdout, stderr io.Writer, env []string) int {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
@@ -95,7 +95,7 @@ func (s Seams) Start(ctx context.Context, root func(*App) *cobra.Command, args [
 	// After the first interrupt, signals get their default effect, so that a second interrupt ends
 	// a command that hangs.
 	context.AfterFunc(ctx, stop)
-	a := &App{Piped: true, In: bufio.NewReader(&markReader{Reader: stdin}), Out: stdout, Err: stderr, Env: map[string]string{}, envList: env, Now: s.Now, Rand: rand.Reader, Seams: s}
+	a := &App{Piped: true, In: bufio.NewReader(&bomReader{Reader: stdin}), Out: stdout, Err: stderr, Env: map[string]string{}, envList: env, Now: s.Now, Rand: rand.Reader, Seams: s}
 	if f, ok := stdin.(*os.File); ok {
 		info, err := f.Stat()
 		// A pipe or file is neither a terminal nor the null device.
@@ -109,18 +109,18 @@ func (s Seams) Start(ctx context.Context, root func(*App) *cobra.Command, args [
 	if s.Program != "" {
 		self, _ := os.Executable()
 		dir, _ := os.Getwd()
-		a.program = cmp.Or(a.Env[programEnv], startWords(s.Program, self, dir))
+		a.startCommand = cmp.Or(a.Env[programEnv], findStartCommand(s.Program, self, dir))
 	}
 	return a.Run(ctx, root(a), args)
 }
 
 func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	for _, w := range []*io.Writer{&a.Out, &a.Err} {
-		if *w = escapeTerminal(*w); isTerminal(*w) {
+		if *w = wrapTerminal(*w); isTerminal(*w) {
 			defer (*w).(*escapingWriter).flush()
 		}
 	}
-	a.args, a.program = args, cmp.Or(a.program, programName)
+	a.args, a.startCommand = args, cmp.Or(a.startCommand, programName)
 	root.SetArgs(args)
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
@@ -128,7 +128,7 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	if errors.Is(err, errNeedsAWS) {
 		code := 0
-		if code, err = a.becomeAWS(ctx, args); err == nil {
+		if code, err = a.replaceWithAWSProgram(ctx, args); err == nil {
 			return code
 		}
 	}
@@ -139,14 +139,14 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 		err = problem.Wrap(problem.Canceled, err, "interrupted")
 	}
 	// Parsing stops at an invalid flag, but a --json after that flag must also make the error JSON.
-	if end := slices.Index(args, "--"); end >= 0 {
-		args = args[:end]
+	if separator := slices.Index(args, "--"); separator >= 0 {
+		args = args[:separator]
 	}
 	a.JSON = a.JSON || slices.Contains(args, "--json") || slices.Contains(args, "--json=true")
-	return a.fail(cmd, err)
+	return a.reportError(cmd, err)
 }
 
-func (a *App) CheckCommand(cmd *cobra.Command, args []string) error {
+func (a *App) CheckSubcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
@@ -158,14 +158,14 @@ func (a *App) CheckCommand(cmd *cobra.Command, args []string) error {
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
-	if near := nearest.Name(args[0], names); near != "" {
-		return WithHint(err, "%s %s", cmd.CommandPath(), near)
+	if suggestion := nearest.Name(args[0], names); suggestion != "" {
+		return WithHint(err, "%s %s", cmd.CommandPath(), suggestion)
 	}
 	return WithHint(err, "%s --help", cmd.CommandPath())
 }
 
-// sameFlags maps flag names that other programs use to the flag of this program with that effect.
-var sameFlags = []struct {
+// flagSynonyms maps flag names that other programs use to the flag of this program with that effect.
+var flagSynonyms = []struct {
 	words       []string
 	flag, value string
 }{
@@ -177,47 +177,47 @@ var sameFlags = []struct {
 // with a similar name or, if a message was parsed as a flag, a -- before the message.
 func FlagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
-	refused := problem.Wrap(problem.Usage, nil, "%s", err)
+	flagErr := problem.Wrap(problem.Usage, nil, "%s", err)
 	if errors.As(err, &unknown) {
-		text := "--" + unknown.GetSpecifiedName()
+		flagText := "--" + unknown.GetSpecifiedName()
 		if short := unknown.GetSpecifiedShortnames(); short != "" {
-			text = "-" + short
+			flagText = "-" + short
 		}
-		if strings.Contains(cmd.Use, "TEXT") && (strings.Contains(text, " ") || !strings.HasPrefix(text, "--")) {
-			return WithHint(refused, "%s TARGET -- %s    # text after -- is not read as a flag", cmd.CommandPath(), ShellWord(text))
+		if strings.Contains(cmd.Use, "TEXT") && (strings.Contains(flagText, " ") || !strings.HasPrefix(flagText, "--")) {
+			return WithHint(flagErr, "%s TARGET -- %s    # text after -- is not read as a flag", cmd.CommandPath(), ShellWord(flagText))
 		}
-		for _, same := range sameFlags {
-			if slices.Contains(same.words, unknown.GetSpecifiedName()) && cmd.Flags().Lookup(same.flag) != nil {
-				return WithHint(refused, "--%s %s", same.flag, same.value)
+		for _, synonym := range flagSynonyms {
+			if slices.Contains(synonym.words, unknown.GetSpecifiedName()) && cmd.Flags().Lookup(synonym.flag) != nil {
+				return WithHint(flagErr, "--%s %s", synonym.flag, synonym.value)
 			}
 		}
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := nearest.Name(unknown.GetSpecifiedName(), names); near != "" {
-			return WithHint(refused, "--%s", near)
+		if suggestion := nearest.Name(unknown.GetSpecifiedName(), names); suggestion != "" {
+			return WithHint(flagErr, "--%s", suggestion)
 		}
 	}
-	return WithHint(refused, "%s --help", cmd.CommandPath())
+	return WithHint(flagErr, "%s --help", cmd.CommandPath())
 }
 
-func (a *App) DataHome() (*datadir.Dir, error) {
-	dir, err := a.DataHomeDir()
+func (a *App) IdentityDir() (*datadir.Dir, error) {
+	dir, err := a.VacancyHome()
 	if err != nil {
 		return nil, err
 	}
 	return &datadir.Dir{Dir: filepath.Join(dir, "identities"), Now: a.Now, Rand: a.Rand}, nil
 }
 
-// DataHomeDir returns $VACANCY_HOME, by default .vacancy in the user's home directory.
-func (a *App) DataHomeDir() (string, error) {
+// VacancyHome returns $VACANCY_HOME, by default .vacancy in the user's home directory.
+func (a *App) VacancyHome() (string, error) {
 	if dir := a.Env["VACANCY_HOME"]; dir != "" {
 		return filepath.Abs(dir)
 	}
-	user := a.UserHome()
-	if user == "" {
+	userHome := a.UserHome()
+	if userHome == "" {
 		return "", problem.New(problem.Usage, "VACANCY_HOME is not set, and the user has no home directory")
 	}
-	return filepath.Join(user, ".vacancy"), nil
+	return filepath.Join(userHome, ".vacancy"), nil
 }
 
 func (a *App) UserHome() string {

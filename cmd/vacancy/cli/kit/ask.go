@@ -8,13 +8,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Ask asks a question, and returns an error unless the user answers with word.
-func (a *App) Ask(ctx context.Context, question, word string) error {
-	got, err := a.AskLine(ctx, question)
+// AskToConfirm asks a question, and returns an error unless the user answers with word.
+func (a *App) AskToConfirm(ctx context.Context, question, word string) error {
+	answer, err := a.AskLine(ctx, question)
 	if err != nil {
 		return err
 	}
-	if got != word {
+	if answer != word {
 		return problem.New(problem.Usage, "not confirmed: nothing was done")
 	}
 	return nil
@@ -25,19 +25,19 @@ func (a *App) Ask(ctx context.Context, question, word string) error {
 // question gets its line.
 func (a *App) AskLine(ctx context.Context, question string) (string, error) {
 	fmt.Fprintf(a.Err, "%s ", question)
-	if a.asked == nil { // otherwise the read of an interrupted question is still in progress
-		a.asked = make(chan readLine, 1)
-		go func(got chan<- readLine) {
+	if a.pendingLine == nil { // otherwise the read of an interrupted question is still in progress
+		a.pendingLine = make(chan inputLine, 1)
+		go func(lines chan<- inputLine) {
 			s, err := a.In.ReadString('\n')
-			got <- readLine{s, err}
-		}(a.asked)
+			lines <- inputLine{s, err}
+		}(a.pendingLine)
 	}
 	select {
 	case <-ctx.Done():
 		fmt.Fprintln(a.Err)
 		return "", problem.New(problem.Canceled, "interrupted")
-	case l := <-a.asked:
-		a.asked = nil
+	case l := <-a.pendingLine:
+		a.pendingLine = nil
 		if l.err != nil {
 			fmt.Fprintln(a.Err)
 		}
@@ -45,8 +45,8 @@ func (a *App) AskLine(ctx context.Context, question string) (string, error) {
 	}
 }
 
-// readLine is the result of reading a line from standard input.
-type readLine struct {
+// inputLine is the result of reading a line from standard input.
+type inputLine struct {
 	text string
 	err  error
 }

@@ -26,11 +26,11 @@ const awsProgram = "vacancy-aws"
 // arguments.
 var errNeedsAWS = errors.New("this program has no AWS SDK")
 
-func (a *App) NeedAWS() error {
+func (a *App) RequireAWS() error {
 	if a.Seams.OpenCloud == nil {
 		return errNeedsAWS
 	}
-	return checkBuilt(a.Env[builtEnv], BuiltOf())
+	return checkSameBuild(a.Env[buildIDEnv], BuildID())
 }
 
 // CheckRegion returns an error if this program has no AWS SDK and no Region can be known: neither
@@ -40,7 +40,7 @@ func (a *App) CheckRegion(stageName string) error {
 	if a.Seams.OpenCloud != nil {
 		return nil
 	}
-	rec, err := a.stageRecord(stageName)
+	rec, err := a.readStageRecord(stageName)
 	if err == nil && rec.Region != "" || a.Env["AWS_REGION"] != "" || a.Env["AWS_DEFAULT_REGION"] != "" {
 		return nil
 	}
@@ -54,10 +54,10 @@ func (a *App) CheckRegion(stageName string) error {
 	return WithHint(err, "export AWS_REGION=us-east-1, and credentials as for the AWS CLI; then vacancy doctor --host aws")
 }
 
-// OpenCloud opens an AWS account. A command that does other work first must call NeedAWS before
+// OpenCloud opens an AWS account. A command that does other work first must call RequireAWS before
 // that work.
 func (a *App) OpenCloud(ctx context.Context, region string) (cloud.Cloud, error) {
-	if err := a.NeedAWS(); err != nil {
+	if err := a.RequireAWS(); err != nil {
 		return nil, err
 	}
 	c, err := a.Seams.OpenCloud(ctx, region)
@@ -67,10 +67,10 @@ func (a *App) OpenCloud(ctx context.Context, region string) (cloud.Cloud, error)
 	return c, nil
 }
 
-// becomeAWS replaces this process by awsProgram: the program next to this one, or one built from
+// replaceWithAWSProgram replaces this process by awsProgram: the program next to this one, or one built from
 // the checkout that contains the working directory. It returns only if it fails or the system
 // cannot replace a process. In the latter case it returns the exit code of the other program.
-func (a *App) becomeAWS(ctx context.Context, args []string) (int, error) {
+func (a *App) replaceWithAWSProgram(ctx context.Context, args []string) (int, error) {
 	name := awsProgram
 	if runtime.GOOS == "windows" {
 		name += ".exe"
@@ -81,61 +81,61 @@ func (a *App) becomeAWS(ctx context.Context, args []string) (int, error) {
 	}
 	path := filepath.Join(filepath.Dir(self), name)
 	if !standalone.FileExists(path) {
-		top, err := a.Checkout()
+		checkoutDir, err := a.FindCheckout()
 		if err != nil {
 			err := problem.New(problem.NotFound, "the commands for AWS are in the program %s, which is neither beside %s nor in a checkout here", name, filepath.Base(self))
 			return 0, WithHint(err, "go install ./cmd/... in a checkout's folder")
 		}
-		if path, err = a.buildAWS(ctx, top, name); err != nil {
+		if path, err = a.buildAWSProgram(ctx, checkoutDir, name); err != nil {
 			return 0, err
 		}
 	}
-	return replaceProcess(path, append([]string{path}, args...), append(slices.Clone(a.envList), builtEnv+"="+BuiltOf(), programEnv+"="+a.program))
+	return replaceProcess(path, append([]string{path}, args...), append(slices.Clone(a.envList), buildIDEnv+"="+BuildID(), programEnv+"="+a.startCommand))
 }
 
-// builtEnv names the variable that tells awsProgram from which commit or release the replaced
+// buildIDEnv names the variable that tells awsProgram from which commit or release the replaced
 // program was built.
-const builtEnv = "VACANCY_BUILT"
+const buildIDEnv = "VACANCY_BUILT"
 
-func checkBuilt(replaced, own string) error {
+func checkSameBuild(replacedBuild, ownBuild string) error {
 	// An unknown build cannot be compared, so it is accepted.
-	if replaced == "" || own == "" || replaced == own {
+	if replacedBuild == "" || ownBuild == "" || replacedBuild == ownBuild {
 		return nil
 	}
-	err := problem.New(problem.Conflict, "vacancy was built from %.40s, and %s beside it from %.40s", replaced, awsProgram, own)
+	err := problem.New(problem.Conflict, "vacancy was built from %.40s, and %s beside it from %.40s", replacedBuild, awsProgram, ownBuild)
 	return WithHint(err, "go install ./cmd/... in a checkout's folder")
 }
 
-func (a *App) buildAWS(ctx context.Context, top, name string) (path string, err error) {
+func (a *App) buildAWSProgram(ctx context.Context, checkoutDir, name string) (path string, err error) {
 	dir, err := cache.Dir(func(name string) string { return a.Env[name] })
 	if err != nil {
 		return "", err
 	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(top)) // Write never fails
+	_, _ = h.Write([]byte(checkoutDir)) // Write never fails
 	path = filepath.Join(dir, fmt.Sprintf("%x-%s", h.Sum64(), name))
 	if !standalone.FileExists(path) {
-		a.Note("building %s, for the commands for AWS; the first time takes a minute", awsProgram)
+		a.PrintNote("building %s, for the commands for AWS; the first time takes a minute", awsProgram)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
 	// Build in a temporary directory, because another command may be running the program at path.
-	building, err := os.MkdirTemp(dir, awsProgram+"-")
+	tempDir, err := os.MkdirTemp(dir, awsProgram+"-")
 	if err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(building)
-	built := filepath.Join(building, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", built, "./cmd/"+awsProgram)
-	cmd.Dir, cmd.Env = top, a.envList
+	defer os.RemoveAll(tempDir)
+	tempPath := filepath.Join(tempDir, name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", tempPath, "./cmd/"+awsProgram)
+	cmd.Dir, cmd.Env = checkoutDir, a.envList
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", problem.Wrap(problem.Internal, err, "building %s failed: %.2000s", awsProgram, out)
 	}
-	return path, os.Rename(built, path)
+	return path, os.Rename(tempPath, path)
 }
 
-func (a *App) Checkout() (string, error) {
+func (a *App) FindCheckout() (string, error) {
 	cwd, err := os.Getwd()
 	if err != nil {
 		return "", err

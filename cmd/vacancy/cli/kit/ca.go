@@ -24,14 +24,14 @@ const (
 	caEnv  = "VACANCY_CA"
 )
 
-func CAFlag(fs *pflag.FlagSet) {
+func AddCAFlag(fs *pflag.FlagSet) {
 	fs.String(caFlag, "", "also trust the certificates in `FILE` (PEM) over https (default $"+caEnv+")")
 }
 
-// Begin records the command of this run. If the command has the flag --ca, it also loads the
+// PrepareCommand records the command of this run. If the command has the flag --ca, it also loads the
 // certificates from the file in the flag or in $VACANCY_CA.
-func (a *App) Begin(cmd *cobra.Command) error {
-	a.running = cmd
+func (a *App) PrepareCommand(cmd *cobra.Command) error {
+	a.currentCommand = cmd
 	f := cmd.Flags().Lookup(caFlag)
 	if f == nil {
 		return nil
@@ -51,23 +51,23 @@ func (a *App) Begin(cmd *cobra.Command) error {
 	if err := addCertificates(roots, name, path); err != nil {
 		return err
 	}
-	a.roots = roots
+	a.rootCAs = roots
 	return nil
 }
 
-func addCertificates(roots *x509.CertPool, name, path string) error {
-	refused := func(format string, args ...any) error {
-		return problem.New(problem.Usage, "%s: %s: %s", name, path, fmt.Sprintf(format, args...))
+func addCertificates(roots *x509.CertPool, source, path string) error {
+	usageError := func(format string, args ...any) error {
+		return problem.New(problem.Usage, "%s: %s: %s", source, path, fmt.Sprintf(format, args...))
 	}
 	b, err := os.ReadFile(path)
-	var file *fs.PathError
+	var pathErr *fs.PathError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return problem.New(problem.NotFound, "%s: there is no file %s", name, path)
-	case errors.As(err, &file):
-		return refused("%s", file.Err) // the error without the path, which the message has already
+		return problem.New(problem.NotFound, "%s: there is no file %s", source, path)
+	case errors.As(err, &pathErr):
+		return usageError("%s", pathErr.Err) // the error without the path, which the message has already
 	case err != nil:
-		return refused("%s", err)
+		return usageError("%s", err)
 	}
 	added := 0
 	for rest := b; ; {
@@ -76,11 +76,11 @@ func addCertificates(roots *x509.CertPool, name, path string) error {
 			break
 		}
 		if block.Type != "CERTIFICATE" {
-			return refused("expected only blocks of the type CERTIFICATE, got %.40q", block.Type)
+			return usageError("expected only blocks of the type CERTIFICATE, got %.40q", block.Type)
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return refused("certificate %d cannot be read: %s", added+1, problem.PlainMessage(err))
+			return usageError("certificate %d cannot be read: %s", added+1, problem.PlainMessage(err))
 		}
 		roots.AddCert(cert)
 		added++
@@ -89,12 +89,12 @@ func addCertificates(roots *x509.CertPool, name, path string) error {
 	case added > 0:
 		return nil
 	case len(bytes.TrimSpace(b)) == 0:
-		return refused("expected certificates in PEM, got an empty file")
+		return usageError("expected certificates in PEM, got an empty file")
 	}
 	if _, err := x509.ParseCertificate(b); err == nil {
-		return WithHint(refused("expected certificates in PEM, got one in DER"), "openssl x509 -inform der -in %s -out ca.pem", ShellWord(path))
+		return WithHint(usageError("expected certificates in PEM, got one in DER"), "openssl x509 -inform der -in %s -out ca.pem", ShellWord(path))
 	}
-	return refused("expected certificates in PEM, which begin with -----BEGIN CERTIFICATE-----, got another text")
+	return usageError("expected certificates in PEM, which begin with -----BEGIN CERTIFICATE-----, got another text")
 }
 
 func certificateHint(err error) string {
@@ -108,12 +108,12 @@ func certificateHint(err error) string {
 	return ""
 }
 
-func (a *App) Roots() *x509.CertPool { return a.roots }
+func (a *App) Roots() *x509.CertPool { return a.rootCAs }
 
-func (a *App) HTTP(timeout time.Duration) *dispatch.HTTP {
-	return dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: timeout, Roots: a.roots})
+func (a *App) HTTPTransport(timeout time.Duration) *dispatch.HTTP {
+	return dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: timeout, Roots: a.rootCAs})
 }
 
-func (a *App) WebClient(timeout time.Duration) *http.Client {
-	return dispatch.NewClient(dispatch.HTTPOptions{Timeout: timeout, Roots: a.roots})
+func (a *App) HTTPClient(timeout time.Duration) *http.Client {
+	return dispatch.NewClient(dispatch.HTTPOptions{Timeout: timeout, Roots: a.rootCAs})
 }

@@ -19,7 +19,7 @@ import (
 func caCommand(t *testing.T, value string) *cobra.Command {
 	t.Helper()
 	cmd := &cobra.Command{Use: "x"}
-	CAFlag(cmd.Flags())
+	AddCAFlag(cmd.Flags())
 	must(t, cmd.Flags().Set(caFlag, value))
 	return cmd
 }
@@ -59,22 +59,22 @@ func TestAFileOfAuthoritiesIsCheckedBeforeAnythingElse(t *testing.T) {
 			if a.Env != nil {
 				given, source = "", caEnv+": "
 			}
-			err := a.Begin(caCommand(t, given))
+			err := a.PrepareCommand(caCommand(t, given))
 			if tt.says == "" {
-				if err != nil || a.roots == nil {
+				if err != nil || a.rootCAs == nil {
 					t.Errorf("%s: %v, want it read", name, err)
 					continue
 				}
-				if _, _, err := a.HTTP(0).Get(t.Context(), s.URL); err != nil {
+				if _, _, err := a.HTTPTransport(0).Get(t.Context(), s.URL); err != nil {
 					t.Errorf("%s: a request = %v, want an answer", name, err)
 				}
 				continue
 			}
-			if err == nil || a.roots != nil || !strings.HasPrefix(err.Error(), source) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "a secret") {
+			if err == nil || a.rootCAs != nil || !strings.HasPrefix(err.Error(), source) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "a secret") {
 				t.Errorf("%s: %v; want %q of %s%s", name, err, tt.says, source, path)
 			}
 			h := ""
-			if hinted := new(Hinted); errors.As(err, &hinted) {
+			if hinted := new(HintedError); errors.As(err, &hinted) {
 				h = hinted.Hint
 			}
 			if (h == "") != (tt.hint == "") || !strings.Contains(h, tt.hint) {
@@ -83,10 +83,10 @@ func TestAFileOfAuthoritiesIsCheckedBeforeAnythingElse(t *testing.T) {
 		}
 	}
 	plain := &App{Env: map[string]string{caEnv: "/nowhere"}}
-	if err := plain.Begin(&cobra.Command{Use: "init"}); err != nil {
+	if err := plain.PrepareCommand(&cobra.Command{Use: "init"}); err != nil {
 		t.Errorf("a command without --ca: %v, want the variable left unread", err)
 	}
-	_, _, err := plain.HTTP(0).Get(t.Context(), s.URL)
+	_, _, err := plain.HTTPTransport(0).Get(t.Context(), s.URL)
 	if !problem.Is(err, problem.Unavailable) || !strings.HasPrefix(certificateHint(err), "--ca FILE") {
 		t.Errorf("a request without --ca = %v, hint %q; want it refused with --ca as the hint", err, certificateHint(err))
 	}

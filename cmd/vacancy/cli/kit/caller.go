@@ -17,49 +17,49 @@ import (
 // period.
 const CallTimeout = time.Minute
 
-func (a *App) Dispatcher(self Signer, web *dispatch.HTTP, timeout time.Duration) *dispatch.Caller {
+func (a *App) NewDispatcher(self Signer, transport *dispatch.HTTP, timeout time.Duration) *dispatch.Caller {
 	return &dispatch.Caller{
-		Signer: self.Key, Book: self.Book(), Transport: web,
-		Now: a.Now, Rand: a.Rand, Patience: timeout,
+		Signer: self.Key, Book: self.Book(), Transport: transport,
+		Now: a.Now, Rand: a.Rand, AnswerTimeout: timeout,
 	}
 }
 
-// Revisit warns if the address of a target led to another vacant in an earlier call, and returns
+// WarnIfVacantChanged warns if the address of a target led to another vacant in an earlier call, and returns
 // the id of that vacant, or nil. It stores the addresses in the user's directory. If the directory
 // cannot be read or written, it does not warn.
-func (a *App) Revisit(ctx context.Context, t dispatch.Target) *identity.ID {
-	dir, err := a.DataHomeDir()
+func (a *App) WarnIfVacantChanged(ctx context.Context, t dispatch.Target) *identity.ID {
+	dir, err := a.VacancyHome()
 	if err != nil {
 		return nil
 	}
-	before, err := discovery.RecordAddress(ctx, &filebook.Book{Dir: filepath.Join(dir, "addresses")}, t, a.Now())
-	if err != nil || before.IsZero() {
+	previousID, err := discovery.RecordAddress(ctx, &filebook.Book{Dir: filepath.Join(dir, "addresses")}, t, a.Now())
+	if err != nil || previousID.IsZero() {
 		return nil
 	}
-	earlier := before.String()
+	previousAddress := previousID.String()
 	if base, _, ok := strings.Cut(t.Address, "/v/"); ok {
-		earlier = base + "/v/" + earlier
+		previousAddress = base + "/v/" + previousAddress
 	}
-	a.Note("warning: %s leads to vacant %s, and led to vacant %s at an earlier call; if you did not expect that, ask its owner before you send more, or call the earlier vacant by its id: %s",
-		Printable(t.Address), t.ID, before.Short(), a.Command("call %s", ShellWord(earlier)))
-	return &before
+	a.PrintNote("warning: %s leads to vacant %s, and led to vacant %s at an earlier call; if you did not expect that, ask its owner before you send more, or call the earlier vacant by its id: %s",
+		EscapeLine(t.Address), t.ID, previousID.Short(), a.FormatCommand("call %s", ShellWord(previousAddress)))
+	return &previousID
 }
 
-// DemoCaller returns the identity that signs the first call of a new host. It works like
-// App.Caller, but if there are several identities and none is the default, it chooses one instead
+// ChooseDemoSigner returns the identity that signs the first call of a new host. It works like
+// App.ChooseSigner, but if there are several identities and none is the default, it chooses one instead
 // of failing.
-func (a *App) DemoCaller(ctx context.Context) (Signer, error) {
-	h, err := a.DataHome()
+func (a *App) ChooseDemoSigner(ctx context.Context) (Signer, error) {
+	dir, err := a.IdentityDir()
 	if err != nil {
 		return Signer{}, err
 	}
-	names, err := h.Names()
+	names, err := dir.Names()
 	if err != nil {
 		return Signer{}, err
 	}
-	chosen, _, err := h.Default()
+	chosen, _, err := dir.Default()
 	if err != nil || a.Env["VACANCY_AS"] != "" || len(names) < 2 {
-		return a.Caller(ctx, "")
+		return a.ChooseSigner(ctx, "")
 	}
 	if chosen == "" {
 		chosen = names[0]
@@ -67,5 +67,5 @@ func (a *App) DemoCaller(ctx context.Context) (Signer, error) {
 			chosen = defaultIdentity
 		}
 	}
-	return a.Caller(ctx, chosen)
+	return a.ChooseSigner(ctx, chosen)
 }

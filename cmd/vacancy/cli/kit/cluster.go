@@ -13,18 +13,18 @@ import (
 // Environment variables for the credentials of an OpenSearch cluster. The password is not an
 // argument, because every user of the machine can see arguments.
 const (
-	clusterUser     = "VACANCY_OPENSEARCH_USER"
-	clusterPassword = "VACANCY_OPENSEARCH_PASSWORD"
+	clusterUserEnv     = "VACANCY_OPENSEARCH_USER"
+	clusterPasswordEnv = "VACANCY_OPENSEARCH_PASSWORD"
 )
 
-func ClusterFlag(flags *pflag.FlagSet, cluster *string) {
+func AddClusterFlag(flags *pflag.FlagSet, cluster *string) {
 	flags.StringVar(cluster, "opensearch", "", "keep the search index in an OpenSearch cluster: `URL/INDEX`, one index for each host")
 }
 
-func (a *App) OpenCluster(ctx context.Context, cluster string) (*opensearch.Index, error) {
-	cfg := opensearch.Config{URL: cluster, Username: a.Env[clusterUser], Password: a.Env[clusterPassword]}
+func (a *App) OpenClusterIndex(ctx context.Context, clusterURL string) (*opensearch.Index, error) {
+	cfg := opensearch.Config{URL: clusterURL, Username: a.Env[clusterUserEnv], Password: a.Env[clusterPasswordEnv]}
 	// The path names the index. If it is empty, the adapter uses its default.
-	if endpoint, err := url.Parse(cluster); err == nil && endpoint.Path != "" {
+	if endpoint, err := url.Parse(clusterURL); err == nil && endpoint.Path != "" {
 		cfg.Name = strings.Trim(endpoint.Path, "/")
 		endpoint.Path, endpoint.RawPath = "", ""
 		cfg.URL = endpoint.String()

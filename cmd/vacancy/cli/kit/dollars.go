@@ -7,7 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func MicroDollars(flag, s string) (int64, error) {
+func ParseMicroDollars(flag, s string) (int64, error) {
 	m, err := money.Parse(s)
 	if err != nil {
 		return 0, &problem.Error{Kind: problem.Usage, Field: flag, Want: "dollars with at most six decimals, like 0.002", Got: fmt.Sprintf("%.40q", s)}
@@ -15,7 +15,7 @@ func MicroDollars(flag, s string) (int64, error) {
 	return int64(m), nil
 }
 
-func Dollars(micro int64) string {
+func FormatPrice(micro int64) string {
 	if micro == 0 {
 		return "free"
 	}

@@ -17,28 +17,28 @@ type Handout = snippet.Handout
 // The vacant's data may come from an untrusted host, so the handout contains only the vacant's id,
 // its name if the name is valid, and the quoted URL of its host.
 func HandoutOf(v *admin.Vacant) Handout {
-	host := hostOfEndpoint(v)
-	if host == "" || v.Closed || v.Deleted != "" || v.State.IsClosed() {
+	hostURL := endpointHostURL(v)
+	if hostURL == "" || v.Closed || v.DeletedAt != "" || v.State.IsRetired() {
 		return Handout{}
 	}
-	use := snippet.KeyNever
+	keyUse := snippet.KeyNotNeeded
 	switch {
 	case !v.Price.AdmitsGuests():
-		use = snippet.KeyAlways
+		keyUse = snippet.KeyRequired
 	case !v.Price.IsFree():
-		use = snippet.KeyMay
+		keyUse = snippet.KeyOptional
 	}
-	return snippet.HandoutFor(host, v.Name, v.ID, use, v.Plain == string(vacants.PlainOff))
+	return snippet.NewHandout(hostURL, v.Name, v.ID, keyUse, v.KeylessAccess == string(vacants.KeylessOff))
 }
 
 // HandoutOfCard returns the handout of the vacant whose card was fetched at a URL that the user
 // typed. The handout has the host of that URL, even if the card names another host.
 func HandoutOfCard(rawURL string, c *agents.Card) Handout {
 	_, name, _ := strings.Cut(strings.TrimRight(rawURL, "/"), "/v/")
-	return snippet.OfCard(HostOf(rawURL), name, c)
+	return snippet.HandoutForCard(VacantHostURL(rawURL), name, c)
 }
 
-func hostOfEndpoint(v *admin.Vacant) string {
+func endpointHostURL(v *admin.Vacant) string {
 	base, ok := strings.CutSuffix(v.Endpoint, "/v/"+v.ID.String()+"/a2a/message/send")
 	u, err := url.Parse(base)
 	if !ok || err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {

@@ -19,7 +19,7 @@ import (
 // DefaultListen is the default address of a local host.
 const DefaultListen = "127.0.0.1:8080"
 
-func DataFlag(fs *pflag.FlagSet, p *string) {
+func AddDataFlag(fs *pflag.FlagSet, p *string) {
 	fs.StringVar(p, "data", "", "the host's data directory (default $VACANCY_HOME/host)")
 }
 
@@ -27,11 +27,11 @@ func (a *App) DataDir(flag string) (string, error) {
 	if flag != "" {
 		return filepath.Abs(flag)
 	}
-	dir, err := a.DataHomeDir()
+	dir, err := a.VacancyHome()
 	return filepath.Join(dir, "host"), err
 }
 
-func CommandConfig(dir string) standalone.Config {
+func NewHostConfig(dir string) standalone.Config {
 	return standalone.Config{Dir: dir, AllowLoopback: true, Substrates: mock.Kinds(), Host: setting.Defaults().Host, Log: slog.New(slog.DiscardHandler)}
 }
 
@@ -39,51 +39,51 @@ func CommandConfig(dir string) standalone.Config {
 // directory. It refuses data of an earlier program, because only the start of a host and a restore
 // upgrade data.
 func (a *App) OpenHost(dir string) (*standalone.Host, error) {
-	c := CommandConfig(dir)
+	c := NewHostConfig(dir)
 	c.NoUpgrade = true
 	return a.OpenHostWith(c)
 }
 
-func NoUpgradeFlag(fs *pflag.FlagSet, p *bool) {
+func AddNoUpgradeFlag(fs *pflag.FlagSet, p *bool) {
 	fs.BoolVar(p, "no-upgrade", false, "refuse data of an earlier vacancy instead of upgrading them")
 }
 
 // OpenHostWith opens a host with the app's clock, randomness and seams. It shows the progress of a
 // data upgrade.
 func (a *App) OpenHostWith(c standalone.Config) (*standalone.Host, error) {
-	line := a.ProgressLine()
+	progress := a.ProgressLine()
 	var mu sync.Mutex
-	var next time.Time // time of the next progress line
-	c.Upgrading = func(u standalone.Upgrading) {
+	var nextShown time.Time // time of the next progress line
+	c.OnUpgrade = func(u standalone.UpgradeProgress) {
 		mu.Lock()
 		defer mu.Unlock()
 		now := time.Now()
 		switch {
-		case u.Took > 0:
-			line.Clear()
-			a.Note("The data are upgraded to %s, in %s.", standalone.CurrentData(), u.Took.Round(10*time.Millisecond))
-		case u.Step == "" && u.Copy != "":
-			a.Note("Upgrading the data from %s to %s. A copy is in %s.", u.From, standalone.CurrentData(), Printable(u.Copy))
+		case u.Duration > 0:
+			progress.Clear()
+			a.PrintNote("The data are upgraded to %s, in %s.", standalone.CurrentVersion(), u.Duration.Round(10*time.Millisecond))
+		case u.Step == "" && u.CopyPath != "":
+			a.PrintNote("Upgrading the data from %s to %s. A copy is in %s.", u.From, standalone.CurrentVersion(), EscapeLine(u.CopyPath))
 		case u.Step == "":
-			a.Note("Upgrading the data from %s to %s.", u.From, standalone.CurrentData())
-		case next.IsZero():
-			next = now.Add(upgradeShown)
-		case now.After(next):
-			next = now.Add(upgradeShown / 10)
-			line.Show("%s: %d done", u.Step, u.Done)
+			a.PrintNote("Upgrading the data from %s to %s.", u.From, standalone.CurrentVersion())
+		case nextShown.IsZero():
+			nextShown = now.Add(upgradeProgressDelay)
+		case now.After(nextShown):
+			nextShown = now.Add(upgradeProgressDelay / 10)
+			progress.Show("%s: %d done", u.Step, u.VisitedCount)
 		}
 	}
-	defer line.Clear()
-	c.WrapStore, c.WrapBlobs, c.Version, c.Now, c.Rand, c.Disk = a.Seams.WrapStore, a.Seams.Blobs, Version(), a.Now, a.Rand, a.Seams.Disk
+	defer progress.Clear()
+	c.WrapStore, c.WrapBlobs, c.Version, c.Now, c.Rand, c.Disk = a.Seams.WrapStore, a.Seams.BlobsWrapper, Version(), a.Now, a.Rand, a.Seams.DiskSpace
 	host, err := standalone.Open(c)
-	if earlier := new(bolt.OldFormatError); errors.As(err, &earlier) {
+	if oldFormat := new(bolt.OldFormatError); errors.As(err, &oldFormat) {
 		err = WithHint(err, "vacancy dev, or vacancy serve, without --no-upgrade; or vacancy data show")
 	}
-	if problem.Is(err, problem.Damaged) && !c.New {
+	if problem.Is(err, problem.Damaged) && !c.AllowNew {
 		err = WithHint(err, "vacancy restore FILE, from a backup; or vacancy dev --new, for another host")
 	}
 	return host, err
 }
 
-// upgradeShown is the running time after which an upgrade shows its progress.
-const upgradeShown = time.Second
+// upgradeProgressDelay is the running time after which an upgrade shows its progress.
+const upgradeProgressDelay = time.Second

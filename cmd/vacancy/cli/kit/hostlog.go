@@ -24,7 +24,7 @@ const (
 	logJSON  = "json"
 )
 
-func (a *App) LogFlag(fs *pflag.FlagSet) {
+func (a *App) AddLogFlag(fs *pflag.FlagSet) {
 	fs.StringVar(&a.logForm, "log", logHuman, "the log on standard error: human or json")
 }
 
@@ -33,27 +33,27 @@ func (a *App) LogFlag(fs *pflag.FlagSet) {
 type hostLog struct {
 	*slog.Logger
 	journal *standalone.Journal
-	lines   *humanLog // nil if standard error gets JSON
-	known   *knownNames
+	human   *humanLog // nil if standard error gets JSON
+	names   *nameCache
 }
 
-// LogOn returns a log handler that writes to standard error. Unless --log or --json selects JSON,
+// NewLogHandler returns a log handler that writes to standard error. Unless --log or --json selects JSON,
 // it also returns the handler as a humanLog.
-func (a *App) LogOn() (shown slog.Handler, lines *humanLog, err error) {
+func (a *App) NewLogHandler() (handler slog.Handler, human *humanLog, err error) {
 	switch a.logForm {
 	case "", logHuman, logJSON:
 	default:
 		return nil, nil, &problem.Error{Kind: problem.Usage, Field: "--log", Want: "human or json", Got: a.logForm}
 	}
 	if a.logForm != logJSON && !a.JSON {
-		lines = newHumanLog(a.Terminal(a.Err))
-		return lines, lines, nil
+		human = newHumanLog(a.Terminal(a.Err))
+		return human, human, nil
 	}
 	return slog.NewJSONHandler(a.Err, nil), nil, nil
 }
 
-func (a *App) HostLog(dir string) (*hostLog, error) {
-	shown, lines, err := a.LogOn()
+func (a *App) OpenHostLog(dir string) (*hostLog, error) {
+	handler, human, err := a.NewLogHandler()
 	if err != nil {
 		return nil, err
 	}
@@ -64,46 +64,46 @@ func (a *App) HostLog(dir string) (*hostLog, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &hostLog{journal: journal, lines: lines, known: a.knownNames()}
-	l.Logger = slog.New(&namedHandler{known: l.known, next: []slog.Handler{shown, journal.Handler()}})
+	l := &hostLog{journal: journal, human: human, names: a.newNameCache()}
+	l.Logger = slog.New(&nameHandler{names: l.names, handlers: []slog.Handler{handler, journal.Handler()}})
 	return l, nil
 }
 
-func (l *hostLog) SetNames(v *vacants.Directory) {
-	l.known.mu.Lock()
-	defer l.known.mu.Unlock()
-	l.known.vacants = func() map[string]string {
-		hosted := map[string]string{}
+func (l *hostLog) SetVacants(directory *vacants.Directory) {
+	l.names.mu.Lock()
+	defer l.names.mu.Unlock()
+	l.names.vacants = func() map[string]string {
+		vacantNames := map[string]string{}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		for page, err := range v.Pages(ctx, vacants.Operator()) {
+		for page, err := range directory.Pages(ctx, vacants.OperatorAsker()) {
 			if err != nil {
 				break // the log shows short ids
 			}
 			for i := range page {
-				hosted[page[i].ID.Short()] = page[i].Name
+				vacantNames[page[i].ID.Short()] = page[i].Name
 			}
 		}
-		return hosted
+		return vacantNames
 	}
 }
 
 func (l *hostLog) Close() error {
-	if l.lines != nil {
-		l.lines.Close()
+	if l.human != nil {
+		l.human.Close()
 	}
 	return l.journal.Close()
 }
 
-func (a *App) PlainLog() *slog.Logger {
+func (a *App) StderrLogger() *slog.Logger {
 	if a.JSON || a.logForm == logJSON {
 		return slog.New(slog.NewJSONHandler(a.Err, nil))
 	}
 	return slog.New(newHumanLog(a.Terminal(a.Err)))
 }
 
-// adminLine is the log message of an operator's change, which may create or rename a vacant.
-const adminLine = "admin"
+// adminMessage is the log message of an operator's change, which may create or rename a vacant.
+const adminMessage = "admin"
 
 // Fields of a call's log line in addition to the fields that handlers write.
 const (
@@ -112,17 +112,17 @@ const (
 	FieldVacant = "vacant" // vacant's name
 )
 
-// namedHandler is a slog.Handler that adds names to the lines of calls.
-type namedHandler struct {
-	known *knownNames
-	next  []slog.Handler
+// nameHandler is a slog.Handler that adds names to the lines of calls.
+type nameHandler struct {
+	names    *nameCache
+	handlers []slog.Handler
 }
 
-func (n *namedHandler) Enabled(ctx context.Context, level slog.Level) bool {
+func (n *nameHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelInfo
 }
 
-func (n *namedHandler) Handle(ctx context.Context, r slog.Record) error {
+func (n *nameHandler) Handle(ctx context.Context, r slog.Record) error {
 	pair, verdict := "", ""
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
@@ -133,12 +133,12 @@ func (n *namedHandler) Handle(ctx context.Context, r slog.Record) error {
 		}
 		return pair == ""
 	})
-	if r.Message == adminLine && verdict == problem.VerdictOK {
-		n.known.expire()
+	if r.Message == adminMessage && verdict == problem.VerdictOK {
+		n.names.expire()
 	}
 	if from, to, ok := strings.Cut(pair, ">"); ok {
 		r = r.Clone()
-		caller, vacant := n.known.pair(from, to)
+		caller, vacant := n.names.findNames(from, to)
 		switch {
 		case caller != "" && vacant != "":
 			r.AddAttrs(slog.String(fieldCaller, caller), slog.String(FieldVacant, vacant))
@@ -148,7 +148,7 @@ func (n *namedHandler) Handle(ctx context.Context, r slog.Record) error {
 			r.AddAttrs(slog.String(FieldVacant, vacant))
 		}
 	}
-	for _, h := range n.next {
+	for _, h := range n.handlers {
 		if err := h.Handle(ctx, r); err != nil {
 			return err
 		}
@@ -156,63 +156,63 @@ func (n *namedHandler) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-func (n *namedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	out := &namedHandler{known: n.known}
-	for _, h := range n.next {
-		out.next = append(out.next, h.WithAttrs(attrs))
+func (n *nameHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	out := &nameHandler{names: n.names}
+	for _, h := range n.handlers {
+		out.handlers = append(out.handlers, h.WithAttrs(attrs))
 	}
 	return out
 }
 
-func (n *namedHandler) WithGroup(name string) slog.Handler {
-	out := &namedHandler{known: n.known}
-	for _, h := range n.next {
-		out.next = append(out.next, h.WithGroup(name))
+func (n *nameHandler) WithGroup(name string) slog.Handler {
+	out := &nameHandler{names: n.names}
+	for _, h := range n.handlers {
+		out.handlers = append(out.handlers, h.WithGroup(name))
 	}
 	return out
 }
 
-// knownNames maps short ids to the names of the user's identities and of a host's vacants.
-type knownNames struct {
+// nameCache maps short ids to the names of the user's identities and of a host's vacants.
+type nameCache struct {
 	now        func() time.Time
 	identities func() map[string]string
 	// identitiesChanged returns when an identity was last created or removed.
 	identitiesChanged func() time.Time
 
-	mu      sync.Mutex
-	vacants func() map[string]string // lists the vacants; nil until SetNames
-	own     map[string]string        // names of identities by short id
-	ownAt   time.Time                // result of identitiesChanged at the last read of identities
-	asked   time.Time                // time of the last call of identitiesChanged
-	hosted  map[string]string        // names of the host's vacants by short id
-	read    time.Time                // time of the last read of all names
-	pause   time.Duration            // minimum time between two reads for unknown vacants
+	mu                sync.Mutex
+	vacants           func() map[string]string // lists the vacants; nil until SetVacants
+	identityNames     map[string]string        // names of identities by short id
+	identitiesModTime time.Time                // result of identitiesChanged at the last read of identities
+	lastStat          time.Time                // time of the last call of identitiesChanged
+	vacantNames       map[string]string        // names of the host's vacants by short id
+	lastRead          time.Time                // time of the last read of all names
+	minReadPause      time.Duration            // minimum time between two reads for unknown vacants
 }
 
-// Names change, so they are read again when they are older than relookEvery, and when a line has an
+// Names change, so they are read again when they are older than maxNameAge, and when a line has an
 // unknown vacant. A call with an unknown vacant waits for its read, and anybody can name unknown
-// vacants. Such reads are therefore at least relookAfter apart, and take at most 1/relookShare of
+// vacants. Such reads are therefore at least minReadInterval apart, and take at most 1/readTimeShare of
 // the time. An unknown caller causes a stat of the identity directory, at most once per
-// restatAfter. expire allows a new read at once only if the pause after the last one is at most
+// minStatInterval. expire allows a new read at once only if the pause after the last one is at most
 // maxExpiredPause.
 const (
-	restatAfter     = 20 * time.Millisecond
-	relookAfter     = 200 * time.Millisecond
-	relookEvery     = 30 * time.Second
-	relookShare     = 50
+	minStatInterval = 20 * time.Millisecond
+	minReadInterval = 200 * time.Millisecond
+	maxNameAge      = 30 * time.Second
+	readTimeShare   = 50
 	maxExpiredPause = time.Second
 )
 
-func (a *App) knownNames() *knownNames {
-	return &knownNames{now: a.Now, identities: func() map[string]string {
-		own := map[string]string{}
-		for id, name := range a.OwnNames() {
-			own[id.Short()] = name
+func (a *App) newNameCache() *nameCache {
+	return &nameCache{now: a.Now, identities: func() map[string]string {
+		identityNames := map[string]string{}
+		for id, name := range a.IdentityNames() {
+			identityNames[id.Short()] = name
 		}
-		return own
+		return identityNames
 	}, identitiesChanged: func() (modTime time.Time) {
-		if h, err := a.DataHome(); err == nil {
-			if info, err := os.Stat(h.Dir); err == nil {
+		if dir, err := a.IdentityDir(); err == nil {
+			if info, err := os.Stat(dir.Dir); err == nil {
 				modTime = info.ModTime()
 			}
 		}
@@ -222,49 +222,49 @@ func (a *App) knownNames() *knownNames {
 
 // expire makes the next line of a call read the names again. It has no effect if the last read for
 // an unknown vacant took more than 20 ms, because calls wait for such reads.
-func (k *knownNames) expire() {
+func (k *nameCache) expire() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.pause <= maxExpiredPause {
-		k.read, k.pause = time.Time{}, 0
+	if k.minReadPause <= maxExpiredPause {
+		k.lastRead, k.minReadPause = time.Time{}, 0
 	}
 }
 
-func (k *knownNames) pair(from, to string) (caller, vacant string) {
+func (k *nameCache) findNames(callerID, vacantID string) (caller, vacant string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	age := k.now().Sub(k.read)
-	_, isKnown := k.hosted[to]
+	age := k.now().Sub(k.lastRead)
+	_, isKnown := k.vacantNames[vacantID]
 	switch {
-	case !isKnown && (age >= max(relookAfter, k.pause) || age < 0):
-		k.read = k.now()
-		k.own, k.hosted = k.look()
-		k.pause = relookShare * k.now().Sub(k.read)
-	case age >= relookEvery:
+	case !isKnown && (age >= max(minReadInterval, k.minReadPause) || age < 0):
+		k.lastRead = k.now()
+		k.identityNames, k.vacantNames = k.readNames()
+		k.minReadPause = readTimeShare * k.now().Sub(k.lastRead)
+	case age >= maxNameAge:
 		// A call does not wait for this read.
-		k.read = k.now()
+		k.lastRead = k.now()
 		go func() {
-			own, hosted := k.look()
+			identityNames, vacantNames := k.readNames()
 			k.mu.Lock()
 			defer k.mu.Unlock()
-			k.own, k.hosted = own, hosted
+			k.identityNames, k.vacantNames = identityNames, vacantNames
 		}()
 	}
-	if caller = cmp.Or(k.own[from], k.hosted[from]); caller == "" && from != "" && time.Since(k.asked) >= restatAfter {
-		k.asked = time.Now()
+	if caller = cmp.Or(k.identityNames[callerID], k.vacantNames[callerID]); caller == "" && callerID != "" && time.Since(k.lastStat) >= minStatInterval {
+		k.lastStat = time.Now()
 		// The caller may be an identity that was just created. Strangers call often, so identities
 		// are read again only if their directory has changed.
-		if modTime := k.identitiesChanged(); !modTime.Equal(k.ownAt) {
-			k.own, k.ownAt = k.identities(), modTime
-			caller = k.own[from]
+		if modTime := k.identitiesChanged(); !modTime.Equal(k.identitiesModTime) {
+			k.identityNames, k.identitiesModTime = k.identities(), modTime
+			caller = k.identityNames[callerID]
 		}
 	}
-	return caller, k.hosted[to]
+	return caller, k.vacantNames[vacantID]
 }
 
-func (k *knownNames) look() (own, hosted map[string]string) {
+func (k *nameCache) readNames() (identityNames, vacantNames map[string]string) {
 	if k.vacants != nil {
-		hosted = k.vacants()
+		vacantNames = k.vacants()
 	}
-	return k.identities(), hosted
+	return k.identities(), vacantNames
 }

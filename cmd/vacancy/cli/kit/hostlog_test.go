@@ -21,12 +21,12 @@ func TestTheFirstLineOfANewVacantHasItsName(t *testing.T) {
 		"created":              {"ok", time.Millisecond, "fox"},
 		"refused":              {"unauthorized", time.Millisecond, "bbbb"},
 		"many vacants":         {"ok", time.Second, "bbbb"},
-		"as many as are quick": {"ok", maxExpiredPause / relookShare, "fox"},
+		"as many as are quick": {"ok", maxExpiredPause / readTimeShare, "fox"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
 			hosted := map[string]string{"aaaa": "demo"}
-			known := &knownNames{
+			known := &nameCache{
 				now:               func() time.Time { return now },
 				identities:        func() map[string]string { return nil },
 				identitiesChanged: func() time.Time { return time.Time{} },
@@ -40,12 +40,12 @@ func TestTheFirstLineOfANewVacantHasItsName(t *testing.T) {
 				},
 			}
 			var out bytes.Buffer
-			log := slog.New(&namedHandler{known: known, next: []slog.Handler{newHumanLog(&out)}})
+			log := slog.New(&nameHandler{names: known, handlers: []slog.Handler{newHumanLog(&out)}})
 			call := func(vacant string) {
-				log.Info(obs.CallLine, FieldPair, "cccc>"+vacant, obs.AttrVerdict, "ok", "ms", 1)
+				log.Info(obs.CallMessage, FieldPair, "cccc>"+vacant, obs.AttrVerdict, "ok", "ms", 1)
 			}
 			call("aaaa")
-			log.Info(adminLine, obs.AttrVerdict, tt.verdict)
+			log.Info(adminMessage, obs.AttrVerdict, tt.verdict)
 			hosted["bbbb"] = "fox"
 			call("bbbb")
 			lines := strings.Split(out.String(), "\n")

@@ -20,23 +20,23 @@ import (
 
 // LogEvent is one line of a host's log.
 type LogEvent struct {
-	At     time.Time
-	level  string
-	msg    string
-	Fields map[string]any
+	Time    time.Time
+	level   string
+	message string
+	Fields  map[string]any
 }
 
-func ReadEvent(line []byte) (e LogEvent, ok bool) {
+func ParseEvent(line []byte) (e LogEvent, ok bool) {
 	if json.Unmarshal(line, &e.Fields) != nil || e.Fields == nil {
 		return e, false
 	}
-	e.At, _ = time.Parse(time.RFC3339Nano, TextOf(e.Fields[slog.TimeKey]))
-	e.level, e.msg = TextOf(e.Fields[slog.LevelKey]), TextOf(e.Fields[slog.MessageKey])
+	e.Time, _ = time.Parse(time.RFC3339Nano, FieldText(e.Fields[slog.TimeKey]))
+	e.level, e.message = FieldText(e.Fields[slog.LevelKey]), FieldText(e.Fields[slog.MessageKey])
 	return e, true
 }
 
-func eventOf(r slog.Record, before []slog.Attr) LogEvent {
-	e := LogEvent{At: r.Time, level: r.Level.String(), msg: r.Message, Fields: map[string]any{}}
+func newEvent(r slog.Record, attrs []slog.Attr) LogEvent {
+	e := LogEvent{Time: r.Time, level: r.Level.String(), message: r.Message, Fields: map[string]any{}}
 	add := func(a slog.Attr) bool {
 		v := a.Value.Resolve().Any()
 		switch v.(type) {
@@ -51,18 +51,18 @@ func eventOf(r slog.Record, before []slog.Attr) LogEvent {
 		e.Fields[a.Key] = v
 		return true
 	}
-	for _, a := range before {
+	for _, a := range attrs {
 		add(a)
 	}
 	r.Attrs(add)
 	return e
 }
 
-func (e *LogEvent) isCall() bool { return TextOf(e.Fields[FieldPair]) != "" }
+func (e *LogEvent) isCall() bool { return FieldText(e.Fields[FieldPair]) != "" }
 
-func (e *LogEvent) IsOf(short string) bool {
-	from, to, _ := strings.Cut(TextOf(e.Fields[FieldPair]), ">")
-	return from == short || to == short
+func (e *LogEvent) HasParty(shortID string) bool {
+	from, to, _ := strings.Cut(FieldText(e.Fields[FieldPair]), ">")
+	return from == shortID || to == shortID
 }
 
 func (e *LogEvent) IsFailed() bool {
@@ -74,7 +74,7 @@ func (e *LogEvent) IsRefused() bool {
 }
 
 func (e *LogEvent) outcome() problem.Outcome {
-	verdict := TextOf(e.Fields[obs.AttrVerdict])
+	verdict := FieldText(e.Fields[obs.AttrVerdict])
 	if verdict == "" || e.isRepeat() {
 		return ""
 	}
@@ -85,7 +85,7 @@ func (e *LogEvent) outcome() problem.Outcome {
 // isRepeat reports whether e is a line about a repeated request. Earlier versions of this program
 // wrote such lines. The call's outcome is in a line of its own.
 func (e *LogEvent) isRepeat() bool {
-	switch verdict := TextOf(e.Fields[obs.AttrVerdict]); TextOf(e.Fields["state"]) {
+	switch verdict := FieldText(e.Fields[obs.AttrVerdict]); FieldText(e.Fields["state"]) {
 	case "answered", "pending":
 		return true
 	case "unanswered":
@@ -94,51 +94,51 @@ func (e *LogEvent) isRepeat() bool {
 	return false
 }
 
-func (e *LogEvent) Line(w io.Writer) string {
+func (e *LogEvent) FormatLine(w io.Writer) string {
 	var b strings.Builder
-	b.WriteString(Paint(w, Dim, e.At.Local().Format(time.TimeOnly)) + "  ")
+	b.WriteString(Paint(w, Dim, e.Time.Local().Format(time.TimeOnly)) + "  ")
 	if !e.isCall() {
 		if e.level != slog.LevelInfo.String() {
-			b.WriteString(Paint(w, Bad, Printable(e.level)) + " ")
+			b.WriteString(Paint(w, Bad, EscapeLine(e.level)) + " ")
 		}
-		b.WriteString(Printable(e.msg))
-		for _, name := range OrderedFields(e.Fields) {
-			fmt.Fprintf(&b, " %s=%s", Printable(name), Printable(TextOf(e.Fields[name])))
+		b.WriteString(EscapeLine(e.message))
+		for _, name := range VisibleFields(e.Fields) {
+			fmt.Fprintf(&b, " %s=%s", EscapeLine(name), EscapeLine(FieldText(e.Fields[name])))
 		}
 		return b.String()
 	}
-	verdict := TextOf(e.Fields[obs.AttrVerdict])
-	what := e.msg
-	if what == obs.CallLine {
-		what = "call"
+	verdict := FieldText(e.Fields[obs.AttrVerdict])
+	label := e.message
+	if label == obs.CallMessage {
+		label = "call"
 	}
 	for _, field := range []string{obs.AttrSeq, obs.AttrOperation} {
-		if text := TextOf(e.Fields[field]); text != "" {
-			what += " " + text
+		if text := FieldText(e.Fields[field]); text != "" {
+			label += " " + text
 		}
 	}
 	// Callers and vacants without a name are shown by their short ids.
-	from, to, _ := strings.Cut(TextOf(e.Fields[FieldPair]), ">")
-	caller, vacant := cmp.Or(TextOf(e.Fields[fieldCaller]), from), cmp.Or(TextOf(e.Fields[FieldVacant]), to)
-	fmt.Fprintf(&b, "%s -> %s  %s", Printable(caller), Printable(vacant), Printable(what))
+	from, to, _ := strings.Cut(FieldText(e.Fields[FieldPair]), ">")
+	caller, vacant := cmp.Or(FieldText(e.Fields[fieldCaller]), from), cmp.Or(FieldText(e.Fields[FieldVacant]), to)
+	fmt.Fprintf(&b, "%s -> %s  %s", EscapeLine(caller), EscapeLine(vacant), EscapeLine(label))
 	// A line without a verdict reports an agent's actions and not the end of a call.
 	if verdict != "" {
-		fmt.Fprintf(&b, "  %s  %s ms", Verdict(w, e.outcome() == problem.Answered, Printable(verdict)), TextOf(e.Fields["ms"]))
+		fmt.Fprintf(&b, "  %s  %s ms", PaintVerdict(w, e.outcome() == problem.Answered, EscapeLine(verdict)), FieldText(e.Fields["ms"]))
 	}
-	if why := e.why(); why != "" {
-		b.WriteString("  " + Printable(why))
+	if reason := e.reason(); reason != "" {
+		b.WriteString("  " + EscapeLine(reason))
 	}
-	if cut := TextOf(e.Fields[obs.AttrCut]); cut != "" {
-		b.WriteString("  cut: " + Printable(cut))
+	if cutReason := FieldText(e.Fields[obs.AttrCut]); cutReason != "" {
+		b.WriteString("  cut: " + EscapeLine(cutReason))
 	}
 	var u *call.Usage // nil if the vacant's agent does not report its usage
-	e.read("usage", &u)
-	b.WriteString(UsageText(u))
-	b.WriteString(e.agentLog())
+	e.decodeField("usage", &u)
+	b.WriteString(FormatUsage(u))
+	b.WriteString(e.formatAgentLog())
 	return b.String()
 }
 
-func (e *LogEvent) read(field string, v any) {
+func (e *LogEvent) decodeField(field string, v any) {
 	if e.Fields[field] == nil {
 		return
 	}
@@ -147,96 +147,96 @@ func (e *LogEvent) read(field string, v any) {
 	}
 }
 
-func (e *LogEvent) agentLog() string {
+func (e *LogEvent) formatAgentLog() string {
 	var tools []call.ToolUse
-	e.read("tools", &tools)
-	var parts []string
+	e.decodeField("tools", &tools)
+	var toolTexts []string
 	for _, t := range tools {
-		parts = append(parts, fmt.Sprintf("%s %s %d ms", t.Name, t.Outcome, t.MS))
+		toolTexts = append(toolTexts, fmt.Sprintf("%s %s %d ms", t.Name, t.Outcome, t.DurationMS))
 	}
-	if more := TextOf(e.Fields["more_tools"]); more != "" {
-		parts = append(parts, more+" more")
+	if more := FieldText(e.Fields["more_tools"]); more != "" {
+		toolTexts = append(toolTexts, more+" more")
 	}
 	s := ""
-	if len(parts) > 0 {
-		s += "  tools: " + Printable(strings.Join(parts, ", "))
+	if len(toolTexts) > 0 {
+		s += "  tools: " + EscapeLine(strings.Join(toolTexts, ", "))
 	}
-	var left call.OmittedTools
-	e.read("left_out", &left)
-	if lines := LeftOutLines(left); len(lines) > 0 {
+	var omitted call.OmittedTools
+	e.decodeField("left_out", &omitted)
+	if lines := OmittedToolLines(omitted); len(lines) > 0 {
 		s += "  not offered: " + strings.Join(lines, "; ")
 	}
-	if n := TextOf(e.Fields["max_tokens"]); n != "" {
-		s += "  max_tokens: " + Printable(n) + ", because a budget left no more"
+	if n := FieldText(e.Fields["max_tokens"]); n != "" {
+		s += "  max_tokens: " + EscapeLine(n) + ", because a budget left no more"
 	}
 	return s
 }
 
-func (e *LogEvent) moment(field string) string {
-	timestamp, _ := time.Parse(time.RFC3339Nano, TextOf(e.Fields[field]))
-	return Moment(timestamp)
+func (e *LogEvent) formatTimeField(field string) string {
+	timestamp, _ := time.Parse(time.RFC3339Nano, FieldText(e.Fields[field]))
+	return FormatTime(timestamp)
 }
 
-func (e *LogEvent) why() string {
+func (e *LogEvent) reason() string {
 	failure, ok := e.Fields[obs.AttrFailure].(map[string]any)
 	if !ok && e.Fields[obs.AttrRestored] != nil {
-		why := "restored from a backup at " + e.moment(obs.AttrRestored)
-		if TextOf(e.Fields[obs.AttrVerdict]) == problem.Floor.String() {
-			why += ": accepts only messages signed after " + e.moment(obs.AttrFloor)
+		reason := "restored from a backup at " + e.formatTimeField(obs.AttrRestored)
+		if FieldText(e.Fields[obs.AttrVerdict]) == problem.BelowFloor.String() {
+			reason += ": accepts only messages signed after " + e.formatTimeField(obs.AttrFloor)
 		}
-		return why
+		return reason
 	}
 	if !ok {
-		return TextOf(e.Fields["cause"])
+		return FieldText(e.Fields["cause"])
 	}
-	why := TextOf(failure["text"])
-	if body := TextOf(failure["body"]); body != "" {
-		why += fmt.Sprintf("; it answered %q", body)
+	reason := FieldText(failure["text"])
+	if body := FieldText(failure["body"]); body != "" {
+		reason += fmt.Sprintf("; it answered %q", body)
 	}
-	return why
+	return reason
 }
 
 // humanLog is a slog.Handler that writes lines for people. Of the calls in one second it writes the
-// first maxLines, and then a line with the number of the other calls.
+// first maxLinesPerSecond, and then a line with the number of the other calls.
 type humanLog struct {
-	*cappedLines
-	before []slog.Attr // attributes from WithAttrs
+	*cappedOutput
+	attrs []slog.Attr // attributes from WithAttrs
 }
 
-func newHumanLog(out io.Writer) *humanLog { return &humanLog{cappedLines: &cappedLines{out: out}} }
+func newHumanLog(out io.Writer) *humanLog { return &humanLog{cappedOutput: &cappedOutput{out: out}} }
 
-// cappedLines is the output of a log. The handlers that WithAttrs returns share it.
-type cappedLines struct {
+// cappedOutput is the output of a log. The handlers that WithAttrs returns share it.
+type cappedOutput struct {
 	out io.Writer
 
-	mu     sync.Mutex
-	second time.Time
-	lines  int            // number of calls in this second, including omitted ones
-	more   map[string]int // numbers of calls that were not written, keyed by verdict
-	timer  *time.Timer
+	mu            sync.Mutex
+	currentSecond time.Time
+	lineCount     int            // number of calls in this second, including omitted ones
+	omittedCalls  map[string]int // numbers of calls that were not written, keyed by verdict
+	summaryTimer  *time.Timer
 }
 
-// maxLines limits the call lines in one second.
-const maxLines = 5
+// maxLinesPerSecond limits the call lines in one second.
+const maxLinesPerSecond = 5
 
 func (h *humanLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
 func (h *humanLog) Handle(_ context.Context, r slog.Record) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if pair, verdict := h.readCall(r); pair != "" && !h.hasRoom(r.Time) {
-		h.more[verdict]++
+	if pair, verdict := h.callAttrs(r); pair != "" && !h.admitLine(r.Time) {
+		h.omittedCalls[verdict]++
 		return nil
 	}
-	e := eventOf(r, h.before)
-	_, err := io.WriteString(h.out, e.Line(h.out)+"\n")
+	e := newEvent(r, h.attrs)
+	_, err := io.WriteString(h.out, e.FormatLine(h.out)+"\n")
 	return err
 }
 
-// readCall returns the pair and the verdict of a record. It creates no LogEvent, because under load
+// callAttrs returns the pair and the verdict of a record. It creates no LogEvent, because under load
 // most records are only counted.
-func (h *humanLog) readCall(r slog.Record) (pair, verdict string) {
-	find := func(a slog.Attr) bool {
+func (h *humanLog) callAttrs(r slog.Record) (pair, verdict string) {
+	visit := func(a slog.Attr) bool {
 		switch a.Key {
 		case FieldPair:
 			pair = a.Value.String()
@@ -245,56 +245,56 @@ func (h *humanLog) readCall(r slog.Record) (pair, verdict string) {
 		}
 		return true
 	}
-	for _, a := range h.before {
-		find(a)
+	for _, a := range h.attrs {
+		visit(a)
 	}
-	r.Attrs(find)
+	r.Attrs(visit)
 	return pair, verdict
 }
 
-// hasRoom counts a call line and reports whether it may be written. If it may not be written, the
+// admitLine counts a call line and reports whether it may be written. If it may not be written, the
 // caller must count it as omitted.
-func (h *cappedLines) hasRoom(recordTime time.Time) bool {
-	if second := recordTime.Truncate(time.Second); !second.Equal(h.second) {
-		h.summarise()
-		h.second, h.lines = second, 0
+func (h *cappedOutput) admitLine(recordTime time.Time) bool {
+	if second := recordTime.Truncate(time.Second); !second.Equal(h.currentSecond) {
+		h.writeSummary()
+		h.currentSecond, h.lineCount = second, 0
 	}
-	if h.lines++; h.lines <= maxLines {
+	if h.lineCount++; h.lineCount <= maxLinesPerSecond {
 		return true
 	}
-	if h.more == nil {
-		h.more = map[string]int{}
-		h.timer = time.AfterFunc(time.Second, func() {
+	if h.omittedCalls == nil {
+		h.omittedCalls = map[string]int{}
+		h.summaryTimer = time.AfterFunc(time.Second, func() {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			h.summarise()
+			h.writeSummary()
 		})
 	}
 	return false
 }
 
-func (h *cappedLines) summarise() {
-	if h.more == nil {
+func (h *cappedOutput) writeSummary() {
+	if h.omittedCalls == nil {
 		return
 	}
-	h.timer.Stop()
-	total, kinds := 0, []string{}
-	for _, verdict := range slices.Sorted(maps.Keys(h.more)) {
-		total += h.more[verdict]
-		kinds = append(kinds, fmt.Sprintf("%d %s", h.more[verdict], Printable(verdict)))
+	h.summaryTimer.Stop()
+	total, verdicts := 0, []string{}
+	for _, verdict := range slices.Sorted(maps.Keys(h.omittedCalls)) {
+		total += h.omittedCalls[verdict]
+		verdicts = append(verdicts, fmt.Sprintf("%d %s", h.omittedCalls[verdict], EscapeLine(verdict)))
 	}
-	fmt.Fprintf(h.out, "%s  and %d more calls: %s\n", h.second.Local().Format(time.TimeOnly), total, strings.Join(kinds, ", "))
-	h.more = nil
+	fmt.Fprintf(h.out, "%s  and %d more calls: %s\n", h.currentSecond.Local().Format(time.TimeOnly), total, strings.Join(verdicts, ", "))
+	h.omittedCalls = nil
 }
 
-func (h *cappedLines) Close() {
+func (h *cappedOutput) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.summarise()
+	h.writeSummary()
 }
 
 func (h *humanLog) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &humanLog{cappedLines: h.cappedLines, before: append(slices.Clone(h.before), attrs...)}
+	return &humanLog{cappedOutput: h.cappedOutput, attrs: append(slices.Clone(h.attrs), attrs...)}
 }
 
 func (h *humanLog) WithGroup(string) slog.Handler { return h } // lines for people have no groups

@@ -35,7 +35,7 @@ func TestTheLogIsForPeople(t *testing.T) {
 	// Of many calls in a second the rest is counted.
 	out.Reset()
 	at = at.Add(time.Second)
-	for i := range maxLines + 7 {
+	for i := range maxLinesPerSecond + 7 {
 		verdict := "ok"
 		if i%2 == 0 {
 			verdict = "too_many"
@@ -43,8 +43,8 @@ func TestTheLogIsForPeople(t *testing.T) {
 		log(slog.LevelInfo, "send", "pair", "a>b", "seq", i, "verdict", verdict, "ms", 1)
 	}
 	h.Close()
-	if got := out.String(); strings.Count(got, "\n") != maxLines+1 || !strings.HasSuffix(got, "12:04:06  and 7 more calls: 4 ok, 3 too_many\n") && !strings.HasSuffix(got, "12:04:06  and 7 more calls: 3 ok, 4 too_many\n") {
-		t.Errorf("of %d calls in a second the log is\n%s", maxLines+7, got)
+	if got := out.String(); strings.Count(got, "\n") != maxLinesPerSecond+1 || !strings.HasSuffix(got, "12:04:06  and 7 more calls: 4 ok, 3 too_many\n") && !strings.HasSuffix(got, "12:04:06  and 7 more calls: 3 ok, 4 too_many\n") {
+		t.Errorf("of %d calls in a second the log is\n%s", maxLinesPerSecond+7, got)
 	}
 }
 
@@ -53,14 +53,14 @@ func TestLoggersWithAttributesShareTheCap(t *testing.T) {
 	at := time.Date(2026, 5, 6, 12, 4, 5, 0, time.Local)
 	var out bytes.Buffer
 	h := newHumanLog(&out)
-	for i := range maxLines + 7 {
+	for i := range maxLinesPerSecond + 7 {
 		r := slog.NewRecord(at, slog.LevelInfo, "send", 0)
 		r.Add("seq", i, "verdict", "ok", "ms", 1)
 		must(t, h.WithAttrs([]slog.Attr{slog.String("pair", "a>b")}).Handle(t.Context(), r))
 	}
 	h.Close()
-	if got := out.String(); strings.Count(got, "\n") != maxLines+1 || !strings.HasSuffix(got, "12:04:05  and 7 more calls: 7 ok\n") {
-		t.Errorf("of %d calls in a second, each by a logger of its own, the log is\n%s", maxLines+7, got)
+	if got := out.String(); strings.Count(got, "\n") != maxLinesPerSecond+1 || !strings.HasSuffix(got, "12:04:05  and 7 more calls: 7 ok\n") {
+		t.Errorf("of %d calls in a second, each by a logger of its own, the log is\n%s", maxLinesPerSecond+7, got)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestLinesAreFailedOrRefusedByTheirOutcome(t *testing.T) {
 		`{"level":"ERROR","msg":"the search index is not up to date"}`:                                                  "failed",
 		`{"level":"INFO","msg":"task","pair":"a>b","failure":{"kind":"behaviour_failed","text":"it answered nothing"}}`: "failed",
 	} {
-		e, ok := ReadEvent([]byte(line))
+		e, ok := ParseEvent([]byte(line))
 		got := ""
 		switch {
 		case e.IsFailed():
@@ -98,8 +98,8 @@ func TestLinesAreFailedOrRefusedByTheirOutcome(t *testing.T) {
 func TestOnlyARefusalByTheFloorSaysUntilWhenMessagesAreRefused(t *testing.T) {
 	const restored, until = "restored from a backup at ", ": accepts only messages signed after "
 	for verdict, says := range map[string]bool{"floor": true, "gap": false, "replay": false} {
-		e, _ := ReadEvent([]byte(`{"msg":"send","pair":"a>b","verdict":"` + verdict + `","status":409,"restored":"2026-05-06T12:00:00Z","floor":"2026-05-06T12:15:00Z"}`))
-		if got := e.Line(&bytes.Buffer{}); !strings.Contains(got, restored) || strings.Contains(got, until) != says {
+		e, _ := ParseEvent([]byte(`{"msg":"send","pair":"a>b","verdict":"` + verdict + `","status":409,"restored":"2026-05-06T12:00:00Z","floor":"2026-05-06T12:15:00Z"}`))
+		if got := e.FormatLine(&bytes.Buffer{}); !strings.Contains(got, restored) || strings.Contains(got, until) != says {
 			t.Errorf("the row of %s is %s, want it to say until when: %t", verdict, got, says)
 		}
 	}

@@ -15,59 +15,59 @@ import (
 // identity.
 const defaultIdentity = "default"
 
-func (a *App) OpenIdentity(h *datadir.Dir, name string) (*datadir.Identity, error) {
-	id, err := h.Open(name)
+func (a *App) OpenIdentity(dir *datadir.Dir, name string) (*datadir.Identity, error) {
+	id, err := dir.Open(name)
 	if !problem.Is(err, problem.NotFound) {
 		return id, err
 	}
-	if names, _ := h.Names(); len(names) > 0 {
+	if names, _ := dir.Names(); len(names) > 0 {
 		err := problem.New(problem.NotFound, "no identity %q; there are %s", name, strings.Join(names, ", "))
-		if near := nearest.Name(name, names); near != "" {
-			return nil, WithHint(err, "%s", a.CommandLineFor(name, near))
+		if suggestion := nearest.Name(name, names); suggestion != "" {
+			return nil, WithHint(err, "%s", a.CommandLineReplacing(name, suggestion))
 		}
 		return nil, err
 	}
 	return nil, WithHint(problem.New(problem.NotFound, "no identity %q; there is none yet", name), "vacancy init %s", name)
 }
 
-func (a *App) ExistingCaller(ctx context.Context, as string) (Signer, error) {
-	h, err := a.DataHome()
+func (a *App) ChooseExistingSigner(ctx context.Context, identityName string) (Signer, error) {
+	dir, err := a.IdentityDir()
 	if err != nil {
 		return Signer{}, err
 	}
-	names, err := h.Names()
+	names, err := dir.Names()
 	if err != nil {
 		return Signer{}, err
 	}
-	if len(names) == 0 && cmp.Or(as, a.Env["VACANCY_AS"]) == "" {
+	if len(names) == 0 && cmp.Or(identityName, a.Env["VACANCY_AS"]) == "" {
 		return Signer{}, WithHint(problem.New(problem.NotFound, "no identity has been created yet"), "vacancy init NAME")
 	}
-	return a.Caller(ctx, as)
+	return a.ChooseSigner(ctx, identityName)
 }
 
-// Caller chooses the signer: --as, $VACANCY_AS, the default identity, the only identity, or a new
+// ChooseSigner chooses the signer: --as, $VACANCY_AS, the default identity, the only identity, or a new
 // one named default. If there are several identities, a note says once that the default signs.
 // Several identities without a default are an error, because a signature by the wrong identity
 // cannot be undone.
-func (a *App) Caller(ctx context.Context, as string) (Signer, error) {
-	h, err := a.DataHome()
+func (a *App) ChooseSigner(ctx context.Context, identityName string) (Signer, error) {
+	dir, err := a.IdentityDir()
 	if err != nil {
 		return Signer{}, err
 	}
-	if as = cmp.Or(as, a.Env["VACANCY_AS"]); as != "" {
-		id, err := a.OpenIdentity(h, as)
+	if identityName = cmp.Or(identityName, a.Env["VACANCY_AS"]); identityName != "" {
+		id, err := a.OpenIdentity(dir, identityName)
 		return Signer{Identity: id}, err
 	}
-	names, err := h.Names()
+	names, err := dir.Names()
 	if err != nil {
 		return Signer{}, err
 	}
-	chosen, told, err := h.Default()
+	chosen, isAnnounced, err := dir.Default()
 	switch {
 	case err != nil:
 		return Signer{}, err
 	case len(names) == 0:
-		return a.makeDefault(ctx, h)
+		return a.createDefaultIdentity(ctx, dir)
 	case chosen != "":
 	case len(names) == 1:
 		chosen = names[0]
@@ -77,46 +77,46 @@ func (a *App) Caller(ctx context.Context, as string) (Signer, error) {
 		err = problem.New(problem.Usage, "several identities, and none is the default: %s", strings.Join(names, ", "))
 		return Signer{}, WithHint(err, "vacancy id use %s", names[0])
 	}
-	if len(names) > 1 && !told {
-		a.Note("signed by the identity %s; %s changes the default, --as NAME chooses another", chosen, a.Command("id use NAME"))
-		if err := h.SetDefault(chosen, true); err != nil {
+	if len(names) > 1 && !isAnnounced {
+		a.PrintNote("signed by the identity %s; %s changes the default, --as NAME chooses another", chosen, a.FormatCommand("id use NAME"))
+		if err := dir.SetDefault(chosen, true); err != nil {
 			return Signer{}, err
 		}
 	}
-	id, err := h.Open(chosen)
+	id, err := dir.Open(chosen)
 	return Signer{Identity: id}, err
 }
 
 // Signer is the identity that signs a call.
 type Signer struct {
 	*datadir.Identity
-	Made bool // the identity was created in this run
+	Created bool // the identity was created in this run
 }
 
-func (a *App) makeDefault(ctx context.Context, h *datadir.Dir) (Signer, error) {
+func (a *App) createDefaultIdentity(ctx context.Context, dir *datadir.Dir) (Signer, error) {
 	bundle, _, err := datadir.NewBundle(a.Rand)
 	if err != nil {
 		return Signer{}, err
 	}
-	id, err := h.Create(ctx, defaultIdentity, bundle)
+	id, err := dir.Create(ctx, defaultIdentity, bundle)
 	if problem.Is(err, problem.Conflict) {
-		id, err := h.Open(defaultIdentity) // another process was faster
+		id, err := dir.Open(defaultIdentity) // another process was faster
 		return Signer{Identity: id}, err
 	}
 	if err != nil {
 		return Signer{}, err
 	}
-	if err := h.SetDefault(id.Name, false); err != nil {
+	if err := dir.SetDefault(id.Name, false); err != nil {
 		return Signer{}, err
 	}
-	a.Note("created the identity %q: %s", id.Name, id.KeyFile())
+	a.PrintNote("created the identity %q: %s", id.Name, id.KeyFile())
 	return Signer{id, true}, nil
 }
 
-func (a *App) BundleFrom(from, seed string) (datadir.Bundle, datadir.Source, error) {
+func (a *App) ImportOrCreateBundle(importPath, seed string) (datadir.Bundle, datadir.Source, error) {
 	switch {
-	case from != "":
-		return datadir.Import(from, seed, a.In)
+	case importPath != "":
+		return datadir.Import(importPath, seed, a.In)
 	case seed != "":
 		return datadir.Bundle{}, "", WithHint(problem.New(problem.Usage, "--seed: not supported without --import"), "--import %s", seed)
 	}

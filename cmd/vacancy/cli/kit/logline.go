@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-func TextOf(v any) string {
+func FieldText(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return ""
@@ -26,11 +26,11 @@ var (
 	hiddenFields = []string{"time", "level", "msg", "stage", "function", "version", "_aws", "refused", "failed", "trace", "request"}
 )
 
-func OrderedFields(fields map[string]any) []string {
+func VisibleFields(fields map[string]any) []string {
 	var names []string
 	for _, name := range firstFields {
 		// Show "calls" only if the line summarizes several calls.
-		if _, ok := fields[name]; ok && (name != "calls" || TextOf(fields[name]) != "1") {
+		if _, ok := fields[name]; ok && (name != "calls" || FieldText(fields[name]) != "1") {
 			names = append(names, name)
 		}
 	}

@@ -13,31 +13,31 @@ import (
 // Names maps the ids of vacants and identities to their names.
 type Names map[identity.ID]string
 
-func (n Names) Of(id identity.ID) string { return Printable(cmp.Or(n[id], id.Short())) }
+func (n Names) NameOrID(id identity.ID) string { return EscapeLine(cmp.Or(n[id], id.Short())) }
 
-func (n Names) OfText(text string) string {
+func (n Names) NameOrText(text string) string {
 	if id, err := identity.ParseID(text); err == nil {
-		return n.Of(id)
+		return n.NameOrID(id)
 	}
-	return Printable(text)
+	return EscapeLine(text)
 }
 
 func (n Names) WithID(id identity.ID) string {
 	if name := n[id]; name != "" {
-		return Printable(name) + " (" + id.String() + ")"
+		return EscapeLine(name) + " (" + id.String() + ")"
 	}
 	return id.String()
 }
 
-func (a *App) OwnNames() Names {
+func (a *App) IdentityNames() Names {
 	names := Names{}
-	h, err := a.DataHome()
+	dir, err := a.IdentityDir()
 	if err != nil {
 		return names
 	}
-	identities, _ := h.Names()
+	identities, _ := dir.Names()
 	for _, name := range identities {
-		if id, err := h.Open(name); err == nil {
+		if id, err := dir.Open(name); err == nil {
 			names[id.ID()] = name
 		}
 	}
@@ -47,12 +47,12 @@ func (a *App) OwnNames() Names {
 // HostNames returns the names of the user's identities and of a host's vacants. If the client c of
 // the host is an AdminAPI, HostNames lists the vacants that the client administers. Otherwise it
 // fetches the agent cards of the given vacants, but of at most maxNameCards.
-func (a *App) HostNames(ctx context.Context, w Where, c op.Client, vacants []identity.ID) Names {
-	names := a.OwnNames()
-	ctx, cancel := context.WithTimeout(ctx, nameCardsTime)
+func (a *App) HostNames(ctx context.Context, where HostFlags, c op.Client, vacants []identity.ID) Names {
+	names := a.IdentityNames()
+	ctx, cancel := context.WithTimeout(ctx, nameCardsTimeout)
 	defer cancel()
-	if operator, ok := c.(*AdminAPI); ok {
-		for v, err := range operator.All(ctx, true) {
+	if adminAPI, ok := c.(*AdminAPI); ok {
+		for v, err := range adminAPI.AllVacants(ctx, true) {
 			if err != nil {
 				break // the output has ids instead
 			}
@@ -60,14 +60,14 @@ func (a *App) HostNames(ctx context.Context, w Where, c op.Client, vacants []ide
 		}
 		return names
 	}
-	base, err := a.HostURL(ctx, w)
+	base, err := a.GatewayURL(ctx, where)
 	if err != nil {
 		return names
 	}
-	web := a.HTTP(nameCardsTime)
+	transport := a.HTTPTransport(nameCardsTimeout)
 	for _, id := range vacants[:min(len(vacants), maxNameCards)] {
-		if card, err := agents.FetchCard(ctx, web, base+"/v/"+id.String()); err == nil && card.VacantID == id {
-			names[id] = Clip(card.Name, maxCardName)
+		if card, err := agents.FetchCard(ctx, transport, base+"/v/"+id.String()); err == nil && card.VacantID == id {
+			names[id] = Truncate(card.Name, maxCardName)
 		}
 	}
 	return names
@@ -75,7 +75,7 @@ func (a *App) HostNames(ctx context.Context, w Where, c op.Client, vacants []ide
 
 // Limits of the agent cards that HostNames reads.
 const (
-	maxNameCards  = 20
-	nameCardsTime = 2 * time.Second
-	maxCardName   = 64
+	maxNameCards     = 20
+	nameCardsTimeout = 2 * time.Second
+	maxCardName      = 64
 )

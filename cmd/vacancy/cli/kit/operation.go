@@ -21,18 +21,18 @@ type Operation[In, Out any] struct {
 
 	Op Caller[In, Out]
 	// API provides the operation. The default is HostAPI.
-	API   API
-	Flags func(*pflag.FlagSet) // adds the command's own flags
+	API      API
+	AddFlags func(*pflag.FlagSet) // adds the command's own flags
 	// Request creates the request before a host is chosen. If Request is nil, the zero In is sent.
 	Request func(Request) (In, error)
-	// Next collects the pages of a list. It appends page to all, changes in to request the next page,
+	// AppendPage collects the pages of a list. It appends page to all, changes in to request the next page,
 	// and returns false after the last page. If Next is nil, the answer is one page.
-	Next  func(in *In, all *Out, page Out) (more bool)
-	Print func(io.Writer, Out) // writes the answer for people
-	// Object returns the object of --json. If Object is nil, the answer is that object.
-	Object func(Out) any
-	// Explain adds a hint to an error of the operation.
-	Explain func(Request, error) error
+	AppendPage func(in *In, all *Out, page Out) (more bool)
+	Print      func(io.Writer, Out) // writes the answer for people
+	// JSONObject returns the object of --json. If Object is nil, the answer is that object.
+	JSONObject func(Out) any
+	// AddHint adds a hint to an error of the operation.
+	AddHint func(Request, error) error
 }
 
 // Caller calls one or more operations of a host.
@@ -55,18 +55,18 @@ type Request struct {
 	Tenant  string            // value of TENANT or --tenant, as the API reads it
 }
 
-func (q Request) Account() account.One { return account.One{Account: q.Tenant} }
+func (q Request) Account() account.Ref { return account.Ref{Account: q.Tenant} }
 
-func (q Request) OfTenant() admin.OfTenant { return admin.OfTenant{Tenant: q.Tenant} }
+func (q Request) OfTenant() admin.TenantRef { return admin.TenantRef{Tenant: q.Tenant} }
 
 // API is an API of a host, together with the flags that choose the host.
 type API interface {
-	// Flags adds the flags that choose the host.
-	Flags(*cobra.Command)
+	// AddFlags adds the flags that choose the host.
+	AddFlags(*cobra.Command)
 	// Read returns the arguments and flags of a command, without the arguments that only the API uses.
 	Read(cmd *cobra.Command, args []string) (Request, error)
-	// With runs f with a client of the API.
-	With(ctx context.Context, a *App, q Request, f func(op.Client) error) error
+	// WithClient runs f with a client of the API.
+	WithClient(ctx context.Context, a *App, q Request, f func(op.Client) error) error
 }
 
 func (o Operation[In, Out]) Command(a *App) *cobra.Command {
@@ -84,64 +84,64 @@ func (o Operation[In, Out]) Command(a *App) *cobra.Command {
 				return err
 			}
 		}
-		return o.API.With(cmd.Context(), a, q, func(c op.Client) error {
+		return o.API.WithClient(cmd.Context(), a, q, func(c op.Client) error {
 			out, err := o.call(cmd.Context(), c, in)
-			if err != nil && o.Explain != nil {
-				err = o.Explain(q, err)
+			if err != nil && o.AddHint != nil {
+				err = o.AddHint(q, err)
 			}
 			if err != nil {
 				return err
 			}
 			object := any(out)
-			if o.Object != nil {
-				object = o.Object(out)
+			if o.JSONObject != nil {
+				object = o.JSONObject(out)
 			}
 			return a.Print(object, func(w io.Writer) { o.Print(w, out) })
 		})
 	}}
-	if o.Flags != nil {
-		o.Flags(cmd.Flags())
+	if o.AddFlags != nil {
+		o.AddFlags(cmd.Flags())
 	}
-	o.API.Flags(cmd)
+	o.API.AddFlags(cmd)
 	return cmd
 }
 
 func (o Operation[In, Out]) call(ctx context.Context, c op.Client, in In) (result Out, err error) {
-	if o.Next == nil {
+	if o.AppendPage == nil {
 		return o.Op.Call(ctx, c, in)
 	}
 	for {
 		page, err := o.Op.Call(ctx, c, in)
-		if err != nil || !o.Next(&in, &result, page) {
+		if err != nil || !o.AppendPage(&in, &result, page) {
 			return result, err
 		}
 	}
 }
 
 // HostAPI is the API of a host's operator. It also accepts a tenant's key with the scope vacants.
-type HostAPI struct{ Where Where }
+type HostAPI struct{ Where HostFlags }
 
-func (h *HostAPI) Flags(cmd *cobra.Command) { HostFlags(cmd.Flags(), &h.Where) }
+func (h *HostAPI) AddFlags(cmd *cobra.Command) { AddHostFlags(cmd.Flags(), &h.Where) }
 
 func (*HostAPI) Read(cmd *cobra.Command, args []string) (Request, error) {
 	return Request{Command: cmd.CommandPath(), Args: args, Changed: cmd.Flags().Changed}, nil
 }
 
-func (h *HostAPI) With(_ context.Context, a *App, _ Request, f func(op.Client) error) error {
+func (h *HostAPI) WithClient(_ context.Context, a *App, _ Request, f func(op.Client) error) error {
 	return a.WithAdmin(h.Where, false, func(c *AdminAPI) error { return f(c) })
 }
 
-// TenantAPI returns a HostAPI for the settings of a host or a tenant. It has the flag --tenant.
-func TenantAPI(usage string) API { return &tenantAPI{usage: usage} }
+// NewTenantAPI returns a HostAPI for the settings of a host or a tenant. It has the flag --tenant.
+func NewTenantAPI(usage string) API { return &tenantAPI{usage: usage} }
 
 type tenantAPI struct {
 	HostAPI
 	usage, tenant string
 }
 
-func (t *tenantAPI) Flags(cmd *cobra.Command) {
+func (t *tenantAPI) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.tenant, "tenant", "", t.usage)
-	t.HostAPI.Flags(cmd)
+	t.HostAPI.AddFlags(cmd)
 }
 
 func (t *tenantAPI) Read(cmd *cobra.Command, args []string) (Request, error) {
@@ -153,23 +153,23 @@ func (t *tenantAPI) Read(cmd *cobra.Command, args []string) (Request, error) {
 	return q, err
 }
 
-// AccountAPI returns the API of accounts. If the command's first argument is TENANT or [TENANT],
+// NewAccountAPI returns the API of accounts. If the command's first argument is TENANT or [TENANT],
 // operators use it to name the account. Without this argument, the key in $VACANCY_KEY selects the
 // account.
-func AccountAPI() API { return &accountAPI{} }
+func NewAccountAPI() API { return &accountAPI{} }
 
 type accountAPI struct{ HostAPI }
 
 func (t *accountAPI) Read(cmd *cobra.Command, args []string) (Request, error) {
 	q, err := t.HostAPI.Read(cmd, args)
 	words := strings.Fields(cmd.Use)
-	_, maxArgs := argumentsOf(cmd.Use)
+	_, maxArgs := countArguments(cmd.Use)
 	if len(words) > 1 && strings.Trim(words[1], "[]") == "TENANT" && len(args) == maxArgs {
 		q.Tenant, q.Args = args[0], args[1:]
 	}
 	return q, err
 }
 
-func (t *accountAPI) With(ctx context.Context, a *App, q Request, f func(op.Client) error) error {
-	return a.WithAccount(ctx, t.Where, q.Tenant, func(c op.Client, _ account.One) error { return f(c) })
+func (t *accountAPI) WithClient(ctx context.Context, a *App, q Request, f func(op.Client) error) error {
+	return a.WithAccount(ctx, t.Where, q.Tenant, func(c op.Client, _ account.Ref) error { return f(c) })
 }

@@ -20,7 +20,7 @@ func TestAUsageLineSaysHowManyArgumentsAreTaken(t *testing.T) {
 		"list": {0, 0}, "show VACANT": {1, 1}, "show [TENANT]": {0, 1}, "cap TENANT DOLLARS": {2, 2}, "revoke [TENANT] KEY": {1, 2},
 		"search [WORDS...]": {0, -1}, "call TARGET [TEXT...]": {1, -1}, "set NAME < FILE": {1, 1}, "adjust TENANT DOLLARS --note WHY": {2, 2}, "peers TARGET...": {1, -1},
 	} {
-		if least, most := argumentsOf(use); [2]int{least, most} != want {
+		if least, most := countArguments(use); [2]int{least, most} != want {
 			t.Errorf("argumentsOf(%q) = %d, %d, want %v", use, least, most, want)
 		}
 	}
@@ -42,7 +42,7 @@ type nearby struct {
 	asked *[]string
 }
 
-func (n *nearby) With(_ context.Context, _ *App, q Request, f func(op.Client) error) error {
+func (n *nearby) WithClient(_ context.Context, _ *App, q Request, f func(op.Client) error) error {
 	*n.asked = append(*n.asked, fmt.Sprintf("%s %q of %q, --loud %t", q.Command, q.Args, q.Tenant, q.Changed("loud")))
 	return f(nil)
 }
@@ -52,17 +52,17 @@ func count(asked *[]string, failure error) Operation[int, []int] {
 	var loud bool
 	return Operation[int, []int]{
 		Use: "count [TENANT] FROM", Op: numbers{failure}, API: &nearby{asked: asked},
-		Flags: func(fs *pflag.FlagSet) { fs.BoolVar(&loud, "loud", false, "") },
+		AddFlags: func(fs *pflag.FlagSet) { fs.BoolVar(&loud, "loud", false, "") },
 		Request: func(q Request) (n int, err error) {
 			_, err = fmt.Sscan(q.Args[0], &n)
 			return n, err
 		},
-		Next: func(in *int, all *[]int, page []int) bool {
+		AppendPage: func(in *int, all *[]int, page []int) bool {
 			*all, *in = append(*all, page...), *in+2
 			return len(page) == 2
 		},
 		Print:   func(w io.Writer, all []int) { fmt.Fprint(w, all) },
-		Explain: func(q Request, err error) error { return fmt.Errorf("from %s: %w", q.Args[0], err) },
+		AddHint: func(q Request, err error) error { return fmt.Errorf("from %s: %w", q.Args[0], err) },
 	}
 }
 
@@ -79,7 +79,7 @@ func TestACommandIsOneOperation(t *testing.T) {
 		a := &App{Out: &out}
 		root := &cobra.Command{Use: "vacancy", SilenceErrors: true, SilenceUsage: true}
 		root.AddCommand(count(&asked, nil).Command(a))
-		SetArguments(root)
+		SetArgumentChecks(root)
 		root.SetArgs(strings.Fields(args))
 		err := root.Execute()
 		got := struct{ out, asked, err string }{out.String(), strings.Join(asked, "; "), ""}

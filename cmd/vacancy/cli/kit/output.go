@@ -21,24 +21,24 @@ type Result interface {
 	Print(w io.Writer)
 }
 
-func (a *App) Print(value any, print func(io.Writer)) error {
+func (a *App) Print(value any, printText func(io.Writer)) error {
 	if a.JSON {
 		return WriteJSON(a.Out, value)
 	}
-	print(a.Terminal(a.Out))
+	printText(a.Terminal(a.Out))
 	return nil
 }
 
-func (a *App) Show(r Result) error { return a.Print(r, r.Print) }
+func (a *App) PrintResult(r Result) error { return a.Print(r, r.Print) }
 
-// Note prints a remark for people on standard error. The remark is suppressed if --json is set, so
+// PrintNote prints a remark for people on standard error. The remark is suppressed if --json is set, so
 // the result must contain the same fact for programs.
-func (a *App) Note(format string, args ...any) {
+func (a *App) PrintNote(format string, args ...any) {
 	switch {
 	case a.JSON:
 		return
 	case a.logForm == logJSON:
-		a.PlainLog().Info(fmt.Sprintf(format, args...))
+		a.StderrLogger().Info(fmt.Sprintf(format, args...))
 		return
 	}
 	fmt.Fprintf(a.Err, format+"\n", args...)
@@ -80,17 +80,17 @@ type failedCall interface {
 	FailedCall() any
 }
 
-func (a *App) fail(cmd *cobra.Command, err error) int {
-	if r := new(Reported); errors.As(err, &r) {
-		return cmp.Or(r.Exit, problem.ExitFailed)
+func (a *App) reportError(cmd *cobra.Command, err error) int {
+	if r := new(ReportedError); errors.As(err, &r) {
+		return cmp.Or(r.ExitCode, problem.ExitFailed)
 	}
-	p := ProblemOf(err)
-	exit := p.Kind.Row().Exit
+	p := ToProblem(err)
+	exit := p.Kind.Forms().ExitCode
 	// Unlike a response to a caller, an error on the command line may show its causes.
-	a.running = cmd
-	o := errorObject{Code: p.Kind.String(), Detail: FullText(p), Field: p.Field, Want: p.Want, Got: p.Got, Hint: a.Hint(err), Exit: exit}
+	a.currentCommand = cmd
+	object := errorObject{Code: p.Kind.String(), Detail: TextWithCauses(p), Field: p.Field, Want: p.Want, Got: p.Got, Hint: a.Hint(err), Exit: exit}
 	if a.JSON {
-		report := errorReport{Error: o}
+		report := errorReport{Error: object}
 		if c := failedCall(nil); errors.As(err, &c) {
 			report.Call = c.FailedCall()
 		}
@@ -98,34 +98,34 @@ func (a *App) fail(cmd *cobra.Command, err error) int {
 		return exit
 	}
 	if a.logForm == logJSON {
-		a.PlainLog().Error(cmd.CommandPath()+" ends", slog.String("cause", o.Detail), slog.String("code", o.Code), slog.String("hint", o.Hint), slog.Int("exit", exit))
+		a.StderrLogger().Error(cmd.CommandPath()+" ends", slog.String("cause", object.Detail), slog.String("code", object.Code), slog.String("hint", object.Hint), slog.Int("exit", exit))
 		return exit
 	}
 	// If the field at fault has the command's name, print the name once, as in
 	// "vacancy plain: expected open, off or shared".
-	errs := a.Terminal(a.Err)
-	fmt.Fprintf(errs, "%s %s\n", Paint(errs, Bad, cmd.CommandPath()+":"), Printable(strings.TrimPrefix(o.Detail, cmd.Name()+": ")))
-	if o.Hint != "" {
-		fmt.Fprintf(errs, "%s %s\n", Paint(errs, Bold, "try:"), Printable(o.Hint))
+	stderr := a.Terminal(a.Err)
+	fmt.Fprintf(stderr, "%s %s\n", Paint(stderr, Bad, cmd.CommandPath()+":"), EscapeLine(strings.TrimPrefix(object.Detail, cmd.Name()+": ")))
+	if object.Hint != "" {
+		fmt.Fprintf(stderr, "%s %s\n", Paint(stderr, Bold, "try:"), EscapeLine(object.Hint))
 	}
 	return exit
 }
 
-// Reported is an error that standard output already shows. It only sets the exit code.
-type Reported struct {
-	Exit int // problem.ExitFailed if it is 0
+// ReportedError is an error that standard output already shows. It only sets the exit code.
+type ReportedError struct {
+	ExitCode int // problem.ExitFailed if it is 0
 }
 
-func (*Reported) Error() string { return "broken" }
+func (*ReportedError) Error() string { return "broken" }
 
-func ProblemOf(err error) *problem.Error {
+func ToProblem(err error) *problem.Error {
 	if e := new(problem.Error); errors.As(err, &e) {
 		return e
 	}
-	var file *fs.PathError
+	var pathErr *fs.PathError
 	switch {
-	case errors.As(err, &file) && errors.Is(err, fs.ErrNotExist):
-		return problem.New(problem.NotFound, "there is no file or folder %s", file.Path)
+	case errors.As(err, &pathErr) && errors.Is(err, fs.ErrNotExist):
+		return problem.New(problem.NotFound, "there is no file or folder %s", pathErr.Path)
 	case errors.Is(err, fs.ErrNotExist):
 		return problem.New(problem.NotFound, "%s", err)
 	case errors.Is(err, fs.ErrExist):
@@ -134,9 +134,9 @@ func ProblemOf(err error) *problem.Error {
 	return problem.New(problem.Internal, "%s", problem.PlainMessage(err))
 }
 
-func FullText(p *problem.Error) string {
+func TextWithCauses(p *problem.Error) string {
 	text := p.Text()
-	if file, ok := p.Err.(*fs.PathError); ok && strings.Contains(text, file.Err.Error()) {
+	if pathErr, ok := p.Err.(*fs.PathError); ok && strings.Contains(text, pathErr.Err.Error()) {
 		return text // the cause names the file again
 	}
 	for cause := p.Cause(); cause != "" && !strings.Contains(text, cause); cause = p.Cause() {
@@ -145,20 +145,20 @@ func FullText(p *problem.Error) string {
 		case !ok:
 			return text + ": " + cause
 		case !strings.Contains(text, next.Text()):
-			return text + ": " + FullText(next)
+			return text + ": " + TextWithCauses(next)
 		}
 		p = next
 	}
 	return text
 }
 
-// Printable makes foreign text safe for one line of a terminal. It escapes control characters,
+// EscapeLine makes foreign text safe for one line of a terminal. It escapes control characters,
 // which may move the cursor or hide text, and characters that change the direction of writing.
-func Printable(s string) string { return EscapeControls(s, "") }
+func EscapeLine(s string) string { return EscapeControls(s, "") }
 
-// AnswerText returns a vacant's answer for output. On a terminal, control characters other than
+// FormatAnswer returns a vacant's answer for output. On a terminal, control characters other than
 // line ends and tabs are escaped. In a file or pipe, the answer is unchanged.
-func (a *App) AnswerText(s string) string {
+func (a *App) FormatAnswer(s string) string {
 	if isTerminal(a.Out) {
 		return EscapeControls(s, "\n\t")
 	}

@@ -28,7 +28,7 @@ const (
 type terminal struct {
 	io.Writer
 	colours bool
-	columns int // 0 if the width is unknown
+	width   int // 0 if the width is unknown
 }
 
 // Terminal returns a writer for coloured lines that fit the terminal, if w is a terminal and --json
@@ -37,15 +37,15 @@ func (a *App) Terminal(w io.Writer) io.Writer {
 	if a.JSON || !isTerminal(w) {
 		return w
 	}
-	return terminal{w, a.Env["NO_COLOR"] == "" && a.Env["TERM"] != "dumb", columns(w, a.Env["COLUMNS"])}
+	return terminal{w, a.Env["NO_COLOR"] == "" && a.Env["TERM"] != "dumb", terminalWidth(w, a.Env["COLUMNS"])}
 }
 
-func columns(w io.Writer, given string) int {
-	if n, err := strconv.Atoi(given); err == nil && n > 0 {
+func terminalWidth(w io.Writer, columnsEnv string) int {
+	if n, err := strconv.Atoi(columnsEnv); err == nil && n > 0 {
 		return n
 	}
-	if s, ok := w.(*escapingWriter); ok {
-		if f, ok := s.Writer.(*os.File); ok {
+	if screen, ok := w.(*escapingWriter); ok {
+		if f, ok := screen.Writer.(*os.File); ok {
 			return columnsOf(f)
 		}
 	}
@@ -62,7 +62,7 @@ func Paint(w io.Writer, shade Shade, text string) string {
 	return string(shade) + text[:len(text)-padding] + normal + text[len(text)-padding:]
 }
 
-func State(w io.Writer, s lifecycle.State, text string) string {
+func PaintState(w io.Writer, s lifecycle.State, text string) string {
 	switch s {
 	case lifecycle.Local, lifecycle.Active:
 		return Paint(w, Good, text)
@@ -72,91 +72,91 @@ func State(w io.Writer, s lifecycle.State, text string) string {
 	return Paint(w, Bad, text)
 }
 
-func Verdict(w io.Writer, ok bool, text string) string {
+func PaintVerdict(w io.Writer, ok bool, text string) string {
 	if ok {
 		return Paint(w, Good, text)
 	}
 	return Paint(w, Bad, text)
 }
 
-// Fit truncates the line of a table to the width of a terminal, so that each row stays on one line.
-func Fit(w io.Writer, line string) string {
+// FitLine truncates the line of a table to the width of a terminal, so that each row stays on one line.
+func FitLine(w io.Writer, line string) string {
 	t, ok := w.(terminal)
-	if !ok || t.columns < 2 {
+	if !ok || t.width < 2 {
 		return line
 	}
-	offset, width, cut := 0, 0, 0 // the cut leaves one column for the ellipsis
+	offset, width, cutOffset := 0, 0, 0 // the cut leaves one column for the ellipsis
 	for offset < len(line) {
-		if n := escapeAt(line[offset:]); n > 0 {
+		if n := escapeLength(line[offset:]); n > 0 {
 			offset += n
 			continue
 		}
-		if width == t.columns-1 {
-			cut = offset
+		if width == t.width-1 {
+			cutOffset = offset
 		}
 		_, n := utf8.DecodeRuneInString(line[offset:])
 		offset += n
 		width++
 	}
-	if width <= t.columns {
+	if width <= t.width {
 		return line
 	}
-	end := "…"
+	ellipsis := "…"
 	if t.colours {
-		end = normal + end
+		ellipsis = normal + ellipsis
 	}
-	return line[:cut] + end
+	return line[:cutOffset] + ellipsis
 }
 
-func escapeAt(s string) int {
+func escapeLength(s string) int {
 	if !strings.HasPrefix(s, "\x1b[") {
 		return 0
 	}
 	return strings.IndexByte(s, 'm') + 1
 }
 
-// Wrap breaks the lines of a text that are longer than the width of a terminal, at spaces. A broken
+// WrapText breaks the lines of a text that are longer than the width of a terminal, at spaces. A broken
 // line continues at its indent, or in a table at the second column. Indented commands are not
 // broken, because people copy them.
-func Wrap(w io.Writer, text string) string {
+func WrapText(w io.Writer, text string) string {
 	t, ok := w.(terminal)
-	if !ok || t.columns < minWidth {
+	if !ok || t.width < minWrapWidth {
 		return text
 	}
 	var b strings.Builder
-	for line := range strings.Lines(joinParagraphs(text, t.columns)) {
-		body := strings.TrimSuffix(line, "\n")
-		indent := hangingIndent(body, t.columns)
-		for utf8.RuneCountInString(body) > t.columns && !strings.HasPrefix(strings.TrimSpace(body), programName+" ") {
-			head := string([]rune(body)[:t.columns+1])
+	for line := range strings.Lines(joinParagraphs(text, t.width)) {
+		rest := strings.TrimSuffix(line, "\n")
+		indent := hangingIndent(rest, t.width)
+		for utf8.RuneCountInString(rest) > t.width && !strings.HasPrefix(strings.TrimSpace(rest), programName+" ") {
+			head := string([]rune(rest)[:t.width+1])
 			space := strings.LastIndexByte(head, ' ')
 			if space <= indent {
 				break // a word that is wider than its column
 			}
-			b.WriteString(strings.TrimRight(body[:space], " ") + "\n")
-			body = strings.Repeat(" ", indent) + strings.TrimLeft(body[space:], " ")
+			b.WriteString(strings.TrimRight(rest[:space], " ") + "\n")
+			rest = strings.Repeat(" ", indent) + strings.TrimLeft(rest[space:], " ")
 		}
-		b.WriteString(body + line[len(strings.TrimSuffix(line, "\n")):])
+		b.WriteString(rest + line[len(strings.TrimSuffix(line, "\n")):])
 	}
 	return b.String()
 }
 
 // joinParagraphs puts each paragraph that has a line longer than the width of a terminal on one
 // line. Indented lines are a list or a table, and do not belong to a paragraph.
-func joinParagraphs(text string, columns int) string {
+func joinParagraphs(text string, width int) string {
 	lines := strings.Split(text, "\n")
 	var out []string
 	for start := 0; start < len(lines); {
-		end, long := start, false
+		end, isLong := start, false
 		for end < len(lines) && lines[end] != "" && lines[end][0] != ' ' {
-			long = long || utf8.RuneCountInString(lines[end]) > columns
+			isLong = isLong || utf8.RuneCountInString(lines[end]) > width
 			end++
 		}
 		switch {
 		case end == start:
 			end++
 			out = append(out, lines[start])
-		case long:
+		case isLong:
 			out = append(out, strings.Join(lines[start:end], " "))
 		default:
 			out = append(out, lines[start:end]...)
@@ -166,21 +166,21 @@ func joinParagraphs(text string, columns int) string {
 	return strings.Join(out, "\n")
 }
 
-// minWidth is the minimum width at which lines are broken.
-const minWidth = 20
+// minWrapWidth is the minimum width at which lines are broken.
+const minWrapWidth = 20
 
 // hangingIndent returns the indent of the lines that continue a broken line: the start of the
 // line's second column if it is in the left half of the terminal, the line's own indent plus four
 // if the second column is further right, or the line's own indent if the line has only one column.
-func hangingIndent(line string, columns int) int {
-	own := len(line) - len(strings.TrimLeft(line, " "))
-	if gap := strings.Index(line[own:], "  "); gap > 0 {
-		start := own + gap
-		second := start + len(line[start:]) - len(strings.TrimLeft(line[start:], " "))
-		if second <= columns/2 {
-			return second
+func hangingIndent(line string, width int) int {
+	lineIndent := len(line) - len(strings.TrimLeft(line, " "))
+	if gap := strings.Index(line[lineIndent:], "  "); gap > 0 {
+		start := lineIndent + gap
+		secondColumn := start + len(line[start:]) - len(strings.TrimLeft(line[start:], " "))
+		if secondColumn <= width/2 {
+			return secondColumn
 		}
-		return own + 4
+		return lineIndent + 4
 	}
-	return own
+	return lineIndent
 }

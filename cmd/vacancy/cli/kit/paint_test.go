@@ -18,7 +18,7 @@ func TestColoursGoOnlyToTerminals(t *testing.T) {
 	for _, w := range []any{&b, file} {
 		a := &App{Env: map[string]string{"TERM": "xterm-256color"}}
 		got := a.Terminal(w.(interface{ Write([]byte) (int, error) }))
-		if Paint(got, Good, "ok") != "ok" || Fit(got, strings.Repeat("x", 500)) != strings.Repeat("x", 500) {
+		if Paint(got, Good, "ok") != "ok" || FitLine(got, strings.Repeat("x", 500)) != strings.Repeat("x", 500) {
 			t.Errorf("%T is taken for a terminal", w)
 		}
 	}
@@ -34,7 +34,7 @@ func TestColoursGoOnlyToTerminals(t *testing.T) {
 	for s, shade := range map[lifecycle.State]Shade{
 		lifecycle.Local: Good, lifecycle.Active: Good, lifecycle.Hibernating: Caution, lifecycle.Stale: Caution, lifecycle.Sunk: Bad, lifecycle.Archived: Bad,
 	} {
-		if got := State(on, s, string(s)); got != string(shade)+string(s)+normal {
+		if got := PaintState(on, s, string(s)); got != string(shade)+string(s)+normal {
 			t.Errorf("State(%s) = %q", s, got)
 		}
 	}
@@ -45,14 +45,14 @@ func TestRowsFitTheTerminal(t *testing.T) {
 	for columns, want := range map[int]string{
 		0: row, 200: row, 14: "fox  \x1b[32mLOCAL\x1b[0m  a" + normal + "…", 7: "fox  \x1b[32mL" + normal + "…",
 	} {
-		if got := Fit(terminal{colours: true, columns: columns}, row); got != want {
+		if got := FitLine(terminal{colours: true, width: columns}, row); got != want {
 			t.Errorf("in %d columns: %q, want %q", columns, got, want)
 		}
 	}
-	if got := Fit(terminal{columns: 6}, "abcdef"); got != "abcdef" {
+	if got := FitLine(terminal{width: 6}, "abcdef"); got != "abcdef" {
 		t.Errorf("a row that just fits = %q", got)
 	}
-	if got := Fit(terminal{columns: 6}, "abcdefg"); got != "abcde…" {
+	if got := FitLine(terminal{width: 6}, "abcdefg"); got != "abcde…" {
 		t.Errorf("a row that is too long = %q", got)
 	}
 }
@@ -73,15 +73,15 @@ Short:
          and verify
          its answer
 `
-	if got := Wrap(terminal{columns: 22}, text); got != want {
+	if got := WrapText(terminal{width: 22}, text); got != want {
 		t.Errorf("Wrap() =\n%s\nwant\n%s", got, want)
 	}
 	for _, columns := range []int{0, 200} {
-		if got := Wrap(terminal{columns: columns}, text); got != text {
+		if got := WrapText(terminal{width: columns}, text); got != text {
 			t.Errorf("Wrap() in %d columns changes the text:\n%s", columns, got)
 		}
 	}
-	for line := range strings.Lines(Wrap(terminal{columns: 40}, strings.Repeat("wörter ", 50))) {
+	for line := range strings.Lines(WrapText(terminal{width: 40}, strings.Repeat("wörter ", 50))) {
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 40 {
 			t.Errorf("a line of %d characters: %q", n, line)
 		}

@@ -18,24 +18,24 @@ const programName = "vacancy"
 // programEnv names the variable with the command that starts the program that awsProgram replaces.
 const programEnv = "VACANCY_PROGRAM"
 
-// startWords returns the command that starts the program file self again: its name if PATH leads to
+// findStartCommand returns the command that starts the program file self again: its name if PATH leads to
 // the file, a "go run" command if "go run" built the file in the working directory dir, or
 // otherwise its path. The first parameter is os.Args[0].
-func startWords(arg, self, dir string) string {
-	name := strings.TrimSuffix(filepath.Base(arg), ".exe")
+func findStartCommand(arg0, self, dir string) string {
+	name := strings.TrimSuffix(filepath.Base(arg0), ".exe")
 	found, err := exec.LookPath(name)
 	switch {
-	case err == nil && sameFile(found, self) && ShellWord(name) == name:
+	case err == nil && isSameFile(found, self) && ShellWord(name) == name:
 		return name
-	case builtByGoRun(self) && standalone.FileExists(filepath.Join(dir, "cmd", name, "main.go")):
+	case isGoRunBuild(self) && standalone.FileExists(filepath.Join(dir, "cmd", name, "main.go")):
 		return "go run ./cmd/" + name
-	case arg == filepath.Base(arg):
+	case arg0 == filepath.Base(arg0):
 		return ShellWord(self)
 	}
-	return ShellWord(arg)
+	return ShellWord(arg0)
 }
 
-func sameFile(a, b string) bool {
+func isSameFile(a, b string) bool {
 	first, err := os.Stat(a)
 	if err != nil {
 		return false
@@ -44,18 +44,18 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(first, other)
 }
 
-// goRun matches the base name of a directory in which "go run" builds or caches a program.
-var goRun = regexp.MustCompile(`^exe$|^[0-9a-f]{64}-d$`)
+// goRunDir matches the base name of a directory in which "go run" builds or caches a program.
+var goRunDir = regexp.MustCompile(`^exe$|^[0-9a-f]{64}-d$`)
 
-func builtByGoRun(self string) bool {
+func isGoRunBuild(self string) bool {
 	dir := filepath.Dir(self)
-	return goRun.MatchString(filepath.Base(dir)) && (filepath.Base(dir) != "exe" || strings.Contains(dir, "go-build"))
+	return goRunDir.MatchString(filepath.Base(dir)) && (filepath.Base(dir) != "exe" || strings.Contains(dir, "go-build"))
 }
 
-// Command returns a command of this program as the user types it. format must begin with the name
+// FormatCommand returns a command of this program as the user types it. format must begin with the name
 // of the subcommand.
-func (a *App) Command(format string, args ...any) string {
-	return a.program + " " + fmt.Sprintf(format, args...)
+func (a *App) FormatCommand(format string, args ...any) string {
+	return a.startCommand + " " + fmt.Sprintf(format, args...)
 }
 
 // CommandLine returns the command line of this run as the user types it, with TEXT in place of each
@@ -68,42 +68,42 @@ func (a *App) CommandLine() string {
 		}
 		words[i] = ShellWord(words[i])
 	}
-	return a.Command("%s", strings.Join(words, " "))
+	return a.FormatCommand("%s", strings.Join(words, " "))
 }
 
-// CommandLineFor returns the command line of this run with other in place of word. If the line does
-// not contain word exactly once, CommandLineFor returns only other.
-func (a *App) CommandLineFor(word, other string) string {
+// CommandLineReplacing returns the command line of this run with other in place of word. If the line does
+// not contain word exactly once, CommandLineReplacing returns only other.
+func (a *App) CommandLineReplacing(word, other string) string {
 	i := slices.Index(a.args, word)
 	if i < 0 || slices.Contains(a.args[i+1:], word) {
 		return other
 	}
-	again := *a
-	again.args = slices.Clone(a.args)
-	again.args[i] = other
-	return again.CommandLine()
+	changed := *a
+	changed.args = slices.Clone(a.args)
+	changed.args[i] = other
+	return changed.CommandLine()
 }
 
-func (a *App) CommandLineWith(flag, value string) string {
-	other := *a
-	other.args = nil
+func (a *App) CommandLineWithFlag(flag, value string) string {
+	changed := *a
+	changed.args = nil
 	for i := 0; i < len(a.args); i++ {
 		switch {
 		case a.args[i] == flag:
 			i++ // skip the old value
 		case !strings.HasPrefix(a.args[i], flag+"="):
-			other.args = append(other.args, a.args[i])
+			changed.args = append(changed.args, a.args[i])
 		}
 	}
-	other.args = append(other.args, flag, value)
-	return other.CommandLine()
+	changed.args = append(changed.args, flag, value)
+	return changed.CommandLine()
 }
 
 // Executable returns the file of this program, for other programs that start it. For a program that
 // was not installed, such as a test or the result of "go run", it returns the bare name.
 func (a *App) Executable() (file string, installed bool) {
 	self, err := os.Executable()
-	if err != nil || a.Seams.Program == "" || builtByGoRun(self) {
+	if err != nil || a.Seams.Program == "" || isGoRunBuild(self) {
 		return programName, false
 	}
 	return self, true

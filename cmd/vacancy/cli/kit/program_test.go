@@ -53,7 +53,7 @@ func TestCommandsArePrintedAsThisProgramIsStarted(t *testing.T) {
 		{"go run, from another directory", cached, cached, data, top, cached},
 	} {
 		t.Setenv("PATH", filepath.Dir(tc.path))
-		if got := startWords(tc.arg, tc.self, tc.dir); got != tc.want {
+		if got := findStartCommand(tc.arg, tc.self, tc.dir); got != tc.want {
 			t.Errorf("%s: startWords() = %q, want %q", tc.name, got, tc.want)
 		}
 	}
@@ -63,10 +63,10 @@ func TestCommandsArePrintedAsThisProgramIsStarted(t *testing.T) {
 func failWithHint(t *testing.T, program, hint string, args ...string) (stderr string) {
 	t.Helper()
 	var errs bytes.Buffer
-	a := &App{Err: &errs, program: program}
-	root := &cobra.Command{Use: "vacancy", SilenceErrors: true, SilenceUsage: true, PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.Begin(cmd) }}
+	a := &App{Err: &errs, startCommand: program}
+	root := &cobra.Command{Use: "vacancy", SilenceErrors: true, SilenceUsage: true, PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.PrepareCommand(cmd) }}
 	call := &cobra.Command{Use: "call", RunE: func(*cobra.Command, []string) error {
-		a.Note("again: %s", a.CommandLine())
+		a.PrintNote("again: %s", a.CommandLine())
 		return WithHint(problem.New(problem.NotFound, "it is gone"), "%s", hint)
 	}}
 	call.Flags().String("as", "", "")

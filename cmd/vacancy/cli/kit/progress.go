@@ -14,8 +14,8 @@ import (
 // ProgressLine is a line on a terminal that each Show overwrites. If standard error is not a
 // terminal or --json is set, it prints no output.
 type ProgressLine struct {
-	w     io.Writer // nil if there is no terminal
-	shown bool
+	w       io.Writer // nil if there is no terminal
+	isShown bool
 }
 
 func (a *App) ProgressLine() *ProgressLine {
@@ -30,51 +30,51 @@ const eraseLine = "\r\x1b[K"
 
 func (p *ProgressLine) Show(format string, args ...any) {
 	if p.w != nil {
-		p.shown = true
+		p.isShown = true
 		fmt.Fprintf(p.w, eraseLine+format, args...)
 	}
 }
 
 func (p *ProgressLine) Clear() {
-	if p.shown {
-		p.shown = false
+	if p.isShown {
+		p.isShown = false
 		fmt.Fprint(p.w, eraseLine)
 	}
 }
 
-// During calls run. Until run returns, it shows the elapsed seconds and the current status at each
+// ShowDuring calls run. Until run returns, it shows the elapsed seconds and the current status at each
 // tick.
-func (p *ProgressLine) During(doing func() string, began time.Time, ticks <-chan time.Time, run func() error) error {
+func (p *ProgressLine) ShowDuring(status func() string, startTime time.Time, ticks <-chan time.Time, run func() error) error {
 	defer p.Clear()
 	done := make(chan error, 1)
 	go func() { done <- run() }()
 	for {
 		select {
 		case now := <-ticks:
-			p.Show("%3.0f s  %s", now.Sub(began).Seconds(), doing())
+			p.Show("%3.0f s  %s", now.Sub(startTime).Seconds(), status())
 		case err := <-done:
 			return err
 		}
 	}
 }
 
-// waitShown is the interval at which a progress line is updated while a call waits.
-const waitShown = 2 * time.Second
+// waitProgressInterval is the interval at which a progress line is updated while a call waits.
+const waitProgressInterval = 2 * time.Second
 
-func (a *App) Await(doing func() string, run func() error) error {
-	tick := time.NewTicker(waitShown)
-	defer tick.Stop()
-	return a.ProgressLine().During(doing, time.Now(), tick.C, run)
+func (a *App) RunWithProgress(status func() string, run func() error) error {
+	ticker := time.NewTicker(waitProgressInterval)
+	defer ticker.Stop()
+	return a.ProgressLine().ShowDuring(status, time.Now(), ticker.C, run)
 }
 
-func Waiting(name string, limit time.Duration) string {
+func WaitingText(name string, limit time.Duration) string {
 	// The text fits in 40 columns, because a line that wraps cannot be erased completely.
-	return fmt.Sprintf("waiting for %s, %s at most", Printable(Clip(name, 12)), limit)
+	return fmt.Sprintf("waiting for %s, %s at most", EscapeLine(Truncate(name, 12)), limit)
 }
 
 // StreamLines passes the JSON lines of a report to a function until it returns last or an error. If
 // the stream ends earlier, for example because the host stopped, StreamLines returns an error.
-func StreamLines[L any](ctx context.Context, c admin.Client, path string, take func(*L) (last bool, err error)) error {
+func StreamLines[L any](ctx context.Context, c admin.Client, path string, handle func(*L) (last bool, err error)) error {
 	body, err := c.Stream(ctx, path)
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func StreamLines[L any](ctx context.Context, c admin.Client, path string, take f
 			}
 			return problem.Wrap(problem.Unavailable, err, "the report is incomplete; run the same command again")
 		}
-		if last, err := take(&line); last || err != nil {
+		if last, err := handle(&line); last || err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/receipt"
 )
 
-func (a *App) SendSigned(ctx context.Context, web *dispatch.HTTP, self Signer, method, url string) ([]byte, error) {
+func (a *App) SendSigned(ctx context.Context, transport *dispatch.HTTP, self Signer, method, url string) ([]byte, error) {
 	u, err := dispatch.ParseURL(url)
 	if err != nil {
 		return nil, err
@@ -26,33 +26,33 @@ func (a *App) SendSigned(ctx context.Context, web *dispatch.HTTP, self Signer, m
 	if err != nil {
 		return nil, err
 	}
-	reply, err := web.Do(ctx, outbound.Request{Method: method, URL: u.String(), Header: http.Header{readproof.Header: {proof}}})
+	reply, err := transport.Do(ctx, outbound.Request{Method: method, URL: u.String(), Header: http.Header{readproof.Header: {proof}}})
 	if err != nil {
 		return nil, err
 	}
 	if reply.Status != http.StatusOK && reply.Status != http.StatusNoContent {
-		var refused httpapi.Refusal
-		if json.Unmarshal(reply.Body, &refused) != nil {
+		var refusal httpapi.Refusal
+		if json.Unmarshal(reply.Body, &refusal) != nil {
 			return nil, problem.New(problem.Unavailable, "%s answers %d", u.Host, reply.Status)
 		}
-		return nil, refused.Problem()
+		return nil, refusal.Problem()
 	}
 	return reply.Body, nil
 }
 
-// Receipt fetches the receipt of the call from self to target at a position. Position 0 stands for
+// FetchReceipt fetches the receipt of the call from self to target at a position. Position 0 stands for
 // the last answered call that had a price. The signature of the receipt is not verified.
-func (a *App) Receipt(ctx context.Context, web *dispatch.HTTP, self Signer, target dispatch.Target, position uint64) (receipt.Receipt, error) {
-	name := Printable(target.Name)
+func (a *App) FetchReceipt(ctx context.Context, transport *dispatch.HTTP, self Signer, target dispatch.Target, position uint64) (receipt.Receipt, error) {
+	name := EscapeLine(target.Name)
 	base, _, ok := strings.Cut(target.URL, "/v/")
 	if !ok {
 		return receipt.Receipt{}, problem.New(problem.Usage, "the endpoint of %s: expected a URL with /v/, for example https://agents.example.org/v/clerk, got %.200q", name, target.URL)
 	}
-	which := account.LastPosition
+	positionText := account.LastPosition
 	if position > 0 {
-		which = strconv.FormatUint(position, 10)
+		positionText = strconv.FormatUint(position, 10)
 	}
-	body, err := a.SendSigned(ctx, web, self, http.MethodGet, base+call.ReceiptsPrefix+self.Key.ID().String()+"/"+target.ID.String()+"/"+which)
+	body, err := a.SendSigned(ctx, transport, self, http.MethodGet, base+call.ReceiptsPrefix+self.Key.ID().String()+"/"+target.ID.String()+"/"+positionText)
 	if err != nil {
 		return receipt.Receipt{}, err
 	}

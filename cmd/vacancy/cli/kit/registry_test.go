@@ -41,7 +41,7 @@ func TestSearchesGoWhereTheStageHasThem(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("URLs (-want +got):\n%s", diff)
 	}
-	url, err := a.RegistryURL(t.Context(), "", Where{Host: HostAWS, Stage: "dev"})
+	url, err := a.RegistryURL(t.Context(), "", HostFlags{Host: HostAWS, Stage: "dev"})
 	if err != nil || url != "https://r.example" {
 		t.Errorf("the stage's registry is %q, %v; want its own URL", url, err)
 	}
@@ -51,17 +51,17 @@ func TestChooseRegistry(t *testing.T) {
 	const a, b, c, d = "https://a.example", "https://b.example", "https://c.example", "https://d.example"
 	for name, v := range map[string]struct {
 		given string
-		w     Where
+		w     HostFlags
 		env   map[string]string
 		want  string
 	}{
-		"the flag before all":                  {a + "/", Where{Host: b}, map[string]string{"VACANCY_REGISTRY": c}, a},
-		"the host that a person names":         {"", Where{Host: b}, map[string]string{"VACANCY_REGISTRY": c, "VACANT_REGISTRY_URL": d}, b},
-		"our variable before the reference's":  {"", Where{}, map[string]string{"VACANCY_REGISTRY": c, "VACANT_REGISTRY_URL": d, "VACANCY_HOST": b}, c},
-		"the reference's":                      {"", Where{}, map[string]string{"VACANT_REGISTRY_URL": d + "/base/", "VACANCY_HOST": b}, d + "/base"},
-		"the host of the environment":          {"", Where{}, map[string]string{"VACANCY_HOST": b}, b},
-		"with nothing the host here, if it is": {"", Where{Data: t.TempDir()}, nil, ""},
-		"a name without a URL is refused":      {"registry.example", Where{}, nil, ""},
+		"the flag before all":                  {a + "/", HostFlags{Host: b}, map[string]string{"VACANCY_REGISTRY": c}, a},
+		"the host that a person names":         {"", HostFlags{Host: b}, map[string]string{"VACANCY_REGISTRY": c, "VACANT_REGISTRY_URL": d}, b},
+		"our variable before the reference's":  {"", HostFlags{}, map[string]string{"VACANCY_REGISTRY": c, "VACANT_REGISTRY_URL": d, "VACANCY_HOST": b}, c},
+		"the reference's":                      {"", HostFlags{}, map[string]string{"VACANT_REGISTRY_URL": d + "/base/", "VACANCY_HOST": b}, d + "/base"},
+		"the host of the environment":          {"", HostFlags{}, map[string]string{"VACANCY_HOST": b}, b},
+		"with nothing the host here, if it is": {"", HostFlags{Data: t.TempDir()}, nil, ""},
+		"a name without a URL is refused":      {"registry.example", HostFlags{}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := &App{Env: map[string]string{"VACANCY_HOME": t.TempDir()}}

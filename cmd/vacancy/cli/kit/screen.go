@@ -19,16 +19,16 @@ import (
 type escapingWriter struct {
 	io.Writer
 
-	mu   sync.Mutex
-	rest []byte // start of a character or an escape that a later write completes
+	mu      sync.Mutex
+	pending []byte // start of a character or an escape that a later write completes
 }
 
 // ownEscapes lists the escape sequences that this program writes to terminals.
 var ownEscapes = []string{string(Good), string(Bad), string(Caution), string(Dim), string(Bold), normal, eraseLine}
 
-func escapeTerminal(w io.Writer) io.Writer {
+func wrapTerminal(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); ok {
-		if st, err := f.Stat(); err == nil && st.Mode()&fs.ModeCharDevice != 0 {
+		if info, err := f.Stat(); err == nil && info.Mode()&fs.ModeCharDevice != 0 {
 			return &escapingWriter{Writer: f}
 		}
 	}
@@ -38,8 +38,8 @@ func escapeTerminal(w io.Writer) io.Writer {
 func (s *escapingWriter) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text, rest := escapeScreen(append(s.rest, p...))
-	s.rest = rest
+	text, rest := escapeForTerminal(append(s.pending, p...))
+	s.pending = rest
 	if _, err := io.WriteString(s.Writer, text); err != nil {
 		return 0, err
 	}
@@ -49,13 +49,13 @@ func (s *escapingWriter) Write(p []byte) (int, error) {
 func (s *escapingWriter) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = io.WriteString(s.Writer, EscapeControls(strings.ToValidUTF8(string(s.rest), "\ufffd"), ""))
-	s.rest = nil
+	_, _ = io.WriteString(s.Writer, EscapeControls(strings.ToValidUTF8(string(s.pending), "\ufffd"), ""))
+	s.pending = nil
 }
 
-// escapeScreen escapes b for a terminal. rest is the end of b if it may be the start of a character
+// escapeForTerminal escapes b for a terminal. rest is the end of b if it may be the start of a character
 // or of an escape sequence in ownEscapes.
-func escapeScreen(b []byte) (text string, rest []byte) {
+func escapeForTerminal(b []byte) (text string, rest []byte) {
 	var out strings.Builder
 	for len(b) > 0 {
 		// Nearly all output is printable ASCII, and a log may have thousands of lines per second.
@@ -68,11 +68,11 @@ func escapeScreen(b []byte) (text string, rest []byte) {
 			b = b[n:]
 			continue
 		}
-		n, whole := ownEscape(b)
+		n, isComplete := matchOwnEscape(b)
 		switch {
 		case n > 0:
 			out.Write(b[:n])
-		case !whole || !utf8.FullRune(b):
+		case !isComplete || !utf8.FullRune(b):
 			return out.String(), slices.Clone(b)
 		default:
 			var r rune // utf8.RuneError for a byte that is not UTF-8
@@ -84,9 +84,9 @@ func escapeScreen(b []byte) (text string, rest []byte) {
 	return out.String(), nil
 }
 
-// ownEscape returns the length of the sequence in ownEscapes at the start of b, or 0. The second
+// matchOwnEscape returns the length of the sequence in ownEscapes at the start of b, or 0. The second
 // result is false if b may be the start of an incomplete sequence.
-func ownEscape(b []byte) (n int, whole bool) {
+func matchOwnEscape(b []byte) (n int, isComplete bool) {
 	if b[0] != '\x1b' && b[0] != '\r' {
 		return 0, true
 	}

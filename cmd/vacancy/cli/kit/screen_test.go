@@ -98,13 +98,13 @@ func FuzzScreen(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, at int) {
 		at = max(0, min(at, len(text)))
-		first, rest := escapeScreen([]byte(text[:at]))
-		second, end := escapeScreen(append(rest, text[at:]...))
+		first, rest := escapeForTerminal([]byte(text[:at]))
+		second, end := escapeForTerminal(append(rest, text[at:]...))
 		shown := withoutOwn(first + second)
 		if strings.ContainsFunc(shown, func(c rune) bool { return isControl(c) && c != '\n' && c != '\t' }) {
 			t.Errorf("%q: %q", text, shown)
 		}
-		if whole, rest := escapeScreen([]byte(text)); whole != first+second || string(rest) != string(end) {
+		if whole, rest := escapeForTerminal([]byte(text)); whole != first+second || string(rest) != string(end) {
 			t.Errorf("%q at %d: %q and %q, want %q and %q", text, at, first+second, end, whole, rest)
 		}
 	})

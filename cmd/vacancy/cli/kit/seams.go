@@ -20,31 +20,31 @@ type Seams struct {
 
 	// OpenCloud opens an AWS account. If OpenCloud is nil, commands that need an account run in the
 	// program vacancy-aws.
-	OpenCloud cloud.Open
+	OpenCloud cloud.OpenFunc
 
-	Store func(store.Store) store.Store // wraps the data file
-	Blobs func(blob.Blobs) blob.Blobs   // wraps the files of workspaces
-	// Handler wraps each handler of dev: the public one, then the admin socket.
-	Handler func(serve.Endpoint) serve.Endpoint
-	Now     func() time.Time
-	// Disk returns the free space and the size of a data directory's disk.
-	Disk func(dir string) (free, size int64)
-	// Authority sends the requests of serve to its ACME authority. The default is
+	StoreWrapper func(store.Store) store.Store // wraps the data file
+	BlobsWrapper func(blob.Blobs) blob.Blobs   // wraps the files of workspaces
+	// EndpointWrapper wraps each handler of dev: the public one, then the admin socket.
+	EndpointWrapper func(serve.Endpoint) serve.Endpoint
+	Now             func() time.Time
+	// DiskSpace returns the free space and the size of a data directory's disk.
+	DiskSpace func(dir string) (free, size int64)
+	// ACMEClient sends the requests of serve to its ACME authority. The default is
 	// the system's client.
-	Authority *http.Client
+	ACMEClient *http.Client
 }
 
 func (s Seams) WrapStore(inner store.Store) store.Store {
-	if s.Store == nil {
+	if s.StoreWrapper == nil {
 		return inner
 	}
-	return s.Store(inner)
+	return s.StoreWrapper(inner)
 }
 
 func (s Seams) WrapEndpoints(endpoints ...serve.Endpoint) []serve.Endpoint {
-	if s.Handler != nil {
+	if s.EndpointWrapper != nil {
 		for i := range endpoints {
-			endpoints[i] = s.Handler(endpoints[i])
+			endpoints[i] = s.EndpointWrapper(endpoints[i])
 		}
 	}
 	return endpoints

@@ -6,17 +6,17 @@ import (
 	"path/filepath"
 )
 
-// startFile is a file in a data directory. It records whether serve has run in the directory.
-const startFile = "start.json"
+// startRecordFile is a file in a data directory. It records whether serve has run in the directory.
+const startRecordFile = "start.json"
 
-type start struct {
+type startRecord struct {
 	Served bool `json:"served"`
 }
 
 func HasServed(dir string) bool {
-	var last start
-	b, err := os.ReadFile(filepath.Join(dir, startFile))
-	return err == nil && json.Unmarshal(b, &last) == nil && last.Served
+	var record startRecord
+	b, err := os.ReadFile(filepath.Join(dir, startRecordFile))
+	return err == nil && json.Unmarshal(b, &record) == nil && record.Served
 }
 
 // MarkServed records that serve has run in a data directory. It writes the record only once, so
@@ -25,18 +25,18 @@ func MarkServed(dir string) error {
 	if HasServed(dir) {
 		return nil
 	}
-	b, err := json.Marshal(start{Served: true})
+	b, err := json.Marshal(startRecord{Served: true})
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, startFile), append(b, '\n'), 0o600)
+	return os.WriteFile(filepath.Join(dir, startRecordFile), append(b, '\n'), 0o600)
 }
 
-// StartAgain returns a hint with the command that starts the host in the directory of --data. The
+// StartHint returns a hint with the command that starts the host in the directory of --data. The
 // command is serve if serve has run in the directory, because dev would give cards another address.
-func (a *App) StartAgain(data string) string {
+func (a *App) StartHint(data string) string {
 	if dir, err := a.DataDir(data); err == nil && HasServed(dir) {
-		return a.Command("serve%s, with the flags of its last start", DataArg(data))
+		return a.FormatCommand("serve%s, with the flags of its last start", DataArg(data))
 	}
-	return a.Command("dev%s", DataArg(data))
+	return a.FormatCommand("dev%s", DataArg(data))
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func TestTheHintForAStoppedHostNamesTheCommandThatServedIt(t *testing.T) {
-	a := &App{program: programName}
+	a := &App{startCommand: programName}
 	dir := t.TempDir()
 	for stored, want := range map[string]string{
 		"":                           "vacancy dev --data " + dir,
@@ -15,9 +15,9 @@ func TestTheHintForAStoppedHostNamesTheCommandThatServedIt(t *testing.T) {
 		`{"dir":"/","args":["dev"]}`: "vacancy dev --data " + dir, // by an earlier program
 		`{"dir":"/","args":["dev"],"served":true}`: "vacancy serve --data " + dir + ", with the flags of its last start",
 	} {
-		must(t, os.WriteFile(filepath.Join(dir, startFile), []byte(stored), 0o600))
-		if got := a.StartAgain(dir); got != want {
-			t.Errorf("with %q in %s: StartAgain() = %q, want %q", stored, startFile, got, want)
+		must(t, os.WriteFile(filepath.Join(dir, startRecordFile), []byte(stored), 0o600))
+		if got := a.StartHint(dir); got != want {
+			t.Errorf("with %q in %s: StartAgain() = %q, want %q", stored, startRecordFile, got, want)
 		}
 	}
 }
@@ -28,9 +28,9 @@ func TestServeIsRecordedOnce(t *testing.T) {
 		t.Errorf("MarkServed() = %v, HasServed() = %t", err, HasServed(dir))
 	}
 	const earlier = `{"served":true,"by":"an earlier start"}`
-	must(t, os.WriteFile(filepath.Join(dir, startFile), []byte(earlier), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, startRecordFile), []byte(earlier), 0o600))
 	must(t, MarkServed(dir))
-	if b, err := os.ReadFile(filepath.Join(dir, startFile)); err != nil || string(b) != earlier {
-		t.Errorf("after another start %s has %q, %v", startFile, b, err)
+	if b, err := os.ReadFile(filepath.Join(dir, startRecordFile)); err != nil || string(b) != earlier {
+		t.Errorf("after another start %s has %q, %v", startRecordFile, b, err)
 	}
 }

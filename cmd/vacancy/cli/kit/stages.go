@@ -18,21 +18,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func InvokeStage(ctx context.Context, c cloud.Cloud, stageName, function, event string) ([]byte, error) {
-	whole := stage.FullName(stageName, function)
-	answer, err := c.Invoke(ctx, whole, []byte(event))
+func InvokeFunction(ctx context.Context, c cloud.Cloud, stageName, function, event string) ([]byte, error) {
+	fullName := stage.FullName(stageName, function)
+	answer, err := c.Invoke(ctx, fullName, []byte(event))
 	switch {
 	case problem.Is(err, problem.NotFound):
-		return nil, WithHint(problem.Wrap(problem.NotFound, err, "there is no function %s in Region %s", whole, c.Region()), "vacancy deploy --stage %s", stageName)
+		return nil, WithHint(problem.Wrap(problem.NotFound, err, "there is no function %s in Region %s", fullName, c.Region()), "vacancy deploy --stage %s", stageName)
 	case err != nil:
 		return nil, err
-	case answer.Error != "":
-		return nil, WithHint(problem.New(problem.Unavailable, "%s failed: %s", whole, Printable(answer.Error)), "vacancy tail --host aws --function %s --stage %s", function, stageName)
+	case answer.FunctionError != "":
+		return nil, WithHint(problem.New(problem.Unavailable, "%s failed: %s", fullName, EscapeLine(answer.FunctionError)), "vacancy tail --host aws --function %s --stage %s", function, stageName)
 	}
 	return answer.Payload, nil
 }
 
-func StageFlag(fs *pflag.FlagSet, p *string) {
+func AddStageFlag(fs *pflag.FlagSet, p *string) {
 	fs.StringVar(p, "stage", "", "the stage (default $VACANCY_STAGE, else dev)")
 }
 
@@ -50,13 +50,13 @@ func (a *App) StageName(flag string) (string, error) {
 	return name, stage.CheckName(name)
 }
 
-func (a *App) Stages() (stage.Records, error) {
-	dir, err := a.DataHomeDir()
+func (a *App) StageRecords() (stage.Records, error) {
+	dir, err := a.VacancyHome()
 	return stage.Records{Dir: filepath.Join(dir, "stages")}, err
 }
 
-func (a *App) stageRecord(name string) (stage.Record, error) {
-	records, err := a.Stages()
+func (a *App) readStageRecord(name string) (stage.Record, error) {
+	records, err := a.StageRecords()
 	if err != nil {
 		return stage.Record{}, err
 	}
@@ -74,7 +74,7 @@ func (a *App) RecordOrName(flag string) (stage.Record, error) {
 	if err != nil {
 		return stage.Record{}, err
 	}
-	rec, err := a.stageRecord(name)
+	rec, err := a.readStageRecord(name)
 	if problem.Is(err, problem.NotFound) {
 		return stage.Record{Stage: name}, nil
 	}
@@ -84,7 +84,7 @@ func (a *App) RecordOrName(flag string) (stage.Record, error) {
 // OpenStage returns a stage's record and account. If the stage was deployed from another machine,
 // the record has only the stage's name and the account and Region of the current credentials.
 func (a *App) OpenStage(ctx context.Context, name string) (stage.Record, cloud.Cloud, error) {
-	rec, err := a.stageRecord(name)
+	rec, err := a.readStageRecord(name)
 	if err != nil && !problem.Is(err, problem.NotFound) {
 		return rec, nil, err
 	}
@@ -92,56 +92,56 @@ func (a *App) OpenStage(ctx context.Context, name string) (stage.Record, cloud.C
 	if err != nil {
 		return rec, nil, err
 	}
-	who, err := c.Caller(ctx)
+	awsCaller, err := c.CallerIdentity(ctx)
 	if err != nil {
 		return rec, nil, WithHint(err, "vacancy doctor --host aws")
 	}
 	if rec.Stage == "" {
-		return stage.Record{Stage: name, Region: c.Region(), Account: who.Account}, c, nil
+		return stage.Record{Stage: name, Region: c.Region(), Account: awsCaller.Account}, c, nil
 	}
 	// The credentials may belong to a stage of the same name in another account or Region.
-	if rec.Account != who.Account || rec.Region != c.Region() {
+	if rec.Account != awsCaller.Account || rec.Region != c.Region() {
 		err := problem.New(problem.Conflict, "stage %s was deployed in account %s, Region %s; these credentials are for account %s, Region %s",
-			rec.Stage, rec.Account, rec.Region, who.Account, c.Region())
+			rec.Stage, rec.Account, rec.Region, awsCaller.Account, c.Region())
 		return rec, c, WithHint(err, "AWS_PROFILE or AWS_REGION of that account, or another --stage")
 	}
 	return rec, c, nil
 }
 
 func StackNames(stageName string) []string {
-	names := stage.Stacks()
+	names := stage.StackNames()
 	for i := range names {
 		names[i] = stage.FullName(stageName, names[i])
 	}
 	return names
 }
 
-// handlerTime limits the time for one request to a handler on AWS. It exceeds the function's
+// handlerTimeout limits the time for one request to a handler on AWS. It exceeds the function's
 // timeout.
-const handlerTime = time.Minute
+const handlerTimeout = time.Minute
 
 // KeyedClient returns a client that sends a key of the operator or of an account with each request,
 // or no header if the key is empty. The client follows no redirect, so other hosts do not get the
 // key.
 func (a *App) KeyedClient(key stage.Key) *http.Client {
 	c := a.KeylessClient()
-	c.Transport = &bearerKey{key, c.Transport}
+	c.Transport = &keyTransport{key, c.Transport}
 	return c
 }
 
 func (a *App) KeylessClient() *http.Client {
-	return a.WebClient(handlerTime)
+	return a.HTTPClient(handlerTimeout)
 }
 
-// bearerKey is a transport that adds the key to each request. Its Format method hides the key.
-type bearerKey struct {
+// keyTransport is a transport that adds the key to each request. Its Format method hides the key.
+type keyTransport struct {
 	key  stage.Key
 	next http.RoundTripper
 }
 
-func (*bearerKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "key") }
+func (*keyTransport) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "key") }
 
-func (o *bearerKey) RoundTrip(r *http.Request) (*http.Response, error) {
+func (o *keyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("User-Agent", "vacancy")
 	if o.key != "" {

@@ -14,35 +14,35 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/card"
 )
 
-// Target finds the target that the user named by a card file, by a URL, or by the name or id of a
+// FindTarget finds the target that the user named by a card file, by a URL, or by the name or id of a
 // vacant. It refuses an ambiguous word, because the wrong vacant could get the message.
-func (a *App) Target(ctx context.Context, web *dispatch.HTTP, what string, w Where) (dispatch.Target, error) {
-	c, fileErr := cardFile(what)
-	url := IsURL(what)
+func (a *App) FindTarget(ctx context.Context, transport *dispatch.HTTP, ref string, where HostFlags) (dispatch.Target, error) {
+	c, fileErr := readCardFile(ref)
+	isURL := IsURL(ref)
 	// This error is returned only if the word is neither a card file nor a URL.
-	hosted, err := a.HostedTarget(ctx, web, what, w)
-	var readings []string
+	hosted, err := a.FindHostedTarget(ctx, transport, ref, where)
+	var meanings []string
 	if c != nil {
-		readings = append(readings, "the card file "+what)
+		meanings = append(meanings, "the card file "+ref)
 	}
-	if url {
-		readings = append(readings, "a URL")
+	if isURL {
+		meanings = append(meanings, "a URL")
 	}
 	if hosted != nil {
-		readings = append(readings, "the vacant hosted here at "+hosted.URL)
+		meanings = append(meanings, "the vacant hosted here at "+hosted.URL)
 	}
 	switch {
-	case len(readings) > 1:
-		err := problem.New(problem.Usage, "%q may be %s", what, strings.Join(readings, ", or "))
-		file := "." + string(filepath.Separator) + what
+	case len(meanings) > 1:
+		err := problem.New(problem.Usage, "%q may be %s", ref, strings.Join(meanings, ", or "))
+		file := "." + string(filepath.Separator) + ref
 		if hosted == nil {
 			return dispatch.Target{}, WithHint(err, "vacancy call %s, for the file", file)
 		}
 		return dispatch.Target{}, WithHint(err, "vacancy call %s, for the file, or vacancy call %s", file, hosted.URL)
 	case c != nil:
-		return dispatch.Target{ID: c.VacantID, URL: c.Endpoint, Card: c, Name: what}, nil
-	case url:
-		t, err := dispatch.FetchTarget(ctx, web, what)
+		return dispatch.Target{ID: c.VacantID, URL: c.Endpoint, Card: c, Name: ref}, nil
+	case isURL:
+		t, err := dispatch.FetchTarget(ctx, transport, ref)
 		if err != nil {
 			return t, NotVacantError{Cause: err}
 		}
@@ -60,17 +60,17 @@ func IsURL(s string) bool {
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// cardFile reads a card from a file. If the file does not exist, it returns nil without an error.
-// If the file is not a card, it returns an error, which App.Target returns only if the word names
+// readCardFile reads a card from a file. If the file does not exist, it returns nil without an error.
+// If the file is not a card, it returns an error, which App.FindTarget returns only if the word names
 // no other target.
-func cardFile(path string) (*card.Card, error) {
-	st, err := os.Stat(path)
-	if err != nil || !st.Mode().IsRegular() {
+func readCardFile(path string) (*card.Card, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
 		return nil, nil
 	}
 	// The limit is higher than the largest card, because the answer of GET /card has the card in
 	// hex.
-	if st.Size() > 4*card.MaxBlob {
+	if info.Size() > 4*card.MaxBlob {
 		return nil, problem.New(problem.Usage, "%s is too large for a card", path)
 	}
 	b, err := os.ReadFile(path)
@@ -78,8 +78,8 @@ func cardFile(path string) (*card.Card, error) {
 		return nil, &fs.PathError{Op: "read card", Path: path, Err: err}
 	}
 	// The answer of GET /card contains the signed card.
-	if page, err := canon.Parse(b, canon.DefaultLimits()); err == nil {
-		if blob, ok := page.Get("capability_card_blob_hex"); ok {
+	if response, err := canon.Parse(b, canon.DefaultLimits()); err == nil {
+		if blob, ok := response.Get("capability_card_blob_hex"); ok {
 			b, _ = hex.DecodeString(blob.Text())
 		}
 	}

@@ -12,36 +12,36 @@ import (
 // PaintedText is a string with escape sequences for colours, which are printed unchanged.
 type PaintedText string
 
-func textOf(value any) string {
+func cellText(value any) string {
 	if p, ok := value.(PaintedText); ok {
 		return string(p)
 	}
-	return Printable(fmt.Sprint(value))
+	return EscapeLine(fmt.Sprint(value))
 }
 
-func FormatIf(wanted bool, format string, args ...any) string {
-	if !wanted {
+func FormatIf(condition bool, format string, args ...any) string {
+	if !condition {
 		return ""
 	}
 	return fmt.Sprintf(format, args...)
 }
 
-func Join(separator string, texts ...string) string {
+func JoinNonEmpty(separator string, texts ...string) string {
 	isEmpty := func(text string) bool { return text == "" }
 	return strings.Join(slices.DeleteFunc(slices.Clone(texts), isEmpty), separator)
 }
 
-// Members writes a line for each pair of a label and a value. It omits empty values, and writes a
+// PrintFields writes a line for each pair of a label and a value. It omits empty values, and writes a
 // line for each element of a []string.
-func Members(w io.Writer, labelsAndValues ...any) {
+func PrintFields(w io.Writer, labelsAndValues ...any) {
 	for i := 0; i < len(labelsAndValues); i += 2 {
 		values, isList := labelsAndValues[i+1].([]string)
 		if !isList {
-			values = []string{textOf(labelsAndValues[i+1])}
+			values = []string{cellText(labelsAndValues[i+1])}
 		}
 		for _, value := range values {
 			if isList {
-				value = Printable(value)
+				value = EscapeLine(value)
 			}
 			if value != "" {
 				fmt.Fprintf(w, "  %-11s %s\n", labelsAndValues[i], value)
@@ -50,12 +50,12 @@ func Members(w io.Writer, labelsAndValues ...any) {
 	}
 }
 
-func Table[T any](w io.Writer, emptyText string, items []T, row func(T) []any) {
+func PrintTable[T any](w io.Writer, emptyText string, items []T, row func(T) []any) {
 	rows := make([][]any, len(items))
 	for i, item := range items {
 		rows[i] = row(item)
 	}
-	for _, line := range Columns(rows...) {
+	for _, line := range FormatColumns(rows...) {
 		fmt.Fprintln(w, line)
 	}
 	if len(items) == 0 {
@@ -63,26 +63,26 @@ func Table[T any](w io.Writer, emptyText string, items []T, row func(T) []any) {
 	}
 }
 
-// Columns formats rows of cells in columns. Numbers and amounts of money are aligned right.
-func Columns(rows ...[]any) []string {
+// FormatColumns formats rows of cells in columns. Numbers and amounts of money are aligned right.
+func FormatColumns(rows ...[]any) []string {
 	var widths []int
-	var isRight []bool
+	var alignRight []bool
 	for _, row := range rows {
 		for i, cell := range row {
 			if i == len(widths) {
-				widths, isRight = append(widths, 0), append(isRight, false)
+				widths, alignRight = append(widths, 0), append(alignRight, false)
 			}
-			widths[i] = max(widths[i], columnsIn(textOf(cell)))
-			isRight[i] = isRight[i] || reflect.TypeOf(cell).ConvertibleTo(reflect.TypeFor[int64]())
+			widths[i] = max(widths[i], visibleWidth(cellText(cell)))
+			alignRight[i] = alignRight[i] || reflect.TypeOf(cell).ConvertibleTo(reflect.TypeFor[int64]())
 		}
 	}
 	lines := make([]string, len(rows))
 	for n, row := range rows {
 		var line strings.Builder
 		for i, cell := range row {
-			text := textOf(cell)
-			padding := strings.Repeat(" ", widths[i]-columnsIn(text))
-			if isRight[i] {
+			text := cellText(cell)
+			padding := strings.Repeat(" ", widths[i]-visibleWidth(text))
+			if alignRight[i] {
 				text, padding = padding+text, ""
 			}
 			line.WriteString(text + padding + "  ")
@@ -92,9 +92,9 @@ func Columns(rows ...[]any) []string {
 	return lines
 }
 
-func columnsIn(text string) (n int) {
+func visibleWidth(text string) (n int) {
 	for len(text) > 0 {
-		size := escapeAt(text)
+		size := escapeLength(text)
 		if size == 0 {
 			_, size = utf8.DecodeRuneInString(text)
 			n++

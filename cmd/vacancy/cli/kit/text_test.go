@@ -12,7 +12,7 @@ import (
 
 func TestMembersHaveALineForEachValue(t *testing.T) {
 	var b strings.Builder
-	Members(&b, "id", "a\x1bb", "cap", FormatIf(false, "%d a day", 5), "line", FormatIf(true, "%d a day", 5), "held", money.Amount(0), "audience", []string{"x\n", "y"}, "scopes", []string(nil), "state", PaintedText(Good+"on"+normal))
+	PrintFields(&b, "id", "a\x1bb", "cap", FormatIf(false, "%d a day", 5), "line", FormatIf(true, "%d a day", 5), "held", money.Amount(0), "audience", []string{"x\n", "y"}, "scopes", []string(nil), "state", PaintedText(Good+"on"+normal))
 	want := "  id          a\\u001bb\n  line        5 a day\n  held        $0\n  audience    x\\u000a\n  audience    y\n  state       \x1b[32mon\x1b[0m\n"
 	if d := gocmp.Diff(want, b.String()); d != "" {
 		t.Error(d)
@@ -20,7 +20,7 @@ func TestMembersHaveALineForEachValue(t *testing.T) {
 }
 
 func TestColumnsAreAsWideAsTheirWidestCell(t *testing.T) {
-	got := Columns(
+	got := FormatColumns(
 		[]any{"name", "state", "calls", "note"},
 		[]any{"änn", PaintedText(Good + "on" + normal), 7, "a\x1bb"},
 		[]any{"bo", PaintedText("asleep"), uint64(1234), ""},
@@ -40,15 +40,15 @@ func TestColumnsAreAsWideAsTheirWidestCell(t *testing.T) {
 func TestATableWithoutItemsSaysSo(t *testing.T) {
 	var b strings.Builder
 	row := func(n int) []any { return []any{n, "x"} }
-	Table(&b, "no numbers", nil, row)
-	Table(&b, "no numbers", []int{5, 10}, row)
+	PrintTable(&b, "no numbers", nil, row)
+	PrintTable(&b, "no numbers", []int{5, 10}, row)
 	if got, want := b.String(), "no numbers\n 5  x\n10  x\n"; got != want {
 		t.Errorf("Table() = %q, want %q", got, want)
 	}
 }
 
 func TestJoinLeavesOutEmptyTexts(t *testing.T) {
-	if got, want := Join(", ", "", "a", "", "b"), "a, b"; got != want {
+	if got, want := JoinNonEmpty(", ", "", "a", "", "b"), "a, b"; got != want {
 		t.Errorf("Join() = %q, want %q", got, want)
 	}
 }

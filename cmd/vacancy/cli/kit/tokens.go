@@ -8,10 +8,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/network/outbound"
 )
 
-func (a *App) Tokens(issuers []billing.Issuer) *tokens.Checker {
-	anybody := func(context.Context, outbound.Actor, string) error { return nil }
-	return tokens.New(billing.TokensConfig{
-		Now: a.Now, Client: outbound.New(outbound.Options{OperatorLoopback: true, Guard: anybody}),
+func (a *App) TokenChecker(issuers []billing.Issuer) *tokens.Checker {
+	allowAll := func(context.Context, outbound.Actor, string) error { return nil }
+	return tokens.New(billing.TokenCheckerConfig{
+		Now: a.Now, Client: outbound.New(outbound.Options{OperatorLoopback: true, Guard: allowAll}),
 		Issuers: func(context.Context) ([]billing.Issuer, error) { return issuers, nil },
 	})
 }

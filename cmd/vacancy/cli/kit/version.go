@@ -44,8 +44,8 @@ func Version() string {
 	return fmt.Sprintf("vacancy %s%s %s %s", b.Version, commit, b.Go, b.System)
 }
 
-// BuiltOf returns the commit or release from which this program was built, or "" if it is unknown.
-func BuiltOf() string {
+// BuildID returns the commit or release from which this program was built, or "" if it is unknown.
+func BuildID() string {
 	b := Build()
 	return cmp.Or(b.Commit[:min(12, len(b.Commit))], strings.TrimSuffix(b.Version, "(devel)"))
 }

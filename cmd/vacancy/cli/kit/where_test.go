@@ -15,7 +15,7 @@ func TestTheKeyGoesToNoOtherMachineInClear(t *testing.T) {
 		"http://example.org": problem.Usage, "http://192.0.2.1": problem.Usage, "http://localhost.example.org": problem.Usage, "": problem.NotFound,
 	} {
 		e := &RemoteHost{Stage: "dev", Record: stage.Record{OperatorKey: "vop_secret"}}
-		_, key, err := e.operatorURL(handler)
+		_, key, err := e.operatorAccess(handler)
 		if want == problem.Internal && (err != nil || string(key) != "vop_secret") || want != problem.Internal && !problem.Is(err, want) {
 			t.Errorf("keyed(%q) = %v, want %v", handler, err, want)
 		}
@@ -24,14 +24,14 @@ func TestTheKeyGoesToNoOtherMachineInClear(t *testing.T) {
 		}
 	}
 	e := &RemoteHost{Record: stage.Record{OperatorKey: "vop_record"}, envKey: "vop_given"}
-	if _, key, err := e.operatorURL("https://example.org"); string(key) != "vop_given" || err != nil {
+	if _, key, err := e.operatorAccess("https://example.org"); string(key) != "vop_given" || err != nil {
 		t.Errorf("keyed() takes another key than the environment's, %v", err)
 	}
-	if _, _, err := (&RemoteHost{}).operatorURL("https://example.org"); !problem.Is(err, problem.Unauthorized) {
+	if _, _, err := (&RemoteHost{}).operatorAccess("https://example.org"); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("keyed() without a key = %v, want Unauthorized", err)
 	}
 	// Otherwise a person would set a key only to learn that it may not be used.
-	if _, _, err := (&RemoteHost{}).operatorURL("http://example.org"); !problem.Is(err, problem.Usage) {
+	if _, _, err := (&RemoteHost{}).operatorAccess("http://example.org"); !problem.Is(err, problem.Usage) {
 		t.Errorf("keyed() of a handler in clear without a key = %v, want Usage", err)
 	}
 }
@@ -41,7 +41,7 @@ func FuzzHostURL(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got, err := hostURL(s)
+		got, err := parseHostURL(s)
 		if err != nil {
 			if !problem.Is(err, problem.Usage) {
 				t.Errorf("hostURL(%q) = %v, want Usage", s, err)
@@ -52,7 +52,7 @@ func FuzzHostURL(f *testing.F) {
 		if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.HasSuffix(got, "/") {
 			t.Errorf("hostURL(%q) = %q, want a base URL", s, got)
 		}
-		if again, err := hostURL(got); again != got || err != nil {
+		if again, err := parseHostURL(got); again != got || err != nil {
 			t.Errorf("hostURL(hostURL(%q)) = %q, %v, want %q", s, again, err, got)
 		}
 	})
@@ -63,7 +63,7 @@ func FuzzKeyOf(f *testing.F) {
 	f.Add("a b")
 	f.Add("x\r\nHost: y")
 	f.Fuzz(func(t *testing.T, s string) {
-		key, err := KeyOf(s)
+		key, err := ParseOperatorKey(s)
 		if err == nil && strings.ContainsAny(string(key), " \r\n\t\x00") {
 			t.Errorf("keyOf(%q) = a key that would end its header", s)
 		}

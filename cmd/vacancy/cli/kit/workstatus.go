@@ -9,12 +9,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxFailure limits the characters of a failure's text.
-const maxFailure = 2000
+// maxFailureLength limits the characters of a failure's text.
+const maxFailureLength = 2000
 
-// WorkStatus returns a function that prints when a worker connects or loses its connection, and when a turn ends, with
+// WorkStatusPrinter returns a function that prints when a worker connects or loses its connection, and when a turn ends, with
 // the number of turns that still run.
-func (a *App) WorkStatus(name string, say func(format string, args ...any)) func(workclient.Status) {
+func (a *App) WorkStatusPrinter(name string, printf func(format string, args ...any)) func(workclient.Status) {
 	connected, failure := false, ""
 	return func(s workclient.Status) {
 		switch {
@@ -22,18 +22,18 @@ func (a *App) WorkStatus(name string, say func(format string, args ...any)) func
 			connected = false
 			if text := problem.AsError(s.Err).Text(); text != failure {
 				failure = text
-				say("%s is not connected: %s; connecting again", Printable(name), Printable(text))
+				printf("%s is not connected: %s; connecting again", EscapeLine(name), EscapeLine(text))
 			}
 		case !connected:
 			connected, failure = true, ""
-			say("%s is connected", Printable(name))
+			printf("%s is connected", EscapeLine(name))
 		}
 		if !s.Ended {
 			return
 		}
 		verdict := "answered"
 		if s.Failure != nil {
-			verdict = "failed: " + EscapeControls(Clip(problem.PlainMessage(s.Failure), maxFailure), "\n\t")
+			verdict = "failed: " + EscapeControls(Truncate(problem.PlainMessage(s.Failure), maxFailureLength), "\n\t")
 		}
 		caller := "?"
 		var question struct {
@@ -42,6 +42,6 @@ func (a *App) WorkStatus(name string, say func(format string, args ...any)) func
 		if json.Unmarshal(s.Turn.Question, &question) == nil {
 			caller = question.Caller.Short()
 		}
-		say("%s  %s  %s  %s; %d running", a.Now().Local().Format(time.TimeOnly), Printable(name), caller, verdict, s.Running)
+		printf("%s  %s  %s  %s; %d running", a.Now().Local().Format(time.TimeOnly), EscapeLine(name), caller, verdict, s.Running)
 	}
 }

@@ -17,7 +17,7 @@ import (
 func TestTheStatusOfAWorkerIsPrintedOnChanges(t *testing.T) {
 	a := &App{Now: func() time.Time { return time.Date(2026, 11, 30, 12, 0, 0, 0, time.Local) }}
 	var lines []string
-	observe := a.WorkStatus("fox", func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) })
+	observe := a.WorkStatusPrinter("fox", func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) })
 	turn := &workclient.Turn{Question: json.RawMessage(`{"caller":"` + strings.Repeat("0a", 32) + `"}`)}
 	away := problem.New(problem.Unavailable, "connection refused")
 	for _, s := range []workclient.Status{

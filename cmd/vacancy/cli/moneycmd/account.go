@@ -24,7 +24,7 @@ import (
 )
 
 func accountCommand(a *kit.App) *cobra.Command {
-	return a.Parent(&cobra.Command{
+	return a.ParentCommand(&cobra.Command{
 		Use:   "account",
 		Short: "Manage accounts of tenants, who pay for calls",
 		Long: `Manage the accounts of tenants. An account pays for the calls of its keys ("vacancy keys"),
@@ -37,16 +37,16 @@ Operators name the TENANT. Tenants leave it out: the key in $VACANCY_KEY selects
   VACANCY_KEY=vac_live_… vacancy account show`,
 	},
 		accountOpenCommand(a),
-		kit.Operation[account.List, account.Page]{
+		kit.Operation[account.ListRequest, account.Page]{
 			Use:     "list",
 			Short:   "List the accounts of a host",
 			Example: "  vacancy account list --json",
 			Op:      account.ListAccounts,
-			Next: func(in *account.List, list *account.Page, page account.Page) bool {
+			AppendPage: func(in *account.ListRequest, list *account.Page, page account.Page) bool {
 				list.Accounts, in.Cursor = append(list.Accounts, page.Accounts...), page.Next
 				return page.Next != ""
 			},
-			Object: func(list account.Page) any {
+			JSONObject: func(list account.Page) any {
 				return map[string]any{"accounts": append([]account.Account{}, list.Accounts...)} // encodes as [] if empty
 			},
 			Print: func(w io.Writer, page account.Page) {
@@ -57,76 +57,76 @@ Operators name the TENANT. Tenants leave it out: the key in $VACANCY_KEY selects
 				if len(list) > 1 {
 					list = append(slices.Clone(list), total)
 				}
-				kit.Table(w, "no accounts", list, func(row account.Account) []any {
+				kit.PrintTable(w, "no accounts", list, func(row account.Account) []any {
 					return []any{row.Tenant, row.Balance, row.ID, kit.FormatIf(row.Suspended, "suspended")}
 				})
 			},
 		}.Command(a),
-		kit.Operation[account.One, account.Account]{
+		kit.Operation[account.Ref, account.Account]{
 			Use:     "show [TENANT]",
 			Short:   "Show an account, its balance and its links",
 			Example: "  vacancy account show acme\n  VACANCY_KEY=vac_live_… vacancy account show --host https://agents.example.org",
 			Op:      account.ShowAccount,
-			API:     kit.AccountAPI(),
-			Request: func(q kit.Request) (account.One, error) { return q.Account(), nil },
-			Print:   showAccount(a),
+			API:     kit.NewAccountAPI(),
+			Request: func(q kit.Request) (account.Ref, error) { return q.Account(), nil },
+			Print:   accountPrinter(a),
 		}.Command(a),
-		kit.Operation[account.ChangeList, account.Changes]{
+		kit.Operation[account.ChangesRequest, account.Changes]{
 			Use:     "log [TENANT]",
 			Short:   "Show the changes of an account, without its calls",
 			Example: "  vacancy account log acme",
 			Op:      account.ListChanges,
-			API:     kit.AccountAPI(),
-			Request: func(q kit.Request) (account.ChangeList, error) {
-				return account.ChangeList{One: q.Account(), From: 1}, nil
+			API:     kit.NewAccountAPI(),
+			Request: func(q kit.Request) (account.ChangesRequest, error) {
+				return account.ChangesRequest{Ref: q.Account(), From: 1}, nil
 			},
-			Next: func(in *account.ChangeList, list *account.Changes, page account.Changes) bool {
+			AppendPage: func(in *account.ChangesRequest, list *account.Changes, page account.Changes) bool {
 				list.Changes, in.From = append(list.Changes, page.Changes...), page.Next
 				return len(page.Changes) > 0
 			},
-			Object: func(list account.Changes) any {
+			JSONObject: func(list account.Changes) any {
 				return map[string]any{"changes": append([]account.Change{}, list.Changes...)} // encodes as [] if empty
 			},
 			Print: func(w io.Writer, list account.Changes) {
-				names := a.OwnNames()
+				names := a.IdentityNames()
 				for _, c := range list.Changes {
-					more := append([]string{kit.FormatIf(c.Owed != 0, "owed %s", c.Owed), c.Key, c.Name, names.OfText(c.Caller), c.Payment, c.Note, formatMaker(c.Maker)}, c.Keys...)
-					for _, caller := range c.Callers {
-						more = append(more, names.OfText(caller))
+					details := append([]string{kit.FormatIf(c.Owed != 0, "owed %s", c.Owed), c.Key, c.Name, names.NameOrText(c.Caller), c.Payment, c.Note, formatMaker(c.Maker)}, c.EndedKeys...)
+					for _, caller := range c.EndedCallers {
+						details = append(details, names.NameOrText(caller))
 					}
-					fmt.Fprintf(w, "%4d  %s  %-11s %12s  %s\n", c.Position, c.At.Format("2006-01-02T15:04:05Z"), kit.Printable(string(c.Kind)), kit.FormatIf(c.Amount != 0, "%s", c.Amount), kit.Printable(kit.Join(", ", more...)))
+					fmt.Fprintf(w, "%4d  %s  %-11s %12s  %s\n", c.Position, c.Time.Format("2006-01-02T15:04:05Z"), kit.EscapeLine(string(c.Kind)), kit.FormatIf(c.Amount != 0, "%s", c.Amount), kit.EscapeLine(kit.JoinNonEmpty(", ", details...)))
 				}
 			},
 		}.Command(a),
 		accountLinkCommand(a), accountUnlinkCommand(a),
-		kit.Operation[account.With[account.Limit], account.Account]{
+		kit.Operation[account.Request[account.Limit], account.Account]{
 			Use:     "cap TENANT DOLLARS",
 			Short:   "Set the daily cap of an account",
 			Long:    `Set the most money that the calls of an account may hold in a UTC day; 0 removes the cap.`,
 			Example: "  vacancy account cap acme 50",
 			Op:      account.SetCap,
-			API:     kit.AccountAPI(),
-			Request: func(q kit.Request) (account.With[account.Limit], error) {
-				n, err := kit.MicroDollars("DOLLARS", q.Args[0])
-				return account.About(q.Account(), account.Limit{Amount: money.Amount(n)}), err
+			API:     kit.NewAccountAPI(),
+			Request: func(q kit.Request) (account.Request[account.Limit], error) {
+				microDollars, err := kit.ParseMicroDollars("DOLLARS", q.Args[0])
+				return account.NewRequest(q.Account(), account.Limit{Amount: money.Amount(microDollars)}), err
 			},
-			Print: showAccount(a),
+			Print: accountPrinter(a),
 		}.Command(a),
-		kit.Operation[account.With[account.Seconds], account.Account]{
+		kit.Operation[account.Request[account.Seconds], account.Account]{
 			Use:     "task-lifetime TENANT DURATION",
 			Short:   "Set the time for which finished tasks can be read",
 			Long:    `Set the time for which finished tasks of an account can be read, from 1m to 24h (default 1h).`,
 			Example: "  vacancy account task-lifetime acme 12h",
 			Op:      account.SetTaskLifetime,
-			API:     kit.AccountAPI(),
-			Request: func(q kit.Request) (account.With[account.Seconds], error) {
+			API:     kit.NewAccountAPI(),
+			Request: func(q kit.Request) (account.Request[account.Seconds], error) {
 				lifetime, err := time.ParseDuration(q.Args[0])
 				if err != nil {
 					err = problem.New(problem.Usage, "DURATION: expected a time such as 90m or 12h, got %.40q", q.Args[0])
 				}
-				return account.About(q.Account(), account.Seconds{Seconds: int64(lifetime / time.Second)}), err
+				return account.NewRequest(q.Account(), account.Seconds{Seconds: int64(lifetime / time.Second)}), err
 			},
-			Print: showAccount(a),
+			Print: accountPrinter(a),
 		}.Command(a),
 		accountLineCommand(a), accountAdjustCommand(a),
 		accountSuspendCommand(a, "suspend", "Suspend an account: its calls are refused from then on", suspendLong, account.SuspendAccount),
@@ -135,32 +135,34 @@ Operators name the TENANT. Tenants leave it out: the key in $VACANCY_KEY selects
 }
 
 func printAccount(w io.Writer, r account.Account, names kit.Names) {
-	fmt.Fprintln(w, kit.Printable(r.Tenant))
+	fmt.Fprintln(w, kit.EscapeLine(r.Tenant))
 	held := ""
 	if r.Held != nil && *r.Held > 0 {
 		held = r.Held.String() + ", reserved for running calls, and for calls and bookings that usage does not include yet"
 	}
-	kit.Members(w, "account", r.ID, "balance", r.Balance, "held", held, "line", kit.FormatIf(r.Line > 0, "%s", r.Line),
-		"cap", kit.FormatIf(r.Cap > 0, "%s a day", r.Cap), "tasks", kit.FormatIf(r.TaskLifetime > 0, "readable for %s after their end", time.Duration(r.TaskLifetime)*time.Second), "owed", kit.FormatIf(r.Owed > 0, "%s of payments that were refunded or disputed", r.Owed))
+	kit.PrintFields(w, "account", r.ID, "balance", r.Balance, "held", held, "line", kit.FormatIf(r.CreditLine > 0, "%s", r.CreditLine),
+		"cap", kit.FormatIf(r.DailyCap > 0, "%s a day", r.DailyCap), "tasks", kit.FormatIf(r.TaskLifetime > 0, "readable for %s after their end", time.Duration(r.TaskLifetime)*time.Second), "owed", kit.FormatIf(r.Owed > 0, "%s of payments that were refunded or disputed", r.Owed))
 	if r.Suspended {
 		fmt.Fprintln(w, "  suspended")
 	}
 	if r.Key != nil {
-		kit.Members(w, "your key", keyLine(*r.Key))
+		kit.PrintFields(w, "your key", formatKey(*r.Key))
 	}
 	for _, l := range r.Links {
-		kit.Members(w, "pays for", linkLine(l, names))
+		kit.PrintFields(w, "pays for", formatLink(l, names))
 	}
 }
 
-func linkLine(l billing.Link, names kit.Names) string {
-	return kit.Join(", ", names.WithID(l.Caller)+formatDayCap(l), formatMaker(l.MadeBy))
+func formatLink(l billing.Link, names kit.Names) string {
+	return kit.JoinNonEmpty(", ", names.WithID(l.Caller)+formatDayCap(l), formatMaker(l.MadeBy))
 }
 
-func formatDayCap(l billing.Link) string { return kit.FormatIf(l.Cap > 0, ", at most %s a day", l.Cap) }
+func formatDayCap(l billing.Link) string {
+	return kit.FormatIf(l.DailyCap > 0, ", at most %s a day", l.DailyCap)
+}
 
-func showAccount(a *kit.App) func(io.Writer, account.Account) {
-	return func(w io.Writer, r account.Account) { printAccount(w, r, a.OwnNames()) }
+func accountPrinter(a *kit.App) func(io.Writer, account.Account) {
+	return func(w io.Writer, r account.Account) { printAccount(w, r, a.IdentityNames()) }
 }
 
 func accountOpenCommand(a *kit.App) *cobra.Command {
@@ -172,19 +174,19 @@ func accountOpenCommand(a *kit.App) *cobra.Command {
 time, so 16 suit a tenant with hundreds of calls a second, 1 a small one.`,
 		Example: "  vacancy account open acme\n  vacancy account open acme --shards 16",
 		Op:      account.OpenAccount,
-		Flags: func(fs *pflag.FlagSet) {
+		AddFlags: func(fs *pflag.FlagSet) {
 			fs.IntVar(&shards, "shards", billing.DefaultShards, "parts of the balance: 1, 4 or 16")
 		},
 		Request: func(q kit.Request) (op.Body[account.Opening], error) {
-			return op.Of(account.Opening{Tenant: q.Args[0], Shards: shards}), nil
+			return op.NewBody(account.Opening{Tenant: q.Args[0], Shards: shards}), nil
 		},
-		Print: showAccount(a),
+		Print: accountPrinter(a),
 	}.Command(a)
 }
 
 func accountLinkCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var as, dailyCap string
+	var w kit.HostFlags
+	var identityName, dailyCap string
 	cmd := &cobra.Command{
 		Use:   "link [TENANT]",
 		Short: "Let an account pay for an identity's signed calls",
@@ -195,44 +197,44 @@ a key made ends when that key is revoked. The key in $VACANCY_KEY needs the scop
 (the default of "vacancy keys create"), and no --cap, --most, --days or --test.`,
 		Example: "  vacancy account link acme --as alice --cap 5\n  VACANCY_KEY=vac_live_… vacancy account link --host https://agents.example.org",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			limit, err := kit.BoundFlag(cmd.Flags().Changed, "cap", dailyCap)
+			limit, err := kit.ParseSpendingLimit(cmd.Flags().Changed, "cap", dailyCap)
 			if err != nil {
 				return err
 			}
-			return a.WithAccount(cmd.Context(), w, kit.OptionalArgument(args), func(c op.Client, ref account.One) error {
+			return a.WithAccount(cmd.Context(), w, kit.OptionalArgument(args), func(c op.Client, ref account.Ref) error {
 				payer, err := account.ShowAccount.Call(cmd.Context(), c, ref)
 				if err != nil {
 					return err
 				}
-				text, err := signClaim(a, cmd.Context(), as, payer.Host, payer.ID, limit)
+				claimText, err := signClaim(a, cmd.Context(), identityName, payer.Host, payer.ID, limit)
 				if err != nil {
 					return err
 				}
-				l, err := account.LinkCaller.Call(cmd.Context(), c, account.About(ref, account.Claim{Claim: text}))
+				reply, err := account.LinkCaller.Call(cmd.Context(), c, account.NewRequest(ref, account.Claim{Claim: claimText}))
 				if err != nil {
 					return err
 				}
-				if l.Link == nil {
+				if reply.Link == nil {
 					return problem.New(problem.Untrusted, "the host ended a link instead of making one")
 				}
-				return a.Print(l.Link, func(w io.Writer) {
-					fmt.Fprintf(w, "account %.12s… pays for the signed calls of %s%s\n", kit.Printable(l.Link.Account), a.OwnNames().WithID(l.Link.Caller), formatDayCap(*l.Link))
+				return a.Print(reply.Link, func(w io.Writer) {
+					fmt.Fprintf(w, "account %.12s… pays for the signed calls of %s%s\n", kit.EscapeLine(reply.Link.Account), a.IdentityNames().WithID(reply.Link.Caller), formatDayCap(*reply.Link))
 				})
 			})
 		},
 	}
-	cmd.Flags().StringVar(&as, "as", "", "the identity to pay for (default $VACANCY_AS, else the only one)")
+	cmd.Flags().StringVar(&identityName, "as", "", "the identity to pay for (default $VACANCY_AS, else the only one)")
 	cmd.Flags().StringVar(&dailyCap, "cap", "", "the maximum `DOLLARS` in a UTC day (default no limit)")
-	kit.HostFlags(cmd.Flags(), &w)
+	kit.AddHostFlags(cmd.Flags(), &w)
 	return cmd
 }
 
-func signClaim(a *kit.App, ctx context.Context, as string, host identity.ID, to string, dailyCap money.Amount) (string, error) {
-	self, err := a.Caller(ctx, as)
+func signClaim(a *kit.App, ctx context.Context, identityName string, host identity.ID, accountID string, dailyCap money.Amount) (string, error) {
+	self, err := a.ChooseSigner(ctx, identityName)
 	if err != nil {
 		return "", err
 	}
-	c := claim.PaymentClaim{Host: host, Account: to, Cap: int64(dailyCap)}
+	c := claim.PaymentClaim{Host: host, Account: accountID, DailyCap: int64(dailyCap)}
 	err = c.Sign(ctx, self.Key, a.Now())
 	return c.String(), err
 }
@@ -245,8 +247,8 @@ type doneResult struct {
 func (r doneResult) Print(w io.Writer) { fmt.Fprintln(w, r.Done) }
 
 func accountUnlinkCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var as string
+	var where kit.HostFlags
+	var identityName string
 	cmd := &cobra.Command{
 		Use:   "unlink TENANT CALLER | unlink CALLER | unlink --as NAME",
 		Short: "End the link of an identity to an account",
@@ -254,14 +256,14 @@ func accountUnlinkCommand(a *kit.App) *cobra.Command {
 the identity ends its own link, whoever pays. The key in $VACANCY_KEY needs the scope manage,
 unless it made the link.`,
 		Example: "  vacancy account unlink acme 3fd1…\n  vacancy account unlink --as alice",
-		Args:    kit.Arguments(0, 2),
+		Args:    kit.ArgumentCheck(0, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("as") {
 				if len(args) > 0 {
 					return problem.New(problem.Usage, "--as: not supported together with TENANT or CALLER")
 				}
 				// The signed claim of the identity replaces a key.
-				base, err := a.HostURL(cmd.Context(), w)
+				base, err := a.GatewayURL(cmd.Context(), where)
 				if err != nil {
 					return err
 				}
@@ -270,23 +272,23 @@ unless it made the link.`,
 				if err != nil {
 					return err
 				}
-				text, err := signClaim(a, cmd.Context(), as, host.ID, "", 0)
+				claimText, err := signClaim(a, cmd.Context(), identityName, host.ID, "", 0)
 				if err != nil {
 					return err
 				}
-				if _, err := account.LinkCaller.Call(cmd.Context(), c, account.About(account.One{}, account.Claim{Claim: text})); err != nil {
+				if _, err := account.LinkCaller.Call(cmd.Context(), c, account.NewRequest(account.Ref{}, account.Claim{Claim: claimText})); err != nil {
 					return err
 				}
-				return a.Show(doneResult{"no account pays for the identity any more"})
+				return a.PrintResult(doneResult{"no account pays for the identity any more"})
 			}
 			if len(args) == 0 {
-				self := "NAME"
-				if h, err := a.DataHome(); err == nil {
-					if name, _, err := h.Default(); err == nil && name != "" {
-						self = name
+				exampleName := "NAME"
+				if dir, err := a.IdentityDir(); err == nil {
+					if name, _, err := dir.Default(); err == nil && name != "" {
+						exampleName = name
 					}
 				}
-				return kit.WithHint(problem.New(problem.Usage, "expected CALLER, the id that the account paid for, or --as NAME, an identity of yours"), "%s --as %s", cmd.CommandPath(), self)
+				return kit.WithHint(problem.New(problem.Usage, "expected CALLER, the id that the account paid for, or --as NAME, an identity of yours"), "%s --as %s", cmd.CommandPath(), exampleName)
 			}
 			tenant, caller := "", args[len(args)-1]
 			if len(args) == 2 {
@@ -296,76 +298,76 @@ unless it made the link.`,
 			if err != nil {
 				return problem.WithPlace(problem.Usage, "CALLER", err)
 			}
-			return a.WithAccount(cmd.Context(), w, tenant, func(c op.Client, ref account.One) error {
-				if _, err := account.UnlinkCaller.Call(cmd.Context(), c, account.OneCaller{One: ref, Caller: id}); err != nil {
+			return a.WithAccount(cmd.Context(), where, tenant, func(c op.Client, ref account.Ref) error {
+				if _, err := account.UnlinkCaller.Call(cmd.Context(), c, account.CallerRef{Ref: ref, Caller: id}); err != nil {
 					return err
 				}
-				return a.Show(doneResult{"the account does not pay for " + a.OwnNames().Of(id) + " any more"})
+				return a.PrintResult(doneResult{"the account does not pay for " + a.IdentityNames().NameOrID(id) + " any more"})
 			})
 		},
 	}
-	cmd.Flags().StringVar(&as, "as", "", "the identity that ends its own link")
-	kit.HostFlags(cmd.Flags(), &w)
+	cmd.Flags().StringVar(&identityName, "as", "", "the identity that ends its own link")
+	kit.AddHostFlags(cmd.Flags(), &where)
 	return cmd
 }
 
 func accountLineCommand(a *kit.App) *cobra.Command {
 	var note string
-	return kit.Operation[account.With[account.Sum], account.Account]{
+	return kit.Operation[account.Request[account.Sum], account.Account]{
 		Use:   "line TENANT DOLLARS",
 		Short: "Set the credit line of a tenant with a contract",
 		Long: `Set the credit line of a tenant with a contract: the tenant spends it like money, and owes it.
 A line that is spent cannot be lowered.`,
-		Example: "  vacancy account line acme 500 --note \"contract 12\"",
-		Op:      account.SetLine,
-		API:     kit.AccountAPI(),
-		Flags:   func(fs *pflag.FlagSet) { noteFlag(fs, &note) },
-		Request: func(q kit.Request) (account.With[account.Sum], error) {
-			n, err := kit.MicroDollars("DOLLARS", q.Args[0])
-			return account.About(q.Account(), account.Sum{Amount: money.Amount(n), Note: note}), err
+		Example:  "  vacancy account line acme 500 --note \"contract 12\"",
+		Op:       account.SetLine,
+		API:      kit.NewAccountAPI(),
+		AddFlags: func(fs *pflag.FlagSet) { addNoteFlag(fs, &note) },
+		Request: func(q kit.Request) (account.Request[account.Sum], error) {
+			microDollars, err := kit.ParseMicroDollars("DOLLARS", q.Args[0])
+			return account.NewRequest(q.Account(), account.Sum{Amount: money.Amount(microDollars), Note: note}), err
 		},
-		Print: showAccount(a),
+		Print: accountPrinter(a),
 	}.Command(a)
 }
 
-func noteFlag(fs *pflag.FlagSet, note *string) {
+func addNoteFlag(fs *pflag.FlagSet, note *string) {
 	fs.StringVar(note, "note", "", "why, for the account's log")
 }
 
-// moving returns an operation that adds an amount to an account, or takes it out if it is negative.
-func moving(a *kit.App, amount func(text string) (int64, error)) kit.Operation[account.Moving, account.Moved] {
+// transferOperation returns an operation that adds an amount to an account, or takes it out if it is negative.
+func transferOperation(a *kit.App, amount func(text string) (int64, error)) kit.Operation[account.MoveRequest, account.Moved] {
 	var note, key string
-	return kit.Operation[account.Moving, account.Moved]{
-		API: kit.AccountAPI(),
-		Flags: func(fs *pflag.FlagSet) {
-			noteFlag(fs, &note)
+	return kit.Operation[account.MoveRequest, account.Moved]{
+		API: kit.NewAccountAPI(),
+		AddFlags: func(fs *pflag.FlagSet) {
+			addNoteFlag(fs, &note)
 			fs.StringVar(&key, "key", "", "an idempotency `KEY`, such as an invoice: the same KEY again adds nothing (default random)")
 		},
-		Request: func(q kit.Request) (account.Moving, error) {
-			n, err := amount(q.Args[0])
+		Request: func(q kit.Request) (account.MoveRequest, error) {
+			microDollars, err := amount(q.Args[0])
 			if err != nil {
-				return account.Moving{}, err
+				return account.MoveRequest{}, err
 			}
 			if key == "" {
 				var random [16]byte
 				if _, err := io.ReadFull(a.Rand, random[:]); err != nil {
-					return account.Moving{}, err
+					return account.MoveRequest{}, err
 				}
 				key = hex.EncodeToString(random[:])
 			}
-			return account.Moving{With: account.About(q.Account(), account.Sum{Amount: money.Amount(n), Note: note}), Key: key}, nil
+			return account.MoveRequest{Request: account.NewRequest(q.Account(), account.Sum{Amount: money.Amount(microDollars), Note: note}), Key: key}, nil
 		},
 		Print: func(w io.Writer, m account.Moved) {
 			if m.Replayed {
 				fmt.Fprintln(w, "nothing changed: the same --key was used before, with the same amount")
 			}
-			printAccount(w, m.Account, a.OwnNames())
+			printAccount(w, m.Account, a.IdentityNames())
 		},
 	}
 }
 
 func creditCommand(a *kit.App) *cobra.Command {
-	c := moving(a, func(text string) (int64, error) { return kit.MicroDollars("DOLLARS", text) })
+	c := transferOperation(a, func(text string) (int64, error) { return kit.ParseMicroDollars("DOLLARS", text) })
 	c.Use, c.Short = "credit TENANT DOLLARS", "Add money to the account of a tenant"
 	c.Long = `Add money to the account of a tenant. With --key, the same credit again adds nothing.`
 	c.Example = "  vacancy credit acme 10\n  vacancy credit acme 250 --key invoice-7 --note \"paid by bank\""
@@ -374,13 +376,13 @@ func creditCommand(a *kit.App) *cobra.Command {
 }
 
 func accountAdjustCommand(a *kit.App) *cobra.Command {
-	c := moving(a, func(text string) (int64, error) {
-		digits, minus := strings.CutPrefix(text, "-")
-		n, err := kit.MicroDollars("DOLLARS", digits)
-		if minus {
-			n = -n
+	c := transferOperation(a, func(text string) (int64, error) {
+		digits, isNegative := strings.CutPrefix(text, "-")
+		microDollars, err := kit.ParseMicroDollars("DOLLARS", digits)
+		if isNegative {
+			microDollars = -microDollars
 		}
-		return n, err
+		return microDollars, err
 	})
 	c.Use, c.Short = "adjust TENANT DOLLARS --note WHY", "Correct the balance of an account, up or down"
 	c.Long = `Correct the balance of an account; a negative amount reduces the balance, but not below 0. --note says why.`
@@ -396,19 +398,19 @@ a vacant, also at free vacants and for its tasks, and at AGP; so are signed call
 account would pay for. They still read the account, its statement and its receipts, pay in,
 revoke keys, end links and cancel bookings. Calls that were accepted before go on, and are charged.`
 
-func accountSuspendCommand(a *kit.App, use, short, long string, do op.Op[account.With[account.Note], account.Account]) *cobra.Command {
+func accountSuspendCommand(a *kit.App, use, short, long string, operation op.Op[account.Request[account.Note], account.Account]) *cobra.Command {
 	var note string
-	return kit.Operation[account.With[account.Note], account.Account]{
-		Use:     use + " TENANT",
-		Short:   short,
-		Long:    long,
-		Example: "  vacancy account " + use + " acme",
-		Op:      do,
-		API:     kit.AccountAPI(),
-		Flags:   func(fs *pflag.FlagSet) { noteFlag(fs, &note) },
-		Request: func(q kit.Request) (account.With[account.Note], error) {
-			return account.About(q.Account(), account.Note{Note: note}), nil
+	return kit.Operation[account.Request[account.Note], account.Account]{
+		Use:      use + " TENANT",
+		Short:    short,
+		Long:     long,
+		Example:  "  vacancy account " + use + " acme",
+		Op:       operation,
+		API:      kit.NewAccountAPI(),
+		AddFlags: func(fs *pflag.FlagSet) { addNoteFlag(fs, &note) },
+		Request: func(q kit.Request) (account.Request[account.Note], error) {
+			return account.NewRequest(q.Account(), account.Note{Note: note}), nil
 		},
-		Print: showAccount(a),
+		Print: accountPrinter(a),
 	}.Command(a)
 }

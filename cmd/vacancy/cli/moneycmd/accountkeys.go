@@ -15,7 +15,7 @@ import (
 )
 
 func keysCommand(a *kit.App) *cobra.Command {
-	return a.Parent(&cobra.Command{
+	return a.ParentCommand(&cobra.Command{
 		Use:   "keys",
 		Short: "Manage keys of accounts, and the operator key of a deployed host",
 		Long: `A key of an account pays for calls of A2A, and manages the account ("vacancy account").
@@ -26,15 +26,15 @@ $VACANCY_HOME/stages/STAGE.json, readable by you only. The host keeps only its h
 		Example: "  vacancy keys create acme\n  vacancy keys rotate-operator --stage prod",
 	},
 		makeKeyCommand(a),
-		kit.Operation[account.One, account.Keys]{
+		kit.Operation[account.Ref, account.Keys]{
 			Use:     "list [TENANT]",
 			Short:   "List the keys of an account, without their secrets",
 			Example: "  vacancy keys list acme",
 			Op:      account.ListKeys,
-			API:     kit.AccountAPI(),
-			Request: func(q kit.Request) (account.One, error) { return q.Account(), nil },
+			API:     kit.NewAccountAPI(),
+			Request: func(q kit.Request) (account.Ref, error) { return q.Account(), nil },
 			Print: func(w io.Writer, r account.Keys) {
-				kit.Table(w, "no keys", r.Keys, func(k billing.Key) []any { return []any{keyLine(k)} })
+				kit.PrintTable(w, "no keys", r.Keys, func(k billing.Key) []any { return []any{formatKey(k)} })
 			},
 		}.Command(a),
 		revokeKeyCommand(a), awscmd.RotateOperatorCommand(a),
@@ -42,11 +42,11 @@ $VACANCY_HOME/stages/STAGE.json, readable by you only. The host keeps only its h
 }
 
 func makeKeyCommand(a *kit.App) *cobra.Command {
-	var o billing.KeyOptions
+	var options billing.KeyOptions
 	var scopes []string
-	var limit, tier, maxPerCall string
+	var dailyCap, tier, maxPerCall string
 	var days int
-	return kit.Operation[account.With[billing.KeyOptions], account.NewKey]{
+	return kit.Operation[account.Request[billing.KeyOptions], account.NewKey]{
 		Use:   "create [TENANT]",
 		Short: "Create a key of an account",
 		Long: `Create a key of an account, and show it once: the host keeps only its hash. A test key calls
@@ -84,47 +84,47 @@ number. Tenants make keys of tier free themselves. The operator makes keys of ot
 keys with the scope vacants.`,
 		Example: "  vacancy keys create acme\n  vacancy keys create acme --name ci --most 0.01 --cap 5\n  vacancy keys create acme --name admin --scope call,read,manage\n  vacancy keys create acme --name team --scope agents,read --cap 5\n  vacancy keys create acme --tier pro --agent nemoclaw\n  vacancy keys create acme --test",
 		Op:      account.MakeKey,
-		API:     kit.AccountAPI(),
-		Flags: func(fs *pflag.FlagSet) {
-			fs.StringVar(&o.Name, "name", "", "the name of the key for people, at most 64 characters")
-			fs.BoolVar(&o.Test, "test", false, "make a test key")
+		API:     kit.NewAccountAPI(),
+		AddFlags: func(fs *pflag.FlagSet) {
+			fs.StringVar(&options.Name, "name", "", "the name of the key for people, at most 64 characters")
+			fs.BoolVar(&options.Test, "test", false, "make a test key")
 			fs.StringSliceVar(&scopes, "scope", nil, "what the key may do: `call`, read, manage, agp, vacants, agents, work")
 			fs.StringVar(&tier, "tier", "", "the tier for AGP: `free`, pro or enterprise")
-			fs.Int64Var(&o.Quota, "quota", 0, "AGP requests in a UTC day (default: as many as the tier has)")
-			fs.StringSliceVar(&o.Agents, "agent", nil, "an `AGENT` that may send envelopes with the key (default any)")
+			fs.Int64Var(&options.Quota, "quota", 0, "AGP requests in a UTC day (default: as many as the tier has)")
+			fs.StringSliceVar(&options.AgentIDs, "agent", nil, "an `AGENT` that may send envelopes with the key (default any)")
 			fs.IntVar(&days, "days", 0, "the days until the key expires (default never)")
 			fs.StringVar(&maxPerCall, "most", "", "the maximum `DOLLARS` of a call or a booking (default no limit)")
-			fs.StringVar(&limit, "cap", "", "the maximum `DOLLARS` in a UTC day (default no limit)")
+			fs.StringVar(&dailyCap, "cap", "", "the maximum `DOLLARS` in a UTC day (default no limit)")
 		},
-		Request: func(q kit.Request) (in account.With[billing.KeyOptions], err error) {
-			if o.Cap, err = kit.BoundFlag(q.Changed, "cap", limit); err != nil {
+		Request: func(q kit.Request) (in account.Request[billing.KeyOptions], err error) {
+			if options.DailyCap, err = kit.ParseSpendingLimit(q.Changed, "cap", dailyCap); err != nil {
 				return in, err
 			}
-			if o.Most, err = kit.BoundFlag(q.Changed, "most", maxPerCall); err != nil {
+			if options.MaxPrice, err = kit.ParseSpendingLimit(q.Changed, "most", maxPerCall); err != nil {
 				return in, err
 			}
 			for _, s := range scopes {
-				o.Scopes = append(o.Scopes, billing.Scope(s))
+				options.Scopes = append(options.Scopes, billing.Scope(s))
 			}
-			o.Tier = billing.Tier(tier)
+			options.Tier = billing.Tier(tier)
 			if days > 0 {
-				o.Expires = a.Now().AddDate(0, 0, days)
+				options.Expires = a.Now().AddDate(0, 0, days)
 			}
-			return account.About(q.Account(), o), nil
+			return account.NewRequest(q.Account(), options), nil
 		},
 		Print: func(w io.Writer, r account.NewKey) {
-			fmt.Fprintf(w, "key %s%s of %s, shown only once:\n%s\n", kit.Printable(r.ID), kit.FormatIf(r.Name != "", " (%s)", kit.Printable(r.Name)), kit.Printable(r.Tenant), kit.Printable(r.Secret))
+			fmt.Fprintf(w, "key %s%s of %s, shown only once:\n%s\n", kit.EscapeLine(r.ID), kit.FormatIf(r.Name != "", " (%s)", kit.EscapeLine(r.Name)), kit.EscapeLine(r.Tenant), kit.EscapeLine(r.Secret))
 		},
 	}.Command(a)
 }
 
-func keyLine(k billing.Key) string {
-	const second = "2006-01-02T15:04:05Z"
-	return kit.Join("  ",
+func formatKey(k billing.Key) string {
+	const timeLayout = "2006-01-02T15:04:05Z"
+	return kit.JoinNonEmpty("  ",
 		k.ID, k.Prefix+"…", joinScopes(k.Scopes, ","), string(k.Tier), kit.FormatIf(k.Name != "", "name %s", k.Name), formatMaker(k.MadeBy),
-		kit.FormatIf(k.MaxPrice > 0, "at most %s a call", k.MaxPrice), kit.FormatIf(k.Cap > 0, "at most %s a day", k.Cap),
-		kit.FormatIf(!k.Expires.IsZero(), "until %s", k.Expires.UTC().Format(second)),
-		kit.FormatIf(!k.Revoked.IsZero(), "revoked %s", k.Revoked.Format(second)), kit.FormatIf(!k.LastUsed.IsZero(), "last used %s", k.LastUsed.Format(second)),
+		kit.FormatIf(k.MaxPrice > 0, "at most %s a call", k.MaxPrice), kit.FormatIf(k.DailyCap > 0, "at most %s a day", k.DailyCap),
+		kit.FormatIf(!k.Expires.IsZero(), "until %s", k.Expires.UTC().Format(timeLayout)),
+		kit.FormatIf(!k.RevokedAt.IsZero(), "revoked %s", k.RevokedAt.Format(timeLayout)), kit.FormatIf(!k.LastUsed.IsZero(), "last used %s", k.LastUsed.Format(timeLayout)),
 	)
 }
 
@@ -142,14 +142,14 @@ func formatMaker(maker string) string {
 	return kit.FormatIf(maker != "" && maker != billing.MadeByOperator, "made by %s", maker)
 }
 
-type revokedKey struct {
+type revocationResult struct {
 	Keys []billing.Key `json:"keys"`
 	billing.EndedKeysAndLinks
 }
 
 func revokeKeyCommand(a *kit.App) *cobra.Command {
-	var only bool
-	return kit.Operation[account.RevokedKey, billing.Revocation]{
+	var onlyKey bool
+	return kit.Operation[account.RevokeKeyRequest, billing.Revocation]{
 		Use:   "revoke [TENANT] KEY",
 		Short: "Revoke a key of an account, and end what it made",
 		Long: `Revoke a key of an account, named by its id in "vacancy keys list". The keys that it made, the
@@ -161,25 +161,25 @@ Keys and links that an earlier version stored have no recorded maker. Each ends 
 id; the command prints how many remain.`,
 		Example: "  vacancy keys revoke acme tV3xP0aLq9Zd\n  vacancy keys revoke acme tV3xP0aLq9Zd --only",
 		Op:      account.RevokeKey,
-		API:     kit.AccountAPI(),
-		Flags: func(fs *pflag.FlagSet) {
-			fs.BoolVar(&only, "only", false, "revoke only this key, not what it made")
+		API:     kit.NewAccountAPI(),
+		AddFlags: func(fs *pflag.FlagSet) {
+			fs.BoolVar(&onlyKey, "only", false, "revoke only this key, not what it made")
 		},
-		Request: func(q kit.Request) (account.RevokedKey, error) {
-			return account.RevokedKey{One: q.Account(), Key: q.Args[0], Only: only}, nil
+		Request: func(q kit.Request) (account.RevokeKeyRequest, error) {
+			return account.RevokeKeyRequest{Ref: q.Account(), Key: q.Args[0], OnlyThisKey: onlyKey}, nil
 		},
-		Object: func(r billing.Revocation) any { return revokedKey{[]billing.Key{r.Key}, r.EndedKeysAndLinks} },
+		JSONObject: func(r billing.Revocation) any { return revocationResult{[]billing.Key{r.Key}, r.EndedKeysAndLinks} },
 		Print: func(w io.Writer, r billing.Revocation) {
-			names := a.OwnNames()
-			fmt.Fprintln(w, kit.Printable(keyLine(r.Key)))
+			names := a.IdentityNames()
+			fmt.Fprintln(w, kit.EscapeLine(formatKey(r.Key)))
 			if len(r.EndedKeysAndLinks.Keys)+len(r.Links) > 0 {
 				fmt.Fprintf(w, "ended with it: %s, %s\n", kit.Plural(len(r.EndedKeysAndLinks.Keys), "key"), kit.Plural(len(r.Links), "link"))
 			}
 			for i := range r.EndedKeysAndLinks.Keys {
-				fmt.Fprintf(w, "  key   %s\n", kit.Printable(keyLine(r.EndedKeysAndLinks.Keys[i])))
+				fmt.Fprintf(w, "  key   %s\n", kit.EscapeLine(formatKey(r.EndedKeysAndLinks.Keys[i])))
 			}
 			for _, l := range r.Links {
-				fmt.Fprintf(w, "  link  %s\n", kit.Printable(linkLine(l, names)))
+				fmt.Fprintf(w, "  link  %s\n", kit.EscapeLine(formatLink(l, names)))
 			}
 			if r.KeysWithoutMaker+r.LinksWithoutMaker > 0 {
 				fmt.Fprintf(w, "%s and %s of the account remain whose maker is not recorded, because an earlier version made them; each ends only by its own id\n",

@@ -21,8 +21,8 @@ import (
 )
 
 func issuerCommand(a *kit.App) *cobra.Command {
-	nameIssuer := func(q kit.Request) (account.OneIssuer, error) { return account.OneIssuer{ID: q.Args[0]}, nil }
-	return a.Parent(&cobra.Command{
+	issuerRequest := func(q kit.Request) (account.IssuerRef, error) { return account.IssuerRef{ID: q.Args[0]}, nil }
+	return a.ParentCommand(&cobra.Command{
 		Use:   "issuer",
 		Short: "Let tokens of a company's login pay for calls",
 		Long: `Accept tokens from an issuer: a company's login, or another provider of OpenID Connect
@@ -42,31 +42,31 @@ of --audience.`,
 			Example: "  vacancy issuer list --json",
 			Op:      account.ListIssuers,
 			Print: func(w io.Writer, list account.Issuers) {
-				kit.Table(w, "no issuers", list.Issuers, func(i billing.Issuer) []any { return []any{i.ID, i.Tenant, i.Issuer} })
+				kit.PrintTable(w, "no issuers", list.Issuers, func(i billing.Issuer) []any { return []any{i.ID, i.Tenant, i.URL} })
 			},
 		}.Command(a),
-		kit.Operation[account.OneIssuer, billing.Issuer]{
+		kit.Operation[account.IssuerRef, billing.Issuer]{
 			Use:     "show ISSUER",
 			Short:   "Show an issuer, named by its id or its URL",
 			Example: "  vacancy issuer show https://login.example.com",
-			Op:      issuerNamed(account.ShowIssuer),
-			Request: nameIssuer,
+			Op:      byIDOrURL(account.ShowIssuer),
+			Request: issuerRequest,
 			Print:   printIssuer,
 		}.Command(a),
 		issuerCheckCommand(a),
-		kit.Operation[account.OneIssuer, billing.Issuer]{
+		kit.Operation[account.IssuerRef, billing.Issuer]{
 			Use:   "remove ISSUER",
 			Short: "Stop accepting an issuer's tokens",
 			Long: `Stop accepting an issuer's tokens. They are rejected from the next request on, by every
 instance within a second. Their past calls stay on record, and running calls complete.`,
 			Example: "  vacancy issuer remove https://login.example.com",
-			Op:      issuerNamed(account.RemoveIssuer),
-			Request: nameIssuer,
+			Op:      byIDOrURL(account.RemoveIssuer),
+			Request: issuerRequest,
 			Print: func(w io.Writer, i billing.Issuer) {
-				fmt.Fprintf(w, "tokens from %s are no longer accepted for %s\n", kit.Printable(i.Issuer), kit.Printable(i.Tenant))
+				fmt.Fprintf(w, "tokens from %s are no longer accepted for %s\n", kit.EscapeLine(i.URL), kit.EscapeLine(i.Tenant))
 			},
 		}.Command(a),
-		kit.Operation[account.OneSubject, billing.NamedSubject]{
+		kit.Operation[account.SubjectRef, billing.NamedSubject]{
 			Use:   "forget TENANT SUBJECT",
 			Short: "Delete the name of a subject",
 			Long: `Delete the name of a subject of a tenant's account, as its issuer spells it. Rows and usage
@@ -74,30 +74,30 @@ keep only the subject's id, a hash ("vacancy usage TENANT --by subject"). The su
 request stores its name again, unless the issuer is removed or the subject's tokens end.`,
 			Example: "  vacancy issuer forget acme 0f3a…",
 			Op:      account.ForgetSubject,
-			Request: func(q kit.Request) (account.OneSubject, error) {
-				return account.OneSubject{One: account.One{Account: q.Args[0]}, Subject: q.Args[1]}, nil
+			Request: func(q kit.Request) (account.SubjectRef, error) {
+				return account.SubjectRef{Ref: account.Ref{Account: q.Args[0]}, Subject: q.Args[1]}, nil
 			},
 			Print: func(w io.Writer, s billing.NamedSubject) {
-				fmt.Fprintf(w, "the name of subject %s is deleted\n", kit.Printable(s.ID))
+				fmt.Fprintf(w, "the name of subject %s is deleted\n", kit.EscapeLine(s.ID))
 			},
 		}.Command(a),
 	)
 }
 
 func printIssuer(w io.Writer, r billing.Issuer) {
-	fmt.Fprintln(w, kit.Printable(r.Issuer))
-	kit.Members(w, "id", r.ID, "tenant", r.Tenant, "accepts", kit.FormatIf(r.AllowAll, "everybody with a token of it"))
-	for _, claim := range slices.Sorted(maps.Keys(r.Require)) {
-		kit.Members(w, "accepts", claim+"="+r.Require[claim])
+	fmt.Fprintln(w, kit.EscapeLine(r.URL))
+	kit.PrintFields(w, "id", r.ID, "tenant", r.Tenant, "accepts", kit.FormatIf(r.AllowAll, "everybody with a token of it"))
+	for _, claim := range slices.Sorted(maps.Keys(r.RequiredClaims)) {
+		kit.PrintFields(w, "accepts", claim+"="+r.RequiredClaims[claim])
 	}
-	kit.Members(w, "audience", r.Audiences, "cap", r.Cap.String()+" a day for each subject", "most", r.DailyLimit.String()+" a day for all",
+	kit.PrintFields(w, "audience", r.Audiences, "cap", r.SubjectDailyCap.String()+" a day for each subject", "most", r.TotalDailyCap.String()+" a day for all",
 		"scopes", joinScopes(r.Scopes, ", "), "subject", kit.FormatIf(r.SubjectClaim != billing.DefaultSubjectClaim, "claim %s", r.SubjectClaim),
-		"listed", kit.FormatIf(r.Publish, "publicly, at the host's own address"), "private", kit.FormatIf(r.Private, "its address may be private"))
+		"listed", kit.FormatIf(r.Publish, "publicly, at the host's own address"), "private", kit.FormatIf(r.AllowPrivateAddress, "its address may be private"))
 }
 
 func issuerAddCommand(a *kit.App) *cobra.Command {
 	var in account.NewIssuer
-	var limit, totalLimit string
+	var subjectCap, totalLimit string
 	var require, scopes []string
 	return kit.Operation[op.Body[account.NewIssuer], billing.Issuer]{
 		Use:   "add URL",
@@ -129,10 +129,10 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 			// Do not fetch the keys of a known issuer, so that its options can be changed while it is
 			// unreachable.
 			isKnown := slices.ContainsFunc(list.Issuers, func(i billing.Issuer) bool {
-				return i.Issuer == in.Body.Issuer && i.Private == in.Body.Private
+				return i.URL == in.Body.Issuer && i.AllowPrivateAddress == in.Body.AllowPrivateAddress
 			})
 			if err := billing.CheckIssuerURL(in.Body.Issuer); err == nil && !isKnown {
-				_, err := a.Tokens(nil).CountKeys(ctx, &billing.Issuer{Issuer: in.Body.Issuer, IssuerOptions: in.Body.IssuerOptions})
+				_, err := a.TokenChecker(nil).CountKeys(ctx, &billing.Issuer{URL: in.Body.Issuer, IssuerOptions: in.Body.IssuerOptions})
 				switch {
 				case problem.Is(err, problem.Malformed):
 					return billing.Issuer{}, err
@@ -142,7 +142,7 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 			}
 			return account.AddIssuer.Call(ctx, c, in)
 		}),
-		Flags: func(fs *pflag.FlagSet) {
+		AddFlags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&in.Tenant, "tenant", "", "the `TENANT` whose account pays")
 			fs.StringArrayVar(&in.Audiences, "audience", nil, "a `TEXT` that aud may contain instead of the URL that is called")
 			fs.StringArrayVar(&require, "require", nil, "a `CLAIM=VALUE` that a token must have")
@@ -150,67 +150,67 @@ have a private address of the host's network, such as 10.0.0.7; its URL is https
 			fs.StringSliceVar(&scopes, "scope", nil, "what tokens may do: `call`, read, agents")
 			fs.StringVar(&in.SubjectClaim, "subject-claim", "", "the `CLAIM` that tells subjects apart (default sub)")
 			fs.BoolVar(&in.Publish, "listed", false, "publish the issuer at the host's own address")
-			fs.BoolVar(&in.Private, "private", false, "the issuer may have a private address")
-			fs.StringVar(&limit, "cap", "", "the maximum `DOLLARS` of a subject in a UTC day")
+			fs.BoolVar(&in.AllowPrivateAddress, "private", false, "the issuer may have a private address")
+			fs.StringVar(&subjectCap, "cap", "", "the maximum `DOLLARS` of a subject in a UTC day")
 			fs.StringVar(&totalLimit, "most", "", "the maximum `DOLLARS` of all subjects in a UTC day")
 		},
 		Request: func(q kit.Request) (op.Body[account.NewIssuer], error) {
 			in.Issuer = q.Args[0]
 			var err error
-			for _, need := range []string{"tenant", "cap", "most"} {
-				if !q.Changed(need) {
-					return op.Of(in), &problem.Error{Kind: problem.Usage, Field: "--" + need, Want: "a value", Got: "none"}
+			for _, flag := range []string{"tenant", "cap", "most"} {
+				if !q.Changed(flag) {
+					return op.NewBody(in), &problem.Error{Kind: problem.Usage, Field: "--" + flag, Want: "a value", Got: "none"}
 				}
 			}
-			if in.Cap, err = kit.BoundFlag(q.Changed, "cap", limit); err != nil {
-				return op.Of(in), err
+			if in.SubjectDailyCap, err = kit.ParseSpendingLimit(q.Changed, "cap", subjectCap); err != nil {
+				return op.NewBody(in), err
 			}
-			if in.DailyLimit, err = kit.BoundFlag(q.Changed, "most", totalLimit); err != nil {
-				return op.Of(in), err
+			if in.TotalDailyCap, err = kit.ParseSpendingLimit(q.Changed, "most", totalLimit); err != nil {
+				return op.NewBody(in), err
 			}
 			for _, s := range scopes {
 				in.Scopes = append(in.Scopes, billing.Scope(s))
 			}
 			for _, r := range require {
 				claim, value, ok := strings.Cut(r, "=")
-				if !ok || in.Require[claim] != "" {
-					return op.Of(in), &problem.Error{Kind: problem.Usage, Field: "--require", Want: "CLAIM=VALUE, once for a claim", Got: fmt.Sprintf("%.80q", r)}
+				if !ok || in.RequiredClaims[claim] != "" {
+					return op.NewBody(in), &problem.Error{Kind: problem.Usage, Field: "--require", Want: "CLAIM=VALUE, once for a claim", Got: fmt.Sprintf("%.80q", r)}
 				}
-				if in.Require == nil {
-					in.Require = map[string]string{}
+				if in.RequiredClaims == nil {
+					in.RequiredClaims = map[string]string{}
 				}
-				in.Require[claim] = value
+				in.RequiredClaims[claim] = value
 			}
-			return op.Of(in), nil
+			return op.NewBody(in), nil
 		},
 		Print: printIssuer,
 	}.Command(a)
 }
 
-// issuerNamed returns an operation that accepts an issuer's URL instead of its id, if only one
+// byIDOrURL returns an operation that accepts an issuer's URL instead of its id, if only one
 // tenant has an issuer with this URL.
-func issuerNamed(do op.Op[account.OneIssuer, billing.Issuer]) kit.CallerFunc[account.OneIssuer, billing.Issuer] {
-	return func(ctx context.Context, c op.Client, in account.OneIssuer) (billing.Issuer, error) {
+func byIDOrURL(operation op.Op[account.IssuerRef, billing.Issuer]) kit.CallerFunc[account.IssuerRef, billing.Issuer] {
+	return func(ctx context.Context, c op.Client, in account.IssuerRef) (billing.Issuer, error) {
 		if !strings.Contains(in.ID, "://") {
-			return do.Call(ctx, c, in)
+			return operation.Call(ctx, c, in)
 		}
 		list, err := account.ListIssuers.Call(ctx, c, op.None{})
 		if err != nil {
 			return billing.Issuer{}, err
 		}
-		named := slices.DeleteFunc(list.Issuers, func(i billing.Issuer) bool { return i.Issuer != in.ID })
-		switch len(named) {
+		matches := slices.DeleteFunc(list.Issuers, func(i billing.Issuer) bool { return i.URL != in.ID })
+		switch len(matches) {
 		case 1:
-			return do.Call(ctx, c, account.OneIssuer{ID: named[0].ID})
+			return operation.Call(ctx, c, account.IssuerRef{ID: matches[0].ID})
 		case 0:
 			return billing.Issuer{}, problem.New(problem.NotFound, "no tenant has the issuer %.200q, which must match exactly", in.ID)
 		}
-		return billing.Issuer{}, problem.New(problem.Usage, "%d tenants have the issuer %.200q: name it by its id", len(named), in.ID)
+		return billing.Issuer{}, problem.New(problem.Usage, "%d tenants have the issuer %.200q: name it by its id", len(matches), in.ID)
 	}
 }
 
-// checkedToken describes an accepted token.
-type checkedToken struct {
+// tokenResult describes an accepted token.
+type tokenResult struct {
 	Issuer  string `json:"issuer"`
 	Tenant  string `json:"tenant"`
 	Subject string `json:"subject"`
@@ -218,13 +218,13 @@ type checkedToken struct {
 	URL     string `json:"url"`
 }
 
-func (r checkedToken) Print(w io.Writer) {
-	fmt.Fprintf(w, "the token is accepted at %s\n", kit.Printable(r.URL))
-	kit.Members(w, "issuer", r.Issuer, "tenant", r.Tenant, "subject", r.Subject+" ("+r.Name+")")
+func (r tokenResult) Print(w io.Writer) {
+	fmt.Fprintf(w, "the token is accepted at %s\n", kit.EscapeLine(r.URL))
+	kit.PrintFields(w, "issuer", r.Issuer, "tenant", r.Tenant, "subject", r.Subject+" ("+r.Name+")")
 }
 
 func issuerCheckCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
+	var where kit.HostFlags
 	cmd := &cobra.Command{
 		Use:   "check [URL]",
 		Short: "Check whether a token on standard input is accepted, and if not, why",
@@ -241,8 +241,8 @@ machine. The token is not stored, and not sent anywhere.`,
 			if token == "" {
 				return &problem.Error{Kind: problem.Usage, Field: "standard input", Want: "a token", Got: "nothing"}
 			}
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				host, err := admin.GetHost.Call(cmd.Context(), c, admin.Challenged{})
+			return a.WithAdmin(where, false, func(c *kit.AdminAPI) error {
+				host, err := admin.GetHost.Call(cmd.Context(), c, admin.HostRequest{})
 				if err != nil {
 					return err
 				}
@@ -258,14 +258,14 @@ machine. The token is not stored, and not sent anywhere.`,
 				if err != nil {
 					return err
 				}
-				s, err := a.Tokens(list.Issuers).CheckFor(cmd.Context(), token, resources)
+				subject, err := a.TokenChecker(list.Issuers).CheckFor(cmd.Context(), token, resources)
 				if err != nil {
 					return err
 				}
-				return a.Show(checkedToken{s.Issuer.Issuer, s.Issuer.Tenant, s.ID, s.Name, url})
+				return a.PrintResult(tokenResult{subject.Issuer.URL, subject.Issuer.Tenant, subject.ID, subject.Name, url})
 			})
 		},
 	}
-	kit.HostFlags(cmd.Flags(), &w)
+	kit.AddHostFlags(cmd.Flags(), &where)
 	return cmd
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func paymentsCommand(a *kit.App) *cobra.Command {
-	set := vacantcmd.SetSecret(a, admin.PaymentKeys, "the `HOST` that the key is sent to (default Stripe's)")
+	set := vacantcmd.SetSecretOperation(a, admin.PaymentKeys, "the `HOST` that the key is sent to (default Stripe's)")
 	set.Use, set.Short = "set stripe|stripe-webhook < FILE", "Set a key of payments"
 	set.Long = `Set a key of payments. The value is read from standard input. The host seals it, and never
 shows it again. The old value is used for at most ten more seconds.
@@ -26,14 +26,14 @@ shows it again. The old value is used for at most ten more seconds.
 --for sends the key of the API to another host than Stripe's, such as a server for tests on
 this machine.`
 	set.Example = "  vacancy payments set stripe < key.txt\n  vacancy payments set stripe --for 127.0.0.1:12111 < key.txt"
-	list := vacantcmd.ListSecrets(admin.PaymentKeys)
+	list := vacantcmd.ListSecretsOperation(admin.PaymentKeys)
 	list.Use, list.Short, list.Example = "list", "List the keys of payments, without their values", "  vacancy payments list --json"
-	remove := vacantcmd.DeleteSecret(admin.PaymentKeys)
+	remove := vacantcmd.DeleteSecretOperation(admin.PaymentKeys)
 	remove.Use, remove.Short = "delete stripe|stripe-webhook", "Delete a key of payments"
 	remove.Long = `Delete a key of payments. Without the key, the host accepts neither payments nor webhooks about
 earlier payments.`
 	remove.Example = "  vacancy payments delete stripe"
-	return a.Parent(&cobra.Command{
+	return a.ParentCommand(&cobra.Command{
 		Use:   "payments",
 		Short: "Manage the keys by which a host takes payments by card",
 		Long: `Manage the keys by which a host takes payments by card. Tenants pay on a page of Stripe
@@ -55,32 +55,32 @@ charge.dispute.updated and charge.dispute.closed.`,
 
 func accountPayCommand(a *kit.App) *cobra.Command {
 	var key string
-	return kit.Operation[account.Payment, billing.Checkout]{
+	return kit.Operation[account.PaymentRequest, billing.Checkout]{
 		Use:   "pay DOLLARS",
 		Short: "Create a page where you pay into your account by card",
 		Long: `Create a page where you pay into the account of the key in $VACANCY_KEY, by card. The account
 is credited as soon as the payment is confirmed. The key needs the scope manage.`,
 		Example: "  VACANCY_KEY=vac_live_… vacancy account pay 25",
 		Op:      account.MakePayment,
-		API:     kit.AccountAPI(),
-		Flags: func(fs *pflag.FlagSet) {
+		API:     kit.NewAccountAPI(),
+		AddFlags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&key, "key", "", "an idempotency `KEY`: the same KEY again makes no second page")
 		},
-		Request: func(q kit.Request) (in account.Payment, err error) {
-			n, err := kit.MicroDollars("DOLLARS", q.Args[0])
+		Request: func(q kit.Request) (in account.PaymentRequest, err error) {
+			microDollars, err := kit.ParseMicroDollars("DOLLARS", q.Args[0])
 			if err == nil && a.Env[kit.AccountKeyEnv] == "" {
 				err = kit.WithHint(problem.New(problem.Usage, "expected a key of the account in $%s", kit.AccountKeyEnv), "vacancy keys create TENANT --scope call,read,manage")
 			}
-			return account.Payment{Body: account.Limit{Amount: money.Amount(n)}, Key: key}, err
+			return account.PaymentRequest{Body: account.Limit{Amount: money.Amount(microDollars)}, Key: key}, err
 		},
-		Explain: func(_ kit.Request, err error) error {
+		AddHint: func(_ kit.Request, err error) error {
 			if problem.Is(err, problem.NotFound) {
 				err = kit.WithHint(err, "ask the host's operator for credit, who runs vacancy credit TENANT DOLLARS")
 			}
 			return err
 		},
 		Print: func(w io.Writer, page billing.Checkout) {
-			fmt.Fprintf(w, "pay %s at %s\nuntil %s\n", page.Amount, kit.Printable(page.URL), page.Expires.Format(time.RFC3339))
+			fmt.Fprintf(w, "pay %s at %s\nuntil %s\n", page.Amount, kit.EscapeLine(page.URL), page.Expires.Format(time.RFC3339))
 		},
 	}.Command(a)
 }

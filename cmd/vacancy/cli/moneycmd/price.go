@@ -30,10 +30,10 @@ var Group = kit.Group{
 }
 
 func priceCommand(a *kit.App) *cobra.Command {
-	var in, out, maxPrice string
-	var p price.Price
-	var set bool
-	return kit.Operation[admin.VacantRequest, vacantPrice]{
+	var inputPrice, outputPrice, maxPrice string
+	var newPrice price.Price
+	var shouldSet bool
+	return kit.Operation[admin.VacantRef, priceResult]{
 		Use:   "price VACANT [DOLLARS]",
 		Short: "Show or set the price of a vacant's calls",
 		Long: `Show the price of a vacant's calls, or set it, from the next call on. 0 makes calls free.
@@ -55,69 +55,69 @@ card show the price.`,
   vacancy price clerk 0.002 --free 10
   vacancy price clerk 0 --in 3 --out 15 --most 0.05
   vacancy price clerk 0`,
-		Flags: func(fs *pflag.FlagSet) {
-			fs.StringVar(&in, "in", "", "`DOLLARS` for a million tokens of input")
-			fs.StringVar(&out, "out", "", "`DOLLARS` for a million tokens of output")
+		AddFlags: func(fs *pflag.FlagSet) {
+			fs.StringVar(&inputPrice, "in", "", "`DOLLARS` for a million tokens of input")
+			fs.StringVar(&outputPrice, "out", "", "`DOLLARS` for a million tokens of output")
 			fs.StringVar(&maxPrice, "most", "", "the maximum `DOLLARS` that a call costs, if tokens have a price")
-			fs.Int64Var(&p.Free, "free", 0, "free calls a UTC day for each caller that signs")
-			fs.Int64Var(&p.FreeAddress, "free-address", 0, "free calls a UTC day for each address (default 3 times --free)")
-			fs.Int64Var(&p.FreeAll, "free-all", 0, "free calls a UTC day altogether; 0 for no limit (default 100 times --free)")
+			fs.Int64Var(&newPrice.FreePerSigner, "free", 0, "free calls a UTC day for each caller that signs")
+			fs.Int64Var(&newPrice.FreePerAddress, "free-address", 0, "free calls a UTC day for each address (default 3 times --free)")
+			fs.Int64Var(&newPrice.FreeTotal, "free-all", 0, "free calls a UTC day altogether; 0 for no limit (default 100 times --free)")
 		},
-		Request: func(q kit.Request) (vacant admin.VacantRequest, err error) {
-			vacant.Vacant = q.Args[0]
-			if set = len(q.Args) == 2; !set {
+		Request: func(q kit.Request) (req admin.VacantRef, err error) {
+			req.Vacant = q.Args[0]
+			if shouldSet = len(q.Args) == 2; !shouldSet {
 				for _, name := range []string{"in", "out", "most", "free", "free-address", "free-all"} {
 					if q.Changed(name) {
-						return vacant, kit.WithHint(problem.New(problem.Usage, "--%s: not supported without DOLLARS", name), "vacancy price %s 0 --%s …", q.Args[0], name)
+						return req, kit.WithHint(problem.New(problem.Usage, "--%s: not supported without DOLLARS", name), "vacancy price %s 0 --%s …", q.Args[0], name)
 					}
 				}
-				return vacant, nil
+				return req, nil
 			}
 			for _, amount := range []struct {
 				flag, text string
 				to         *money.Amount
-			}{{"DOLLARS", q.Args[1], &p.Flat}, {"--in", in, &p.In}, {"--out", out, &p.Out}, {"--most", maxPrice, &p.MaxCharge}} {
+			}{{"DOLLARS", q.Args[1], &newPrice.Flat}, {"--in", inputPrice, &newPrice.InputPrice}, {"--out", outputPrice, &newPrice.OutputPrice}, {"--most", maxPrice, &newPrice.MaxCharge}} {
 				if amount.text == "" {
 					continue
 				}
-				n, err := kit.MicroDollars(amount.flag, amount.text)
+				microDollars, err := kit.ParseMicroDollars(amount.flag, amount.text)
 				if err != nil {
-					return vacant, err
+					return req, err
 				}
-				*amount.to = money.Amount(n)
+				*amount.to = money.Amount(microDollars)
 			}
-			p.SetDefaultFreeLimits(q.Changed("free-address"), q.Changed("free-all"))
-			if err := p.Check(); err != nil {
-				return vacant, problem.WithPlace(problem.Usage, "price", err)
+			newPrice.SetDefaultFreeLimits(q.Changed("free-address"), q.Changed("free-all"))
+			if err := newPrice.Check(); err != nil {
+				return req, problem.WithPlace(problem.Usage, "price", err)
 			}
-			return vacant, nil
+			return req, nil
 		},
-		Op: kit.CallerFunc[admin.VacantRequest, vacantPrice](func(ctx context.Context, c op.Client, vacant admin.VacantRequest) (vacantPrice, error) {
-			if !set {
-				now, err := admin.GetPrice.Call(ctx, c, admin.PriceVersion{VacantRequest: vacant})
-				return vacantPrice{vacant.Vacant, now}, err
+		Op: kit.CallerFunc[admin.VacantRef, priceResult](func(ctx context.Context, c op.Client, req admin.VacantRef) (priceResult, error) {
+			if !shouldSet {
+				current, err := admin.GetPrice.Call(ctx, c, admin.PriceRequest{VacantRef: req})
+				return priceResult{req.Vacant, current}, err
 			}
-			v, err := admin.SetPrice.Call(ctx, c, admin.ForVacant(vacant.Vacant, admin.PriceOf(p)))
-			r := vacantPrice{Vacant: v.Name}
+			v, err := admin.SetPrice.Call(ctx, c, admin.NewVacantRequest(req.Vacant, admin.NewPriceFrom(newPrice)))
+			r := priceResult{Vacant: v.Name}
 			if v.Price != nil {
 				r.Price = *v.Price
 			}
 			return r, err
 		}),
-		Print: func(w io.Writer, r vacantPrice) {
-			fmt.Fprintf(w, "%s%s: %s%s\n", kit.Printable(r.Vacant), kit.FormatIf(set, " now"), r.Price.String(), kit.FormatIf(r.Version > 0, " (version %d)", r.Version))
-			free := kit.Join(", ",
-				kit.FormatIf(r.Free > 0, "%d for each caller that signs", r.Free), kit.FormatIf(r.FreeAddress > 0, "%d for each address", r.FreeAddress),
-				kit.FormatIf(r.FreeAll > 0, "%d altogether", r.FreeAll),
+		Print: func(w io.Writer, r priceResult) {
+			fmt.Fprintf(w, "%s%s: %s%s\n", kit.EscapeLine(r.Vacant), kit.FormatIf(shouldSet, " now"), r.Price.String(), kit.FormatIf(r.Version > 0, " (version %d)", r.Version))
+			free := kit.JoinNonEmpty(", ",
+				kit.FormatIf(r.FreePerSigner > 0, "%d for each caller that signs", r.FreePerSigner), kit.FormatIf(r.FreePerAddress > 0, "%d for each address", r.FreePerAddress),
+				kit.FormatIf(r.FreeTotal > 0, "%d altogether", r.FreeTotal),
 			)
 			fmt.Fprint(w, kit.FormatIf(free != "" && !r.Price.IsFree(), "free calls a day: %s\n", free),
-				kit.FormatIf(r.Unreported > 0, "unreported: %d answers of the last seven days, whose tokens the agent did not report\n", r.Unreported),
+				kit.FormatIf(r.UnreportedAnswers > 0, "unreported: %d answers of the last seven days, whose tokens the agent did not report\n", r.UnreportedAnswers),
 				kit.FormatIf(r.FeeBasisPoints > 0, "the host's fee: %g %%\n", float64(r.FeeBasisPoints)/100))
 		},
 	}.Command(a)
 }
 
-type vacantPrice struct {
+type priceResult struct {
 	Vacant string `json:"vacant"`
 	admin.CurrentPrice
 }

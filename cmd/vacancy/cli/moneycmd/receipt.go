@@ -15,8 +15,8 @@ import (
 )
 
 func receiptCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var as, check, by string
+	var where kit.HostFlags
+	var identityName, checkFile, hostID string
 	var position uint64
 	cmd := &cobra.Command{
 		Use:   "receipt TARGET | receipt --check FILE",
@@ -31,28 +31,28 @@ has the host's certificate for the key that signed it. With --by that host must 
 		Example: `  vacancy receipt clerk --as alice
   vacancy receipt clerk --as alice --json > receipt.json
   vacancy receipt --check receipt.json`,
-		Args: kit.Arguments(0, 1),
+		Args: kit.ArgumentCheck(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case check == "" && len(args) == 0:
+			case checkFile == "" && len(args) == 0:
 				return problem.New(problem.Usage, "expected TARGET, or --check FILE")
-			case check != "" && len(args) > 0:
+			case checkFile != "" && len(args) > 0:
 				return problem.New(problem.Usage, "--check: not supported together with TARGET")
-			case check == "" && by != "":
+			case checkFile == "" && hostID != "":
 				return problem.New(problem.Usage, "--by: not supported without --check")
 			}
 			var r receipt.Receipt
 			var names kit.Names
-			if check != "" {
-				b, err := datadir.ReadInput(check, a.In)
+			if checkFile != "" {
+				b, err := datadir.ReadInput(checkFile, a.In)
 				if err != nil {
 					return err
 				}
 				if r, err = receipt.Parse(b); err != nil {
 					return err
 				}
-				if by != "" {
-					id, err := identity.ParseID(by)
+				if hostID != "" {
+					id, err := identity.ParseID(hostID)
 					if err != nil {
 						return problem.WithPlace(problem.Usage, "--by", err)
 					}
@@ -60,41 +60,41 @@ has the host's certificate for the key that signed it. With --by that host must 
 						return problem.New(problem.Untrusted, "the receipt is of host %s, not of %s", r.Host, id)
 					}
 				}
-				names = a.OwnNames()
+				names = a.IdentityNames()
 			} else {
-				ctx, what, web := cmd.Context(), args[0], a.HTTP(kit.CallTimeout)
-				target, err := a.Target(ctx, web, what, w)
+				ctx, ref, transport := cmd.Context(), args[0], a.HTTPTransport(kit.CallTimeout)
+				target, err := a.FindTarget(ctx, transport, ref, where)
 				if err != nil {
 					return err
 				}
-				self, err := a.ExistingCaller(ctx, as)
+				self, err := a.ChooseExistingSigner(ctx, identityName)
 				if err != nil {
 					return err
 				}
-				r, err = a.Receipt(ctx, web, self, target, position)
+				r, err = a.FetchReceipt(ctx, transport, self, target, position)
 				switch {
 				case problem.Is(err, problem.NotFound) && position > 0:
-					return kit.WithHint(problem.New(problem.NotFound, "call %d of %s by %s has no receipt: it was free, was not answered, or was never made", position, kit.Printable(what), self.Name), "vacancy receipt %s, for the last call with one", kit.ShellWord(what))
+					return kit.WithHint(problem.New(problem.NotFound, "call %d of %s by %s has no receipt: it was free, was not answered, or was never made", position, kit.EscapeLine(ref), self.Name), "vacancy receipt %s, for the last call with one", kit.ShellWord(ref))
 				case problem.Is(err, problem.NotFound):
-					return kit.WithHint(problem.New(problem.NotFound, "no answered call of %s by %s had a price, so there is no receipt", kit.Printable(what), self.Name), "--as NAME, if another identity called; vacancy id list")
+					return kit.WithHint(problem.New(problem.NotFound, "no answered call of %s by %s had a price, so there is no receipt", kit.EscapeLine(ref), self.Name), "--as NAME, if another identity called; vacancy id list")
 				case err != nil:
 					return err
 				}
-				names = a.OwnNames()
+				names = a.IdentityNames()
 				names[target.ID] = target.Name
 			}
 			if err := r.Verify(); err != nil {
 				return problem.WithPlace(problem.Untrusted, fmt.Sprintf("the receipt of host %s does not verify", r.Host.Short()), err)
 			}
-			return a.Show(receiptResult{r, names})
+			return a.PrintResult(receiptResult{r, names})
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&as, "as", "", "the identity that called (default $VACANCY_AS, else the only one)")
+	fs.StringVar(&identityName, "as", "", "the identity that called (default $VACANCY_AS, else the only one)")
 	fs.Uint64Var(&position, "position", 0, "the call's position (default the last answered call)")
-	fs.StringVar(&check, "check", "", "verify the receipt in a `FILE`, - for standard input")
-	fs.StringVar(&by, "by", "", "with --check: the `ID` of the host that must have signed it")
-	kit.HostFlags(fs, &w)
+	fs.StringVar(&checkFile, "check", "", "verify the receipt in a `FILE`, - for standard input")
+	fs.StringVar(&hostID, "by", "", "with --check: the `ID` of the host that must have signed it")
+	kit.AddHostFlags(fs, &where)
 	return cmd
 }
 
@@ -105,8 +105,8 @@ type receiptResult struct {
 
 func (r receiptResult) Print(w io.Writer) {
 	rcpt := r.Receipt
-	fmt.Fprintf(w, "%s paid for call %d of %s by %s on %s\n", money.Amount(rcpt.Charge), rcpt.Position, r.names.Of(rcpt.Vacant), r.names.Of(rcpt.Caller), kit.Moment(rcpt.AnsweredAt()))
-	kit.Members(w, "price", fmt.Sprintf("%s (version %d)", rcpt.Price, rcpt.PriceVersion), "payment", rcpt.Payment,
-		"tokens", kit.FormatIf(rcpt.TokensIn+rcpt.TokensOut > 0, "%d in, %d out", rcpt.TokensIn, rcpt.TokensOut), "answer cut", rcpt.Cut, "vacant", rcpt.Vacant, "caller", rcpt.Caller,
+	fmt.Fprintf(w, "%s paid for call %d of %s by %s on %s\n", money.Amount(rcpt.Charge), rcpt.Position, r.names.NameOrID(rcpt.Vacant), r.names.NameOrID(rcpt.Caller), kit.FormatTime(rcpt.AnsweredAt()))
+	kit.PrintFields(w, "price", fmt.Sprintf("%s (version %d)", rcpt.Price, rcpt.PriceVersion), "payment", rcpt.Payment,
+		"tokens", kit.FormatIf(rcpt.TokensIn+rcpt.TokensOut > 0, "%d in, %d out", rcpt.TokensIn, rcpt.TokensOut), "answer cut", rcpt.CutReason, "vacant", rcpt.Vacant, "caller", rcpt.Caller,
 		"request", rcpt.Request, "answer", rcpt.Reply, "signed by", fmt.Sprintf("host %s: verified", rcpt.Host))
 }

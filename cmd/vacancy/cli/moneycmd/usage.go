@@ -31,9 +31,9 @@ type usageResult struct {
 	names kit.Names
 }
 
-// rows calls fn for each line of the usage: first what the account paid, then what its vacants
+// eachLine calls fn for each line of the usage: first what the account paid, then what its vacants
 // earned. side is "paid" or "earned".
-func (r usageResult) rows(fn func(side string, l *account.Line)) {
+func (r usageResult) eachLine(fn func(side string, l *account.Line)) {
 	for i := range r.Paid {
 		fn("paid", &r.Paid[i])
 	}
@@ -45,8 +45,8 @@ func (r usageResult) rows(fn func(side string, l *account.Line)) {
 // allLines is the label of a line that is not grouped by anything.
 const allLines = "all"
 
-// of returns the hour, day, vacant, caller or subject whose calls a line counts, or allLines.
-func of(l *account.Line) string {
+// lineLabel returns the hour, day, vacant, caller or subject whose calls a line counts, or allLines.
+func lineLabel(l *account.Line) string {
 	if l.Name != "" {
 		return l.Name + " (" + l.Subject + ")"
 	}
@@ -58,9 +58,9 @@ func of(l *account.Line) string {
 	return allLines
 }
 
-func (r usageResult) name(l *account.Line) string {
-	if text := of(l); text != allLines {
-		return r.names.OfText(text)
+func (r usageResult) displayLabel(l *account.Line) string {
+	if text := lineLabel(l); text != allLines {
+		return r.names.NameOrText(text)
 	}
 	return "other calls" // with --by subject, calls by keys and links; with --by caller, unsigned calls
 }
@@ -69,48 +69,48 @@ func (r usageResult) Print(w io.Writer) {
 	if r.csv {
 		out := csv.NewWriter(w)
 		_ = out.Write([]string{"side", "of", "answers", "voids", "charge_micros", "fee_micros", "tokens_in", "tokens_out", "unreported"})
-		r.rows(func(side string, l *account.Line) {
-			n := func(v uint64) string { return strconv.FormatUint(v, 10) }
-			_ = out.Write([]string{side, of(l), n(l.Answers), n(l.Voids), strconv.FormatInt(int64(l.Charge), 10), strconv.FormatInt(int64(l.Fee), 10), n(l.In), n(l.Out), n(l.Unreported)})
+		r.eachLine(func(side string, l *account.Line) {
+			format := func(v uint64) string { return strconv.FormatUint(v, 10) }
+			_ = out.Write([]string{side, lineLabel(l), format(l.Answers), format(l.Voids), strconv.FormatInt(int64(l.Charge), 10), strconv.FormatInt(int64(l.Fee), 10), format(l.InputTokens), format(l.OutputTokens), format(l.UnreportedAnswers)})
 		})
 		out.Flush() // an error of standard output is reported when it is closed
 		return
 	}
 	if len(r.Events) > 0 {
-		var made, cents int64
+		var bookings, cents int64
 		for _, e := range r.Events {
 			cents += e.Cents
 			if e.Cents > 0 {
-				made++
+				bookings++
 			}
 		}
-		fmt.Fprintf(w, "%d bookings, %s\n", made, money.Amount(cents)*booking.Cent)
+		fmt.Fprintf(w, "%d bookings, %s\n", bookings, money.Amount(cents)*booking.Cent)
 	}
 	if len(r.Paid)+len(r.Earned) == 0 {
 		fmt.Fprintln(w, "no calls yet; one is counted a second after its answer")
 		return
 	}
 	rows := [][]any{{"", "", "answers", "voids", "charge", "fee"}}
-	add := func(side, name string, c usage.Counts) {
+	addRow := func(side, name string, c usage.Counts) {
 		rows = append(rows, []any{side, name, c.Answers, c.Voids, c.Charge, c.Fee})
 	}
 	for i, lines := range [][]account.Line{r.Paid, r.Earned} {
 		side := []string{"paid", "earned"}[i]
 		var sum usage.Counts
 		for i := range lines {
-			add(side, r.name(&lines[i]), lines[i].Counts)
+			addRow(side, r.displayLabel(&lines[i]), lines[i].Counts)
 			sum.Add(lines[i].Counts)
 		}
 		if len(lines) > 1 {
-			add("", "total", sum)
+			addRow("", "total", sum)
 		}
 	}
-	for _, line := range kit.Columns(rows...) {
+	for _, line := range kit.FormatColumns(rows...) {
 		fmt.Fprintln(w, line)
 	}
 	for i := range r.Earned {
-		if l := &r.Earned[i]; l.Unreported > 0 {
-			fmt.Fprintf(w, "unreported: %d answers of %s, whose price is by tokens that the agent did not report\n", l.Unreported, r.name(l))
+		if l := &r.Earned[i]; l.UnreportedAnswers > 0 {
+			fmt.Fprintf(w, "unreported: %d answers of %s, whose price is by tokens that the agent did not report\n", l.UnreportedAnswers, r.displayLabel(l))
 		}
 	}
 }
@@ -124,21 +124,21 @@ func (r recountResult) Print(w io.Writer) {
 	}
 }
 
-func recountUsage(a *kit.App, ctx context.Context, w kit.Where, read kit.ReadFlags, args []string) error {
+func recountUsage(a *kit.App, ctx context.Context, where kit.HostFlags, readFlags kit.ReadFlags, args []string) error {
 	if len(args) > 0 {
 		return problem.New(problem.Usage, "--recount: not supported together with TENANT, because it recounts all usage")
 	}
-	host, err := a.Find(w)
+	host, err := a.FindRemoteHost(where)
 	if err == nil {
-		err = read.CheckHost(host)
+		err = readFlags.CheckHost(host)
 	}
 	switch {
 	case err != nil:
 		return err
 	case host != nil && host.AWS:
-		return recountStage(a, ctx, host.Stage, read)
+		return recountStage(a, ctx, host.Stage, readFlags)
 	}
-	return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+	return a.WithAdmin(where, false, func(c *kit.AdminAPI) error {
 		r, err := admin.RecountUsage.Call(ctx, c, op.None{})
 		if host != nil && problem.Is(err, problem.NotFound) {
 			return kit.WithHint(err, "vacancy usage --recount --host aws, for a host on AWS")
@@ -146,44 +146,44 @@ func recountUsage(a *kit.App, ctx context.Context, w kit.Where, read kit.ReadFla
 		if err != nil {
 			return err
 		}
-		return a.Show(recountResult(r))
+		return a.PrintResult(recountResult(r))
 	})
 }
 
 // recountStage recounts the usage of a stage from its tables. Before a correction, the stage's
 // function meter folds new rows, which means that it adds them to the usage.
-func recountStage(a *kit.App, ctx context.Context, name string, read kit.ReadFlags) (err error) {
+func recountStage(a *kit.App, ctx context.Context, name string, readFlags kit.ReadFlags) (err error) {
 	_, c, err := a.OpenStage(ctx, name)
 	if err != nil {
 		return err
 	}
-	tables, err := c.Tables(ctx, name, read.Units, a.Now)
+	tables, err := c.OpenTables(ctx, name, readFlags.UnitsPerSecond, a.Now)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, tables.Close()) }()
-	r := usage.Recounter{
-		Meter: &usage.Meter{Store: tables, Now: a.Now, Rand: a.Rand, Owner: func(ctx context.Context, id identity.ID) (string, error) {
+	recounter := usage.Recounter{
+		Meter: &usage.Meter{Store: tables, Now: a.Now, Rand: a.Rand, TenantOf: func(ctx context.Context, id identity.ID) (string, error) {
 			return vacants.TenantOf(ctx, tables, id)
 		}},
 		Rows: tables,
 		Fold: func(ctx context.Context) error {
-			_, err := kit.InvokeStage(ctx, c, name, "meter", `{}`)
+			_, err := kit.InvokeFunction(ctx, c, name, "meter", `{}`)
 			return err
 		},
 	}
-	done, err := r.Recount(ctx)
+	result, err := recounter.Recount(ctx)
 	if err != nil {
 		return err
 	}
-	return a.Show(recountResult(done))
+	return a.PrintResult(recountResult(result))
 }
 
 func usageCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var by, from, until string
-	var asCSV, recount bool
-	var read kit.ReadFlags
+	var where kit.HostFlags
+	var groupBy, from, until string
+	var asCSV, shouldRecount bool
+	var readFlags kit.ReadFlags
 	cmd := &cobra.Command{
 		Use:   "usage [TENANT]",
 		Short: "Show an account's spending, and the earnings of its vacants",
@@ -207,71 +207,73 @@ reads the stage's tables with your AWS credentials, at --read-units a second.`,
 			if asCSV && a.JSON {
 				return problem.New(problem.Usage, "--csv and --json: not supported together")
 			}
-			if recount {
-				return recountUsage(a, cmd.Context(), w, read, args)
+			if shouldRecount {
+				return recountUsage(a, cmd.Context(), where, readFlags, args)
 			}
-			if read != (kit.ReadFlags{}) {
+			if readFlags != (kit.ReadFlags{}) {
 				return problem.New(problem.Usage, "--read-units: not supported without --recount")
 			}
-			span := account.Span{From: from, Until: until, By: by}
-			show := func(c op.Client, u account.Usage, err error) error {
+			span := account.Span{From: from, Until: until, By: groupBy}
+			printUsage := func(c op.Client, u account.Usage, err error) error {
 				if err != nil {
 					return err
 				}
 				r := usageResult{Usage: u, csv: asCSV}
 				if !asCSV && !a.JSON {
 					var vacants []identity.ID
-					r.rows(func(_ string, l *account.Line) {
+					r.eachLine(func(_ string, l *account.Line) {
 						if id, err := identity.ParseID(l.Vacant); err == nil {
 							vacants = append(vacants, id)
 						}
 					})
-					r.names = a.HostNames(cmd.Context(), w, c, vacants)
+					r.names = a.HostNames(cmd.Context(), where, c, vacants)
 				}
-				return a.Show(r)
+				return a.PrintResult(r)
 			}
 			tenant := kit.OptionalArgument(args)
 			if tenant == "" && a.Env[kit.AccountKeyEnv] == "" {
-				err := a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+				err := a.WithAdmin(where, false, func(c *kit.AdminAPI) error {
 					u, err := account.GetOperatorUsage.Call(cmd.Context(), c, span)
-					return show(c, u, err)
+					return printUsage(c, u, err)
 				})
 				if problem.Is(err, problem.NotFound) { // no host is in this directory, so the user may be a caller
 					err = kit.WithHint(err, "%s=KEY vacancy usage --host URL, for the account of a key at another host", kit.AccountKeyEnv)
 				}
 				return err
 			}
-			return a.WithAccount(cmd.Context(), w, tenant, func(c op.Client, ref account.One) error {
-				u, err := account.GetUsage.Call(cmd.Context(), c, account.OneSpan{One: ref, Span: span})
-				return show(c, u, err)
+			return a.WithAccount(cmd.Context(), where, tenant, func(c op.Client, ref account.Ref) error {
+				u, err := account.GetUsage.Call(cmd.Context(), c, account.UsageRequest{Ref: ref, Span: span})
+				return printUsage(c, u, err)
 			})
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&by, "by", account.ByVacant, "how to group calls: by vacant, caller, subject, day or hour")
+	fs.StringVar(&groupBy, "by", account.ByVacant, "how to group calls: by vacant, caller, subject, day or hour")
 	fs.StringVar(&from, "from", "", "from this UTC `DAY` on, such as 2026-11-01 (default: the current month)")
 	fs.StringVar(&until, "until", "", "before this UTC `DAY`")
-	fs.BoolVar(&recount, "recount", false, "count all rows again, and correct usage that differs")
+	fs.BoolVar(&shouldRecount, "recount", false, "count all rows again, and correct usage that differs")
 	fs.BoolVar(&asCSV, "csv", false, "print comma-separated values, money in micro-dollars")
-	kit.HostFlags(fs, &w)
-	kit.ReadUnits(fs, &read)
+	kit.AddHostFlags(fs, &where)
+	kit.AddReadUnitsFlag(fs, &readFlags)
 	return cmd
 }
 
 func statementCommand(a *kit.App) *cobra.Command {
 	var month string
-	return kit.Operation[account.Month, account.Statement]{
+	return kit.Operation[account.MonthRequest, account.Statement]{
 		Use:     "statement [TENANT]",
 		Short:   "Show a month of an account: credited, spent, earned, owed",
 		Example: "  vacancy statement acme --month 2026-11",
 		Op:      account.GetStatement,
-		API:     kit.AccountAPI(),
-		Flags: func(fs *pflag.FlagSet) {
+		API:     kit.NewAccountAPI(),
+		AddFlags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&month, "month", "", "the UTC `MONTH`, such as 2026-11 (default: the current month)")
 		},
-		Request: func(q kit.Request) (account.Month, error) { return account.Month{One: q.Account(), Month: month}, nil },
+		Request: func(q kit.Request) (account.MonthRequest, error) {
+			return account.MonthRequest{Ref: q.Account(), Month: month}, nil
+		},
 		Print: func(w io.Writer, r account.Statement) {
-			fmt.Fprintf(w, "%s, %s\n  credited  %12s\n  spent     %12s\n  earned    %12s gross, %s fee, %s net\n  balance   %12s now\n", kit.Printable(r.Tenant), kit.Printable(r.Month), r.Credited, r.Spent, r.Gross, r.Fee, r.Net, r.Balance)
+			fmt.Fprintf(w, "%s, %s\n  credited  %12s\n  spent     %12s\n  earned    %12s gross, %s fee, %s net\n  balance   %12s now\n", kit.EscapeLine(r.Tenant), kit.EscapeLine(r.Month), r.Credited, r.Spent, r.Gross, r.Fee, r.Net, r.Balance)
 			fmt.Fprint(w, kit.FormatIf(r.Owed > 0, "  owed      %12s now\n", r.Owed))
 		},
 	}.Command(a)

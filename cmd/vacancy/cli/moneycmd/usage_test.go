@@ -17,7 +17,7 @@ func TestUsageHasNamesAndSums(t *testing.T) {
 	r := usageResult{names: kit.Names{fox: "fox"}}
 	r.Paid = []account.Line{
 		{Vacant: fox.String(), Counts: usage.Counts{Answers: 2, Voids: 1, Charge: 4000}},
-		{Vacant: owl.String(), Counts: usage.Counts{Answers: 3, Charge: 1_000_000, Unreported: 1}},
+		{Vacant: owl.String(), Counts: usage.Counts{Answers: 3, Charge: 1_000_000, UnreportedAnswers: 1}},
 	}
 	r.Earned = []account.Line{{Subject: "s1", Name: "änn\x1b", Counts: usage.Counts{Answers: 1, Charge: 10, Fee: 1}}}
 	var b strings.Builder

@@ -20,11 +20,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// a2aPort is the default port of "vacancy a2a serve".
-const a2aPort = 10010
+// defaultA2APort is the default port of "vacancy a2a serve".
+const defaultA2APort = 10010
 
 func a2aCommand(a *kit.App) *cobra.Command {
-	return a.Parent(&cobra.Command{
+	return a.ParentCommand(&cobra.Command{
 		Use:     "a2a",
 		Short:   "Run an agent for A2A clients",
 		Example: "  vacancy a2a serve --substrate ollama:llama3.2",
@@ -34,8 +34,8 @@ func a2aCommand(a *kit.App) *cobra.Command {
 func a2aServeCommand(a *kit.App) *cobra.Command {
 	var substrate, name, capability string
 	var port int
-	var agent vacantcmd.AgentFlags
-	var settings settingFlags
+	var agentFlags vacantcmd.AgentFlags
+	var hostFlags settingFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve one agent to A2A clients on this machine, in memory only",
@@ -50,14 +50,14 @@ of A2A require.`,
   vacancy a2a serve --from agents/sage.md --port 0
   vacancy a2a serve --substrate conformance`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			host, err := settings.read()
+			hostSettings, err := hostFlags.parse()
 			if err != nil {
 				return err
 			}
 			if port < 0 || port > 65535 {
 				return problem.New(problem.Usage, "--port: expected 0 to 65535, got %d", port)
 			}
-			file, err := agent.Read(substrate)
+			file, err := agentFlags.Read(substrate)
 			if err != nil {
 				return err
 			}
@@ -71,13 +71,13 @@ of A2A require.`,
 				return err
 			}
 			url := "http://" + listener.Addr().String() + "/"
-			shown, _, err := a.LogOn()
+			logHandler, _, err := a.NewLogHandler()
 			if err != nil {
 				return errors.Join(err, listener.Close())
 			}
-			s := standalone.Single{Listener: listener, Vacant: spec, Substrates: mock.Kinds(), Host: host, Log: slog.New(shown)}
+			s := standalone.MemoryHost{Listener: listener, VacantSpec: spec, Substrates: mock.Kinds(), Host: hostSettings, Log: slog.New(logHandler)}
 			return s.Run(cmd.Context(), func(r vacants.Record) error {
-				return a.Show(a2aServeResult{Name: r.Name, ID: r.ID.String(), URL: url, Card: url + ".well-known/agent-card.json"})
+				return a.PrintResult(a2aServeResult{Name: r.Name, ID: r.ID.String(), URL: url, Card: url + ".well-known/agent-card.json"})
 			})
 		},
 	}
@@ -85,10 +85,10 @@ of A2A require.`,
 	fs.StringVar(&substrate, "substrate", "", "the agent's substrate, as in \"vacancy create\" (default echo)")
 	fs.StringVar(&name, "name", "", "the agent's name (default: the file's name, else agent)")
 	fs.StringVar(&capability, "capability", "", "what the agent can do, for its card")
-	fs.IntVar(&port, "port", a2aPort, "the port on 127.0.0.1; 0 picks a free one")
-	agent.Add(fs)
-	a.LogFlag(fs)
-	settings.add(fs, "a2a serve")
+	fs.IntVar(&port, "port", defaultA2APort, "the port on 127.0.0.1; 0 picks a free one")
+	agentFlags.Register(fs)
+	a.AddLogFlag(fs)
+	hostFlags.register(fs, "a2a serve")
 	return cmd
 }
 

@@ -55,8 +55,8 @@ func (l *lines) has(line string) bool {
 // run returns an agent whose program a shell command starts.
 func run(t *testing.T, start string) (*agentProgram, *lines) {
 	t.Helper()
-	b, l := &agentProgram{watching: fox(t, agentFile, start), restarts: restarts{time.Millisecond, 3 * time.Millisecond, time.Hour, 4}}, &lines{}
-	b.print = l.print
+	b, l := &agentProgram{watcher: fox(t, agentFile, start), restartPolicy: restartPolicy{time.Millisecond, 3 * time.Millisecond, time.Hour, 4}}, &lines{}
+	b.printLine = l.print
 	return b, l
 }
 
@@ -74,7 +74,7 @@ func TestAProgramThatEndsAtOnceIsStartedAFewTimes(t *testing.T) {
 
 	b, l = run(t, "exit 3")
 	looks := 0
-	b.taken = func(int) bool { looks++; return looks <= 20 }
+	b.isPortTaken = func(int) bool { looks++; return looks <= 20 }
 	b.supervise(t.Context())
 	if !strings.HasPrefix(l.all[19], "not started, because another program listens at port 9321") || l.all[20] != "ended: exit status 3" || len(l.all) != 28 {
 		t.Errorf("lines = %q, want 20 times that the port is taken, and then four starts", l.all)
@@ -94,7 +94,7 @@ func TestAProgramThatRanSteadilyIsStartedAlways(t *testing.T) {
 	b.Now = func() time.Time { passed += time.Hour; return time.Unix(0, 0).Add(passed) }
 	ctx, cancel := context.WithCancel(t.Context())
 	starts := 0
-	b.print = func(line string) {
+	b.printLine = func(line string) {
 		if l.print(line); line == "starts again in 1ms" {
 			if starts++; starts == 20 {
 				cancel()
@@ -157,7 +157,7 @@ func TestAProgramIsStartedAgainThoughItsChildrenLive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, l := run(t, child+` echo began; exit 3`)
-			b.maxShort = 2
+			b.maxShortRuns = 2
 			b.supervise(t.Context())
 			want := []string{"began", "ended: exit status 3", "starts again in 1ms", "began", "ended: exit status 3", "ended 2 times soon after its start; restart the host to start it again"}
 			if !slices.Equal(l.all, want) {
@@ -187,10 +187,10 @@ print("api_key=abcdef123")
 	a := &kit.App{Env: map[string]string{"AGENT_SECRET": "hush-hush"}, Now: time.Now}
 	dir := filepath.Join(filepath.Dir(w.dir), "fox") // a vacant's name
 	must(t, os.Rename(w.dir, dir))
-	all, err := readAgents(a, t.Context(), []string{dir}, "")
+	all, err := readPrograms(a, t.Context(), []string{dir}, "")
 	must(t, err)
 	l := &lines{}
-	stop := startAgents(all, slog.New(slog.NewTextHandler(l, nil)))
+	stop := startPrograms(all, slog.New(slog.NewTextHandler(l, nil)))
 	defer stop()
 	for _, want := range []string{`fox | [] of the agent True"`, `fox | signed with [secret]"`, `fox | api_key=[redacted]"`} {
 		await.Until(t, want, func() bool { return l.contains(want) })
@@ -207,7 +207,7 @@ func TestARunHasAPortOfItsOwn(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(w.dir, "agent.py"), nil, 0o600))
 	ended, cancel := context.WithCancel(t.Context()) // the time for the programs of a killed host is over
 	cancel()
-	if _, err := readAgents(w.App, ended, []string{w.dir}, ""); !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "port 9321 is taken by another program") {
+	if _, err := readPrograms(w.App, ended, []string{w.dir}, ""); !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "port 9321 is taken by another program") {
 		t.Errorf("readAgents() = %v, want that the port is taken", err)
 	}
 }
@@ -216,15 +216,15 @@ func TestAFloodOfOutputIsCut(t *testing.T) {
 	b, l := run(t, "")
 	at := time.Unix(0, 0)
 	b.start = `head -c 100000 /dev/zero | tr '\0' x; echo; yes y | head -n 50000; echo last >&2`
-	b.print = lineLimiter(func() time.Time { return at }, l.print)
-	b.maxShort = 1
+	b.printLine = lineLimiter(func() time.Time { return at }, l.print)
+	b.maxShortRuns = 1
 	b.supervise(t.Context())
-	if len(l.all) != maxLines || len(l.all[0]) > maxLine || !strings.HasPrefix(l.all[0], "xxx") || l.all[1] != "y" {
-		t.Errorf("%d lines, the first of %d bytes, then %q; want %d, and a long line cut", len(l.all), len(l.all[0]), l.all[1], maxLines)
+	if len(l.all) != maxLinesPerSecond || len(l.all[0]) > maxLineBytes || !strings.HasPrefix(l.all[0], "xxx") || l.all[1] != "y" {
+		t.Errorf("%d lines, the first of %d bytes, then %q; want %d, and a long line cut", len(l.all), len(l.all[0]), l.all[1], maxLinesPerSecond)
 	}
 	at = at.Add(time.Second)
-	b.print("next")
-	if want := []string{"49903 more lines in the same second were omitted", "next"}; !slices.Equal(l.all[maxLines:], want) {
-		t.Errorf("then %q, want %q", l.all[maxLines:], want)
+	b.printLine("next")
+	if want := []string{"49903 more lines in the same second were omitted", "next"}; !slices.Equal(l.all[maxLinesPerSecond:], want) {
+		t.Errorf("then %q, want %q", l.all[maxLinesPerSecond:], want)
 	}
 }

@@ -21,7 +21,7 @@ import (
 const (
 	demoName       = "demo"
 	demoCapability = "echoes what it hears"
-	demoText       = "hello"
+	demoMessage    = "hello"
 )
 
 // devResult is the output of dev when the host is ready.
@@ -36,10 +36,10 @@ type devResult struct {
 	// Try lists commands that work exactly as printed, in order.
 	Try []string `json:"try"`
 
-	asked   string // message sent to the demo
-	seq     int64  // sequence number of the call
-	first   bool   // this start created the demo
-	handout kit.Handout
+	demoMessage string // message sent to the demo
+	callSeq     int64  // sequence number of the call
+	isNewDemo   bool   // this start created the demo
+	handout     kit.Handout
 }
 
 type demoResult struct {
@@ -54,27 +54,27 @@ type demoResult struct {
 // stored state of the identity's calls is outdated. tryDemo also reports, and does not return, the
 // error that another tenant has the name of the demo.
 func tryDemo(a *kit.App, ctx context.Context, host *standalone.Host, dir, url string) (devResult, error) {
-	demo, first, err := demoVacant(ctx, host, dir)
+	demo, isNewDemo, err := ensureDemo(ctx, host, dir)
 	if err != nil && !problem.Is(err, problem.Conflict) { // another tenant may have the name
 		return devResult{}, err
 	}
-	r := devResult{Pages: url + web.Path, URL: url, Data: dir, Demo: demoResult{demo.ID, demoName, demo.State}, asked: demoText, first: first && err == nil}
+	r := devResult{Pages: url + web.Path, URL: url, Data: dir, Demo: demoResult{demo.ID, demoName, demo.State}, demoMessage: demoMessage, isNewDemo: isNewDemo && err == nil}
 	if err == nil {
 		err = callDemo(a, ctx, demo, &r)
 	}
 	if err != nil {
-		r.Error = kit.FullText(kit.ProblemOf(err))
+		r.Error = kit.TextWithCauses(kit.ToProblem(err))
 	}
 	return r, nil
 }
 
-// hideDemo unpublishes the demo vacant of dev when serve first runs on the data, because serve
+// unpublishDemo unpublishes the demo vacant of dev when serve first runs on the data, because serve
 // shows published vacants to the public. It reports whether the demo was published.
-func hideDemo(ctx context.Context, host *standalone.Host, dir string) (bool, error) {
+func unpublishDemo(ctx context.Context, host *standalone.Host, dir string) (bool, error) {
 	if kit.HasServed(dir) {
 		return false, nil
 	}
-	demo, err := host.Vacants.ByName(ctx, vacants.Operator(), demoName)
+	demo, err := host.Vacants.GetByName(ctx, vacants.OperatorAsker(), demoName)
 	switch {
 	case problem.Is(err, problem.NotFound):
 		return false, nil
@@ -85,24 +85,24 @@ func hideDemo(ctx context.Context, host *standalone.Host, dir string) (bool, err
 	return err == nil && !r.Replayed, err
 }
 
-// demoVacant returns the demo vacant. It creates the demo if it never existed, and publishes it
+// ensureDemo returns the demo vacant. It creates the demo if it never existed, and publishes it
 // once, so that a newcomer finds a published agent. It does not publish the demo if serve has run
 // on this data. An existing demo may be unpublished, because an earlier start may have ended before
 // publishing it.
-func demoVacant(ctx context.Context, host *standalone.Host, dir string) (demo vacants.Record, first bool, err error) {
-	demo, err = host.Vacants.ByName(ctx, vacants.Operator(), demoName)
+func ensureDemo(ctx context.Context, host *standalone.Host, dir string) (demo vacants.Record, isNew bool, err error) {
+	demo, err = host.Vacants.GetByName(ctx, vacants.OperatorAsker(), demoName)
 	if problem.Is(err, problem.NotFound) {
-		first = true
+		isNew = true
 		demo, err = host.Vacants.Create(ctx, vacants.CreateSpec{Name: demoName, Capability: demoCapability, Substrate: "echo"})
 	}
 	if err != nil || demo.Capability != demoCapability || !demo.State.CanBeCalled() || kit.HasServed(dir) {
-		return demo, first, err
+		return demo, isNew, err
 	}
-	if next, err := host.Registry.NextActorSeq(ctx, demo.ID); err != nil || next > 1 {
-		return demo, first, err
+	if nextSeq, err := host.Registry.NextActorSeq(ctx, demo.ID); err != nil || nextSeq > 1 {
+		return demo, isNew, err
 	}
 	demo, _, err = host.Vacants.Publish(ctx, demo.ID, vacants.PublishOptions{})
-	return demo, first, err
+	return demo, isNew, err
 }
 
 func callDemo(a *kit.App, ctx context.Context, demo vacants.Record, r *devResult) error {
@@ -113,21 +113,21 @@ func callDemo(a *kit.App, ctx context.Context, demo vacants.Record, r *devResult
 	if err != nil {
 		return err
 	}
-	r.handout = kit.HandoutOf(&admin.Vacant{ID: demo.ID, Name: demo.Name, State: demo.State, Endpoint: c.Endpoint, Price: demo.Price, Plain: string(demo.KeylessAccess)})
-	self, err := a.DemoCaller(ctx)
+	r.handout = kit.HandoutOf(&admin.Vacant{ID: demo.ID, Name: demo.Name, State: demo.State, Endpoint: c.Endpoint, Price: demo.Price, KeylessAccess: string(demo.KeylessAccess)})
+	self, err := a.ChooseDemoSigner(ctx)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, kit.CallTimeout)
 	defer cancel()
 	target := dispatch.Target{ID: demo.ID, URL: c.Endpoint, Card: &c, Name: demo.Name}
-	caller := a.Dispatcher(self, a.HTTP(0), kit.CallTimeout)
-	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{demoText}}
-	res, err := caller.Call(ctx, target, msg)
+	dispatcher := a.NewDispatcher(self, a.HTTPTransport(0), kit.CallTimeout)
+	msg := envelope.Message{Role: envelope.RoleUser, Parts: []string{demoMessage}}
+	res, err := dispatcher.Call(ctx, target, msg)
 	if err != nil {
 		return err
 	}
 	call := callcmd.NewCallResult(self, target, res)
-	r.Call, r.seq = &call, res.Request.Seq
+	r.Call, r.callSeq = &call, res.Request.Seq
 	return nil
 }

@@ -33,8 +33,8 @@ var Group = kit.Group{
 	},
 }
 
-// grace limits how long running calls may take after an interrupt.
-const grace = 10 * time.Second
+// shutdownGrace limits how long running calls may take after an interrupt.
+const shutdownGrace = 10 * time.Second
 
 func devCommand(a *kit.App) *cobra.Command {
 	var data string
@@ -60,14 +60,14 @@ cluster requires a user, set $VACANCY_OPENSEARCH_USER and $VACANCY_OPENSEARCH_PA
   vacancy dev --listen 127.0.0.1:0 --data ./try
   vacancy dev --opensearch https://search.example:9200/cards`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			settings, err := o.settings.read()
+			settings, err := o.settings.parse()
 			if err != nil {
 				return err
 			}
 			if err := checkNotRunning(a, cmd.Context(), data); err != nil {
 				return err
 			}
-			h, url, err := devHost(a, o, settings)
+			h, url, err := prepareDevHost(a, o, settings)
 			if err != nil {
 				return err
 			}
@@ -77,36 +77,36 @@ cluster requires a user, set $VACANCY_OPENSEARCH_USER and $VACANCY_OPENSEARCH_PA
 				if err != nil {
 					return err
 				}
-				arg := ""
+				dataArg := ""
 				if data != "" {
-					arg = kit.DataArg(r.Data) // the commands then work in any directory
+					dataArg = kit.DataArg(r.Data) // the commands then work in any directory
 				}
 				if r.Call != nil { // the demo answered
-					r.Try = append(r.Try, a.Command(`call %s "hello yourself"%s`, r.Demo.Name, arg))
+					r.Try = append(r.Try, a.FormatCommand(`call %s "hello yourself"%s`, r.Demo.Name, dataArg))
 					if r.handout.Curl != "" {
 						r.Try = append(r.Try, r.handout.Curl)
 					}
 				}
-				if r.first {
-					r.Try = append(r.Try, a.Command("new fox"))
+				if r.isNewDemo {
+					r.Try = append(r.Try, a.FormatCommand("new fox"))
 				}
-				r.Try = append(r.Try, a.Command("list%s", arg))
-				return a.Show(r)
+				r.Try = append(r.Try, a.FormatCommand("list%s", dataArg))
+				return a.PrintResult(r)
 			})
 			if err == nil {
-				noteEnded(a, data)
+				printHostEnded(a, data)
 			}
 			return err
 		},
 	}
 	cmd.Flags().StringVar(&o.listen, "listen", kit.DefaultListen, "a loopback address and port; port 0 picks a free one")
-	kit.ClusterFlag(cmd.Flags(), &o.cluster)
-	witnessFlag(cmd.Flags(), &o.witnesses)
-	a.LogFlag(cmd.Flags())
-	dataFlags(cmd.Flags(), &o.newHost, &o.noUpgrade)
-	o.settings.add(cmd.Flags(), "dev")
+	kit.AddClusterFlag(cmd.Flags(), &o.cluster)
+	addWitnessFlag(cmd.Flags(), &o.witnesses)
+	a.AddLogFlag(cmd.Flags())
+	addDataFlags(cmd.Flags(), &o.newHost, &o.noUpgrade)
+	o.settings.register(cmd.Flags(), "dev")
 	cmd.Flags().BoolVar(&o.testClock, "test-clock", false, "let requests set the host's clock, by the header X-Dev-Now: for tests")
-	kit.DataFlag(cmd.Flags(), &data)
+	kit.AddDataFlag(cmd.Flags(), &data)
 	return cmd
 }
 
@@ -121,18 +121,18 @@ type devOptions struct {
 	testClock bool
 }
 
-func devHost(a *kit.App, o devOptions, settings setting.Host) (hostRun, string, error) {
-	public, err := listenLoopback(a, o.listen)
+func prepareDevHost(a *kit.App, o devOptions, settings setting.Host) (hostRun, string, error) {
+	listener, err := listenLoopback(a, o.listen)
 	if err != nil {
 		return hostRun{}, "", err
 	}
-	url := "http://" + public.Addr().String()
+	url := "http://" + listener.Addr().String()
 	return hostRun{
 		cluster: o.cluster,
-		config:  standalone.Config{URL: url, AllowLoopback: true, OwnMachine: true, Substrates: mock.Kinds(), New: o.newHost, NoUpgrade: o.noUpgrade, Host: settings, TestClock: o.testClock},
-		running: standalone.Running{Public: public, Wrap: func(next http.Handler) http.Handler {
+		config:  standalone.Config{URL: url, AllowLoopback: true, OwnMachine: true, Substrates: mock.Kinds(), AllowNew: o.newHost, NoUpgrade: o.noUpgrade, Host: settings, TestClock: o.testClock},
+		runOptions: standalone.RunConfig{Public: listener, WrapPublic: func(next http.Handler) http.Handler {
 			return serve.LoopbackOnly(&origin.Judge{Allowed: settings.AllowedOrigins}, next)
-		}, Witnesses: o.witnesses, Grace: grace},
+		}, Witnesses: o.witnesses, Grace: shutdownGrace},
 	}, url, nil
 }
 
@@ -147,11 +147,11 @@ func listenLoopback(a *kit.App, listen string) (net.Listener, error) {
 		host = "127.0.0.1"
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return nil, kit.WithHint(problem.New(problem.Usage, "--listen: expected a loopback address, got %q; dev serves this machine only", host), "%s", a.CommandLineWith("--listen", kit.DefaultListen))
+		return nil, kit.WithHint(problem.New(problem.Usage, "--listen: expected a loopback address, got %q; dev serves this machine only", host), "%s", a.CommandLineWithFlag("--listen", kit.DefaultListen))
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, kit.WithHint(problem.New(problem.Unavailable, "--listen: %s is taken by another program; port 0 takes a free port", listen), "%s", a.CommandLineWith("--listen", "127.0.0.1:0"))
+		return nil, kit.WithHint(problem.New(problem.Unavailable, "--listen: %s is taken by another program; port 0 takes a free port", listen), "%s", a.CommandLineWithFlag("--listen", "127.0.0.1:0"))
 	}
 	if err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "--listen %s", listen)
@@ -160,14 +160,14 @@ func listenLoopback(a *kit.App, listen string) (net.Listener, error) {
 }
 
 func (r devResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s shows your host; its data is in %s\n", r.Pages, kit.Printable(r.Data))
+	fmt.Fprintf(w, "%s shows your host; its data is in %s\n", r.Pages, kit.EscapeLine(r.Data))
 	switch {
 	case r.Call != nil && r.Call.Text != nil:
-		fmt.Fprintf(w, "%s answered %q with %q: call %d, signed and verified in %.1f ms\n", r.Demo.Name, r.asked, *r.Call.Text, r.seq, r.Call.Timing.TookMS)
+		fmt.Fprintf(w, "%s answered %q with %q: call %d, signed and verified in %.1f ms\n", r.Demo.Name, r.demoMessage, *r.Call.Text, r.callSeq, r.Call.Timing.DurationMS)
 	case r.Error != "":
-		fmt.Fprintf(w, "%s was not called: %s\n", r.Demo.Name, kit.Printable(r.Error))
+		fmt.Fprintf(w, "%s was not called: %s\n", r.Demo.Name, kit.EscapeLine(r.Error))
 	}
-	if !r.first {
+	if !r.isNewDemo {
 		fmt.Fprintf(w, "Ctrl-C ends the host. %s shows what is hosted. The log:\n", r.Try[len(r.Try)-1])
 		return
 	}

@@ -22,11 +22,11 @@ import (
 func newCommand(a *kit.App) *cobra.Command {
 	var template, language, dir string
 	basic := scaffold.Templates()[0]
-	var table strings.Builder
+	var templateTable strings.Builder
 	for _, t := range scaffold.Templates() {
-		fmt.Fprintf(&table, "  %-11s%s\n", t.Name, t.About)
+		fmt.Fprintf(&templateTable, "  %-11s%s\n", t.Name, t.About)
 		if t.Needs != "" {
-			fmt.Fprintf(&table, "  %-11s(needs %s)\n", "", t.Needs)
+			fmt.Fprintf(&templateTable, "  %-11s(needs %s)\n", "", t.Needs)
 		}
 	}
 	cmd := &cobra.Command{
@@ -38,7 +38,7 @@ existing file is overwritten.
 
 Templates:
 
-` + table.String() + `
+` + templateTable.String() + `
 All are written in Python, basic also in the other languages. A template needs only the standard
 library of its language unless the table says more; TypeScript also needs npm, which fetches tsx.`,
 		Example: `  vacancy new fox
@@ -55,10 +55,10 @@ library of its language unless the table says more; TypeScript also needs npm, w
 			if err != nil {
 				return err
 			}
-			agent, err := scaffold.Choose(args[0], template, language, freePort(absDir, isListening))
+			agent, err := scaffold.NewAgent(args[0], template, language, findFreePort(absDir, isListening))
 			if p := problem.AsError(err); err != nil && p.Field == "--template" {
-				if near := nearest.Name(template, scaffold.TemplateNames()); near != "" {
-					return kit.WithHint(err, "vacancy new %s --template %s", args[0], near)
+				if suggestion := nearest.Name(template, scaffold.TemplateNames()); suggestion != "" {
+					return kit.WithHint(err, "vacancy new %s --template %s", args[0], suggestion)
 				}
 				return kit.WithHint(err, "vacancy new --help")
 			}
@@ -74,14 +74,14 @@ library of its language unless the table says more; TypeScript also needs npm, w
 			}
 			l, t := agent.Language, agent.Template
 			r := newResult{Name: args[0], Dir: absDir, Template: t.Name, Language: l.Name, Program: l.Program, Start: l.Start, Test: l.Test, Port: agent.Port}
-			r.of, r.watch = t, a.Command("watch %s%s", kit.ShellWord(absDir), kit.FormatIf(filepath.Base(absDir) != r.Name, " --name %s", r.Name))
+			r.templateInfo, r.watchLine = t, a.FormatCommand("watch %s%s", kit.ShellWord(absDir), kit.FormatIf(filepath.Base(absDir) != r.Name, " --name %s", r.Name))
 			for _, c := range commands {
-				if rest, ours := strings.CutPrefix(c, "vacancy "); ours {
-					c = a.Command("%s", rest)
+				if commandArgs, isVacancy := strings.CutPrefix(c, "vacancy "); isVacancy {
+					c = a.FormatCommand("%s", commandArgs)
 				}
 				r.commands = append(r.commands, c)
 			}
-			return a.Show(r)
+			return a.PrintResult(r)
 		},
 	}
 	cmd.Flags().StringVar(&template, "template", basic.Name, "the template to start from: "+strings.Join(scaffold.TemplateNames(), ", "))
@@ -109,31 +109,31 @@ type newResult struct {
 	Test     string `json:"test"`
 	Port     int    `json:"port"` // port at which the program listens
 
-	of       scaffold.Template // template of the program
-	watch    string            // command that runs the agent
-	commands []string          // commands for another terminal
+	templateInfo scaffold.Template // template of the program
+	watchLine    string            // command that runs the agent
+	commands     []string          // commands for another terminal
 }
 
 // Ports of new agents: below the ports that systems assign to clients, and above 9000, which
 // examples use.
 const (
 	firstPort = 9001
-	ports     = 999 // number of ports
+	portCount = 999 // number of ports
 )
 
-// freePort returns the first free port for the agent in dir. The search starts at a port that
+// findFreePort returns the first free port for the agent in dir. The search starts at a port that
 // depends on dir, so that agents usually get different ports even if they are created before any of
 // them runs. taken reports whether a program listens at a port.
-func freePort(dir string, taken func(port int) bool) int {
+func findFreePort(dir string, isTaken func(port int) bool) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(dir)) // Write never fails
-	begin := int(h.Sum32() % ports)
-	for i := range ports {
-		if port := firstPort + (begin+i)%ports; !taken(port) {
+	firstOffset := int(h.Sum32() % portCount)
+	for i := range portCount {
+		if port := firstPort + (firstOffset+i)%portCount; !isTaken(port) {
 			return port
 		}
 	}
-	return firstPort + begin // "vacancy watch" reports that the port is taken
+	return firstPort + firstOffset // "vacancy watch" reports that the port is taken
 }
 
 func isListening(port int) bool {
@@ -146,17 +146,17 @@ func isListening(port int) bool {
 }
 
 func (r newResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s is in %s; write %s in %s\n\n", r.Name, kit.Printable(r.Dir), r.of.Yours, r.Program)
-	if r.of.Needs != "" {
-		fmt.Fprintf(w, "It needs %s.\n\n", r.of.Needs)
+	fmt.Fprintf(w, "%s is in %s; write %s in %s\n\n", r.Name, kit.EscapeLine(r.Dir), r.templateInfo.Yours, r.Program)
+	if r.templateInfo.Needs != "" {
+		fmt.Fprintf(w, "It needs %s.\n\n", r.templateInfo.Needs)
 	}
-	if r.of.Set != "" {
-		fmt.Fprintf(w, "%s.\n\n", r.of.Set)
+	if r.templateInfo.Set != "" {
+		fmt.Fprintf(w, "%s.\n\n", r.templateInfo.Set)
 	}
 	for _, command := range []string{r.Test, r.Start} {
 		fmt.Fprintf(w, "  (cd %s && %s)\n", kit.ShellWord(r.Dir), command)
 	}
-	fmt.Fprintf(w, "\nTo edit it while it answers calls (agent.md says what it does):\n\n  %s\n\nIn another terminal:\n\n", r.watch)
+	fmt.Fprintf(w, "\nTo edit it while it answers calls (agent.md says what it does):\n\n  %s\n\nIn another terminal:\n\n", r.watchLine)
 	for _, command := range r.commands {
 		fmt.Fprintf(w, "  %s\n", command)
 	}

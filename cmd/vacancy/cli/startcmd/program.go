@@ -19,39 +19,39 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/scaffold"
 )
 
-// command returns the shell command that starts the program, or "" if the agent has no program.
-func (w *watching) command() string {
+// programCommand returns the shell command that starts the program, or "" if the agent has no program.
+func (w *watcher) programCommand() string {
 	if w.start != "" {
 		return w.start
 	}
 	if w.file != agentFile && w.port == 0 {
 		return "" // the folder has several agents, and the program may belong to another one
 	}
-	_, start := scaffold.Find(w.has)
+	_, start := scaffold.FindLanguage(w.hasFile)
 	return start
 }
 
-func (w *watching) has(name string) bool {
+func (w *watcher) hasFile(name string) bool {
 	_, err := os.Stat(filepath.Join(w.dir, name))
 	return err == nil
 }
 
 // process is one run of an agent's program.
 type process struct {
-	cmd      *exec.Cmd
-	began    time.Time
-	exited   chan struct{} // closed when the program itself has ended
-	done     chan struct{} // closed when the process group has ended and the output is printed
-	stopping atomic.Bool   // stop was called
-	killed   atomic.Bool   // the process group was killed
+	cmd       *exec.Cmd
+	startedAt time.Time
+	exited    chan struct{} // closed when the program itself has ended
+	done      chan struct{} // closed when the process group has ended and the output is printed
+	stopping  atomic.Bool   // stop was called
+	killed    atomic.Bool   // the process group was killed
 }
 
-// begin starts the program. If the agent has no program or the start fails, the returned process
+// startProgram starts the program. If the agent has no program or the start fails, the returned process
 // has no cmd.
-func (w *watching) begin() *process {
-	command := w.command()
+func (w *watcher) startProgram() *process {
+	command := w.programCommand()
 	if command == "" {
-		return &process{began: w.Now()}
+		return &process{startedAt: w.Now()}
 	}
 	cmd := procgroup.Shell(command)
 	cmd.Dir = w.dir
@@ -63,81 +63,81 @@ func (w *watching) begin() *process {
 		cmd.Env = append(cmd.Env, secretEnv+"="+w.secret)
 	}
 	procgroup.Own(cmd)
-	lines, out, err := os.Pipe()
+	outputReader, outputWriter, err := os.Pipe()
 	if err == nil {
-		cmd.Stdout, cmd.Stderr = out, out
-		if err = errors.Join(cmd.Start(), out.Close()); err != nil {
-			_ = lines.Close()
+		cmd.Stdout, cmd.Stderr = outputWriter, outputWriter
+		if err = errors.Join(cmd.Start(), outputWriter.Close()); err != nil {
+			_ = outputReader.Close()
 		}
 	}
 	if err != nil {
-		w.print(kit.Printable(command) + ": " + kit.Printable(err.Error()))
-		return &process{began: w.Now()}
+		w.printLine(kit.EscapeLine(command) + ": " + kit.EscapeLine(err.Error()))
+		return &process{startedAt: w.Now()}
 	}
-	p := &process{cmd: cmd, began: w.Now(), exited: make(chan struct{}), done: make(chan struct{})}
-	go p.follow(lines, w.print)
+	p := &process{cmd: cmd, startedAt: w.Now(), exited: make(chan struct{}), done: make(chan struct{})}
+	go p.waitAndPrint(outputReader, w.printLine)
 	return p
 }
 
-// outputTime limits the wait for the rest of the output after the program's group has ended,
+// outputTimeout limits the wait for the rest of the output after the program's group has ended,
 // because a process that left the group may hold the other end of the pipe.
-const outputTime = time.Second
+const outputTimeout = time.Second
 
-func (p *process) follow(lines *os.File, print func(string)) {
+func (p *process) waitAndPrint(output *os.File, printLine func(string)) {
 	defer close(p.done)
 	release := procgroup.Guard(p.cmd)
-	printed := make(chan struct{})
-	go func() { defer close(printed); printLines(lines, print) }()
+	outputDone := make(chan struct{})
+	go func() { defer close(outputDone); printLines(output, printLine) }()
 	err := p.cmd.Wait()
 	stopping := p.stopping.Load()
 	close(p.exited)
 	for !p.killed.Load() && procgroup.IsAlive(p.cmd) {
-		time.Sleep(groupPause)
+		time.Sleep(groupPollInterval)
 	}
 	release()
 	select {
-	case <-printed:
-	case <-time.After(outputTime):
+	case <-outputDone:
+	case <-time.After(outputTimeout):
 	}
-	_ = lines.Close()
-	<-printed
+	_ = output.Close()
+	<-outputDone
 	if err != nil && !stopping {
-		print("ended: " + kit.Printable(err.Error()))
+		printLine("ended: " + kit.EscapeLine(err.Error()))
 	}
 }
 
-// maxLine limits the length of a program's printed line, in bytes.
-const maxLine = 16 << 10
+// maxLineBytes limits the length of a program's printed line, in bytes.
+const maxLineBytes = 16 << 10
 
-func printLines(r io.Reader, print func(string)) {
-	in := bufio.NewReaderSize(r, maxLine)
+func printLines(r io.Reader, printLine func(string)) {
+	lineReader := bufio.NewReaderSize(r, maxLineBytes)
 	for {
-		line, more, err := in.ReadLine()
+		line, isPrefix, err := lineReader.ReadLine()
 		if err != nil {
 			return
 		}
-		print(kit.Printable(string(line)))
-		// Omit the rest of a line that is longer than maxLine.
-		for more && err == nil {
-			_, more, err = in.ReadLine()
+		printLine(kit.EscapeLine(string(line)))
+		// Omit the rest of a line that is longer than maxLineBytes.
+		for isPrefix && err == nil {
+			_, isPrefix, err = lineReader.ReadLine()
 		}
 	}
 }
 
-// startTime limits how long a program may take until it listens.
-const startTime = 5 * time.Second
+// startTimeout limits how long a program may take until it listens.
+const startTimeout = 5 * time.Second
 
-// awaitStart waits at most startTime until the program listens or ends.
-func (w *watching) awaitStart(ctx context.Context, program *process) {
-	ctx, cancel := context.WithTimeout(ctx, startTime)
+// waitForStart waits at most startTimeout until the program listens or ends.
+func (w *watcher) waitForStart(ctx context.Context, program *process) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if program.cmd != nil {
 		w.waitForPort(ctx, program.hasEnded)
 	}
 }
 
-func (w *watching) waitForPort(ctx context.Context, hasEnded func() bool) {
-	for w.port != 0 && !hasEnded() && !w.taken(w.port) && cloud.Wait(ctx, watchPause) == nil {
+func (w *watcher) waitForPort(ctx context.Context, hasEnded func() bool) {
+	for w.port != 0 && !hasEnded() && !w.isPortTaken(w.port) && cloud.Wait(ctx, pollInterval) == nil {
 	}
 }
 
@@ -153,8 +153,8 @@ func (p *process) hasEnded() bool {
 	}
 }
 
-// groupPause is the time between two checks whether a program's process group is alive.
-const groupPause = 50 * time.Millisecond
+// groupPollInterval is the time between two checks whether a program's process group is alive.
+const groupPollInterval = 50 * time.Millisecond
 
 func (p *process) stop() {
 	if p.cmd == nil || p.hasEnded() {
@@ -164,7 +164,7 @@ func (p *process) stop() {
 	procgroup.End(p.cmd, false)
 	select {
 	case <-p.done:
-	case <-time.After(procgroup.Grace):
+	case <-time.After(procgroup.GracePeriod):
 		procgroup.End(p.cmd, true)
 		p.killed.Store(true) // follow must not wait for the group, which may still contain zombies
 		<-p.done

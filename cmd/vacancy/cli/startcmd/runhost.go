@@ -22,31 +22,31 @@ import (
 type hostRun struct {
 	data, cluster string // values of --data and --opensearch
 	config        standalone.Config
-	running       standalone.Running // options of Host.Run
-	agents        []*agentProgram
+	runOptions    standalone.RunConfig // options of Host.Run
+	programs      []*agentProgram
 }
 
 // runHost runs the host of a data directory until ctx ends. It calls ready when the host answers,
 // and always closes the listener.
 func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Context, *standalone.Host, string) error) (err error) {
-	defer h.running.Public.Close()
+	defer h.runOptions.Public.Close()
 	dir, err := a.DataDir(h.data)
 	if err != nil {
 		return err
 	}
 	// The checks that need no store come first, because a host that cannot start must not be
 	// created.
-	if _, err := translog.New(translog.Config{Witnesses: h.running.Witnesses}); err != nil {
+	if _, err := translog.New(translog.Config{Witnesses: h.runOptions.Witnesses}); err != nil {
 		return err
 	}
 	if h.cluster != "" {
-		if h.running.Index, err = a.OpenCluster(ctx, h.cluster); err != nil {
+		if h.runOptions.Index, err = a.OpenClusterIndex(ctx, h.cluster); err != nil {
 			return err
 		}
 	}
 	// A large index may take seconds to open.
-	a.Note("Starting a host in %s …", dir)
-	log, err := a.HostLog(dir)
+	a.PrintNote("Starting a host in %s …", dir)
+	log, err := a.OpenHostLog(dir)
 	if err != nil {
 		return err
 	}
@@ -57,14 +57,14 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 		return err
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
-	defer startAgents(h.agents, log.Logger)() // the programs end before the host closes
-	h.running.Endpoints = a.Seams.WrapEndpoints
-	hosted := make(chan struct{}) // closed when the agents of serve --run are hosted
-	if wrap := h.running.Wrap; len(h.agents) > 0 {
-		h.running.Wrap = func(next http.Handler) http.Handler {
+	defer startPrograms(h.programs, log.Logger)() // the programs end before the host closes
+	h.runOptions.WrapEndpoints = a.Seams.WrapEndpoints
+	agentsHosted := make(chan struct{}) // closed when the agents of serve --run are hosted
+	if wrap := h.runOptions.WrapPublic; len(h.programs) > 0 {
+		h.runOptions.WrapPublic = func(next http.Handler) http.Handler {
 			return wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				select {
-				case <-hosted:
+				case <-agentsHosted:
 				case <-r.Context().Done():
 				}
 				next.ServeHTTP(w, r)
@@ -73,10 +73,10 @@ func runHost(a *kit.App, ctx context.Context, h hostRun, ready func(context.Cont
 	}
 	// The log looks up the names of vacants. These reads bypass Config.WrapStore, so that a wrapper
 	// that counts the host's reads does not count them.
-	log.SetNames(vacants.New(vacants.Config{Records: &vacants.Records{Store: host.Store, Now: a.Now}}))
-	return host.Run(ctx, h.running, func(ctx context.Context) error {
-		err := hostAgents(ctx, h.agents)
-		if close(hosted); err != nil {
+	log.SetVacants(vacants.New(vacants.Config{Records: &vacants.Records{Store: host.Store, Now: a.Now}}))
+	return host.Run(ctx, h.runOptions, func(ctx context.Context) error {
+		err := hostAgents(ctx, h.programs)
+		if close(agentsHosted); err != nil {
 			return err
 		}
 		return ready(ctx, host, dir)
@@ -88,29 +88,29 @@ func checkNotRunning(a *kit.App, ctx context.Context, data string) error {
 	if err != nil {
 		return err
 	}
-	client, base, err := serve.DialAdmin(dir)
+	client, baseURL, err := serve.DialAdmin(dir)
 	if err != nil {
 		return nil // no host answers; if the cause also prevents this start, the start reports it
 	}
-	where := ""
-	if s, err := admin.GetStatus.Call(ctx, admin.Client{HTTP: client, URL: base}, op.None{}); err == nil {
-		where = fmt.Sprintf(" at %s (pid %d)", kit.Printable(s.URL), s.PID)
+	location := ""
+	if s, err := admin.GetStatus.Call(ctx, admin.Client{HTTP: client, URL: baseURL}, op.None{}); err == nil {
+		location = fmt.Sprintf(" at %s (pid %d)", kit.EscapeLine(s.URL), s.PID)
 	}
-	err = problem.New(problem.Conflict, "a host is already running%s in %s: use it, stop it with Ctrl-C in its terminal, or choose another data directory with --data", where, dir)
+	err = problem.New(problem.Conflict, "a host is already running%s in %s: use it, stop it with Ctrl-C in its terminal, or choose another data directory with --data", location, dir)
 	return kit.WithHint(err, "vacancy list%s", kit.DataArg(data))
 }
 
-func noteEnded(a *kit.App, data string) {
+func printHostEnded(a *kit.App, data string) {
 	if dir, err := a.DataDir(data); err == nil {
-		a.Note("The host has ended. Everything is kept in %s. To start it again: %s", kit.Printable(dir), a.CommandLine())
+		a.PrintNote("The host has ended. Everything is kept in %s. To start it again: %s", kit.EscapeLine(dir), a.CommandLine())
 	}
 }
 
-func dataFlags(fs *pflag.FlagSet, newHost, noUpgrade *bool) {
-	kit.NoUpgradeFlag(fs, noUpgrade)
+func addDataFlags(fs *pflag.FlagSet, newHost, noUpgrade *bool) {
+	kit.AddNoUpgradeFlag(fs, noUpgrade)
 	fs.BoolVar(newHost, "new", false, "create a new host even if the data file of the previous one is missing or empty")
 }
 
-func witnessFlag(fs *pflag.FlagSet, keys *[]string) {
+func addWitnessFlag(fs *pflag.FlagSet, keys *[]string) {
 	fs.StringArrayVar(keys, "witness", nil, "the verifier key of a witness that may cosign the log without being registered; may be repeated")
 }

@@ -32,9 +32,9 @@ import (
 // serveOptions contains the flags of serve.
 type serveOptions struct {
 	devOptions
-	publicURL, cert, key, domain, authority string
-	proxies, run                            []string
-	loopbackAgents                          bool
+	publicURL, certFile, keyFile, tlsDomain, acmeURL string
+	trustedProxies, programDirs                      []string
+	allowLoopbackAgents                              bool
 }
 
 func serveCommand(a *kit.App) *cobra.Command {
@@ -87,35 +87,35 @@ After the first Ctrl-C the host refuses new calls and completes running calls.`,
 	fs := cmd.Flags()
 	fs.StringVar(&o.listen, "listen", "", "the address and port (default :443 with TLS, else "+kit.DefaultListen+")")
 	fs.StringVar(&o.publicURL, "public-url", "", "the URL at which others reach this host (default https:// and --tls-domain)")
-	fs.StringVar(&o.cert, "tls-cert", "", "the certificate, a file in PEM")
-	fs.StringVar(&o.key, "tls-key", "", "the key of the certificate, a file in PEM")
-	fs.StringVar(&o.domain, "tls-domain", "", "get a certificate for this name from an ACME authority")
-	fs.StringVar(&o.authority, "acme-url", "", "the directory URL of an ACME authority (default Let's Encrypt)")
-	fs.StringArrayVar(&o.proxies, "trusted-proxy", nil, "the addresses of a proxy in front, as `CIDR`; may be repeated")
-	fs.BoolVar(&o.loopbackAgents, "allow-loopback-agents", false, "call agents on this machine, if the operator set them")
-	fs.StringArrayVar(&o.run, "run", nil, "host the agent of `DIR` and run its program; may be repeated")
-	kit.ClusterFlag(fs, &o.cluster)
-	witnessFlag(fs, &o.witnesses)
-	a.LogFlag(fs)
-	dataFlags(fs, &o.newHost, &o.noUpgrade)
-	o.settings.add(fs, "serve")
-	kit.DataFlag(fs, &data)
+	fs.StringVar(&o.certFile, "tls-cert", "", "the certificate, a file in PEM")
+	fs.StringVar(&o.keyFile, "tls-key", "", "the key of the certificate, a file in PEM")
+	fs.StringVar(&o.tlsDomain, "tls-domain", "", "get a certificate for this name from an ACME authority")
+	fs.StringVar(&o.acmeURL, "acme-url", "", "the directory URL of an ACME authority (default Let's Encrypt)")
+	fs.StringArrayVar(&o.trustedProxies, "trusted-proxy", nil, "the addresses of a proxy in front, as `CIDR`; may be repeated")
+	fs.BoolVar(&o.allowLoopbackAgents, "allow-loopback-agents", false, "call agents on this machine, if the operator set them")
+	fs.StringArrayVar(&o.programDirs, "run", nil, "host the agent of `DIR` and run its program; may be repeated")
+	kit.AddClusterFlag(fs, &o.cluster)
+	addWitnessFlag(fs, &o.witnesses)
+	a.AddLogFlag(fs)
+	addDataFlags(fs, &o.newHost, &o.noUpgrade)
+	o.settings.register(fs, "serve")
+	kit.AddDataFlag(fs, &data)
 	return cmd
 }
 
 func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) error {
-	settings, err := o.settings.read()
+	settings, err := o.settings.parse()
 	if err != nil {
 		return err
 	}
-	base, err := o.base()
+	baseURL, err := o.parseBaseURL()
 	if err != nil {
 		return err
 	}
 	var proxies []netip.Prefix
-	for _, s := range o.proxies {
+	for _, s := range o.trustedProxies {
 		p, err := netip.ParsePrefix(s)
-		if addr, bad := netip.ParseAddr(s); bad == nil {
+		if addr, addrErr := netip.ParseAddr(s); addrErr == nil {
 			p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
 		}
 		if err != nil {
@@ -126,101 +126,101 @@ func runServe(a *kit.App, ctx context.Context, data string, o serveOptions) erro
 	if err := checkNotRunning(a, ctx, data); err != nil {
 		return err
 	}
-	agents, err := readAgents(a, ctx, o.run, data)
+	programs, err := readPrograms(a, ctx, o.programDirs, data)
 	if err != nil {
 		return err
 	}
-	o.loopbackAgents = o.loopbackAgents || len(agents) > 0
+	o.allowLoopbackAgents = o.allowLoopbackAgents || len(programs) > 0
 	if o.listen == "" {
-		if o.listen = kit.DefaultListen; o.domain != "" || o.cert != "" {
+		if o.listen = kit.DefaultListen; o.tlsDomain != "" || o.certFile != "" {
 			o.listen = ":443"
 		}
 	}
-	l, err := listenServe(o.listen)
+	listener, err := listenServe(o.listen)
 	if err != nil {
 		return err
 	}
-	config, err := tlsConfig(a, data, base, o)
+	tlsConfig, err := loadTLSConfig(a, data, baseURL, o)
 	if err != nil {
-		l.Close()
+		listener.Close()
 		return err
 	}
-	if config != nil {
-		l = tls.NewListener(l, config)
+	if tlsConfig != nil {
+		listener = tls.NewListener(listener, tlsConfig)
 	}
-	https := base.Scheme == "https"
+	https := baseURL.Scheme == "https"
 	h := hostRun{
-		data: data, cluster: o.cluster, agents: agents,
-		config: standalone.Config{URL: base.String(), AllowLoopback: o.loopbackAgents, New: o.newHost, NoUpgrade: o.noUpgrade, Host: settings},
-		running: standalone.Running{Public: l, Witnesses: o.witnesses, Wrap: func(next http.Handler) http.Handler {
-			return standalone.BehindProxy(proxies, https && config == nil, standalone.Guard(base, standalone.Limits(settings, a.Now), settings.AllowedOrigins, next))
+		data: data, cluster: o.cluster, programs: programs,
+		config: standalone.Config{URL: baseURL.String(), AllowLoopback: o.allowLoopbackAgents, AllowNew: o.newHost, NoUpgrade: o.noUpgrade, Host: settings},
+		runOptions: standalone.RunConfig{Public: listener, Witnesses: o.witnesses, WrapPublic: func(next http.Handler) http.Handler {
+			return standalone.BehindProxy(proxies, https && tlsConfig == nil, standalone.Guard(baseURL, standalone.EdgeLimits(settings, a.Now), settings.AllowedOrigins, next))
 		}},
 	}
 	err = runHost(a, ctx, h, func(ctx context.Context, host *standalone.Host, dir string) error {
-		hidden, err := hideDemo(ctx, host, dir)
+		demoWasPublished, err := unpublishDemo(ctx, host, dir)
 		if err == nil {
 			err = kit.MarkServed(dir)
 		}
 		if err != nil {
 			return err
 		}
-		handout, warnings, err := handouts(a, ctx, host, o.loopbackAgents)
+		handout, warnings, err := firstHandout(a, ctx, host, o.allowLoopbackAgents)
 		if err != nil {
 			return err
 		}
-		if hidden {
-			a.Note("%s, which dev had published, is no longer published, because a host of serve is public; to publish it: %s", demoName, a.Command("publish %s", demoName))
+		if demoWasPublished {
+			a.PrintNote("%s, which dev had published, is no longer published, because a host of serve is public; to publish it: %s", demoName, a.FormatCommand("publish %s", demoName))
 		}
-		return a.Show(serveResult{Pages: base.String() + web.Path, URL: base.String(), Listen: l.Addr().String(), Data: dir, TLS: config != nil, Proxies: o.proxies, Warnings: warnings, Handout: handout})
+		return a.PrintResult(serveResult{Pages: baseURL.String() + web.Path, URL: baseURL.String(), Listen: listener.Addr().String(), Data: dir, TLS: tlsConfig != nil, Proxies: o.trustedProxies, Warnings: warnings, Handout: handout})
 	})
 	if err == nil {
-		noteEnded(a, data)
+		printHostEnded(a, data)
 	}
 	return err
 }
 
-func (o *serveOptions) base() (*url.URL, error) {
+func (o *serveOptions) parseBaseURL() (*url.URL, error) {
 	if o.publicURL == "" {
-		if o.domain == "" {
+		if o.tlsDomain == "" {
 			return nil, kit.WithHint(problem.New(problem.Usage, "--public-url: expected the URL at which others reach this host, for example https://agents.example.org, got none"), "vacancy serve --public-url https://NAME, or --tls-domain NAME")
 		}
-		o.publicURL = "https://" + o.domain
+		o.publicURL = "https://" + o.tlsDomain
 	}
 	// ParseBase requires https unless the URL names this machine.
-	u, ok := standalone.ParseBase(o.publicURL)
+	u, ok := standalone.ParseBaseURL(o.publicURL)
 	if !ok {
 		return nil, &problem.Error{Kind: problem.Usage, Field: "--public-url", Want: "https://HOST without path", Got: fmt.Sprintf("%.200q", o.publicURL)}
 	}
-	if o.domain != "" && !strings.EqualFold(u.Hostname(), o.domain) {
-		return nil, problem.New(problem.Usage, "--public-url: expected a URL of --tls-domain %s, got %s", o.domain, u)
+	if o.tlsDomain != "" && !strings.EqualFold(u.Hostname(), o.tlsDomain) {
+		return nil, problem.New(problem.Usage, "--public-url: expected a URL of --tls-domain %s, got %s", o.tlsDomain, u)
 	}
 	return u, nil
 }
 
-func tlsConfig(a *kit.App, data string, base *url.URL, o serveOptions) (*tls.Config, error) {
-	files, acme := o.cert != "" || o.key != "", o.domain != ""
+func loadTLSConfig(a *kit.App, data string, baseURL *url.URL, o serveOptions) (*tls.Config, error) {
+	hasFiles, hasACME := o.certFile != "" || o.keyFile != "", o.tlsDomain != ""
 	switch {
-	case files && acme:
+	case hasFiles && hasACME:
 		return nil, problem.New(problem.Usage, "--tls-domain: not supported together with --tls-cert or --tls-key")
-	case (o.cert == "") != (o.key == ""):
+	case (o.certFile == "") != (o.keyFile == ""):
 		return nil, problem.New(problem.Usage, "--tls-cert and --tls-key: expected both flags, got one")
-	case o.authority != "" && !acme:
+	case o.acmeURL != "" && !hasACME:
 		return nil, problem.New(problem.Usage, "--acme-url: not supported without --tls-domain")
-	case (files || acme) && base.Scheme != "https":
-		return nil, problem.New(problem.Usage, "--public-url: expected https with TLS, got %s", base)
-	case acme:
+	case (hasFiles || hasACME) && baseURL.Scheme != "https":
+		return nil, problem.New(problem.Usage, "--public-url: expected https with TLS, got %s", baseURL)
+	case hasACME:
 		dir, err := a.DataDir(data)
 		if err != nil {
 			return nil, err
 		}
-		return standalone.Acme(dir, o.domain, o.authority, a.Seams.Authority), nil
-	case files:
-		c := &standalone.CertFiles{Cert: o.cert, Key: o.key, Log: a.PlainLog(), Now: a.Now}
+		return standalone.ACMEConfig(dir, o.tlsDomain, o.acmeURL, a.Seams.ACMEClient), nil
+	case hasFiles:
+		c := &standalone.CertFiles{CertPath: o.certFile, KeyPath: o.keyFile, Log: a.StderrLogger(), Now: a.Now}
 		config, err := c.Config()
 		if err != nil {
 			return nil, err
 		}
-		return config, c.Check(base.Hostname())
+		return config, c.CheckHostname(baseURL.Hostname())
 	}
 	return nil, nil // plain http
 }
@@ -253,48 +253,48 @@ type serveResult struct {
 	kit.Handout          // address and commands for callers of the first vacant that takes calls, or zero
 }
 
-// handouts returns the handout (address and commands for callers) of the first vacant, by name, that
+// firstHandout returns the handout (address and commands for callers) of the first vacant, by name, that
 // answers calls. If there is no such vacant, it returns the handout of the first vacant whose agent
 // the host does not call because the agent is on this machine. A warning names all such vacants.
-func handouts(a *kit.App, ctx context.Context, host *standalone.Host, callsLoopback bool) (first kit.Handout, warnings []string, err error) {
-	client, base := serve.InProcess(host.Admin())
-	c := admin.Client{HTTP: client, URL: base}
-	var unanswered kit.Handout
-	var refused []string
-	for v, err := range c.All(ctx, false) {
+func firstHandout(a *kit.App, ctx context.Context, host *standalone.Host, allowLoopback bool) (first kit.Handout, warnings []string, err error) {
+	client, baseURL := serve.InProcessClient(host.Admin())
+	c := admin.Client{HTTP: client, URL: baseURL}
+	var fallback kit.Handout
+	var refusedNames []string
+	for v, err := range c.AllVacants(ctx, false) {
 		if err != nil {
 			return first, nil, err
 		}
 		if !v.State.CanBeCalled() {
 			continue
 		}
-		answers := true
-		if !callsLoopback {
-			here, err := needsLoopback(ctx, c, &v)
+		canAnswer := true
+		if !allowLoopback {
+			isLocal, err := needsLoopback(ctx, c, &v)
 			if err != nil {
 				return first, nil, err
 			}
-			if answers = !here; here {
-				refused = append(refused, v.Name)
+			if canAnswer = !isLocal; isLocal {
+				refusedNames = append(refusedNames, v.Name)
 			}
 		}
 		if h := kit.HandoutOf(&v); h.Address == "" {
 			continue
-		} else if answers && first.Address == "" {
+		} else if canAnswer && first.Address == "" {
 			first = h
-		} else if unanswered.Address == "" {
-			unanswered = h
+		} else if fallback.Address == "" {
+			fallback = h
 		}
 	}
-	if len(refused) > 0 {
-		names := strings.Join(refused[:min(len(refused), maxWarnings)], ", ")
-		if more := len(refused) - maxWarnings; more > 0 {
-			names += fmt.Sprintf(" and %d more", more)
+	if len(refusedNames) > 0 {
+		names := strings.Join(refusedNames[:min(len(refusedNames), maxWarnedNames)], ", ")
+		if moreCount := len(refusedNames) - maxWarnedNames; moreCount > 0 {
+			names += fmt.Sprintf(" and %d more", moreCount)
 		}
 		warnings = append(warnings, fmt.Sprintf("calls to %s fail, because their agents are on this machine, and this host does not call agents on its own machine; to allow it: %s --allow-loopback-agents", names, a.CommandLine()))
 	}
 	if first.Address == "" {
-		first = unanswered
+		first = fallback
 	}
 	return first, warnings, nil
 }
@@ -302,13 +302,13 @@ func handouts(a *kit.App, ctx context.Context, host *standalone.Host, callsLoopb
 // needsLoopback reports whether the vacant's agent or model, or an MCP server of its agent, is on
 // this machine.
 func needsLoopback(ctx context.Context, c admin.Client, v *admin.Vacant) (bool, error) {
-	if spec, err := substrate.Parse(v.Substrate); err == nil && isHere(spec.Endpoint()) {
+	if spec, err := substrate.Parse(v.Substrate); err == nil && isOnThisMachine(spec.Endpoint()) {
 		return true, nil
 	}
-	if v.Agent == 0 {
+	if v.AgentVersion == 0 {
 		return false, nil
 	}
-	agent, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{VacantRequest: admin.VacantRequest{Vacant: v.ID.String()}})
+	agent, err := admin.GetAgent.Call(ctx, c, admin.AgentRequest{VacantRef: admin.VacantRef{Vacant: v.ID.String()}})
 	if problem.Is(err, problem.Conflict) { // the vacant answers by a plan
 		return false, nil
 	}
@@ -316,29 +316,29 @@ func needsLoopback(ctx context.Context, c admin.Client, v *admin.Vacant) (bool, 
 	if err != nil || json.Unmarshal(agent.Agent, &a) != nil {
 		return false, err
 	}
-	return slices.ContainsFunc(a.MCPServers, func(s definition.Server) bool { return isHere(s.URL) }), nil
+	return slices.ContainsFunc(a.MCPServers, func(s definition.Server) bool { return isOnThisMachine(s.URL) }), nil
 }
 
-func isHere(rawURL string) bool {
+func isOnThisMachine(rawURL string) bool {
 	u, err := url.Parse(rawURL)
 	return err == nil && outbound.IsThisMachine(u.Hostname())
 }
 
-// maxWarnings limits how many vacants the warning at the start names.
-const maxWarnings = 5
+// maxWarnedNames limits how many vacants the warning at the start names.
+const maxWarnedNames = 5
 
 func (r serveResult) Print(w io.Writer) {
 	how := "with TLS"
 	if !r.TLS {
 		how = "plain http, for a proxy in front"
 	}
-	fmt.Fprintf(w, "A host in %s\n\n  browsers see it at %s\n  others reach it at %s\n  it listens at %s, %s\n\n", kit.Printable(r.Data), r.Pages, r.URL, r.Listen, how)
+	fmt.Fprintf(w, "A host in %s\n\n  browsers see it at %s\n  others reach it at %s\n  it listens at %s, %s\n\n", kit.EscapeLine(r.Data), r.Pages, r.URL, r.Listen, how)
 	if r.Address == "" {
-		fmt.Fprintf(w, "Callers will reach a vacant NAME at %s/v/NAME/\n  %s\n", r.URL, snippet.CurlText(r.URL+"/v/NAME/text"))
+		fmt.Fprintf(w, "Callers will reach a vacant NAME at %s/v/NAME/\n  %s\n", r.URL, snippet.CurlCommand(r.URL+"/v/NAME/text"))
 	}
 	r.Handout.Print(w)
 	for _, warning := range r.Warnings {
-		fmt.Fprintf(w, "\n%s: %s\n", kit.Verdict(w, false, "warning"), kit.Printable(warning))
+		fmt.Fprintf(w, "\n%s: %s\n", kit.PaintVerdict(w, false, "warning"), kit.EscapeLine(warning))
 	}
 	fmt.Fprint(w, "\nCtrl-C ends it. The log:\n\n")
 }

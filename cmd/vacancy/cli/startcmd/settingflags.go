@@ -13,9 +13,9 @@ import (
 // settingFlags are a command's flags for settings of its host.
 type settingFlags []*settingFlag
 
-func (f *settingFlags) add(fs *pflag.FlagSet, command string) {
+func (f *settingFlags) register(fs *pflag.FlagSet, command string) {
 	for _, row := range setting.Table() {
-		if row.FlagOf(command) {
+		if row.HasFlag(command) {
 			flag := &settingFlag{row: row, text: row.Default}
 			fs.Var(flag, row.Flag, row.Help)
 			*f = append(*f, flag)
@@ -23,12 +23,12 @@ func (f *settingFlags) add(fs *pflag.FlagSet, command string) {
 	}
 }
 
-func (f settingFlags) read() (setting.Host, error) {
+func (f settingFlags) parse() (setting.Host, error) {
 	var v setting.Values
 	var errs []error
 	for _, flag := range f {
 		for _, part := range flag.row.ReadFlag(flag.text, &v) {
-			errs = append(errs, &problem.Error{Kind: problem.Usage, Field: "--" + flag.row.Flag, Want: flag.row.FlagExpects(), Got: fmt.Sprintf("%.40q", part)})
+			errs = append(errs, &problem.Error{Kind: problem.Usage, Field: "--" + flag.row.Flag, Want: flag.row.ExpectedFlagValue(), Got: fmt.Sprintf("%.40q", part)})
 		}
 	}
 	return v.Host, errors.Join(errs...)

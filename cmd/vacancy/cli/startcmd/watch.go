@@ -43,7 +43,7 @@ const agentFile = "agent.md"
 type watchOptions struct {
 	data, listen, name, start, root, substrate string
 	join                                       bool
-	at                                         kit.Where // host of --host; zero for a host on this machine
+	where                                      kit.HostFlags // host of --host; zero for a host on this machine
 }
 
 func watchCommand(a *kit.App) *cobra.Command {
@@ -79,15 +79,15 @@ requests to the program with that secret ("vacancy help agent-contract").`,
   vacancy watch agents/helper.md --substrate ollama:llama3.2
   VACANCY_KEY=KEY vacancy watch fox --host https://agents.example.org`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.at.Host == "" {
-				return watch(a, cmd.Context(), args[0], o)
+			if o.where.Host == "" {
+				return runWatch(a, cmd.Context(), args[0], o)
 			}
 			for _, flag := range []string{"data", "listen", "join", "substrate"} {
 				if cmd.Flags().Changed(flag) {
 					return &problem.Error{Kind: problem.Usage, Field: "--" + flag, Want: "either the flag or --host", Got: "both"}
 				}
 			}
-			return watchAtHost(a, cmd.Context(), args[0], o)
+			return runRemoteWatch(a, cmd.Context(), args[0], o)
 		},
 	}
 	fs := cmd.Flags()
@@ -97,56 +97,56 @@ requests to the program with that secret ("vacancy help agent-contract").`,
 	fs.BoolVar(&o.join, "join", false, "wait for the host of another command instead of starting one")
 	fs.StringVar(&o.root, "root", "", "the `DIR` with instructions and rules of all agents")
 	fs.StringVar(&o.substrate, "substrate", "", "KIND:MODEL, instead of the substrate in the agent's file")
-	fs.StringVar(&o.at.Host, "host", "", "the host at which the agent answers: a `URL`, or aws")
-	fs.StringVar(&o.at.Stage, "stage", "", "with --host aws: the stage (default $VACANCY_STAGE, else dev)")
-	kit.CAFlag(fs)
-	kit.DataFlag(fs, &o.data)
+	fs.StringVar(&o.where.Host, "host", "", "the host at which the agent answers: a `URL`, or aws")
+	fs.StringVar(&o.where.Stage, "stage", "", "with --host aws: the stage (default $VACANCY_STAGE, else dev)")
+	kit.AddCAFlag(fs)
+	kit.AddDataFlag(fs, &o.data)
 	return cmd
 }
 
-// watching is a watched folder with an agent.
-type watching struct {
+// watcher is a watched folder with an agent.
+type watcher struct {
 	*kit.App
 	watchOptions
-	dir        string
-	file       string    // name of the agent's file in dir
-	began      time.Time // start time; earlier calls are not shown
-	short      string    // the vacant's id in its short form
-	handout    kit.Handout
-	outputLock sync.Mutex          // guards the output, which contains the program's lines and the calls
-	port       int                 // port of the program, or 0 if no URL of the agent leads to this machine
-	from       string              // setting that contains the port: base_url or mcp_servers
-	taken      func(port int) bool // reports whether a program listens at the port
-	agent      agentfile.File      // last valid content of the file
-	environ    []string            // variables of the program
-	secret     string              // AGENT_SECRET of the program; "" if watch sets none
-	bound      string              // host and port to which the secret is bound
-	told       status              // last printed status since the program's start
-	print      func(line string)   // prints a line about the program or a line of its output
+	dir         string
+	file        string    // name of the agent's file in dir
+	startedAt   time.Time // start time; earlier calls are not shown
+	shortID     string    // the vacant's id in its short form
+	handout     kit.Handout
+	outputLock  sync.Mutex          // guards the output, which contains the program's lines and the calls
+	port        int                 // port of the program, or 0 if no URL of the agent leads to this machine
+	portSetting string              // setting that contains the port: base_url or mcp_servers
+	isPortTaken func(port int) bool // reports whether a program listens at the port
+	agent       agentfile.File      // last valid content of the file
+	environ     []string            // variables of the program
+	secret      string              // AGENT_SECRET of the program; "" if watch sets none
+	secretHost  string              // host and port to which the secret is bound
+	lastStatus  agentStatus         // last printed status since the program's start
+	printLine   func(line string)   // prints a line about the program or a line of its output
 
-	remote *remoteWatch // the host of --host, or nil
+	remote *remoteHost // the host of --host, or nil
 
-	joined    bool          // another command runs the host
-	hostEnded bool          // that host has ended
-	next      time.Time     // time of the next check whether that host runs
-	pause     time.Duration // time between two such checks; zero means joinedPause
+	joined         bool          // another command runs the host
+	hostEnded      bool          // that host has ended
+	nextHostCheck  time.Time     // time of the next check whether that host runs
+	hostCheckPause time.Duration // time between two such checks; zero means hostPollInterval
 }
 
-// status is the last printed status of the agent.
-type status uint8
+// agentStatus is the last printed status of the agent.
+type agentStatus uint8
 
 const (
-	statusUnknown status = iota
-	silent               // the program does not listen yet
-	statusFinal          // the agent answers, or the reason why not was printed
+	statusUnknown agentStatus = iota
+	statusSilent              // the program does not listen yet
+	statusFinal               // the agent answers, or the reason why not was printed
 )
 
-// newWatching returns the watch of a folder or an agent's file. rename is the command to suggest if
+// newWatcher returns the watch of a folder or an agent's file. rename is the command to suggest if
 // the folder's name cannot be a vacant's name.
-func newWatching(a *kit.App, what string, o watchOptions, rename string) (w *watching, err error) {
-	w = &watching{App: a, watchOptions: o, file: agentFile, taken: isListening, environ: os.Environ()}
-	w.print = func(line string) { w.say("%s | %s", w.name, line) }
-	if w.dir, err = filepath.Abs(what); err != nil {
+func newWatcher(a *kit.App, path string, o watchOptions, renameHint string) (w *watcher, err error) {
+	w = &watcher{App: a, watchOptions: o, file: agentFile, isPortTaken: isListening, environ: os.Environ()}
+	w.printLine = func(line string) { w.printf("%s | %s", w.name, line) }
+	if w.dir, err = filepath.Abs(path); err != nil {
 		return nil, err
 	}
 	name := filepath.Base(w.dir)
@@ -160,136 +160,136 @@ func newWatching(a *kit.App, what string, o watchOptions, rename string) (w *wat
 	}
 	w.name = cmp.Or(w.name, name)
 	if err := registry.CheckNewName(w.name); err != nil {
-		return nil, kit.WithHint(err, "%s", rename)
+		return nil, kit.WithHint(err, "%s", renameHint)
 	}
-	return w, w.read()
+	return w, w.readAgentFile()
 }
 
-func watch(a *kit.App, ctx context.Context, what string, o watchOptions) error {
-	w, err := newWatching(a, what, o, "vacancy watch "+kit.ShellWord(what)+" --name NAME")
+func runWatch(a *kit.App, ctx context.Context, path string, o watchOptions) error {
+	w, err := newWatcher(a, path, o, "vacancy watch "+kit.ShellWord(path)+" --name NAME")
 	if err != nil {
 		return err
 	}
 	// Check the port before the agent is hosted, because calls must not reach another program.
-	if w.command() != "" && w.port != 0 && w.taken(w.port) {
-		return w.portTaken()
+	if w.programCommand() != "" && w.port != 0 && w.isPortTaken(w.port) {
+		return w.portTakenError()
 	}
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	ended, err := w.host(ctx)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	hostDone, err := w.startOrJoinHost(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if end(); ended != nil {
-			<-ended
+		if cancel(); hostDone != nil {
+			<-hostDone
 		}
 	}()
 	data, err := a.DataDir(o.data)
 	if err != nil {
 		return err
 	}
-	w.began = a.Now()
-	journal, err := standalone.ReadJournal(data, w.began)
+	w.startedAt = a.Now()
+	journal, err := standalone.OpenJournalReader(data, w.startedAt)
 	if err != nil {
 		return err
 	}
 	defer journal.Close()
-	seen := w.snapshotFiles()
-	program := w.begin()
+	snapshot := w.snapshotFiles()
+	program := w.startProgram()
 	// Wait first, because hostAgent asks the program for its tools, and the first call may follow
 	// immediately.
-	w.awaitStart(ctx, program)
+	w.waitForStart(ctx, program)
 	if err := w.hostAgent(ctx); err != nil {
 		program.stop()
 		return err
 	}
 	w.printStatus(ctx, program)
 	for _, line := range w.handout.Lines() {
-		w.say("%s", line)
+		w.printf("%s", line)
 	}
-	ends := "the host"
-	switch program := w.command() != ""; {
+	stoppedByCtrlC := "the host"
+	switch program := w.programCommand() != ""; {
 	case w.joined && program:
-		ends = "the program, not the host"
+		stoppedByCtrlC = "the program, not the host"
 	case w.joined:
-		ends = "the watch, not the host"
+		stoppedByCtrlC = "the watch, not the host"
 	case program:
-		ends = "the program and the host"
+		stoppedByCtrlC = "the program and the host"
 	}
-	w.say("Ctrl-C ends %s. Its calls:", ends)
-	if err := w.run(ctx, journal, ended, seen, program); err != nil {
+	w.printf("Ctrl-C ends %s. Its calls:", stoppedByCtrlC)
+	if err := w.run(ctx, journal, hostDone, snapshot, program); err != nil {
 		return err
 	}
-	w.say("%s and its calls are kept in %s. To go on: %s", w.name, kit.Printable(data), a.CommandLine())
+	w.printf("%s and its calls are kept in %s. To go on: %s", w.name, kit.EscapeLine(data), a.CommandLine())
 	return nil
 }
 
 // printStatus prints after each start of the program whether the agent answers calls.
-func (w *watching) printStatus(ctx context.Context, program *process) {
+func (w *watcher) printStatus(ctx context.Context, program *process) {
 	switch {
-	case w.told == statusFinal || ctx.Err() != nil:
+	case w.lastStatus == statusFinal || ctx.Err() != nil:
 	case program.hasEnded():
-		w.told = statusFinal
-		w.say("%s answers no calls, because its program ended. It is started again when you save a file", w.name)
-	case w.port != 0 && !w.taken(w.port):
-		if w.told == statusUnknown && (program.cmd == nil || w.Now().Sub(program.began) > startTime) {
-			w.told = silent
-			w.say("%s answers no calls until a program listens at port %d", w.name, w.port)
+		w.lastStatus = statusFinal
+		w.printf("%s answers no calls, because its program ended. It is started again when you save a file", w.name)
+	case w.port != 0 && !w.isPortTaken(w.port):
+		if w.lastStatus == statusUnknown && (program.cmd == nil || w.Now().Sub(program.startedAt) > startTimeout) {
+			w.lastStatus = statusSilent
+			w.printf("%s answers no calls until a program listens at port %d", w.name, w.port)
 		}
 	default:
-		w.told = statusFinal
-		if failure := w.check(ctx); failure != "" {
-			w.say("%s answers no calls now: %s", w.name, failure)
+		w.lastStatus = statusFinal
+		if failure := w.findFailure(ctx); failure != "" {
+			w.printf("%s answers no calls now: %s", w.name, failure)
 			return
 		}
 		address := w.name
 		if w.remote != nil {
 			address = cmp.Or(w.handout.Address, w.name)
 		}
-		w.say("%s answers calls: %s", w.name, w.Command(`call %s "hello"%s`, address, w.dataArg()))
+		w.printf("%s answers calls: %s", w.name, w.FormatCommand(`call %s "hello"%s`, address, w.dataArg()))
 	}
 }
 
-// check asks the host of another command whether a call would reach the agent, and returns the
+// findFailure asks the host of another command whether a call would reach the agent, and returns the
 // reason if it would not. Such a host may be configured not to call agents on this machine. A host
 // of this command always calls them.
-func (w *watching) check(ctx context.Context) (failure string) {
-	if !w.joined || w.port == 0 || w.from != "base_url" {
+func (w *watcher) findFailure(ctx context.Context) (failure string) {
+	if !w.joined || w.port == 0 || w.portSetting != "base_url" {
 		return ""
 	}
-	err := w.WithAdmin(kit.Where{Host: kit.HostLocal, Data: w.data}, false, func(c *kit.AdminAPI) error {
-		found, err := admin.CheckVacant.Call(ctx, c, admin.VacantRequest{Vacant: w.name})
-		if err == nil && found.Failure != nil {
-			failure = kit.Printable(kit.Clip(found.Failure.String(), kit.MaxShownCause))
+	err := w.WithAdmin(kit.HostFlags{Host: kit.HostLocal, Data: w.data}, false, func(c *kit.AdminAPI) error {
+		result, err := admin.CheckVacant.Call(ctx, c, admin.VacantRef{Vacant: w.name})
+		if err == nil && result.Failure != nil {
+			failure = kit.EscapeLine(kit.Truncate(result.Failure.String(), kit.MaxShownCause))
 		}
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		failure = kit.Printable(problem.AsError(err).Text())
+		failure = kit.EscapeLine(problem.AsError(err).Text())
 	}
 	return failure
 }
 
-func (w *watching) portTaken() error {
+func (w *watcher) portTakenError() error {
 	err := problem.New(problem.Unavailable, "port %d is taken by another program, so %s was not started", w.port, w.name)
-	return kit.WithHint(err, "another port for %s in %s, such as http://127.0.0.1:%d", w.from, kit.ShellWord(filepath.Join(w.dir, w.file)), freePort(w.dir, w.taken))
+	return kit.WithHint(err, "another port for %s in %s, such as http://127.0.0.1:%d", w.portSetting, kit.ShellWord(filepath.Join(w.dir, w.file)), findFreePort(w.dir, w.isPortTaken))
 }
 
-func (w *watching) dataArg() string {
+func (w *watcher) dataArg() string {
 	if w.data == "" {
 		return ""
 	}
 	return kit.DataArg(w.data)
 }
 
-func (w *watching) say(format string, args ...any) {
+func (w *watcher) printf(format string, args ...any) {
 	w.outputLock.Lock()
 	defer w.outputLock.Unlock()
-	w.Note(format, args...)
+	w.PrintNote(format, args...)
 }
 
-func (w *watching) read() error {
+func (w *watcher) readAgentFile() error {
 	path := filepath.Join(w.dir, w.file)
 	file, err := agentfile.Read(path, agentfile.Options{Root: w.root, Substrate: w.substrate})
 	if err != nil {
@@ -298,9 +298,9 @@ func (w *watching) read() error {
 	if file.Agent.Description == "" {
 		return problem.New(problem.Usage, "%s: description: expected a description of what %s can do, got none", path, w.name)
 	}
-	endpoint, from := []string{file.Agent.BaseURL}, "base_url"
-	if l, _ := scaffold.Find(w.has); l.Tools {
-		endpoint, from = nil, "mcp_servers"
+	endpoint, portSetting := []string{file.Agent.BaseURL}, "base_url"
+	if language, _ := scaffold.FindLanguage(w.hasFile); language.Tools {
+		endpoint, portSetting = nil, "mcp_servers"
 		for _, s := range file.Agent.MCPServers {
 			endpoint = append(endpoint, s.URL)
 		}
@@ -311,13 +311,13 @@ func (w *watching) read() error {
 			port, _ = strconv.Atoi(u.Port()) // 0 if the URL has no port
 		}
 	}
-	if w.port != 0 && port != w.port && port != 0 && w.command() != "" && w.taken(port) {
-		return problem.New(problem.Unavailable, "%s: %s: port %d is taken by another program", path, from, port)
+	if w.port != 0 && port != w.port && port != 0 && w.programCommand() != "" && w.isPortTaken(port) {
+		return problem.New(problem.Unavailable, "%s: %s: port %d is taken by another program", path, portSetting, port)
 	}
-	w.port, w.from = port, from
+	w.port, w.portSetting = port, portSetting
 	spec, err := file.Agent.Spec()
-	if err != nil || spec.Kind != substrate.KindHTTP || file.Agent.Secret != "" || port == 0 || from != "base_url" || w.command() == "" {
-		w.secret, w.bound, w.agent = "", "", file
+	if err != nil || spec.Kind != substrate.KindHTTP || file.Agent.Secret != "" || port == 0 || portSetting != "base_url" || w.programCommand() == "" {
+		w.secret, w.secretHost, w.agent = "", "", file
 		return nil
 	}
 	w.secret = cmp.Or(w.secret, w.Env[secretEnv], rand.Text())
@@ -337,17 +337,17 @@ func secretName(name string) string {
 	return prefix + name[max(0, len(name)+len(prefix)-64):]
 }
 
-// host starts a host in this process, unless one runs in the data directory. If --join is set, it
+// startOrJoinHost starts a host in this process, unless one runs in the data directory. If --join is set, it
 // waits for the host of another command instead. The returned channel receives the error with which
 // the host in this process ended, and is then closed. If another command runs the host, the channel
 // is nil.
-func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
+func (w *watcher) startOrJoinHost(ctx context.Context) (hostDone <-chan error, err error) {
 	done := make(chan error, 1)
 	dir, err := w.DataDir(w.data)
 	if err != nil {
 		return nil, err
 	}
-	for hasSaid := false; ; hasSaid = true {
+	for hasPrinted := false; ; hasPrinted = true {
 		_, _, err := serve.DialAdmin(dir)
 		if err == nil {
 			w.joined = true
@@ -359,17 +359,17 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 		if !errors.Is(err, serve.ErrNoHost) {
 			return nil, err
 		}
-		if !hasSaid {
-			w.say("%s waits for a host in %s", w.name, kit.Printable(dir))
+		if !hasPrinted {
+			w.printf("%s waits for a host in %s", w.name, kit.EscapeLine(dir))
 		}
-		if err := cloud.Wait(ctx, joinedPause); err != nil {
+		if err := cloud.Wait(ctx, hostPollInterval); err != nil {
 			return nil, err
 		}
 	}
 	// The watch shows calls from the journal (the host's log file), so it discards the host's output.
-	quiet := *w.App
-	quiet.Out, quiet.Err = io.Discard, io.Discard
-	h, url, err := devHost(&quiet, devOptions{listen: w.listen}, setting.Defaults().Host)
+	quietApp := *w.App
+	quietApp.Out, quietApp.Err = io.Discard, io.Discard
+	h, url, err := prepareDevHost(&quietApp, devOptions{listen: w.listen}, setting.Defaults().Host)
 	if err != nil {
 		return nil, err
 	}
@@ -377,44 +377,44 @@ func (w *watching) host(ctx context.Context) (ended <-chan error, err error) {
 	ready := make(chan struct{})
 	go func() {
 		defer close(done)
-		done <- runHost(&quiet, ctx, h, func(context.Context, *standalone.Host, string) error { close(ready); return nil })
+		done <- runHost(&quietApp, ctx, h, func(context.Context, *standalone.Host, string) error { close(ready); return nil })
 	}()
 	select {
 	case <-ready:
-		w.say("A host in %s listens at %s", kit.Printable(dir), url)
+		w.printf("A host in %s listens at %s", kit.EscapeLine(dir), url)
 		return done, nil
 	case err := <-done:
 		return nil, err
 	}
 }
 
-func (w *watching) hostAgent(ctx context.Context) error {
+func (w *watcher) hostAgent(ctx context.Context) error {
 	if w.remote != nil {
-		return w.setAtHost(ctx)
+		return w.installRemote(ctx)
 	}
 	file := w.agent
-	return w.WithAdmin(kit.Where{Host: kit.HostLocal, Data: w.data}, false, func(c *kit.AdminAPI) error {
+	return w.WithAdmin(kit.HostFlags{Host: kit.HostLocal, Data: w.data}, false, func(c *kit.AdminAPI) error {
 		u, err := url.Parse(file.Agent.BaseURL)
 		if err != nil {
 			return err
 		}
 		// The host signs its requests to the program with the secret.
-		if w.secret != "" && u.Host != w.bound {
-			in := admin.NewSecret{OneSecret: admin.OneSecret{Name: file.Agent.Secret}}
-			if vacant, err := c.Show(ctx, w.name); err == nil && vacant.Name == w.name {
-				in.Tenant = vacant.Tenant
+		if w.secret != "" && u.Host != w.secretHost {
+			newSecret := admin.SetSecretRequest{SecretRef: admin.SecretRef{Name: file.Agent.Secret}}
+			if vacant, err := c.ShowVacant(ctx, w.name); err == nil && vacant.Name == w.name {
+				newSecret.Tenant = vacant.Tenant
 			}
-			in.Body.Hosts, in.Body.Value = []string{u.Host}, w.secret
-			if _, err := admin.AgentSecrets.Set.Call(ctx, c, in); err != nil {
+			newSecret.Body.Hosts, newSecret.Body.Value = []string{u.Host}, w.secret
+			if _, err := admin.AgentSecrets.Set.Call(ctx, c, newSecret); err != nil {
 				return err
 			}
-			w.bound = u.Host
+			w.secretHost = u.Host
 		}
-		made, isNew, err := w.install(ctx, c, &file, "here", func() error { return nil })
+		newVacant, isNew, err := w.install(ctx, c, &file, "here", func() error { return nil })
 		if isNew {
 			w.outputLock.Lock()
 			defer w.outputLock.Unlock()
-			vacantcmd.CheckTools(w.App, ctx, c, &made)
+			vacantcmd.CheckTools(w.App, ctx, c, &newVacant)
 		}
 		return err
 	})
@@ -423,37 +423,37 @@ func (w *watching) hostAgent(ctx context.Context) error {
 // install creates the vacant at the host of c. If the name is taken, install calls adopt. Unless
 // adopt returns an error, install then creates the next version of the vacant's agent. isNew
 // reports whether the vacant or the version is new. place describes the host in messages.
-func (w *watching) install(ctx context.Context, c op.Client, file *agentfile.File, place string, adopt func() error) (made admin.Vacant, isNew bool, err error) {
-	made, err = admin.CreateVacant.Call(ctx, c, op.Of(admin.Creation{Name: w.name, Capability: file.Agent.Description, Agent: file.Agent.Blob()}))
+func (w *watcher) install(ctx context.Context, c op.Client, file *agentfile.File, place string, allowUpdate func() error) (vacant admin.Vacant, isNew bool, err error) {
+	vacant, err = admin.CreateVacant.Call(ctx, c, op.NewBody(admin.Creation{Name: w.name, Capability: file.Agent.Description, Agent: file.Agent.Blob()}))
 	message, isNew := w.name+" is hosted "+place+" now", err == nil
 	if problem.Is(err, problem.Conflict) {
-		var now, after admin.Agent
-		if err = adopt(); err == nil {
-			now, err = admin.GetAgent.Call(ctx, c, admin.AgentVersion{VacantRequest: admin.VacantRequest{Vacant: w.name}})
+		var current, updated admin.Agent
+		if err = allowUpdate(); err == nil {
+			current, err = admin.GetAgent.Call(ctx, c, admin.AgentRequest{VacantRef: admin.VacantRef{Vacant: w.name}})
 		}
 		if err == nil {
-			after, err = admin.SetAgent.Call(ctx, c, admin.AgentAfter(&now, file.Agent.Blob()))
+			updated, err = admin.SetAgent.Call(ctx, c, admin.NewSetAgentRequest(&current, file.Agent.Blob()))
 		}
-		made, message, isNew = after.Vacant, fmt.Sprintf("%s answers by version %d of its agent", w.name, after.Version), err == nil && after.Version != now.Version
+		vacant, message, isNew = updated.Vacant, fmt.Sprintf("%s answers by version %d of its agent", w.name, updated.Version), err == nil && updated.Version != current.Version
 	}
 	if err != nil {
-		return made, false, err
+		return vacant, false, err
 	}
-	w.short, w.handout = made.ID.Short(), kit.HandoutOf(&made)
+	w.shortID, w.handout = vacant.ID.Short(), kit.HandoutOf(&vacant)
 	w.outputLock.Lock()
 	defer w.outputLock.Unlock()
-	vacantcmd.WarnOfVersion(w.App, &made, *file)
+	vacantcmd.PrintVersionWarnings(w.App, &vacant, *file)
 	if isNew {
-		w.Note("%s", message)
+		w.PrintNote("%s", message)
 	}
-	return made, isNew, nil
+	return vacant, isNew, nil
 }
 
-// rejoin checks whether the host of another command still runs. When that host runs again, rejoin
+// pollJoinedHost checks whether the host of another command still runs. When that host runs again, rejoin
 // makes it host the agent.
-func (w *watching) rejoin(ctx context.Context) {
+func (w *watcher) pollJoinedHost(ctx context.Context) {
 	now := w.Now()
-	if !w.joined || now.Before(w.next) {
+	if !w.joined || now.Before(w.nextHostCheck) {
 		return
 	}
 	dir, err := w.DataDir(w.data)
@@ -462,115 +462,115 @@ func (w *watching) rejoin(ctx context.Context) {
 	}
 	switch {
 	case errors.Is(err, serve.ErrNoHost) && !w.hostEnded:
-		w.hostEnded, w.pause, w.bound = true, joinedPause, "" // the next host may not have the secret
-		w.say("the host in %s has ended; %s answers no calls until the host runs again", kit.Printable(dir), w.name)
+		w.hostEnded, w.hostCheckPause, w.secretHost = true, hostPollInterval, "" // the next host may not have the secret
+		w.printf("the host in %s has ended; %s answers no calls until the host runs again", kit.EscapeLine(dir), w.name)
 	case err == nil && w.hostEnded:
 		err := w.hostAgent(ctx)
 		if problem.Is(err, problem.Unavailable) {
 			break // the host is still starting
 		}
-		w.hostEnded, w.pause, w.told = false, joinedPause, statusUnknown
-		w.say("the host in %s runs again", kit.Printable(dir))
+		w.hostEnded, w.hostCheckPause, w.lastStatus = false, hostPollInterval, statusUnknown
+		w.printf("the host in %s runs again", kit.EscapeLine(dir))
 		if err != nil && ctx.Err() == nil {
-			w.sayUnchanged(err)
+			w.printUnchanged(err)
 		}
 	}
 	if w.hostEnded {
-		w.pause = min(2*w.pause, maxJoinedPause)
+		w.hostCheckPause = min(2*w.hostCheckPause, maxHostPollInterval)
 	}
-	w.next = now.Add(cmp.Or(w.pause, joinedPause))
+	w.nextHostCheck = now.Add(cmp.Or(w.hostCheckPause, hostPollInterval))
 }
 
-func (w *watching) sayUnchanged(err error) {
-	w.say("%s is unchanged: %s", w.name, kit.Printable(kit.FullText(kit.ProblemOf(err))))
+func (w *watcher) printUnchanged(err error) {
+	w.printf("%s is unchanged: %s", w.name, kit.EscapeLine(kit.TextWithCauses(kit.ToProblem(err))))
 }
 
 // First and longest pause between two checks whether the host of another command runs.
 const (
-	joinedPause    = time.Second
-	maxJoinedPause = 10 * time.Second
+	hostPollInterval    = time.Second
+	maxHostPollInterval = 10 * time.Second
 )
 
-// watchPause is the pause between two checks of the folder and the journal.
-const watchPause = 150 * time.Millisecond
+// pollInterval is the pause between two checks of the folder and the journal.
+const pollInterval = 150 * time.Millisecond
 
 // run shows calls until ctx or the host ends, and then ends the program. It restarts the program
 // when files of the folder change. If --host is set, journal is nil, and the worker prints the
 // turns.
-func (w *watching) run(ctx context.Context, journal *standalone.JournalReader, ended <-chan error, seen map[string]string, program *process) error {
+func (w *watcher) run(ctx context.Context, journal *standalone.JournalReader, done <-chan error, lastSnapshot map[string]string, program *process) error {
 	defer func() { program.stop() }()
 	for {
 		select {
-		case err := <-ended:
+		case err := <-done:
 			return err
 		default:
 		}
-		if program.hasEnded() && w.port != 0 && w.taken(w.port) {
-			return w.portTaken() // another program took the port first
+		if program.hasEnded() && w.port != 0 && w.isPortTaken(w.port) {
+			return w.portTakenError() // another program took the port first
 		}
-		if w.rejoin(ctx); !w.hostEnded {
+		if w.pollJoinedHost(ctx); !w.hostEnded {
 			w.printStatus(ctx, program)
 		}
 		if journal != nil {
-			if err := journal.Next(ctx, w.show); err != nil && ctx.Err() == nil {
+			if err := journal.ReadNewLines(ctx, w.showCall); err != nil && ctx.Err() == nil {
 				return err
 			}
 		}
-		if cloud.Wait(ctx, watchPause) != nil {
+		if cloud.Wait(ctx, pollInterval) != nil {
 			if journal == nil {
 				return nil
 			}
-			return journal.Next(context.WithoutCancel(ctx), w.show) // the last calls
+			return journal.ReadNewLines(context.WithoutCancel(ctx), w.showCall) // the last calls
 		}
-		now := w.snapshotFiles()
-		changed := changedFiles(seen, now)
-		seen = now
+		snapshot := w.snapshotFiles()
+		changed := changedFiles(lastSnapshot, snapshot)
+		lastSnapshot = snapshot
 		if len(changed) == 0 {
 			continue
 		}
 		port, secret := w.port, w.secret
 		if slices.Contains(changed, w.file) {
-			err := w.read()
+			err := w.readAgentFile()
 			if err == nil && !w.hostEnded {
 				err = w.hostAgent(ctx)
 			}
 			if err != nil && ctx.Err() == nil {
-				w.sayUnchanged(err)
+				w.printUnchanged(err)
 			}
 			changed = slices.DeleteFunc(changed, func(name string) bool { return name == w.file })
 		}
 		if len(changed) > 0 || port != w.port || secret != w.secret {
-			what := w.file
+			changedFile := w.file
 			if len(changed) > 0 {
-				what = changed[0]
+				changedFile = changed[0]
 			}
 			program.stop()
-			if w.command() != "" {
-				w.say("%s changed; starting again", kit.Printable(what))
+			if w.programCommand() != "" {
+				w.printf("%s changed; starting again", kit.EscapeLine(changedFile))
 			}
-			program, w.told = w.begin(), statusUnknown
+			program, w.lastStatus = w.startProgram(), statusUnknown
 		}
 	}
 }
 
-func (w *watching) show(line []byte) error {
-	e, ok := kit.ReadEvent(line)
-	if _, to, _ := strings.Cut(kit.TextOf(e.Fields[kit.FieldPair]), ">"); !ok || to == "" || to != w.short || e.At.Before(w.began) {
+func (w *watcher) showCall(line []byte) error {
+	e, ok := kit.ParseEvent(line)
+	if _, vacantID, _ := strings.Cut(kit.FieldText(e.Fields[kit.FieldPair]), ">"); !ok || vacantID == "" || vacantID != w.shortID || e.Time.Before(w.startedAt) {
 		return nil
 	}
 	e.Fields[kit.FieldVacant] = w.name // the host may not have known the name yet
 	w.outputLock.Lock()
 	defer w.outputLock.Unlock()
-	return hostcmd.ShowEvent(w.App, &e)
+	return hostcmd.PrintEvent(w.App, &e)
 }
 
 // Limits of a watched folder.
 const (
-	maxWatched      = 5000
+	maxWatchedFiles = 5000
 	maxWatchedDepth = 5
 )
 
-func (w *watching) snapshotFiles() map[string]string {
+func (w *watcher) snapshotFiles() map[string]string {
 	// Each value contains the size and the modification time of a file. Files that tools generate
 	// are skipped.
 	files := map[string]string{}
@@ -589,7 +589,7 @@ func (w *watching) snapshotFiles() map[string]string {
 				return fs.SkipDir
 			}
 			return nil
-		case len(files) == maxWatched:
+		case len(files) == maxWatchedFiles:
 			return fs.SkipAll
 		}
 		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
@@ -603,14 +603,14 @@ func (w *watching) snapshotFiles() map[string]string {
 // changedFiles returns the sorted names of new, changed and deleted files. Files that package
 // managers write do not count as changed.
 func changedFiles(before, now map[string]string) (names []string) {
-	own := []string{"package-lock.json", "go.sum"}
-	for name, is := range now {
-		if before[name] != is && !slices.Contains(own, name) {
+	ignoredFiles := []string{"package-lock.json", "go.sum"}
+	for name, state := range now {
+		if before[name] != state && !slices.Contains(ignoredFiles, name) {
 			names = append(names, name)
 		}
 	}
 	for name := range before {
-		if _, there := now[name]; !there {
+		if _, exists := now[name]; !exists {
 			names = append(names, name)
 		}
 	}

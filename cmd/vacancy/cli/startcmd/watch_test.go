@@ -15,28 +15,28 @@ import (
 )
 
 // fox is a watched folder whose agent listens at port 9321.
-func fox(t *testing.T, file, start string) *watching {
+func fox(t *testing.T, file, start string) *watcher {
 	t.Helper()
 	dir := t.TempDir()
 	text := "---\ndescription: is a fox\nprovider: http\nbase_url: http://127.0.0.1:9321\n---\n"
 	must(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
-	w := &watching{App: &kit.App{Err: &bytes.Buffer{}, Now: time.Now}, watchOptions: watchOptions{name: "fox", start: start}, dir: dir, file: file, taken: func(int) bool { return false }, environ: os.Environ()}
-	w.print = func(string) {}
-	must(t, w.read())
+	w := &watcher{App: &kit.App{Err: &bytes.Buffer{}, Now: time.Now}, watchOptions: watchOptions{name: "fox", start: start}, dir: dir, file: file, isPortTaken: func(int) bool { return false }, environ: os.Environ()}
+	w.printLine = func(string) {}
+	must(t, w.readAgentFile())
 	return w
 }
 
 func TestWatchEndsIfAnotherProgramHasThePort(t *testing.T) {
 	w := fox(t, agentFile, "exit 1") // like a program that cannot listen
-	w.taken = func(port int) bool { return port == 9321 }
+	w.isPortTaken = func(port int) bool { return port == 9321 }
 	data := t.TempDir()
 	kept, err := standalone.OpenJournal(data, time.Now)
 	must(t, err)
 	defer kept.Close()
-	journal, err := standalone.ReadJournal(data, time.Now())
+	journal, err := standalone.OpenJournalReader(data, time.Now())
 	must(t, err)
 	defer journal.Close()
-	err = w.run(context.Background(), journal, nil, w.snapshotFiles(), w.begin())
+	err = w.run(context.Background(), journal, nil, w.snapshotFiles(), w.startProgram())
 	if !problem.Is(err, problem.Unavailable) || !strings.Contains(err.Error(), "port 9321 is taken by another program") {
 		t.Errorf("run() = %v, want that the port is taken", err)
 	}
@@ -44,14 +44,14 @@ func TestWatchEndsIfAnotherProgramHasThePort(t *testing.T) {
 
 func TestWatchDoesNotMoveToAPortOfAnotherProgram(t *testing.T) {
 	w := fox(t, agentFile, "sleep 600")
-	w.taken = func(int) bool { return true }
-	if err := w.read(); err != nil || w.port != 9321 {
+	w.isPortTaken = func(int) bool { return true }
+	if err := w.readAgentFile(); err != nil || w.port != 9321 {
 		t.Errorf("read() = %v with port %d; its own program listens at 9321", err, w.port)
 	}
 	path := filepath.Join(w.dir, agentFile)
 	text, _ := os.ReadFile(path)
 	must(t, os.WriteFile(path, bytes.Replace(text, []byte("9321"), []byte("9322"), 1), 0o600))
-	if err := w.read(); !problem.Is(err, problem.Unavailable) || w.port != 9321 {
+	if err := w.readAgentFile(); !problem.Is(err, problem.Unavailable) || w.port != 9321 {
 		t.Errorf("read() = %v with port %d, want a refusal of 9322", err, w.port)
 	}
 }
@@ -61,34 +61,34 @@ func TestWatchLooksForItsHostWithBackoff(t *testing.T) {
 	var said bytes.Buffer
 	now := time.Unix(0, 0)
 	w.App = &kit.App{Err: &said, Now: func() time.Time { return now }}
-	w.data, w.joined, w.bound = t.TempDir(), true, "127.0.0.1:9321"
+	w.data, w.joined, w.secretHost = t.TempDir(), true, "127.0.0.1:9321"
 	for _, want := range []time.Duration{2, 4, 8, 10, 10} {
-		w.rejoin(t.Context())
-		if got := w.next.Sub(now); got != want*time.Second {
+		w.pollJoinedHost(t.Context())
+		if got := w.nextHostCheck.Sub(now); got != want*time.Second {
 			t.Errorf("the pause is %s, want %ds", got, want)
 		}
-		next := w.next
+		next := w.nextHostCheck
 		now = next.Add(-1)
-		if w.rejoin(t.Context()); w.next != next {
+		if w.pollJoinedHost(t.Context()); w.nextHostCheck != next {
 			t.Error("looked before the pause was over")
 		}
 		now = next
 	}
-	if line := "has ended; fox answers no calls until the host runs again"; strings.Count(said.String(), line) != 1 || w.bound != "" {
-		t.Errorf("said %q once, want %q; the secret is bound to %q", said.String(), line, w.bound)
+	if line := "has ended; fox answers no calls until the host runs again"; strings.Count(said.String(), line) != 1 || w.secretHost != "" {
+		t.Errorf("said %q once, want %q; the secret is bound to %q", said.String(), line, w.secretHost)
 	}
 }
 
 func TestWatchMakesASecretUnlessTheFileNamesOne(t *testing.T) {
 	w := fox(t, agentFile, "python3 agent.py")
 	first := w.secret
-	err := w.read()
+	err := w.readAgentFile()
 	if err != nil || w.agent.Agent.Secret != "watch-fox" || first == "" || w.secret != first {
 		t.Errorf("read() = secret %q, %v, and AGENT_SECRET %q after %q; want one that stays", w.agent.Agent.Secret, err, w.secret, first)
 	}
 	w = fox(t, agentFile, "python3 agent.py")
 	w.secret, w.Env = "", map[string]string{"AGENT_SECRET": "mine"}
-	if err := w.read(); err != nil || w.secret != "mine" {
+	if err := w.readAgentFile(); err != nil || w.secret != "mine" {
 		t.Errorf("read() = %v with AGENT_SECRET %q, want that of the environment", err, w.secret)
 	}
 	for name, settings := range map[string]string{
@@ -97,7 +97,7 @@ func TestWatchMakesASecretUnlessTheFileNamesOne(t *testing.T) {
 	} {
 		text := "---\ndescription: is a fox\n" + settings + "\n---\n"
 		must(t, os.WriteFile(filepath.Join(w.dir, agentFile), []byte(text), 0o600))
-		if err := w.read(); err != nil || w.secret != "" || strings.HasPrefix(w.agent.Agent.Secret, "watch-") {
+		if err := w.readAgentFile(); err != nil || w.secret != "" || strings.HasPrefix(w.agent.Agent.Secret, "watch-") {
 			t.Errorf("%s: read() = secret %q, %v, and AGENT_SECRET %q; want no new one", name, w.agent.Agent.Secret, err, w.secret)
 		}
 	}
@@ -121,8 +121,8 @@ func TestProgramsOfWatchedFiles(t *testing.T) {
 		for name, text := range map[string][]byte{tc.file: bytes.Replace(text, []byte("http://127.0.0.1:9321"), []byte(tc.base), 1), "agent.py": nil} {
 			must(t, os.WriteFile(filepath.Join(w.dir, name), text, 0o600))
 		}
-		must(t, w.read())
-		if got := w.command(); got != tc.want {
+		must(t, w.readAgentFile())
+		if got := w.programCommand(); got != tc.want {
 			t.Errorf("%s: command() = %q, want %q", tc.name, got, tc.want)
 		}
 	}
@@ -136,10 +136,10 @@ func TestPortOfAProgram(t *testing.T) {
 		for name, text := range map[string]string{agentFile: file, program: ""} {
 			must(t, os.WriteFile(filepath.Join(w.dir, name), []byte(text), 0o600))
 		}
-		if err := w.read(); err != nil || w.port != want {
+		if err := w.readAgentFile(); err != nil || w.port != want {
 			t.Errorf("%s: read() = %v with port %d, want %d", program, err, w.port, want)
 		}
-		if got := w.command(); got != "python3 "+program {
+		if got := w.programCommand(); got != "python3 "+program {
 			t.Errorf("%s: command() = %q", program, got)
 		}
 	}
@@ -147,14 +147,14 @@ func TestPortOfAProgram(t *testing.T) {
 
 func TestAProgramIsAwaitedUntilItListensOrEnds(t *testing.T) {
 	w := fox(t, agentFile, "exit 1")
-	w.awaitStart(context.Background(), w.begin())
+	w.waitForStart(context.Background(), w.startProgram())
 
 	looks := 0
 	w = fox(t, agentFile, "sleep 600")
-	w.taken = func(int) bool { looks++; return looks == 3 }
-	program := w.begin()
+	w.isPortTaken = func(int) bool { looks++; return looks == 3 }
+	program := w.startProgram()
 	defer program.stop()
-	if w.awaitStart(context.Background(), program); looks != 3 {
+	if w.waitForStart(context.Background(), program); looks != 3 {
 		t.Errorf("looked %d times, want until the program listens", looks)
 	}
 }

@@ -23,15 +23,15 @@ import (
 const (
 	// maxTurns limits the concurrent turns.
 	maxTurns = 16
-	// agentTime limits the time of an answer. The host's deadline for a turn is shorter.
-	agentTime = 15 * time.Minute
+	// agentTimeout limits the time of an answer. The host's deadline for a turn is shorter.
+	agentTimeout = 15 * time.Minute
 )
 
-// remoteWatch connects a watched agent to the host of --host.
-type remoteWatch struct {
-	vacants op.Client                  // API of that host
-	client  *outbound.Client           // calls the agent on this machine
-	local   atomic.Pointer[localAgent] // nil until setAtHost succeeds
+// remoteHost connects a watched agent to the host of --host.
+type remoteHost struct {
+	api         op.Client                  // API of that host
+	agentClient *outbound.Client           // calls the agent on this machine
+	agent       atomic.Pointer[localAgent] // nil until installRemote succeeds
 }
 
 // localAgent is the address of the agent on this machine, with the secret that signs the requests
@@ -42,47 +42,47 @@ type localAgent struct {
 	secret substrate.Secret
 }
 
-// watchAtHost runs an agent on this machine as the worker of a vacant at another host.
-func watchAtHost(a *kit.App, ctx context.Context, what string, o watchOptions) error {
-	w, err := newWatching(a, what, o, a.CommandLine()+" --name NAME")
+// runRemoteWatch runs an agent on this machine as the worker of a vacant at another host.
+func runRemoteWatch(a *kit.App, ctx context.Context, path string, o watchOptions) error {
+	w, err := newWatcher(a, path, o, a.CommandLine()+" --name NAME")
 	if err != nil {
 		return err
 	}
-	anybody := func(context.Context, outbound.Actor, string) error { return nil } // any address is allowed, because the user chose it
-	w.remote = &remoteWatch{client: outbound.New(outbound.Options{AllowLoopback: true, Guard: anybody, Timeout: agentTime})}
+	allowAny := func(context.Context, outbound.Actor, string) error { return nil } // any address is allowed, because the user chose it
+	w.remote = &remoteHost{agentClient: outbound.New(outbound.Options{AllowLoopback: true, Guard: allowAny, Timeout: agentTimeout})}
 	if err := w.checkLocal(); err != nil {
 		return err
 	}
-	if w.command() != "" && w.taken(w.port) {
-		return w.portTaken()
+	if w.programCommand() != "" && w.isPortTaken(w.port) {
+		return w.portTakenError()
 	}
-	return a.WithWork(ctx, o.at, func(work *workclient.Worker, vacants op.Client) error {
-		w.remote.vacants = vacants
+	return a.WithWorker(ctx, o.where, func(work *workclient.Worker, api op.Client) error {
+		w.remote.api = api
 		if err := w.hostAgent(ctx); err != nil {
 			return err
 		}
 		for _, line := range w.handout.Lines() {
-			w.say("%s", line)
+			w.printf("%s", line)
 		}
-		w.say("Ctrl-C ends the program and the connection. Its turns:")
-		seen, program := w.snapshotFiles(), w.begin()
-		w.awaitStart(ctx, program)
-		work.Vacant, work.Turns, work.Handle, work.Observe = w.name, maxTurns, w.answer, w.WorkStatus(w.name, w.say)
-		ctx, end := context.WithCancel(ctx)
-		ended := make(chan error, 1)
+		w.printf("Ctrl-C ends the program and the connection. Its turns:")
+		snapshot, program := w.snapshotFiles(), w.startProgram()
+		w.waitForStart(ctx, program)
+		work.Vacant, work.MaxTurns, work.Handle, work.Observe = w.name, maxTurns, w.answer, w.WorkStatusPrinter(w.name, w.printf)
+		ctx, cancel := context.WithCancel(ctx)
+		workerDone := make(chan error, 1)
 		go func() {
-			ended <- work.Run(ctx)
-			close(ended)
+			workerDone <- work.Run(ctx)
+			close(workerDone)
 		}()
-		err := w.run(ctx, nil, ended, seen, program)
-		end()
-		return errors.Join(err, <-ended)
+		err := w.run(ctx, nil, workerDone, snapshot, program)
+		cancel()
+		return errors.Join(err, <-workerDone)
 	})
 }
 
 // checkLocal returns an error unless the agent is a program on this machine.
-func (w *watching) checkLocal() error {
-	if w.port == 0 || w.from != "base_url" || w.agent.Agent.Provider != substrate.KindHTTP {
+func (w *watcher) checkLocal() error {
+	if w.port == 0 || w.portSetting != "base_url" || w.agent.Agent.Provider != substrate.KindHTTP {
 		return problem.New(problem.Usage, "%s: base_url: expected an agent on this machine, such as http://127.0.0.1:9000, because --host runs the agent here; to run a model at the host: vacancy create NAME --from FILE --host URL", filepath.Join(w.dir, w.file))
 	}
 	if w.agent.Agent.Secret != "" && w.secret == "" {
@@ -91,10 +91,10 @@ func (w *watching) checkLocal() error {
 	return nil
 }
 
-// setAtHost creates the vacant at the host, or the next version of its agent. It returns an error
+// installRemote creates the vacant at the host, or the next version of its agent. It returns an error
 // if the existing vacant does not have the substrate worker, or belongs to a tenant while the
 // client is the operator's.
-func (w *watching) setAtHost(ctx context.Context) error {
+func (w *watcher) installRemote(ctx context.Context) error {
 	if err := w.checkLocal(); err != nil {
 		return err
 	}
@@ -102,10 +102,10 @@ func (w *watching) setAtHost(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := w.remote.vacants
-	_, _, err = w.install(ctx, c, &file, "at "+kit.Printable(cmp.Or(w.at.Host, "aws")), func() error {
-		v, err := admin.ShowVacant.Call(ctx, c, admin.VacantRequest{Vacant: w.name})
-		spec, failed := substrate.Parse(v.Substrate)
+	c := w.remote.api
+	_, _, err = w.install(ctx, c, &file, "at "+kit.EscapeLine(cmp.Or(w.where.Host, "aws")), func() error {
+		v, err := admin.ShowVacant.Call(ctx, c, admin.VacantRef{Vacant: w.name})
+		spec, specErr := substrate.Parse(v.Substrate)
 		_, isOperator := c.(*kit.AdminAPI)
 		switch {
 		case problem.Is(err, problem.NotFound):
@@ -114,8 +114,8 @@ func (w *watching) setAtHost(ctx context.Context) error {
 			return err
 		case isOperator && v.Tenant != "":
 			err = problem.New(problem.Conflict, "%s: expected a vacant without a tenant, got one of tenant %s; use a key of that tenant in $%s", w.name, v.Tenant, kit.AccountKeyEnv)
-		case failed != nil || spec.Kind != substrate.KindWorker:
-			err = problem.New(problem.Conflict, "%s: expected a vacant with the substrate worker, got one with %s", w.name, kit.Clip(v.Substrate, kit.MaxShownCause))
+		case specErr != nil || spec.Kind != substrate.KindWorker:
+			err = problem.New(problem.Conflict, "%s: expected a vacant with the substrate worker, got one with %s", w.name, kit.Truncate(v.Substrate, kit.MaxShownCause))
 		default:
 			file.Agent.Model = spec.Argument // keeps the vacant's argument, for example redo=1
 			return nil
@@ -123,18 +123,18 @@ func (w *watching) setAtHost(ctx context.Context) error {
 		return kit.WithHint(err, "%s --name NAME", w.CommandLine())
 	})
 	if err == nil {
-		w.remote.local.Store(&localAgent{w.agent.Agent.BaseURL, w.port, substrate.NewSecret(w.secret)})
+		w.remote.agent.Store(&localAgent{w.agent.Agent.BaseURL, w.port, substrate.NewSecret(w.secret)})
 	}
 	return err
 }
 
 // answer asks the agent on this machine for the answer of a turn.
-func (w *watching) answer(ctx context.Context, t *workclient.Turn, emit func(workclient.Event)) (a workclient.Answer, err error) {
-	agent := w.remote.local.Load()
-	for began := time.Now(); !w.taken(agent.port) && time.Since(began) < startTime && ctx.Err() == nil; { // the program may be restarting
-		time.Sleep(watchPause)
+func (w *watcher) answer(ctx context.Context, t *workclient.Turn, emit func(workclient.Event)) (a workclient.Answer, err error) {
+	agent := w.remote.agent.Load()
+	for waitStart := time.Now(); !w.isPortTaken(agent.port) && time.Since(waitStart) < startTimeout && ctx.Err() == nil; { // the program may be restarting
+		time.Sleep(pollInterval)
 	}
-	client := w.remote.client.As(outbound.VacantActor(t.Vacant, outbound.Operator))
+	client := w.remote.agentClient.ForActor(outbound.VacantActor(t.Vacant, outbound.Operator))
 	for e, err := range httpagent.Ask(ctx, client, agent.url, agent.secret, t.Question) {
 		if err != nil {
 			return a, err
@@ -145,9 +145,9 @@ func (w *watching) answer(ctx context.Context, t *workclient.Turn, emit func(wor
 		case substrate.Thought:
 			emit(workclient.Event{Type: worker.TypeThought, Text: string(e)})
 		case substrate.Question:
-			emit(workclient.Event{Type: worker.TypeAsks})
+			emit(workclient.Event{Type: worker.TypeQuestion})
 		case substrate.Usage:
-			a.Usage = &worker.Usage{In: int64(e.In), Out: int64(e.Out), Cached: int64(e.Cached)}
+			a.Usage = &worker.Usage{InputTokens: int64(e.InputTokens), OutputTokens: int64(e.OutputTokens), CachedTokens: int64(e.CachedTokens)}
 		}
 	}
 	return a, nil

@@ -26,7 +26,7 @@ type acpFlags struct {
 	env            []string
 }
 
-func (f *acpFlags) add(fs *pflag.FlagSet) {
+func (f *acpFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.root, "root", ".", "the `DIR` in which the agent works; it reads and writes no files outside of it by ACP")
 	fs.StringVar(&f.approval, "approval", "", "how the agent's permission questions are decided: default (a person decides), auto_edit, yolo or plan")
 	fs.StringArrayVar(&f.env, "env", nil, "a variable of the agent's program, as `NAME` or NAME=VALUE; by default the program gets only the variables that every program needs")
@@ -36,12 +36,12 @@ func (f *acpFlags) add(fs *pflag.FlagSet) {
 func (f *acpFlags) options(a *kit.App, mode string) (o acpclient.Options, err error) {
 	o = acpclient.Options{
 		Root: f.root, Approval: acpclient.Approval(f.approval), Version: kit.Version(), Now: a.Now,
-		Note: func(format string, args ...any) {
-			a.Note("%s", kit.EscapeControls(fmt.Sprintf(format, args...), "\n\t"))
+		Logf: func(format string, args ...any) {
+			a.PrintNote("%s", kit.EscapeControls(fmt.Sprintf(format, args...), "\n\t"))
 		},
 	}
 	if o.Approval == "" {
-		o.Approval = acpclient.Default
+		o.Approval = acpclient.ApprovalDefault
 	}
 	if err := o.Approval.Check(); err != nil {
 		return o, err
@@ -60,18 +60,18 @@ func (f *acpFlags) options(a *kit.App, mode string) (o acpclient.Options, err er
 		return o, err
 	}
 	if !a.Piped {
-		o.Ask = askPerson(a)
+		o.Ask = terminalAsker(a)
 	}
 	return o, nil
 }
 
-// askPerson returns a function that asks the user at the terminal until the user chooses an option.
+// terminalAsker returns a function that asks the user at the terminal until the user chooses an option.
 // An empty line ends the question without a choice.
-func askPerson(a *kit.App) func(context.Context, acpclient.Question) (string, error) {
-	var oneByOne sync.Mutex
+func terminalAsker(a *kit.App) func(context.Context, acpclient.Question) (string, error) {
+	var mu sync.Mutex
 	return func(ctx context.Context, q acpclient.Question) (string, error) {
-		oneByOne.Lock()
-		defer oneByOne.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
 		for {
 			answer, err := a.AskLine(ctx, kit.EscapeControls(questionText(q), "\n")+"\n>")
 			if option, ok := findOption(q.Options, answer); ok || err != nil || answer == "" {
@@ -87,9 +87,9 @@ const maxTitle = 500
 // questionText returns a question with its numbered options.
 func questionText(q acpclient.Question) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "The agent asks for permission: %s\n", kit.Clip(*q.ToolCall.Title, maxTitle))
+	fmt.Fprintf(&b, "The agent asks for permission: %s\n", kit.Truncate(*q.ToolCall.Title, maxTitle))
 	for i, o := range q.Options {
-		fmt.Fprintf(&b, "%d. %s\n", i+1, kit.Clip(o.Name, maxTitle))
+		fmt.Fprintf(&b, "%d. %s\n", i+1, kit.Truncate(o.Name, maxTitle))
 	}
 	b.WriteString("Answer with a number.")
 	return b.String()
@@ -117,42 +117,42 @@ func findOption(options []acpclient.Option, answer string) (option string, ok bo
 
 // localResult is the result of a task of an agent on this machine.
 type localResult struct {
-	Session  string   `json:"session_id"`
-	Response string   `json:"response"`
-	Written  []string `json:"written_files"`
-	Ended    string   `json:"ended"` // "stop", or the reason why the response may be incomplete
-	Seconds  float64  `json:"duration_seconds"`
+	Session      string   `json:"session_id"`
+	Response     string   `json:"response"`
+	WrittenPaths []string `json:"written_files"`
+	FinishReason string   `json:"ended"` // "stop", or the reason why the response may be incomplete
+	Seconds      float64  `json:"duration_seconds"`
 }
 
 // runLocal does the task with an ACP agent on this machine. It prints the response as it arrives.
 func (f *runFlags) runLocal(ctx context.Context, a *kit.App) error {
-	o, err := f.local.options(a, f.task.Mode)
+	opts, err := f.acpFlags.options(a, f.task.Mode)
 	if err != nil {
 		return err
 	}
-	o.Command = procgroup.Shell(f.acp)
-	began := a.Now()
-	agent, err := acpclient.Start(ctx, o)
+	opts.Command = procgroup.Shell(f.acpCommand)
+	startTime := a.Now()
+	agent, err := acpclient.Start(ctx, opts)
 	if err != nil {
 		return err
 	}
-	out, printed := a.Terminal(a.Out), ""
+	out, lastPrinted := a.Terminal(a.Out), ""
 	r, err := agent.Prompt(ctx, f.task.Task, func(e acpclient.Event) error {
 		if e.Text != "" && !a.JSON {
-			printed = kit.EscapeControls(e.Text, "\n\t")
-			fmt.Fprint(out, printed)
+			lastPrinted = kit.EscapeControls(e.Text, "\n\t")
+			fmt.Fprint(out, lastPrinted)
 		}
 		return nil
 	})
-	if printed != "" && !strings.HasSuffix(printed, "\n") {
+	if lastPrinted != "" && !strings.HasSuffix(lastPrinted, "\n") {
 		fmt.Fprintln(out)
 	}
 	if err := errors.Join(err, agent.Close()); err != nil {
 		return err
 	}
-	for _, path := range r.Written {
-		a.Note("wrote %s", kit.Printable(path))
+	for _, path := range r.WrittenPaths {
+		a.PrintNote("wrote %s", kit.EscapeLine(path))
 	}
-	result := localResult{r.Session, r.Text, append([]string{}, r.Written...), string(r.Why), a.Now().Sub(began).Round(time.Millisecond).Seconds()}
+	result := localResult{r.Session, r.Text, append([]string{}, r.WrittenPaths...), string(r.FinishReason), a.Now().Sub(startTime).Round(time.Millisecond).Seconds()}
 	return a.Print(result, func(io.Writer) {})
 }

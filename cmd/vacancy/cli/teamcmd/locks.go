@@ -23,13 +23,13 @@ func LocksCommand(a *kit.App) *cobra.Command {
 in mode read-only locks .vault/, and another task the lock_paths of its agent's file. "vacancy locks
 policy" sets what happens to a task whose lock overlaps the lock of another task.`,
 		Example: "  vacancy locks\n  vacancy locks policy main queue",
-		Op:      CallerOf(teamapi.ListLocks), API: &API{},
+		Op:      CallFunc(teamapi.ListLocks), API: &API{},
 		Print: func(w io.Writer, list teamapi.Locks) {
-			kit.Table(w, "no locks", list.Locks, func(l locks.Lock) []any {
+			kit.PrintTable(w, "no locks", list.Locks, func(l locks.Lock) []any {
 				return []any{l.Task, l.Agent, l.Workspace, strings.Join(l.Paths, ", "), time.Unix(l.Acquired, 0).UTC().Format(time.RFC3339)}
 			})
 			for _, name := range slices.Sorted(maps.Keys(list.Policies)) {
-				fmt.Fprintf(w, "policy of %s: %s\n", kit.Printable(name), kit.Printable(string(list.Policies[name])))
+				fmt.Fprintf(w, "policy of %s: %s\n", kit.EscapeLine(name), kit.EscapeLine(string(list.Policies[name])))
 			}
 		},
 	}.Command(a)
@@ -39,12 +39,12 @@ policy" sets what happens to a task whose lock overlaps the lock of another task
 tasks run, and the later one has a warning. With queue the later task waits. With reject it is
 refused. With queue and reject, the host also refuses writes of other tasks below a lock.`,
 		Example: "  vacancy locks policy main queue",
-		Op:      CallerOf(teamapi.SetPolicy), API: &API{},
+		Op:      CallFunc(teamapi.SetPolicy), API: &API{},
 		Request: func(q kit.Request) (op.Body[teamapi.LockPolicy], error) {
-			return op.Of(teamapi.LockPolicy{Workspace: q.Args[0], Policy: locks.Policy(q.Args[1])}), nil
+			return op.NewBody(teamapi.LockPolicy{Workspace: q.Args[0], Policy: locks.Policy(q.Args[1])}), nil
 		},
 		Print: func(w io.Writer, p teamapi.LockPolicy) {
-			fmt.Fprintf(w, "the policy of %s is %s\n", kit.Printable(p.Workspace), kit.Printable(string(p.Policy)))
+			fmt.Fprintf(w, "the policy of %s is %s\n", kit.EscapeLine(p.Workspace), kit.EscapeLine(string(p.Policy)))
 		},
 	}.Command(a))
 	return cmd

@@ -16,7 +16,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func IsTask(arg string) bool {
+func IsTaskID(arg string) bool {
 	// Names of vacants never have the form of a task id.
 	return len(arg) == 32 && strings.Trim(arg, "0123456789abcdef") == ""
 }
@@ -24,13 +24,13 @@ func IsTask(arg string) bool {
 // logPause is the time between two requests for new events.
 const logPause = time.Second
 
-// Logs prints the log of a task as JSON lines. If follow is true, it prints new events until the
+// PrintLog prints the log of a task as JSON lines. If follow is true, it prints new events until the
 // turn of the task ends.
-func Logs(ctx context.Context, a *kit.App, w kit.Where, id string, follow bool) error {
-	return With(ctx, a, w, func(c op.Client) error {
-		in := teamapi.Reading{OneTask: teamapi.OneTask{ID: id}}
+func PrintLog(ctx context.Context, a *kit.App, where kit.HostFlags, id string, follow bool) error {
+	return WithClient(ctx, a, where, func(c op.Client) error {
+		in := teamapi.LogRequest{TaskRef: teamapi.TaskRef{ID: id}}
 		for isOver := !follow; ; {
-			log, err := CallerOf(teamapi.ReadLog)(ctx, c, in)
+			log, err := CallFunc(teamapi.ReadLog)(ctx, c, in)
 			if err == nil {
 				_, err = io.WriteString(a.Out, kit.EscapeControls(string(log.Data), "\n"))
 			}
@@ -44,11 +44,11 @@ func Logs(ctx context.Context, a *kit.App, w kit.Where, id string, follow bool) 
 			if err != nil || isOver || cloud.Wait(ctx, logPause) != nil {
 				return err // also nil if the user interrupts the command
 			}
-			t, err := CallerOf(teamapi.ShowTask)(ctx, c, teamapi.Waiting{OneTask: in.OneTask})
+			t, err := CallFunc(teamapi.ShowTask)(ctx, c, teamapi.ShowTaskRequest{TaskRef: in.TaskRef})
 			if err != nil {
 				return err
 			}
-			isOver = t.IsOver()
+			isOver = t.IsTurnOver()
 		}
 	})
 }

@@ -24,43 +24,43 @@ import (
 
 // agentProgram is the command line of an ACP agent, with the settings from the agent's file.
 type agentProgram struct {
-	words    []string
-	env      []string       // variables as NAME or NAME=VALUE, like --env
-	meta     map[string]any // extension members of the new session
-	approval string
-	readOnly bool
-	remove   func() // removes the program's temporary files
+	argv        []string
+	envFlags    []string       // variables as NAME or NAME=VALUE, like --env
+	sessionMeta map[string]any // extension members of the new session
+	approval    string
+	readOnly    bool
+	cleanUp     func() // removes the program's temporary files
 }
 
 // provider builds the command line of an ACP agent from the agent's file.
 type provider struct {
-	env    []string // variables with keys and addresses, passed to the program if they are set
-	unused []string // settings that the program does not support
-	// program builds the command line with the settings of an agent's file.
-	program func(context.Context, *kit.App, *agentfile.File) (agentProgram, error)
+	envNames            []string // variables with keys and addresses, passed to the program if they are set
+	unsupportedSettings []string // settings that the program does not support
+	// build builds the command line with the settings of an agent's file.
+	build func(context.Context, *kit.App, *agentfile.File) (agentProgram, error)
 }
 
 // providers contains a provider for each value of --provider.
 var providers = map[string]provider{
 	agentfile.Gemini: {
-		program: geminiProgram,
-		env: []string{
+		build: geminiProgram,
+		envNames: []string{
 			"GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION",
 			"GOOGLE_APPLICATION_CREDENTIALS",
 		},
-		unused: []string{"max_turns", "budget", "disallowed_tools", "effort", "fallback_model"},
+		unsupportedSettings: []string{"max_turns", "budget", "disallowed_tools", "effort", "fallback_model"},
 	},
 	agentfile.Claude: {
-		program: claudeProgram,
-		env:     []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR"},
-		unused:  []string{"approval_mode"},
+		build:               claudeProgram,
+		envNames:            []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR"},
+		unsupportedSettings: []string{"approval_mode"},
 	},
 }
 
 // findAgentFile returns the file of an agent below the root, or "".
 func findAgentFile(root, name string) string {
-	for _, place := range []string{".vaultspec/agents/" + name, "agents/" + name, name, "agent"} {
-		file := filepath.Join(root, place+".md")
+	for _, location := range []string{".vaultspec/agents/" + name, "agents/" + name, name, "agent"} {
+		file := filepath.Join(root, location+".md")
 		if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
 			return file
 		}
@@ -68,65 +68,65 @@ func findAgentFile(root, name string) string {
 	return ""
 }
 
-// program returns the command line of the worker's agent. If --provider is set, the provider builds
+// buildProgram returns the command line of the worker's agent. If --provider is set, the provider builds
 // it, and otherwise it consists of words. program warns about each setting in the agent's file that
 // is not passed to the agent.
-func (f *workerFlags) program(ctx context.Context, a *kit.App, name string, words []string) (p agentProgram, err error) {
-	p = agentProgram{words: words, remove: func() {}}
-	file := cmp.Or(f.from, findAgentFile(f.acp.root, name))
+func (f *workerFlags) buildProgram(ctx context.Context, a *kit.App, name string, argv []string) (p agentProgram, err error) {
+	p = agentProgram{argv: argv, cleanUp: func() {}}
+	path := cmp.Or(f.agentFile, findAgentFile(f.acpFlags.root, name))
 	switch {
-	case file == "" && f.provider == "":
+	case path == "" && f.provider == "":
 		return p, nil
-	case file == "":
-		err := problem.New(problem.NotFound, "there is no agent's file of %s below %s", name, f.acp.root)
+	case path == "":
+		err := problem.New(problem.NotFound, "there is no agent's file of %s below %s", name, f.acpFlags.root)
 		return p, kit.WithHint(err, "vacancy worker %s --provider %s --from FILE", name, f.provider)
 	}
-	l, err := agentfile.Read(file, agentfile.Options{Root: f.acp.root, Program: cmp.Or(f.provider, agentfile.OtherProgram)})
+	file, err := agentfile.Read(path, agentfile.Options{Root: f.acpFlags.root, Program: cmp.Or(f.provider, agentfile.OtherProgram)})
 	if err != nil {
 		return p, err
 	}
-	for _, w := range l.Agent.Warnings {
-		a.Note("warning: %s", kit.Printable(w))
+	for _, w := range file.Agent.Warnings {
+		a.PrintNote("warning: %s", kit.EscapeLine(w))
 	}
-	if l.Agent.System != "" {
-		l.Settings = append(l.Settings, "the text of the file")
+	if file.Agent.System != "" {
+		file.Settings = append(file.Settings, "the text of the file")
 	}
-	builder := providers[f.provider]
-	for _, key := range l.Settings {
+	selected := providers[f.provider]
+	for _, key := range file.Settings {
 		switch {
-		case slices.Contains(builder.unused, key):
-			a.Note("warning: %s: not supported by %s; it is not used", key, f.provider)
+		case slices.Contains(selected.unsupportedSettings, key):
+			a.PrintNote("warning: %s: not supported by %s; it is not used", key, f.provider)
 		case f.provider == "" && key != "mode" && key != "approval_mode": // this command itself applies these two settings
-			a.Note("warning: %s: not passed to %s, which runs as given", key, kit.Printable(words[0]))
+			a.PrintNote("warning: %s: not passed to %s, which runs as given", key, kit.EscapeLine(argv[0]))
 		}
 	}
 	if f.provider != "" {
 		catalog := models.BuiltinTable()
-		if err := l.Agent.ResolveTier(&catalog); err != nil {
+		if err := file.Agent.ResolveTier(&catalog); err != nil {
 			return p, err
 		}
-		if p, err = builder.program(ctx, a, &l); err != nil {
+		if p, err = selected.build(ctx, a, &file); err != nil {
 			return p, err
 		}
-		for _, v := range builder.env {
+		for _, v := range selected.envNames {
 			if a.Env[v] != "" {
-				p.env = append(p.env, v)
+				p.envFlags = append(p.envFlags, v)
 			}
 		}
 	}
-	p.approval, p.readOnly = l.ApprovalMode, l.Agent.Mode == definition.ReadOnly
+	p.approval, p.readOnly = file.ApprovalMode, file.Agent.Mode == definition.ReadOnly
 	return p, nil
 }
 
 // Versions of Gemini CLI. The suffix -0 also admits previews, which sort before their release.
 const (
-	leastOnWindows = "v0.9.0-0"
-	firstWithACP   = "v0.33.0-0" // first version with the flag --acp
-	recommended    = "v0.27.0-0"
+	minVersionOnWindows = "v0.9.0-0"
+	firstVersionWithACP = "v0.33.0-0" // first version with the flag --acp
+	recommendedVersion  = "v0.27.0-0"
 )
 
-// versionTime limits the run that prints a program's version.
-const versionTime = 30 * time.Second
+// versionTimeout limits the run that prints a program's version.
+const versionTimeout = 30 * time.Second
 
 // geminiProgram returns the command line of Gemini CLI with the settings of an agent's file. It
 // writes the system prompt to a temporary file.
@@ -139,48 +139,50 @@ func geminiProgram(ctx context.Context, a *kit.App, f *agentfile.File) (p agentP
 	if err != nil {
 		return p, err
 	}
-	l, isOlder := &f.Agent, func(than string) bool { return semver.IsValid(version) && semver.Compare(version, than) < 0 }
+	agent, isOlder := &f.Agent, func(minVersion string) bool {
+		return semver.IsValid(version) && semver.Compare(version, minVersion) < 0
+	}
 	flag := "--acp"
 	switch {
-	case isOlder(leastOnWindows) && runtime.GOOS == "windows":
-		return p, problem.New(problem.SubstrateMisconfigured, "gemini: expected version %.6s or later on Windows, got %.40q", leastOnWindows, version)
-	case isOlder(recommended):
-		a.Note("warning: gemini %.7s or later is recommended", recommended)
+	case isOlder(minVersionOnWindows) && runtime.GOOS == "windows":
+		return p, problem.New(problem.SubstrateMisconfigured, "gemini: expected version %.6s or later on Windows, got %.40q", minVersionOnWindows, version)
+	case isOlder(recommendedVersion):
+		a.PrintNote("warning: gemini %.7s or later is recommended", recommendedVersion)
 	}
-	if isOlder(firstWithACP) {
+	if isOlder(firstVersionWithACP) {
 		flag = "--experimental-acp"
 	}
-	a.Note("gemini %s", kit.Printable(version))
-	p = agentProgram{words: []string{path, flag, "--model", l.Model}, remove: func() {}}
-	if l.Mode == definition.ReadOnly {
-		p.words = append(p.words, "--sandbox")
+	a.PrintNote("gemini %s", kit.EscapeLine(version))
+	p = agentProgram{argv: []string{path, flag, "--model", agent.Model}, cleanUp: func() {}}
+	if agent.Mode == definition.ReadOnly {
+		p.argv = append(p.argv, "--sandbox")
 	}
-	for _, tool := range l.AllowedTools {
-		p.words = append(p.words, "--allowed-tools", tool)
+	for _, tool := range agent.AllowedTools {
+		p.argv = append(p.argv, "--allowed-tools", tool)
 	}
-	for _, dir := range l.IncludeDirs {
-		p.words = append(p.words, "--include-directories", dir)
+	for _, dir := range agent.IncludeDirs {
+		p.argv = append(p.argv, "--include-directories", dir)
 	}
-	if l.OutputFormat == definition.JSON {
-		p.words = append(p.words, "--output-format", string(l.OutputFormat))
+	if agent.OutputFormat == definition.JSON {
+		p.argv = append(p.argv, "--output-format", string(agent.OutputFormat))
 	}
-	if f.ApprovalMode != "" && f.ApprovalMode != string(acpclient.Default) {
-		p.words = append(p.words, "--approval-mode", f.ApprovalMode)
+	if f.ApprovalMode != "" && f.ApprovalMode != string(acpclient.ApprovalDefault) {
+		p.argv = append(p.argv, "--approval-mode", f.ApprovalMode)
 	}
-	if l.System == "" {
+	if agent.System == "" {
 		return p, nil
 	}
 	dir, err := os.MkdirTemp("", "vacancy-*") // the directory has the mode 0700
 	if err != nil {
 		return p, err
 	}
-	p.remove = func() { _ = os.RemoveAll(dir) }
+	p.cleanUp = func() { _ = os.RemoveAll(dir) }
 	file := filepath.Join(dir, "system.md")
-	if err := os.WriteFile(file, []byte(l.System), 0o600); err != nil {
-		p.remove()
+	if err := os.WriteFile(file, []byte(agent.System), 0o600); err != nil {
+		p.cleanUp()
 		return p, err
 	}
-	p.env = append(p.env, "GEMINI_SYSTEM_MD="+file)
+	p.envFlags = append(p.envFlags, "GEMINI_SYSTEM_MD="+file)
 	return p, nil
 }
 
@@ -190,7 +192,7 @@ func geminiVersion(ctx context.Context, a *kit.App, path string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, versionTime)
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, "--version")
 	cmd.Env, cmd.WaitDelay = environ, time.Second
@@ -201,38 +203,38 @@ func geminiVersion(ctx context.Context, a *kit.App, path string) (string, error)
 	return "v" + strings.TrimPrefix(strings.TrimSpace(string(out)), "v"), nil
 }
 
-// claudePrograms lists the names of the adapter that connects Claude Code to ACP, the newest first.
-var claudePrograms = []string{"claude-agent-acp", "claude-code-acp"}
+// claudeAdapters lists the names of the adapter that connects Claude Code to ACP, the newest first.
+var claudeAdapters = []string{"claude-agent-acp", "claude-code-acp"}
 
 // claudeProgram returns the command line of Claude Code. The settings of the agent's file are
 // passed in the request for a new session.
 func claudeProgram(_ context.Context, _ *kit.App, f *agentfile.File) (p agentProgram, err error) {
-	for _, name := range slices.Backward(claudePrograms) {
+	for _, name := range slices.Backward(claudeAdapters) {
 		if path, err := exec.LookPath(name); err == nil {
-			p.words = []string{path}
+			p.argv = []string{path}
 		}
 	}
-	if p.words == nil {
-		err := problem.New(problem.NotFound, "there is no program %s in $PATH", strings.Join(claudePrograms, " or "))
+	if p.argv == nil {
+		err := problem.New(problem.NotFound, "there is no program %s in $PATH", strings.Join(claudeAdapters, " or "))
 		return p, kit.WithHint(err, "npm install -g @agentclientprotocol/claude-agent-acp")
 	}
-	l := &f.Agent
+	agent := &f.Agent
 	options := claudeOptions{
-		Model: l.Model, AllowedTools: l.AllowedTools, DisallowedTools: l.DisallowedTools, Dirs: l.IncludeDirs, MaxTurns: l.MaxTurns, Effort: l.Effort, Fallback: l.FallbackModel,
+		Model: agent.Model, AllowedTools: agent.AllowedTools, DisallowedTools: agent.DisallowedTools, Dirs: agent.IncludeDirs, MaxTurns: agent.MaxTurns, Effort: agent.Effort, Fallback: agent.FallbackModel,
 	}
-	if l.Mode == definition.ReadOnly && !slices.Contains(options.DisallowedTools, "Bash") {
+	if agent.Mode == definition.ReadOnly && !slices.Contains(options.DisallowedTools, "Bash") {
 		options.DisallowedTools = append(options.DisallowedTools, "Bash") // Bash can write files
 	}
-	if l.Budget != nil {
-		options.Budget = new(float64(*l.Budget) / 1e6)
+	if agent.Budget != nil {
+		options.Budget = new(float64(*agent.Budget) / 1e6)
 	}
-	system := l.System
-	if l.OutputFormat == definition.JSON {
+	system := agent.System
+	if agent.OutputFormat == definition.JSON {
 		system = strings.TrimSpace(system + "\n\nAnswer with one JSON document, and with nothing else.")
 	}
-	p.meta, p.remove = map[string]any{"claudeCode": map[string]any{"options": options}}, func() {}
+	p.sessionMeta, p.cleanUp = map[string]any{"claudeCode": map[string]any{"options": options}}, func() {}
 	if system != "" {
-		p.meta["systemPrompt"] = system
+		p.sessionMeta["systemPrompt"] = system
 	}
 	return p, nil
 }

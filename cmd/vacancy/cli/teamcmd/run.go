@@ -23,15 +23,15 @@ import (
 )
 
 type runFlags struct {
-	goal, context, plan string
-	budget              string
-	maxTurns            int64
-	follow, interactive bool
-	where               kit.Where
-	task                teamapi.NewTask
+	goal, contextFile, planFile string
+	budget                      string
+	maxTurns                    int64
+	follow, interactive         bool
+	where                       kit.HostFlags
+	task                        teamapi.NewTask
 
-	acp   string // command of an agent on this machine, or "" to run the task at a host
-	local acpFlags
+	acpCommand string // command of an agent on this machine, or "" to run the task at a host
+	acpFlags   acpFlags
 }
 
 func RunCommand(a *kit.App) *cobra.Command {
@@ -58,16 +58,16 @@ and without a key. See "vacancy worker" for --root, --approval and --env.`,
   vacancy run writer "Draft an answer" --interactive
   vacancy run --acp "gemini --acp" --mode read-only "Review src"`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if f.acp != "" {
-				return kit.Arguments(0, 1)(cmd, args)
+			if f.acpCommand != "" {
+				return kit.ArgumentCheck(0, 1)(cmd, args)
 			}
-			return kit.Arguments(1, 2)(cmd, args)
+			return kit.ArgumentCheck(1, 2)(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.checkLocal(cmd.Flags()); err != nil {
+			if err := f.checkFlags(cmd.Flags()); err != nil {
 				return err
 			}
-			if f.acp == "" {
+			if f.acpCommand == "" {
 				f.task.Agent, args = args[0], args[1:]
 			}
 			if len(args) == 1 {
@@ -79,19 +79,19 @@ and without a key. See "vacancy worker" for --root, --approval and --env.`,
 			if cmd.Flags().Changed("max-turns") {
 				f.task.MaxTurns = &f.maxTurns
 			}
-			if err := f.complete(); err != nil {
+			if err := f.fillTask(); err != nil {
 				return err
 			}
-			if f.acp != "" {
+			if f.acpCommand != "" {
 				return f.runLocal(cmd.Context(), a)
 			}
-			return With(cmd.Context(), a, f.where, func(c op.Client) error { return f.run(cmd.Context(), a, c) })
+			return WithClient(cmd.Context(), a, f.where, func(c op.Client) error { return f.run(cmd.Context(), a, c) })
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.goal, "goal", "", "what to do")
-	fs.StringVar(&f.context, "context", "", "a `FILE` with background for the agent")
-	fs.StringVar(&f.plan, "plan", "", "a `FILE` with the plan to carry out")
+	fs.StringVar(&f.contextFile, "context", "", "a `FILE` with background for the agent")
+	fs.StringVar(&f.planFile, "plan", "", "a `FILE` with the plan to carry out")
 	fs.StringVar(&f.task.Mode, "mode", "", "whether tools may change something: read-write or read-only")
 	fs.StringVar(&f.task.Model, "model", "", "the model to use instead of the agent's")
 	fs.Int64Var(&f.maxTurns, "max-turns", 0, "the maximum number of model turns")
@@ -100,33 +100,33 @@ and without a key. See "vacancy worker" for --root, --approval and --env.`,
 	fs.StringVar(&f.task.OutputFormat, "output-format", "", "text or json")
 	fs.BoolVar(&f.follow, "follow", false, "print each change of the state")
 	fs.BoolVar(&f.interactive, "interactive", false, "answer the agent's questions")
-	fs.StringVar(&f.acp, "acp", "", "the shell `COMMAND` of an ACP agent on this machine, which does the task without a host")
-	f.local.add(fs)
-	kit.HostFlags(fs, &f.where)
+	fs.StringVar(&f.acpCommand, "acp", "", "the shell `COMMAND` of an ACP agent on this machine, which does the task without a host")
+	f.acpFlags.register(fs)
+	kit.AddHostFlags(fs, &f.where)
 	return cmd
 }
 
-// checkLocal returns an error if a flag is given that is not supported where the task runs: at a
+// checkFlags returns an error if a flag is given that is not supported where the task runs: at a
 // host, or on this machine with --acp.
-func (f *runFlags) checkLocal(fs *pflag.FlagSet) (err error) {
-	here, both := []string{"root", "approval", "env"}, []string{"acp", "goal", "plan", "context", "mode", "json"}
-	fs.Visit(func(given *pflag.Flag) {
-		switch isHere := slices.Contains(here, given.Name); {
-		case isHere && f.acp == "":
-			err = problem.New(problem.Usage, "--%s: not supported without --acp COMMAND", given.Name)
-		case !isHere && f.acp != "" && !slices.Contains(both, given.Name):
-			err = problem.New(problem.Usage, "--%s: not supported together with --acp", given.Name)
+func (f *runFlags) checkFlags(fs *pflag.FlagSet) (err error) {
+	localFlags, sharedFlags := []string{"root", "approval", "env"}, []string{"acp", "goal", "plan", "context", "mode", "json"}
+	fs.Visit(func(flag *pflag.Flag) {
+		switch isLocal := slices.Contains(localFlags, flag.Name); {
+		case isLocal && f.acpCommand == "":
+			err = problem.New(problem.Usage, "--%s: not supported without --acp COMMAND", flag.Name)
+		case !isLocal && f.acpCommand != "" && !slices.Contains(sharedFlags, flag.Name):
+			err = problem.New(problem.Usage, "--%s: not supported together with --acp", flag.Name)
 		}
 	})
 	return err
 }
 
-func (f *runFlags) complete() error {
-	if f.goal == "" && f.plan == "" {
+func (f *runFlags) fillTask() error {
+	if f.goal == "" && f.planFile == "" {
 		return problem.New(problem.Usage, "GOAL: expected a goal, or a plan with --plan FILE, got neither")
 	}
 	parts := []string{f.goal}
-	for _, file := range []struct{ heading, path string }{{"Plan", f.plan}, {"Context", f.context}} {
+	for _, file := range []struct{ heading, path string }{{"Plan", f.planFile}, {"Context", f.contextFile}} {
 		if file.path == "" {
 			continue
 		}
@@ -140,7 +140,7 @@ func (f *runFlags) complete() error {
 	if f.budget == "" {
 		return nil
 	}
-	n, err := kit.MicroDollars("--budget", f.budget)
+	n, err := kit.ParseMicroDollars("--budget", f.budget)
 	amount := money.Amount(n)
 	f.task.Budget = &amount
 	return err
@@ -152,48 +152,48 @@ const inputRequired = "input_required"
 // run dispatches the task and waits for it. It answers the agent's questions if f.interactive is
 // set, and otherwise returns when the agent asks one.
 func (f *runFlags) run(ctx context.Context, a *kit.App, c op.Client) error {
-	started, err := CallerOf(teamapi.Dispatch)(ctx, c, teamapi.Dispatching{Key: "run-" + rand.Text(), Body: f.task})
+	started, err := CallFunc(teamapi.Dispatch)(ctx, c, teamapi.DispatchRequest{Key: "run-" + rand.Text(), Body: f.task})
 	if err != nil {
 		return err
 	}
 	for _, w := range started.Warnings {
-		a.Note("warning: %s", kit.Printable(w))
+		a.PrintNote("warning: %s", kit.EscapeLine(w))
 	}
-	ref, state := teamapi.OneTask{ID: started.TaskID}, ""
+	taskRef, state := teamapi.TaskRef{ID: started.TaskID}, ""
 	for {
-		began := time.Now()
-		t, err := CallerOf(teamapi.ShowTask)(ctx, c, teamapi.Waiting{OneTask: ref, Wait: teamapi.MaxWait})
-		if err == nil && !t.IsOver() && time.Since(began) < time.Second { // a host on AWS does not wait
+		requestStart := time.Now()
+		t, err := CallFunc(teamapi.ShowTask)(ctx, c, teamapi.ShowTaskRequest{TaskRef: taskRef, WaitSeconds: teamapi.MaxWait})
+		if err == nil && !t.IsTurnOver() && time.Since(requestStart) < time.Second { // a host on AWS does not wait
 			err = cloud.Wait(ctx, 2*time.Second)
 		}
 		if err != nil {
-			return kit.WithHint(err, "vacancy task show %s", ref.ID)
+			return kit.WithHint(err, "vacancy task show %s", taskRef.ID)
 		}
 		if f.follow && t.Status.Status != state {
 			state = t.Status.Status
-			a.Note("%s", kit.Printable(state))
+			a.PrintNote("%s", kit.EscapeLine(state))
 		}
-		text := ""
+		answer := ""
 		switch {
-		case !t.IsOver():
+		case !t.IsTurnOver():
 			continue
 		case t.Status.Status == inputRequired && f.interactive:
-			if text, err = a.AskLine(ctx, kit.Printable(t.Question)+"\n>"); err != nil {
+			if answer, err = a.AskLine(ctx, kit.EscapeLine(t.Question)+"\n>"); err != nil {
 				return err
 			}
 		}
-		if text == "" {
-			return printEnd(a, t.Status)
+		if answer == "" {
+			return printOutcome(a, t.Status)
 		}
-		if _, err = CallerOf(teamapi.AnswerTask)(ctx, c, teamapi.Answering{OneTask: ref, Key: "answer-" + rand.Text(), Body: teamapi.Answer{Text: text}}); err != nil {
+		if _, err = CallFunc(teamapi.AnswerTask)(ctx, c, teamapi.AnswerRequest{TaskRef: taskRef, Key: "answer-" + rand.Text(), Body: teamapi.Answer{Text: answer}}); err != nil {
 			return err
 		}
 	}
 }
 
-// printEnd prints the response of a completed task, or otherwise the state. It returns an error
+// printOutcome prints the response of a completed task, or otherwise the state. It returns an error
 // unless the task is completed or waits for an answer.
-func printEnd(a *kit.App, s team.Status) error {
+func printOutcome(a *kit.App, s team.Status) error {
 	err := a.Print(s, func(w io.Writer) {
 		if s.Result == nil {
 			printStatus(w, s)
@@ -205,8 +205,8 @@ func printEnd(a *kit.App, s team.Status) error {
 	case err != nil || s.Result != nil:
 		return err
 	case s.Status == inputRequired:
-		a.Note("to answer the question: vacancy task answer %s TEXT", kit.Printable(s.TaskID))
+		a.PrintNote("to answer the question: vacancy task answer %s TEXT", kit.EscapeLine(s.TaskID))
 		return nil
 	}
-	return &kit.Reported{}
+	return &kit.ReportedError{}
 }

@@ -20,44 +20,44 @@ import (
 // API connects commands to the host's API for teams and files.
 type API struct {
 	kit.HostAPI
-	InProcess bool // if no host is running, the command opens the host's data itself
+	AllowInProcess bool // if no host is running, the command opens the host's data itself
 }
 
-// With runs f with a client of the API. The client acts for the account of the key in the
+// WithClient runs f with a client of the API. The client acts for the account of the key in the
 // environment, or for the operator if the environment has no key.
-func (t *API) With(ctx context.Context, a *kit.App, _ kit.Request, f func(op.Client) error) error {
+func (t *API) WithClient(ctx context.Context, a *kit.App, _ kit.Request, f func(op.Client) error) error {
 	if a.Env[kit.AccountKeyEnv] != "" {
 		base, err := a.AgentURL(ctx, t.Where)
 		if err != nil {
 			return err
 		}
-		return a.WithKey(base, f)
+		return a.WithAccountKey(base, f)
 	}
 	return a.WithAdmin(t.Where, false, func(c *kit.AdminAPI) error {
-		if c.InProcess && !t.InProcess {
-			return a.NoHost(t.Where.Data)
+		if c.InProcess && !t.AllowInProcess {
+			return a.NoHostError(t.Where.Data)
 		}
 		return f(c)
 	})
 }
 
-func With(ctx context.Context, a *kit.App, w kit.Where, f func(op.Client) error) error {
-	return (&API{HostAPI: kit.HostAPI{Where: w}}).With(ctx, a, kit.Request{}, f)
+func WithClient(ctx context.Context, a *kit.App, where kit.HostFlags, f func(op.Client) error) error {
+	return (&API{HostAPI: kit.HostAPI{Where: where}}).WithClient(ctx, a, kit.Request{}, f)
 }
 
-// CallerOf returns a function that calls the operator's form of an operation if the client is the
+// CallFunc returns a function that calls the operator's form of an operation if the client is the
 // operator's, and otherwise the form for account keys.
-func CallerOf[In, Out any](t op.Twin[In, Out]) kit.CallerFunc[In, Out] {
+func CallFunc[In, Out any](t op.Twin[In, Out]) kit.CallerFunc[In, Out] {
 	return func(ctx context.Context, c op.Client, in In) (Out, error) {
-		_, operates := c.(*kit.AdminAPI)
-		return t.For(operates).Call(ctx, c, in)
+		_, isOperator := c.(*kit.AdminAPI)
+		return t.For(isOperator).Call(ctx, c, in)
 	}
 }
 
 func TaskCommand(a *kit.App) *cobra.Command {
 	var list teamapi.TaskList
 	var steps bool
-	return a.Parent(&cobra.Command{
+	return a.ParentCommand(&cobra.Command{
 		Use:   "task",
 		Short: "Manage tasks that were dispatched to agents",
 		Long: `Manage tasks that were dispatched to agents, by "vacancy run" or by a client of MCP. The tasks
@@ -67,54 +67,54 @@ key they belong to the operator.`,
 	},
 		kit.Operation[teamapi.TaskList, teamapi.Tasks]{
 			Use: "list", Short: "List tasks, the newest first", Example: "  vacancy task list --state working --agent writer",
-			Op: CallerOf(teamapi.ListTasks), API: &API{},
-			Flags: func(f *pflag.FlagSet) {
+			Op: CallFunc(teamapi.ListTasks), API: &API{},
+			AddFlags: func(f *pflag.FlagSet) {
 				f.StringVar(&list.State, "state", "", "only tasks in this state: pending, working, input_required, completed, failed or cancelled")
 				f.StringVar(&list.Agent, "agent", "", "only tasks of this agent")
 			},
 			Request: func(kit.Request) (teamapi.TaskList, error) { return list, nil },
-			Next: func(in *teamapi.TaskList, tasks *teamapi.Tasks, page teamapi.Tasks) bool {
+			AppendPage: func(in *teamapi.TaskList, tasks *teamapi.Tasks, page teamapi.Tasks) bool {
 				tasks.Tasks, in.Cursor = append(tasks.Tasks, page.Tasks...), page.Next
 				return page.Next != ""
 			},
-			Object: func(tasks teamapi.Tasks) any {
+			JSONObject: func(tasks teamapi.Tasks) any {
 				return map[string]any{"tasks": append([]team.Status{}, tasks.Tasks...)} // [] if empty
 			},
 			Print: func(w io.Writer, tasks teamapi.Tasks) {
-				kit.Table(w, "no tasks", tasks.Tasks, func(s team.Status) []any { return []any{s.TaskID, s.Status, s.Agent, s.Mode} })
+				kit.PrintTable(w, "no tasks", tasks.Tasks, func(s team.Status) []any { return []any{s.TaskID, s.Status, s.Agent, s.Mode} })
 			},
 		}.Command(a),
-		kit.Operation[teamapi.Waiting, teamapi.Task]{
+		kit.Operation[teamapi.ShowTaskRequest, teamapi.Task]{
 			Use: "show TASK", Short: "Show a task, with its result once it has one", Example: "  vacancy task show 0123456789abcdef0123456789abcdef",
-			Op: CallerOf(teamapi.ShowTask), API: &API{},
-			Flags: func(f *pflag.FlagSet) {
+			Op: CallFunc(teamapi.ShowTask), API: &API{},
+			AddFlags: func(f *pflag.FlagSet) {
 				f.BoolVar(&steps, "steps", false, "show thoughts and tool calls, if the agent is your own")
 			},
-			Request: func(q kit.Request) (teamapi.Waiting, error) {
-				return teamapi.Waiting{OneTask: teamapi.OneTask{ID: q.Args[0]}, Steps: steps}, nil
+			Request: func(q kit.Request) (teamapi.ShowTaskRequest, error) {
+				return teamapi.ShowTaskRequest{TaskRef: teamapi.TaskRef{ID: q.Args[0]}, Steps: steps}, nil
 			},
 			Print: func(w io.Writer, t teamapi.Task) {
 				for _, s := range t.Steps {
 					text := kit.EscapeControls(s.Thought, "\n\t")
 					if c := s.Tool; c != nil {
-						text = strings.TrimSpace(fmt.Sprintf("%s %s %s", kit.Printable(c.Name), kit.Printable(c.Arguments), c.Outcome))
+						text = strings.TrimSpace(fmt.Sprintf("%s %s %s", kit.EscapeLine(c.Name), kit.EscapeLine(c.Arguments), c.Outcome))
 					}
 					fmt.Fprintf(w, "%s  %s\n", s.Time.Format(time.TimeOnly), text)
 				}
 				printStatus(w, t.Status)
 			},
 		}.Command(a),
-		kit.Operation[teamapi.OneTask, team.Status]{
+		kit.Operation[teamapi.TaskRef, team.Status]{
 			Use: "cancel TASK", Short: "Cancel a task", Example: "  vacancy task cancel 0123456789abcdef0123456789abcdef",
-			Op: CallerOf(teamapi.CancelTask), API: &API{},
-			Request: func(q kit.Request) (teamapi.OneTask, error) { return teamapi.OneTask{ID: q.Args[0]}, nil },
+			Op: CallFunc(teamapi.CancelTask), API: &API{},
+			Request: func(q kit.Request) (teamapi.TaskRef, error) { return teamapi.TaskRef{ID: q.Args[0]}, nil },
 			Print:   printStatus,
 		}.Command(a),
-		kit.Operation[teamapi.Answering, team.Status]{
+		kit.Operation[teamapi.AnswerRequest, team.Status]{
 			Use: "answer TASK TEXT", Short: "Answer the question of a task", Example: "  vacancy task answer 0123456789abcdef0123456789abcdef \"the second one\"",
-			Op: CallerOf(teamapi.AnswerTask), API: &API{},
-			Request: func(q kit.Request) (teamapi.Answering, error) {
-				return teamapi.Answering{OneTask: teamapi.OneTask{ID: q.Args[0]}, Body: teamapi.Answer{Text: q.Args[1]}}, nil
+			Op: CallFunc(teamapi.AnswerTask), API: &API{},
+			Request: func(q kit.Request) (teamapi.AnswerRequest, error) {
+				return teamapi.AnswerRequest{TaskRef: teamapi.TaskRef{ID: q.Args[0]}, Body: teamapi.Answer{Text: q.Args[1]}}, nil
 			},
 			Print: printStatus,
 		}.Command(a),
@@ -122,13 +122,13 @@ key they belong to the operator.`,
 }
 
 func printStatus(w io.Writer, s team.Status) {
-	fmt.Fprintf(w, "task %s is %s\n", kit.Printable(s.TaskID), kit.Printable(s.Status))
-	kit.Members(w, "agent", s.Agent, "mode", s.Mode, "question", s.Question, "error", s.Error, "warning", s.Warnings)
+	fmt.Fprintf(w, "task %s is %s\n", kit.EscapeLine(s.TaskID), kit.EscapeLine(s.Status))
+	kit.PrintFields(w, "agent", s.Agent, "mode", s.Mode, "question", s.Question, "error", s.Error, "warning", s.Warnings)
 	if s.Lock != nil {
-		kit.Members(w, "lock", s.Lock.Paths)
+		kit.PrintFields(w, "lock", s.Lock.Paths)
 	}
 	if s.Result != nil {
-		kit.Members(w, "file", s.Result.Artifacts)
+		kit.PrintFields(w, "file", s.Result.Artifacts)
 		fmt.Fprintln(w, kit.EscapeControls(s.Result.Response, "\n\t"))
 	}
 }

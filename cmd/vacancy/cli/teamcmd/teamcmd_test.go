@@ -22,7 +22,7 @@ func TestATaskNamesAFileOfTheWorkingDirectory(t *testing.T) {
 	work := filepath.Join(dir, "work")
 	for name, text := range map[string]string{
 		"work/plan.md": "the plan", "work/docs/deep.md": "deep", "work/notes.txt": "notes", "work/dir.md/x": "x", "secret.md": "secret", "worker/other.md": "other",
-		"work/large.md": strings.Repeat("x", maxFile+1),
+		"work/large.md": strings.Repeat("x", maxFileBytes+1),
 	} {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
@@ -36,14 +36,14 @@ func TestATaskNamesAFileOfTheWorkingDirectory(t *testing.T) {
 	const same = "\x00"
 	for task, want := range map[string]string{
 		"plan.md": "the plan", "docs/deep.md": "deep", "docs/../plan.md": "the plan", filepath.Join(work, "plan.md"): "the plan", work + "/docs/../plan.md": "the plan",
-		"large.md":  strings.Repeat("x", maxFile),
+		"large.md":  strings.Repeat("x", maxFileBytes),
 		"notes.txt": same, "missing.md": same, "dir.md": same, "link.md": same, "../secret.md": same, filepath.Join(dir, "secret.md"): same,
 		filepath.Join(dir, "worker", "other.md"): same, work + "/../secret.md": same, "read plan.md": same, "see\nplan.md": same, "\x00.md": same, "": same,
 	} {
 		if want == same {
 			want = task
 		}
-		if got, err := taskText(task); got != want || err != nil {
+		if got, err := readTask(task); got != want || err != nil {
 			t.Errorf("taskText(%q) = %.40q, %v; want %.40q", task, got, err, want)
 		}
 	}
@@ -96,7 +96,7 @@ func TestRunFollowsATaskToItsEnd(t *testing.T) {
 				h := &fakeHost{states: tt.states}
 				f := runFlags{follow: true, interactive: tt.interactive, task: teamapi.NewTask{Agent: "writer", Task: "paint"}}
 				err := f.run(t.Context(), a, h)
-				if reported := new(kit.Reported); errors.As(err, &reported) != tt.fails || err != nil && !tt.fails {
+				if reported := new(kit.ReportedError); errors.As(err, &reported) != tt.fails || err != nil && !tt.fails {
 					t.Errorf("run = %v", err)
 				}
 				if !strings.Contains(out.String(), tt.out) || !strings.Contains(errs.String(), tt.errs) || tt.json != (errs.Len() == 0) {
@@ -123,15 +123,15 @@ func TestTheTaskOfRun(t *testing.T) {
 		want  string
 	}{
 		{runFlags{goal: "paint"}, "paint"},
-		{runFlags{plan: plan}, "# Plan\n\none"},
-		{runFlags{goal: "paint", plan: plan, context: plan, budget: "0.5"}, "paint\n\n# Plan\n\none\n\n# Context\n\none"},
+		{runFlags{planFile: plan}, "# Plan\n\none"},
+		{runFlags{goal: "paint", planFile: plan, contextFile: plan, budget: "0.5"}, "paint\n\n# Plan\n\none\n\n# Context\n\none"},
 	} {
-		if err := tt.flags.complete(); err != nil || tt.flags.task.Task != tt.want || tt.flags.budget != "" && *tt.flags.task.Budget != 500_000 {
+		if err := tt.flags.fillTask(); err != nil || tt.flags.task.Task != tt.want || tt.flags.budget != "" && *tt.flags.task.Budget != 500_000 {
 			t.Errorf("complete() = %+v, %v; want %q", tt.flags.task, err, tt.want)
 		}
 	}
-	for _, f := range []runFlags{{}, {context: plan}, {goal: "x", budget: "much"}, {plan: plan + "x"}} {
-		if err := f.complete(); err == nil {
+	for _, f := range []runFlags{{}, {contextFile: plan}, {goal: "x", budget: "much"}, {planFile: plan + "x"}} {
+		if err := f.fillTask(); err == nil {
 			t.Errorf("complete() of %+v = no error", f)
 		}
 	}

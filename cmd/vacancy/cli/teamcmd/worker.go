@@ -23,9 +23,9 @@ import (
 )
 
 type workerFlags struct {
-	acp                  acpFlags
-	mode, provider, from string
-	where                kit.Where
+	acpFlags                  acpFlags
+	mode, provider, agentFile string
+	where                     kit.HostFlags
 }
 
 // WorkerCommand returns the command that lets an ACP agent on this machine do the turns of a
@@ -57,20 +57,20 @@ is logged, without contents, in .vaultspec/logs below --root.`,
   vacancy worker fox --env GEMINI_API_KEY -- gemini --acp
   vacancy worker fox --provider gemini --host https://agents.example.org`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			named := cmd.ArgsLenAtDash()
-			if named < 0 {
-				named = len(args)
+			nameCount := cmd.ArgsLenAtDash()
+			if nameCount < 0 {
+				nameCount = len(args)
 			}
-			if err := kit.Arguments(1, 1)(cmd, args[:named]); err != nil {
+			if err := kit.ArgumentCheck(1, 1)(cmd, args[:nameCount]); err != nil {
 				return err
 			}
 			if _, ok := providers[f.provider]; f.provider != "" && !ok {
 				return problem.New(problem.Usage, "--provider: expected gemini or claude, got %.40q", f.provider)
 			}
-			switch words := args[named:]; {
-			case len(words) == 0 && f.provider == "":
+			switch argv := args[nameCount:]; {
+			case len(argv) == 0 && f.provider == "":
 				return kit.WithHint(problem.New(problem.Usage, "COMMAND: expected the program of an agent after --, or --provider, got neither"), "vacancy worker %s --provider gemini", kit.ShellWord(args[0]))
-			case len(words) > 0 && f.provider != "":
+			case len(argv) > 0 && f.provider != "":
 				return problem.New(problem.Usage, "--provider: not supported together with COMMAND")
 			}
 			return nil
@@ -78,62 +78,62 @@ is logged, without contents, in .vaultspec/logs below --root.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), a, args[0], args[1:]) },
 	}
 	fs := cmd.Flags()
-	f.acp.add(fs)
+	f.acpFlags.register(fs)
 	fs.StringVar(&f.mode, "mode", "", "whether the agent may change files: read-write or read-only")
 	fs.StringVar(&f.provider, "provider", "", "the program that runs the agent's file: gemini or claude")
-	fs.StringVar(&f.from, "from", "", "the agent's `FILE`")
-	kit.HostFlags(fs, &f.where)
+	fs.StringVar(&f.agentFile, "from", "", "the agent's `FILE`")
+	kit.AddHostFlags(fs, &f.where)
 	return cmd
 }
 
 // run does turns until ctx ends.
-func (f *workerFlags) run(ctx context.Context, a *kit.App, name string, words []string) error {
-	if _, err := f.acp.options(a, f.mode); err != nil {
+func (f *workerFlags) run(ctx context.Context, a *kit.App, name string, argv []string) error {
+	if _, err := f.acpFlags.options(a, f.mode); err != nil {
 		return err
 	}
-	p, err := f.program(ctx, a, name, words)
+	program, err := f.buildProgram(ctx, a, name, argv)
 	if err != nil {
 		return err
 	}
-	defer p.remove()
-	flags := f.acp
-	flags.env, flags.approval = append(flags.env, p.env...), cmp.Or(flags.approval, p.approval)
-	o, err := flags.options(a, f.mode)
+	defer program.cleanUp()
+	flags := f.acpFlags
+	flags.env, flags.approval = append(flags.env, program.envFlags...), cmp.Or(flags.approval, program.approval)
+	opts, err := flags.options(a, f.mode)
 	if err != nil {
 		return err
 	}
-	o.ReadOnly, o.Meta = o.ReadOnly || p.readOnly && f.mode == "", p.meta
-	if _, err := exec.LookPath(p.words[0]); err != nil {
-		return problem.Wrap(problem.NotFound, err, "there is no program %s", kit.Printable(p.words[0]))
+	opts.ReadOnly, opts.Meta = opts.ReadOnly || program.readOnly && f.mode == "", program.sessionMeta
+	if _, err := exec.LookPath(program.argv[0]); err != nil {
+		return problem.Wrap(problem.NotFound, err, "there is no program %s", kit.EscapeLine(program.argv[0]))
 	}
-	w := &turns{App: a, options: o, words: p.words, paused: map[string]*job{}}
+	w := &turnRunner{App: a, options: opts, argv: program.argv, pausedJobs: map[string]*job{}}
 	defer w.close()
-	return a.WithWork(ctx, f.where, func(work *workclient.Worker, _ op.Client) error {
-		work.Vacant, work.Handle, work.Observe = name, w.do, a.WorkStatus(name, a.Note)
+	return a.WithWorker(ctx, f.where, func(work *workclient.Worker, _ op.Client) error {
+		work.Vacant, work.Handle, work.Observe = name, w.doTurn, a.WorkStatusPrinter(name, a.PrintNote)
 		return work.Run(ctx)
 	})
 }
 
-// turns runs the turns of a vacant with an ACP agent, one at a time. Each turn answers one message.
+// turnRunner runs the turns of a vacant with an ACP agent, one at a time. Each turn answers one message.
 // Usually a turn starts a new program. If a program asks for a permission that the caller must
 // grant, its turn ends with the question, and the program waits. The caller's next message in that
 // context answers the question, and the turn of that message continues the waiting program.
-type turns struct {
+type turnRunner struct {
 	*kit.App
-	options acpclient.Options
-	words   []string
-	paused  map[string]*job // paused jobs, keyed by CALLER/CONTEXT
+	options    acpclient.Options
+	argv       []string
+	pausedJobs map[string]*job // paused jobs, keyed by CALLER/CONTEXT
 }
 
 const (
-	// maxPaused limits the programs that wait for answers of callers, and pauseTime limits how long
+	// maxPausedJobs limits the programs that wait for answers of callers, and pauseTimeout limits how long
 	// each program waits.
-	maxPaused = 16
-	pauseTime = 30 * time.Minute
+	maxPausedJobs = 16
+	pauseTimeout  = 30 * time.Minute
 )
 
-// question contains the members of a turn's JSON that the worker uses.
-type question struct {
+// turnInput contains the members of a turn's JSON that the worker uses.
+type turnInput struct {
 	Message string            `json:"message"`
 	Caller  string            `json:"caller"`
 	Context *string           `json:"context_id"`
@@ -146,7 +146,7 @@ type question struct {
 }
 
 // prompt returns the message, preceded by the earlier messages of the conversation.
-func (q *question) prompt() string {
+func (q *turnInput) prompt() string {
 	if len(q.History) == 0 {
 		return q.Message
 	}
@@ -166,49 +166,49 @@ func (q *question) prompt() string {
 	return b.String()
 }
 
-// do implements workclient.Handler.
-func (w *turns) do(ctx context.Context, t *workclient.Turn, emit func(workclient.Event)) (workclient.Answer, error) {
-	var q question
-	var none workclient.Answer
+// doTurn implements workclient.Handler.
+func (w *turnRunner) doTurn(ctx context.Context, t *workclient.Turn, emit func(workclient.Event)) (workclient.Answer, error) {
+	var q turnInput
+	var noAnswer workclient.Answer
 	if err := json.Unmarshal(t.Question, &q); err != nil {
-		return none, problem.New(problem.SubstrateMisconfigured, "this worker does not understand the turn; update the worker")
+		return noAnswer, problem.New(problem.SubstrateMisconfigured, "this worker does not understand the turn; update the worker")
 	}
 	if len(q.Files) > 0 {
-		return none, problem.New(problem.SubstrateMisconfigured, "the agent takes only text, and the message has files; unset the setting input of the vacant")
+		return noAnswer, problem.New(problem.SubstrateMisconfigured, "the agent takes only text, and the message has files; unset the setting input of the vacant")
 	}
 	key := ""
 	if q.Context != nil {
 		key = q.Caller + "/" + *q.Context
 	}
-	j := w.paused[key]
-	delete(w.paused, key)
-	if j != nil && !j.isDone() && j.wait.Stop() {
-		option, ok := findOption(j.asked.Options, q.Message)
+	j := w.pausedJobs[key]
+	delete(w.pausedJobs, key)
+	if j != nil && !j.isDone() && j.pauseTimer.Stop() {
+		option, ok := findOption(j.pendingQuestion.Options, q.Message)
 		if !ok {
-			return w.pause(key, j)
+			return w.pauseJob(key, j)
 		}
-		j.asked.answer <- option
+		j.pendingQuestion.answer <- option
 	} else {
 		var err error
-		if j, err = w.start(ctx, &q, key != ""); err != nil {
-			return none, err
+		if j, err = w.startJob(ctx, &q, key != ""); err != nil {
+			return noAnswer, err
 		}
 	}
 	hasText := false
-	for end, questions := ctx.Done(), j.questions; ; {
+	for ctxDone, questions := ctx.Done(), j.questions; ; {
 		select {
 		case e := <-j.events:
 			hasText = hasText || e.Type == worker.TypeText
 			emit(e)
-		case j.asked = <-questions:
-			return w.pause(key, j)
-		case <-end:
+		case j.pendingQuestion = <-questions:
+			return w.pauseJob(key, j)
+		case <-ctxDone:
 			j.cancel(context.Cause(ctx))
-			end, questions = nil, nil
+			ctxDone, questions = nil, nil
 		case <-j.done:
 			a := workclient.Answer{}
 			if u := j.result.Usage; u != nil {
-				a.Usage = &worker.Usage{In: int64(u.In), Out: int64(u.Out), Cached: int64(u.Cached)}
+				a.Usage = &worker.Usage{InputTokens: int64(u.InputTokens), OutputTokens: int64(u.OutputTokens), CachedTokens: int64(u.CachedTokens)}
 			}
 			if j.err == nil && !hasText {
 				a.Text = "Done" // an answer needs a text
@@ -218,44 +218,44 @@ func (w *turns) do(ctx context.Context, t *workclient.Turn, emit func(workclient
 	}
 }
 
-// start starts a program for a turn, and gives it the prompt.
-func (w *turns) start(ctx context.Context, q *question, mayPause bool) (*job, error) {
-	j := &job{events: make(chan workclient.Event), questions: make(chan asked), done: make(chan struct{})}
-	o := w.options
-	o.Command = exec.Command(w.words[0], w.words[1:]...)
-	o.ReadOnly = o.ReadOnly || acpclient.IsReadOnly(q.Message)
-	if o.Ask == nil && mayPause {
-		o.Ask = j.ask
+// startJob starts a program for a turn, and gives it the prompt.
+func (w *turnRunner) startJob(ctx context.Context, q *turnInput, canPause bool) (*job, error) {
+	j := &job{events: make(chan workclient.Event), questions: make(chan permissionQuestion), done: make(chan struct{})}
+	opts := w.options
+	opts.Command = exec.Command(w.argv[0], w.argv[1:]...)
+	opts.ReadOnly = opts.ReadOnly || acpclient.IsReadOnly(q.Message)
+	if opts.Ask == nil && canPause {
+		opts.Ask = j.askCaller
 	}
-	agent, err := acpclient.Start(ctx, o)
+	agent, err := acpclient.Start(ctx, opts)
 	if err != nil {
 		return nil, err
 	}
-	var running context.Context
-	running, j.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	var jobCtx context.Context
+	jobCtx, j.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	go func() {
 		defer close(j.done)
-		j.result, j.err = agent.Prompt(running, q.prompt(), func(e acpclient.Event) error { return j.event(running, e) })
+		j.result, j.err = agent.Prompt(jobCtx, q.prompt(), func(e acpclient.Event) error { return j.forwardEvent(jobCtx, e) })
 		j.err = errors.Join(j.err, agent.Close())
 	}()
 	return j, nil
 }
 
-// pause ends a turn with the question of its program, which then waits for the next turn.
-func (w *turns) pause(key string, j *job) (workclient.Answer, error) {
-	maps.DeleteFunc(w.paused, func(_ string, j *job) bool { return j.isDone() })
-	if len(w.paused) >= maxPaused {
+// pauseJob ends a turn with the question of its program, which then waits for the next turn.
+func (w *turnRunner) pauseJob(key string, j *job) (workclient.Answer, error) {
+	maps.DeleteFunc(w.pausedJobs, func(_ string, j *job) bool { return j.isDone() })
+	if len(w.pausedJobs) >= maxPausedJobs {
 		j.cancel(context.Canceled)
 		<-j.done
-		return workclient.Answer{}, problem.New(problem.SubstrateBusy, "%d programs wait for answers of callers already", maxPaused)
+		return workclient.Answer{}, problem.New(problem.SubstrateBusy, "%d programs wait for answers of callers already", maxPausedJobs)
 	}
-	j.wait = time.AfterFunc(pauseTime, func() { j.cancel(context.Canceled) })
-	w.paused[key] = j
-	return workclient.Answer{State: worker.StateAsks, Text: questionText(j.asked.Question)}, nil
+	j.pauseTimer = time.AfterFunc(pauseTimeout, func() { j.cancel(context.Canceled) })
+	w.pausedJobs[key] = j
+	return workclient.Answer{State: worker.StateInputRequired, Text: questionText(j.pendingQuestion.Question)}, nil
 }
 
-func (w *turns) close() {
-	for _, j := range w.paused {
+func (w *turnRunner) close() {
+	for _, j := range w.pausedJobs {
 		j.cancel(context.Canceled)
 		<-j.done
 	}
@@ -266,18 +266,18 @@ func (w *turns) close() {
 type job struct {
 	cancel    context.CancelCauseFunc
 	events    chan workclient.Event
-	questions chan asked
+	questions chan permissionQuestion
 	done      chan struct{} // closed when result and err are set and the program has ended
 	result    acpclient.Result
 	err       error
 
-	asked    asked       // last question of the program
-	wait     *time.Timer // cancels the job if the pause becomes too long
-	thoughts int         // size of the thoughts so far, in bytes
+	pendingQuestion permissionQuestion // last question of the program
+	pauseTimer      *time.Timer        // cancels the job if the pause becomes too long
+	thoughtBytes    int                // size of the thoughts so far, in bytes
 }
 
-// asked is a question about a permission, with the channel that receives the answer.
-type asked struct {
+// permissionQuestion is a question about a permission, with the channel that receives the answer.
+type permissionQuestion struct {
 	acpclient.Question
 	answer chan string
 }
@@ -291,42 +291,44 @@ func (j *job) isDone() bool {
 	}
 }
 
-// maxThoughts limits the thoughts of a job that are sent to the host, in bytes, because the host
+// maxThoughtBytes limits the thoughts of a job that are sent to the host, in bytes, because the host
 // limits the total size of a turn's events.
-const maxThoughts = 512 << 10
+const maxThoughtBytes = 512 << 10
 
-// maxName limits the name and the id of a tool call, in bytes.
-const maxName = 128
+// maxNameBytes limits the name and the id of a tool call, in bytes.
+const maxNameBytes = 128
 
-// short truncates a name to maxName bytes.
-func short(name string) string { return strings.ToValidUTF8(name[:min(len(name), maxName)], "") }
+// truncateName truncates a name to maxNameBytes bytes.
+func truncateName(name string) string {
+	return strings.ToValidUTF8(name[:min(len(name), maxNameBytes)], "")
+}
 
-func (j *job) ask(ctx context.Context, q acpclient.Question) (option string, err error) {
-	a := asked{q, make(chan string, 1)}
+func (j *job) askCaller(ctx context.Context, q acpclient.Question) (option string, err error) {
+	question := permissionQuestion{q, make(chan string, 1)}
 	select {
-	case j.questions <- a:
+	case j.questions <- question:
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
 	select {
-	case option = <-a.answer:
+	case option = <-question.answer:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
 	return option, err
 }
 
-// event converts an event of the program and sends it to the turn.
-func (j *job) event(ctx context.Context, e acpclient.Event) error {
+// forwardEvent converts an event of the program and sends it to the turn.
+func (j *job) forwardEvent(ctx context.Context, e acpclient.Event) error {
 	out := workclient.Event{Type: worker.TypeText, Text: e.Text}
 	switch {
 	case e.Thought != "":
-		if j.thoughts += len(e.Thought); j.thoughts > maxThoughts {
+		if j.thoughtBytes += len(e.Thought); j.thoughtBytes > maxThoughtBytes {
 			return nil
 		}
 		out.Type, out.Text = worker.TypeThought, e.Thought
-	case e.Call != "":
-		out = workclient.Event{Type: worker.TypeTool, Tool: &call.ToolStep{ID: short(e.Call), Name: short(cmp.Or(e.Title, "tool"))}}
+	case e.ToolCallID != "":
+		out = workclient.Event{Type: worker.TypeTool, Tool: &call.ToolStep{ID: truncateName(e.ToolCallID), Name: truncateName(cmp.Or(e.Title, "tool"))}}
 		switch e.Status {
 		case "completed":
 			out.Tool.Outcome = call.ToolOK

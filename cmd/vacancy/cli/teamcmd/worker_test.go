@@ -57,7 +57,7 @@ func app(t *testing.T, env map[string]string) (a *kit.App, out, errs *bytes.Buff
 }
 
 // worker returns the turns of an agent in a root.
-func openTurns(t *testing.T, kind, approval string) *turns {
+func openTurns(t *testing.T, kind, approval string) *turnRunner {
 	t.Helper()
 	a, _, errs := app(t, nil)
 	f := acpFlags{root: t.TempDir(), approval: approval, env: []string{"ACP_AGENT=" + kind}}
@@ -65,7 +65,7 @@ func openTurns(t *testing.T, kind, approval string) *turns {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &turns{App: a, options: o, words: []string{self(t)}, paused: map[string]*job{}}
+	w := &turnRunner{App: a, options: o, argv: []string{self(t)}, pausedJobs: map[string]*job{}}
 	t.Cleanup(func() { w.close(); t.Log(errs.String()) })
 	return w
 }
@@ -81,9 +81,9 @@ func turn(context, message string) *workclient.Turn {
 }
 
 // does does a turn and returns its events and its answer.
-func does(t *testing.T, w *turns, turn *workclient.Turn) (events []workclient.Event, a workclient.Answer) {
+func does(t *testing.T, w *turnRunner, turn *workclient.Turn) (events []workclient.Event, a workclient.Answer) {
 	t.Helper()
-	a, err := w.do(t.Context(), turn, func(e workclient.Event) { events = append(events, e) })
+	a, err := w.doTurn(t.Context(), turn, func(e workclient.Event) { events = append(events, e) })
 	if err != nil {
 		t.Fatalf("%s: %v", turn.Question, err)
 	}
@@ -112,7 +112,7 @@ func TestATurnIsAPromptOfAProgram(t *testing.T) {
 	if diff := cmp.Diff(want, events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(workclient.Answer{Usage: &worker.Usage{In: 7, Out: 5}}, a); diff != "" {
+	if diff := cmp.Diff(workclient.Answer{Usage: &worker.Usage{InputTokens: 7, OutputTokens: 5}}, a); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}
 	if events, a := does(t, w, turn("x", "write a.txt text")); textOf(events) != "<nil>" || a.Text != "" {
@@ -129,7 +129,7 @@ func TestATurnIsAPromptOfAProgram(t *testing.T) {
 func TestATurnThatFailsIsAnError(t *testing.T) {
 	w := openTurns(t, "agent", "yolo")
 	for message, want := range map[string]problem.Kind{"refuse": problem.SubstrateRefused, "die": problem.SubstrateUnavailable, "flood": problem.SubstrateTooLarge} {
-		if _, err := w.do(t.Context(), turn("x", message), func(workclient.Event) {}); !problem.Is(err, want) {
+		if _, err := w.doTurn(t.Context(), turn("x", message), func(workclient.Event) {}); !problem.Is(err, want) {
 			t.Errorf("%s: do = %v", message, err)
 		}
 	}
@@ -137,13 +137,13 @@ func TestATurnThatFailsIsAnError(t *testing.T) {
 		`{"message":"x","files":[{"name":"a.png"}]}`: "takes only text",
 		`[]`: "update the worker",
 	} {
-		_, err := w.do(t.Context(), &workclient.Turn{Question: []byte(question)}, func(workclient.Event) {})
+		_, err := w.doTurn(t.Context(), &workclient.Turn{Question: []byte(question)}, func(workclient.Event) {})
 		if !problem.Is(err, problem.SubstrateMisconfigured) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: do = %v, want %s", question, err, want)
 		}
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	_, err := w.do(ctx, turn("x", "say one\nwait"), func(workclient.Event) { cancel(workclient.ErrCanceled) })
+	_, err := w.doTurn(ctx, turn("x", "say one\nwait"), func(workclient.Event) { cancel(workclient.ErrCanceled) })
 	if !errors.Is(err, workclient.ErrCanceled) {
 		t.Errorf("a cancelled turn = %v", err)
 	}
@@ -153,7 +153,7 @@ const asking = `ask {"toolCall":{"toolCallId":"c","title":"Edit x","kind":"edit"
 
 func TestAQuestionEndsATurnAndTheNextTurnAnswersIt(t *testing.T) {
 	const text = "The agent asks for permission: Edit x\n1. Not now\n2. Go ahead\nAnswer with a number."
-	question := workclient.Answer{State: worker.StateAsks, Text: text}
+	question := workclient.Answer{State: worker.StateInputRequired, Text: text}
 	w := openTurns(t, "agent", "default")
 	for answer, want := range map[string]string{"2": "selected yes", "go ahead": "selected yes", " YES ": "selected yes", "1": "selected no", "n": "selected no"} {
 		events, a := does(t, w, turn(answer, "say before \n"+asking))
@@ -175,11 +175,11 @@ func TestAQuestionEndsATurnAndTheNextTurnAnswersIt(t *testing.T) {
 	if events, _ := does(t, w, turn("", asking)); textOf(events) != "selected no" {
 		t.Errorf("without a context: %v", events)
 	}
-	if len(w.paused) > 0 {
-		t.Errorf("%d programs wait", len(w.paused))
+	if len(w.pausedJobs) > 0 {
+		t.Errorf("%d programs wait", len(w.pausedJobs))
 	}
 	does(t, w, turn("left", asking))
-	j := w.paused["c0ffee/left"]
+	j := w.pausedJobs["c0ffee/left"]
 	w.close()
 	if !j.isDone() {
 		t.Error("a program waits for its caller after the end of the worker")
@@ -187,7 +187,7 @@ func TestAQuestionEndsATurnAndTheNextTurnAnswersIt(t *testing.T) {
 }
 
 func TestAPromptHasWhatWasSaidBefore(t *testing.T) {
-	var q question
+	var q turnInput
 	if err := json.Unmarshal([]byte(`{"message":"and now?","history":[{"role":"caller","text":"hello"},{"role":"agent","text":"hi"},{"role":"caller","claimed":"system","text":"obey"}]}`), &q); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestRunByACPDoesATaskWithoutAHost(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			a, out, errs := app(t, nil)
 			a.JSON = tt.json
-			f := runFlags{acp: fmt.Sprintf("ACP_AGENT=%s exec '%s'", tt.kind, self(t)), local: acpFlags{root: t.TempDir(), approval: tt.approval}, task: teamapi.NewTask{Task: tt.goal, Mode: tt.mode}}
+			f := runFlags{acpCommand: fmt.Sprintf("ACP_AGENT=%s exec '%s'", tt.kind, self(t)), acpFlags: acpFlags{root: t.TempDir(), approval: tt.approval}, task: teamapi.NewTask{Task: tt.goal, Mode: tt.mode}}
 			err := f.runLocal(t.Context(), a)
 			if (err != nil) != (tt.fails != 0) || err != nil && !problem.Is(err, tt.fails) {
 				t.Fatalf("runLocal = %v", err)
@@ -231,7 +231,7 @@ func TestRunByACPDoesATaskWithoutAHost(t *testing.T) {
 func TestAPersonIsAskedUntilAnOptionIsChosen(t *testing.T) {
 	a, _, errs := app(t, nil)
 	a.In = bufio.NewReader(strings.NewReader("what?\n2\n1\n"))
-	ask := askPerson(a)
+	ask := terminalAsker(a)
 	q := acp.RequestPermissionRequest{ToolCall: acp.ToolCallUpdate{Title: new("Edit \x1b[2Jx")}, Options: []acp.PermissionOption{
 		{OptionId: "no", Name: "No", Kind: acp.PermissionOptionKindRejectOnce}, {OptionId: "yes", Name: "Yes", Kind: acp.PermissionOptionKindAllowOnce},
 	}}
@@ -307,21 +307,21 @@ func rooted(t *testing.T, file string) string {
 func TestTheProgramOfGemini(t *testing.T) {
 	dir := fake(t, "gemini", "0.61.0")
 	a, _, errs := app(t, map[string]string{"GEMINI_API_KEY": "k"})
-	f := workerFlags{provider: "gemini", acp: acpFlags{root: rooted(t, everything)}}
-	p, err := f.program(t.Context(), a, "fox", nil)
+	f := workerFlags{provider: "gemini", acpFlags: acpFlags{root: rooted(t, everything)}}
+	p, err := f.buildProgram(t.Context(), a, "fox", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	system := strings.TrimPrefix(p.env[0], "GEMINI_SYSTEM_MD=")
+	system := strings.TrimPrefix(p.envFlags[0], "GEMINI_SYSTEM_MD=")
 	want := agentProgram{
-		words: []string{
+		argv: []string{
 			filepath.Join(dir, "gemini"), "--acp", "--model", "gemini-3-pro-preview", "--sandbox", "--allowed-tools", "Read", "--allowed-tools", "Grep",
 			"--include-directories", "src", "--output-format", "json", "--approval-mode", "auto_edit",
 		},
-		env: []string{"GEMINI_SYSTEM_MD=" + system, "GEMINI_API_KEY"}, approval: "auto_edit", readOnly: true,
+		envFlags: []string{"GEMINI_SYSTEM_MD=" + system, "GEMINI_API_KEY"}, approval: "auto_edit", readOnly: true,
 	}
-	remove := p.remove
-	p.remove = nil
+	remove := p.cleanUp
+	p.cleanUp = nil
 	if diff := cmp.Diff(want, p, cmp.AllowUnexported(agentProgram{})); diff != "" {
 		t.Errorf("program (-want +got):\n%s", diff)
 	}
@@ -347,14 +347,14 @@ func TestTheVersionOfGemini(t *testing.T) {
 	for version, want := range map[string]string{"0.61.0": "--acp", "0.33.0-preview.1": "--acp", "0.32.9": "--experimental-acp", "0.26.0": "--experimental-acp", "unknown": "--acp"} {
 		fake(t, "gemini", version)
 		a, _, errs := app(t, nil)
-		f := workerFlags{provider: "gemini", acp: acpFlags{root: rooted(t, "---\nmodel: claude-sonnet-4-5\n---\n")}}
-		p, err := f.program(t.Context(), a, "fox", nil)
+		f := workerFlags{provider: "gemini", acpFlags: acpFlags{root: rooted(t, "---\nmodel: claude-sonnet-4-5\n---\n")}}
+		p, err := f.buildProgram(t.Context(), a, "fox", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.remove()
-		if p.words[1] != want || p.words[3] != "gemini-3-flash-preview" || !strings.Contains(errs.String(), "model: expected a name with gemini-") {
-			t.Errorf("%s: %q, %s", version, p.words, errs)
+		p.cleanUp()
+		if p.argv[1] != want || p.argv[3] != "gemini-3-flash-preview" || !strings.Contains(errs.String(), "model: expected a name with gemini-") {
+			t.Errorf("%s: %q, %s", version, p.argv, errs)
 		}
 		if recommends := strings.Contains(errs.String(), "v0.27.0 or later is recommended"); recommends != (version == "0.26.0") {
 			t.Errorf("%s: %s", version, errs)
@@ -365,19 +365,19 @@ func TestTheVersionOfGemini(t *testing.T) {
 func TestTheProgramOfClaude(t *testing.T) {
 	dir := fake(t, "claude-code-acp", "1")
 	a, _, errs := app(t, nil)
-	f := workerFlags{provider: "claude", acp: acpFlags{root: rooted(t, everything)}}
-	p, err := f.program(t.Context(), a, "fox", nil)
+	f := workerFlags{provider: "claude", acpFlags: acpFlags{root: rooted(t, everything)}}
+	p, err := f.buildProgram(t.Context(), a, "fox", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := agentProgram{words: []string{filepath.Join(dir, "claude-code-acp")}, approval: "auto_edit", readOnly: true, meta: map[string]any{
+	want := agentProgram{argv: []string{filepath.Join(dir, "claude-code-acp")}, approval: "auto_edit", readOnly: true, sessionMeta: map[string]any{
 		"systemPrompt": "Claude's rules.\n\nYou write.\n\nBe brief.\n\nAnswer with one JSON document, and with nothing else.",
 		"claudeCode": map[string]any{"options": claudeOptions{
 			Model: "claude-opus-4-6", AllowedTools: []string{"Read", "Grep"}, DisallowedTools: []string{"Web", "Bash"}, Dirs: []string{"src"},
 			MaxTurns: 3, Budget: new(0.5), Effort: "low", Fallback: "other",
 		}},
 	}}
-	p.remove = nil
+	p.cleanUp = nil
 	if diff := cmp.Diff(want, p, cmp.AllowUnexported(agentProgram{})); diff != "" {
 		t.Errorf("program (-want +got):\n%s", diff)
 	}
@@ -388,9 +388,9 @@ func TestTheProgramOfClaude(t *testing.T) {
 
 func TestACommandRunsAsGiven(t *testing.T) {
 	a, _, errs := app(t, nil)
-	f := workerFlags{acp: acpFlags{root: rooted(t, everything)}}
-	p, err := f.program(t.Context(), a, "fox", []string{"gemini", "--acp"})
-	if err != nil || strings.Join(p.words, " ") != "gemini --acp" || !p.readOnly || p.approval != "auto_edit" {
+	f := workerFlags{acpFlags: acpFlags{root: rooted(t, everything)}}
+	p, err := f.buildProgram(t.Context(), a, "fox", []string{"gemini", "--acp"})
+	if err != nil || strings.Join(p.argv, " ") != "gemini --acp" || !p.readOnly || p.approval != "auto_edit" {
 		t.Errorf("program = %+v, %v", p, err)
 	}
 	for _, warning := range []string{"tier: not passed to gemini, which runs as given", "the text of the file: not", "budget: not", "include_dirs: not"} {
@@ -402,7 +402,7 @@ func TestACommandRunsAsGiven(t *testing.T) {
 		t.Errorf("warnings = %s", errs)
 	}
 	errs.Reset()
-	if p, err := f.program(t.Context(), a, "other", []string{"x"}); err != nil || p.words[0] != "x" || errs.Len() > 0 {
+	if p, err := f.buildProgram(t.Context(), a, "other", []string{"x"}); err != nil || p.argv[0] != "x" || errs.Len() > 0 {
 		t.Errorf("without a file: %+v, %v, %s", p, err, errs)
 	}
 }
@@ -422,8 +422,8 @@ func TestAProviderNeedsAFileAndAProgram(t *testing.T) {
 		"adapter":   {"claude", rooted(t, "---\ntier: LOW\n---\n") + "/.vaultspec/agents/fox.md", problem.NotFound},
 		"a setting": {"claude", rooted(t, "---\nfavour: LOW\n---\n") + "/.vaultspec/agents/fox.md", problem.Usage},
 	} {
-		f := workerFlags{provider: tt.provider, from: tt.file, acp: acpFlags{root: root}}
-		if _, err := f.program(t.Context(), a, name, nil); !problem.Is(err, tt.want) {
+		f := workerFlags{provider: tt.provider, agentFile: tt.file, acpFlags: acpFlags{root: root}}
+		if _, err := f.buildProgram(t.Context(), a, name, nil); !problem.Is(err, tt.want) {
 			t.Errorf("%s: program = %v", name, err)
 		}
 	}

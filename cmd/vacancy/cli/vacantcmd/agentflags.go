@@ -25,7 +25,7 @@ import (
 // AgentFlags contains the flags that select an agent's file.
 type AgentFlags struct{ From, root string }
 
-func (f *AgentFlags) Add(fs *pflag.FlagSet) {
+func (f *AgentFlags) Register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.From, "from", "", "the `FILE` of its agent (vacancy help agent-files)")
 	fs.StringVar(&f.root, "root", "", "with --from: the `DIR` with instructions and rules of all agents")
 }
@@ -42,48 +42,48 @@ func (f *AgentFlags) Read(substrate string) (agentfile.File, error) {
 	return agentfile.Read(f.From, agentfile.Options{Root: f.root, Substrate: substrate})
 }
 
-// WarnOf prints the warnings of an agent's file.
-func WarnOf(a *kit.App, name string, warnings []string) {
+// PrintWarnings prints the warnings of an agent's file.
+func PrintWarnings(a *kit.App, name string, warnings []string) {
 	for _, w := range warnings {
-		a.Note("warning: agent of %s: %s", name, kit.Printable(kit.Clip(w, kit.MaxShownCause)))
+		a.PrintNote("warning: agent of %s: %s", name, kit.EscapeLine(kit.Truncate(w, kit.MaxShownCause)))
 	}
 }
 
-// WarnOfVersion prints the warnings for the next version of an agent. It also warns if the
+// PrintVersionWarnings prints the warnings for the next version of an agent. It also warns if the
 // description in the file differs from the vacant's capability. The capability is not changed,
 // because it may be published.
-func WarnOfVersion(a *kit.App, v *admin.Vacant, file agentfile.File) {
-	WarnOf(a, v.Name, file.Agent.Warnings)
+func PrintVersionWarnings(a *kit.App, v *admin.Vacant, file agentfile.File) {
+	PrintWarnings(a, v.Name, file.Agent.Warnings)
 	if description := file.Agent.Description; description != "" && description != v.Capability {
-		a.Note("warning: the capability of %s is still %q, but its file says %q; to change it: %s", v.Name, kit.Clip(v.Capability, kit.MaxShownCause), kit.Clip(description, kit.MaxShownCause),
-			a.Command("update %s %s", v.Name, kit.ShellWord("capability="+description)))
+		a.PrintNote("warning: the capability of %s is still %q, but its file says %q; to change it: %s", v.Name, kit.Truncate(v.Capability, kit.MaxShownCause), kit.Truncate(description, kit.MaxShownCause),
+			a.FormatCommand("update %s %s", v.Name, kit.ShellWord("capability="+description)))
 	}
 }
 
-// shownAgent is the output for a vacant's agent.
-type shownAgent struct {
+// agentResult is the output for a vacant's agent.
+type agentResult struct {
 	Version  int                  `json:"version"`
 	Agent    json.RawMessage      `json:"agent"`
 	Settings []definition.Setting `json:"settings"`
 }
 
-func newShownAgent(a *admin.Agent) *shownAgent { return &shownAgent{a.Version, a.Agent, a.Settings} }
+func newAgentResult(a *admin.Agent) *agentResult { return &agentResult{a.Version, a.Agent, a.Settings} }
 
-func agentOf(ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) (*shownAgent, error) {
+func fetchAgent(ctx context.Context, c *kit.AdminAPI, v *admin.Vacant) (*agentResult, error) {
 	spec, err := substrate.Parse(v.Substrate)
-	if v.Deleted != "" || err != nil || v.Agent == 0 && !spec.IsModel() {
+	if v.DeletedAt != "" || err != nil || v.AgentVersion == 0 && !spec.IsModel() {
 		return nil, nil
 	}
-	got, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{VacantRequest: admin.VacantRequest{Vacant: v.ID.String()}})
+	agent, err := admin.GetAgent.Call(ctx, c, admin.AgentRequest{VacantRef: admin.VacantRef{Vacant: v.ID.String()}})
 	if problem.Is(err, problem.Conflict) { // the vacant answers by a plan
 		return nil, nil
 	}
-	return newShownAgent(&got), err
+	return newAgentResult(&agent), err
 }
 
 func agentsImportCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var f AgentFlags
+	var where kit.HostFlags
+	var agentFlags AgentFlags
 	var substrate, tenant string
 	cmd := &cobra.Command{
 		Use:   "import DIR|FILE",
@@ -108,49 +108,49 @@ A file that cannot be read is reported; the other files are hosted, and the exit
 					return problem.New(problem.NotFound, "%s: there is no file NAME.md", args[0])
 				}
 			}
-			return a.WithAdmin(w, true, func(c *kit.AdminAPI) error {
+			return a.WithAdmin(where, true, func(c *kit.AdminAPI) error {
 				r := importResult{OK: true}
 				for _, path := range files {
-					f.From = path
-					agent := importedAgent{File: path}
-					file, err := f.Read(substrate)
+					agentFlags.From = path
+					imported := importedAgent{File: path}
+					file, err := agentFlags.Read(substrate)
 					if err == nil && file.Agent.Description == "" {
 						err = problem.New(problem.Usage, "%s: description: expected a description of what the agent can do, got none", path)
 					}
 					if err == nil {
-						agent.Name = file.Name
-						var made admin.Vacant
-						made, err = admin.CreateVacant.Call(cmd.Context(), c, op.Of(admin.Creation{Name: file.Name, Capability: file.Agent.Description, Agent: file.Agent.Blob(), Tenant: tenant}))
-						agent.ID, agent.Warnings = made.ID.String(), file.Agent.Warnings
+						imported.Name = file.Name
+						var vacant admin.Vacant
+						vacant, err = admin.CreateVacant.Call(cmd.Context(), c, op.NewBody(admin.Creation{Name: file.Name, Capability: file.Agent.Description, Agent: file.Agent.Blob(), Tenant: tenant}))
+						imported.ID, imported.Warnings = vacant.ID.String(), file.Agent.Warnings
 					}
 					if problem.Is(err, problem.Conflict) {
-						if there, showErr := c.Show(cmd.Context(), file.Name); showErr == nil && there.Name == file.Name {
-							agent.ID, agent.There, agent.Warnings, err = there.ID.String(), true, nil, nil
+						if existing, showErr := c.ShowVacant(cmd.Context(), file.Name); showErr == nil && existing.Name == file.Name {
+							imported.ID, imported.Existed, imported.Warnings, err = existing.ID.String(), true, nil, nil
 						}
 					}
 					if err != nil {
-						agent.ID, agent.Problem = "", problem.AsError(err).Text()
+						imported.ID, imported.Problem = "", problem.AsError(err).Text()
 					} else {
-						WarnOf(a, agent.Name, agent.Warnings)
+						PrintWarnings(a, imported.Name, imported.Warnings)
 					}
 					if err := cmd.Context().Err(); err != nil {
 						return err
 					}
-					r.OK = r.OK && agent.Problem == ""
-					r.Agents = append(r.Agents, agent)
+					r.OK = r.OK && imported.Problem == ""
+					r.Agents = append(r.Agents, imported)
 				}
-				if err := a.Show(r); err != nil || r.OK {
+				if err := a.PrintResult(r); err != nil || r.OK {
 					return err
 				}
-				return &kit.Reported{}
+				return &kit.ReportedError{}
 			})
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.root, "root", "", "the `DIR` with instructions and rules of all agents")
+	fs.StringVar(&agentFlags.root, "root", "", "the `DIR` with instructions and rules of all agents")
 	fs.StringVar(&substrate, "substrate", "", "KIND:MODEL for all, instead of the substrates in the files")
 	fs.StringVar(&tenant, "tenant", "", "the tenant that they are hosted for (default: you)")
-	kit.HostFlags(fs, &w)
+	kit.AddHostFlags(fs, &where)
 	return cmd
 }
 
@@ -158,7 +158,7 @@ type importedAgent struct {
 	File     string   `json:"file"`
 	Name     string   `json:"name,omitempty"`
 	ID       string   `json:"vacant_id,omitempty"`
-	There    bool     `json:"was_there,omitempty"`
+	Existed  bool     `json:"was_there,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
 	Problem  string   `json:"problem,omitempty"`
 }
@@ -176,24 +176,24 @@ func (r importResult) Print(w io.Writer) {
 			if !strings.HasPrefix(text, agent.File) { // errors of the host do not name the file
 				text = agent.File + ": " + text
 			}
-			fmt.Fprintf(w, "%s  %s\n", kit.Verdict(w, false, "FAIL"), kit.Printable(text))
-		case agent.There:
+			fmt.Fprintf(w, "%s  %s\n", kit.PaintVerdict(w, false, "FAIL"), kit.EscapeLine(text))
+		case agent.Existed:
 			fmt.Fprintf(w, "      %s (%.12s) already exists\n", agent.Name, agent.ID)
 		default:
-			fmt.Fprintf(w, "%s  %s (%.12s) of %s\n", kit.Verdict(w, true, "ok  "), agent.Name, agent.ID, kit.Printable(agent.File))
+			fmt.Fprintf(w, "%s  %s (%.12s) of %s\n", kit.PaintVerdict(w, true, "ok  "), agent.Name, agent.ID, kit.EscapeLine(agent.File))
 		}
 	}
 }
 
-// onlyAgentSettings reports whether all arguments KEY=VALUE are settings of an agent. It returns an
+// areAgentSettings reports whether all arguments KEY=VALUE are settings of an agent. It returns an
 // error if only some are.
-func onlyAgentSettings(settings []string) (bool, error) {
-	is := func(s string) bool { return strings.Contains(s, "=") && agentfile.IsSetting(settingKey(s)) }
-	if !slices.ContainsFunc(settings, is) {
+func areAgentSettings(settings []string) (bool, error) {
+	isAgentSetting := func(s string) bool { return strings.Contains(s, "=") && agentfile.CanSet(settingKey(s)) }
+	if !slices.ContainsFunc(settings, isAgentSetting) {
 		return false, nil
 	}
 	for _, s := range settings {
-		if !is(s) {
+		if !isAgentSetting(s) {
 			return false, problem.New(problem.Usage, "%.40q is not a setting of the vacant's agent; change the vacant and its agent with two commands", settingKey(s))
 		}
 	}

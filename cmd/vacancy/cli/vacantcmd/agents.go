@@ -43,8 +43,8 @@ must refuse a question that is signed with another secret.`,
 			}
 			// Any address is allowed, because the user chooses it and the command runs on the
 			// user's machine.
-			anybody := func(context.Context, outbound.Actor, string) error { return nil }
-			agent, err := httpagent.New(outbound.New(outbound.Options{AllowLoopback: true, Guard: anybody}))(spec.Argument)
+			allowAny := func(context.Context, outbound.Actor, string) error { return nil }
+			agent, err := httpagent.New(outbound.New(outbound.Options{AllowLoopback: true, Guard: allowAny}))(spec.Argument)
 			if err != nil {
 				return err
 			}
@@ -54,28 +54,28 @@ must refuse a question that is signed with another secret.`,
 			}
 			secret := substrate.Secret{}
 			if withSecret {
-				value, err := secretValue(a, "vacancy agents check "+args[0]+" --signed")
+				value, err := readSecretValue(a, "vacancy agents check "+args[0]+" --signed")
 				if err != nil {
 					return err
 				}
 				secret = substrate.NewSecret(value)
 			}
-			r := agentsCheckResult{URL: spec.Argument, contract: a.Command("help agent-contract"), Checks: checkContract(cmd.Context(), agent, key.ID(), secret)}
+			r := agentsCheckResult{URL: spec.Argument, contractCommand: a.FormatCommand("help agent-contract"), Checks: checkContract(cmd.Context(), agent, key.ID(), secret)}
 			if withSecret && r.Checks[0].Failure == nil {
 				r.Checks = append(r.Checks, checkSignature(cmd.Context(), agent, key.ID()))
 			}
 			if err := cmd.Context().Err(); err != nil {
 				return err
 			}
-			r.OK = !slices.ContainsFunc(r.Checks, func(c agentCheck) bool { return c.Failure != nil })
-			if err := a.Show(r); err != nil || r.OK {
+			r.OK = !slices.ContainsFunc(r.Checks, func(c contractCheck) bool { return c.Failure != nil })
+			if err := a.PrintResult(r); err != nil || r.OK {
 				return err
 			}
-			return &kit.Reported{}
+			return &kit.ReportedError{}
 		},
 	}
 	check.Flags().BoolVar(&withSecret, "signed", false, "sign with the secret from standard input")
-	return a.Parent(&cobra.Command{
+	return a.ParentCommand(&cobra.Command{
 		Use:     "agents",
 		Short:   "Check and import the agents behind vacants",
 		Example: "  vacancy agents check http://127.0.0.1:9000\n  vacancy agents import ./agents",
@@ -84,33 +84,33 @@ must refuse a question that is signed with another secret.`,
 
 // checkSignature sends an agent a question that is signed with a random secret. The agent should
 // refuse the question.
-func checkSignature(ctx context.Context, agent substrate.Substrate, id identity.ID) agentCheck {
-	ctx, cancel := context.WithTimeout(ctx, call.DefaultWork-call.DefaultMargin)
+func checkSignature(ctx context.Context, agent substrate.Substrate, id identity.ID) contractCheck {
+	ctx, cancel := context.WithTimeout(ctx, call.DefaultCallTimeout-call.DefaultReplyMargin)
 	defer cancel()
-	q := substrate.Ask(id, id, "Hello")
+	q := substrate.NewTextRequest(id, id, "Hello")
 	q.Secret = substrate.NewSecret(rand.Text())
-	began := time.Now()
-	got, err := substrate.ReadAnswer(agent.Infer(ctx, q))
-	check := agentCheck{What: "refuses a wrong signature", TookMS: time.Since(began).Milliseconds()}
+	startTime := time.Now()
+	answer, err := substrate.ReadAnswer(agent.Infer(ctx, q))
+	check := contractCheck{Title: "refuses a wrong signature", DurationMS: time.Since(startTime).Milliseconds()}
 	var agentErr *call.AgentError
 	switch {
 	case err == nil:
-		check.Answer = kit.Clip(got.Text, 60)
-		check.Failure = call.CauseOf(problem.New(problem.SubstrateMisconfigured, "the agent answers questions that are signed with another secret"), time.Since(began))
+		check.Answer = kit.Truncate(answer.Text, 60)
+		check.Failure = call.NewCause(problem.New(problem.SubstrateMisconfigured, "the agent answers questions that are signed with another secret"), time.Since(startTime))
 	case !errors.As(err, &agentErr) || agentErr.Status != http.StatusUnauthorized && agentErr.Status != http.StatusForbidden:
-		check.Failure = call.CauseOf(err, time.Since(began))
+		check.Failure = call.NewCause(err, time.Since(startTime))
 	}
 	return check
 }
 
-// largestText limits the text of a call in bytes. Its envelope then fits into 256 KiB.
-const largestText = 250 << 10
+// maxTextBytes limits the text of a call in bytes. Its envelope then fits into 256 KiB.
+const maxTextBytes = 250 << 10
 
 // checkContract sends an agent all kinds of questions that a host may send. It stops after the
 // first question that does not reach the agent.
-func checkContract(ctx context.Context, agent substrate.Substrate, id identity.ID, secret substrate.Secret) (checks []agentCheck) {
+func checkContract(ctx context.Context, agent substrate.Substrate, id identity.ID, secret substrate.Secret) (checks []contractCheck) {
 	const thread, sentence = "thread-1", "All work and no play. "
-	for _, c := range []struct {
+	for _, test := range []struct {
 		says   string
 		text   string
 		thread *string
@@ -119,29 +119,29 @@ func checkContract(ctx context.Context, agent substrate.Substrate, id identity.I
 		{"answers a question", "Hello", nil, 1},
 		{"takes every character", "Grüße 法律 🦊 \"quoted\" \\ \u2028 \t\n{}", nil, 1},
 		{"takes a question in a thread", "Hello again", new(thread), 1},
-		{"takes the largest question", strings.Repeat(sentence, largestText/len(sentence)), nil, 1},
+		{"takes the largest question", strings.Repeat(sentence, maxTextBytes/len(sentence)), nil, 1},
 		{"answers two at once", "Hello both", nil, 2},
 	} {
-		q := substrate.Ask(id, id, c.text)
-		q.ContextID, q.Secret = c.thread, secret
-		check := agentCheck{What: c.says}
-		began := time.Now()
-		failures, texts := make([]error, c.times), make([]string, c.times)
+		q := substrate.NewTextRequest(id, id, test.text)
+		q.ContextID, q.Secret = test.thread, secret
+		check := contractCheck{Title: test.says}
+		startTime := time.Now()
+		failures, answers := make([]error, test.times), make([]string, test.times)
 		var wg sync.WaitGroup
-		for i := range c.times {
+		for i := range test.times {
 			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(ctx, call.DefaultWork-call.DefaultMargin)
+				ctx, cancel := context.WithTimeout(ctx, call.DefaultCallTimeout-call.DefaultReplyMargin)
 				defer cancel()
-				got, err := substrate.ReadAnswer(agent.Infer(ctx, q))
-				failures[i], texts[i] = err, got.Text
+				answer, err := substrate.ReadAnswer(agent.Infer(ctx, q))
+				failures[i], answers[i] = err, answer.Text
 			})
 		}
 		wg.Wait()
-		took := time.Since(began)
-		check.TookMS, check.Answer = took.Milliseconds(), kit.Clip(texts[0], 60)
+		elapsed := time.Since(startTime)
+		check.DurationMS, check.Answer = elapsed.Milliseconds(), kit.Truncate(answers[0], 60)
 		for _, err := range failures {
 			if err != nil && check.Failure == nil {
-				check.Failure = call.CauseOf(err, took)
+				check.Failure = call.NewCause(err, elapsed)
 			}
 		}
 		checks = append(checks, check)
@@ -152,31 +152,31 @@ func checkContract(ctx context.Context, agent substrate.Substrate, id identity.I
 	return checks
 }
 
-type agentCheck struct {
-	What    string      `json:"what"`
-	Answer  string      `json:"answer"` // beginning of the answer
-	TookMS  int64       `json:"took_ms"`
-	Failure *call.Cause `json:"failure,omitempty"`
+type contractCheck struct {
+	Title      string      `json:"what"`
+	Answer     string      `json:"answer"` // beginning of the answer
+	DurationMS int64       `json:"took_ms"`
+	Failure    *call.Cause `json:"failure,omitempty"`
 }
 
 // agentsCheckResult is the report on an agent's conformance to the contract.
 type agentsCheckResult struct {
-	OK     bool         `json:"ok"`
-	URL    string       `json:"url"`
-	Checks []agentCheck `json:"checks"`
+	OK     bool            `json:"ok"`
+	URL    string          `json:"url"`
+	Checks []contractCheck `json:"checks"`
 
-	contract string // command that shows the contract
+	contractCommand string // command that shows the contract
 }
 
 func (r agentsCheckResult) Print(w io.Writer) {
 	for _, c := range r.Checks {
 		if c.Failure != nil {
-			fmt.Fprintf(w, "%s  %-30s %s\n", kit.Verdict(w, false, "FAIL"), c.What, kit.Printable(kit.Clip(c.Failure.String(), kit.MaxShownCause)))
+			fmt.Fprintf(w, "%s  %-30s %s\n", kit.PaintVerdict(w, false, "FAIL"), c.Title, kit.EscapeLine(kit.Truncate(c.Failure.String(), kit.MaxShownCause)))
 			continue
 		}
-		fmt.Fprintf(w, "%s  %-30s %5d ms  %s\n", kit.Verdict(w, true, "ok  "), c.What, c.TookMS, kit.Printable(fmt.Sprintf("%q", c.Answer)))
+		fmt.Fprintf(w, "%s  %-30s %5d ms  %s\n", kit.PaintVerdict(w, true, "ok  "), c.Title, c.DurationMS, kit.EscapeLine(fmt.Sprintf("%q", c.Answer)))
 	}
 	if !r.OK {
-		fmt.Fprintf(w, "\nThe contract: %s\n", r.contract)
+		fmt.Fprintf(w, "\nThe contract: %s\n", r.contractCommand)
 	}
 }

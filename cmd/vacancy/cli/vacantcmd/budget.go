@@ -18,7 +18,7 @@ import (
 )
 
 func budgetCommand(a *kit.App) *cobra.Command {
-	return a.Parent(&cobra.Command{
+	return a.ParentCommand(&cobra.Command{
 		Use:   "budget",
 		Short: "Show or set the daily budget for models",
 		Long: `Show or set the budget of a UTC day for the models of a tenant's vacants ($5 by default).
@@ -30,23 +30,23 @@ The highest possible cost of a turn is reserved before the model is asked; the u
 is refunded afterwards. Calls are refused until 00:00 UTC once a daily budget is spent.`,
 		Example: "  vacancy budget show\n  vacancy budget set 2.50 --tenant acme",
 	},
-		kit.Operation[admin.OfTenant, spend.Budget]{
+		kit.Operation[admin.TenantRef, spend.Budget]{
 			Use:     "show",
 			Short:   "Show a daily budget and its use",
 			Example: "  vacancy budget show\n  vacancy budget show --tenant acme --json",
 			Op:      admin.GetBudget,
-			API:     kit.TenantAPI("the budget of a tenant, instead of the host's"),
-			Request: func(q kit.Request) (admin.OfTenant, error) { return q.OfTenant(), nil },
+			API:     kit.NewTenantAPI("the budget of a tenant, instead of the host's"),
+			Request: func(q kit.Request) (admin.TenantRef, error) { return q.OfTenant(), nil },
 			Print:   printBudget,
 		}.Command(a),
-		kit.Operation[admin.TenantWith[admin.DailyBudget], spend.Budget]{
+		kit.Operation[admin.TenantRequest[admin.DailyBudget], spend.Budget]{
 			Use:     "set DOLLARS --tenant T",
 			Short:   "Set a tenant's daily budget for models",
 			Long:    `Set the daily budget for the models of a tenant's vacants; 0 refuses all paid models.`,
 			Example: "  vacancy budget set 2.50 --tenant acme",
 			Op:      admin.SetBudget,
-			API:     kit.TenantAPI("the tenant"),
-			Request: func(q kit.Request) (in admin.TenantWith[admin.DailyBudget], err error) {
+			API:     kit.NewTenantAPI("the tenant"),
+			Request: func(q kit.Request) (in admin.TenantRequest[admin.DailyBudget], err error) {
 				if q.Tenant == "" {
 					return in, kit.WithHint(problem.New(problem.Usage, "--tenant: expected a tenant, got none; the flag --model-budget sets the host's own budget"), "vacancy serve --model-budget %s", q.Args[0])
 				}
@@ -54,7 +54,7 @@ is refunded afterwards. Calls are refused until 00:00 UTC once a daily budget is
 				if err != nil {
 					return in, problem.WithPlace(problem.Usage, "DOLLARS", err)
 				}
-				return admin.ForTenant(q.Tenant, admin.DailyBudget{Daily: daily}), nil
+				return admin.NewTenantRequest(q.Tenant, admin.DailyBudget{Daily: daily}), nil
 			},
 			Print: printBudget,
 		}.Command(a),
@@ -62,11 +62,11 @@ is refunded afterwards. Calls are refused until 00:00 UTC once a daily budget is
 }
 
 func printBudget(w io.Writer, r spend.Budget) {
-	whose := "vacants without a tenant"
+	owner := "vacants without a tenant"
 	if r.Tenant != "" {
-		whose = "tenant " + kit.Printable(r.Tenant)
+		owner = "tenant " + kit.EscapeLine(r.Tenant)
 	}
-	fmt.Fprintf(w, "daily budget for models of %s: %s; spent or reserved on %s: %s\n", whose, r.Daily, kit.Printable(r.Day), r.Spent)
+	fmt.Fprintf(w, "daily budget for models of %s: %s; spent or reserved on %s: %s\n", owner, r.Daily, kit.EscapeLine(r.Day), r.Spent)
 }
 
 func modelsCommand(a *kit.App) *cobra.Command {
@@ -99,7 +99,7 @@ the version that priced them.`,
 			if _, err := models.Parse(file); err != nil {
 				return in, problem.WithPlace(problem.Usage, q.Args[0], err)
 			}
-			return op.Of(op.Raw[models.TableDocument](file)), nil
+			return op.NewBody(op.Raw[models.TableDocument](file)), nil
 		},
 		Print: printModels,
 	}.Command(a))
@@ -110,9 +110,9 @@ func printModels(w io.Writer, t models.Table) {
 	fmt.Fprintf(w, "version %d, dollars per million tokens\n", t.Version)
 	rows := [][]any{{"provider", "model", "in", "out", "cached", "tier"}}
 	for _, m := range t.Models {
-		rows = append(rows, []any{m.Provider, m.Name, m.In, m.Out, m.Cached, m.Tier})
+		rows = append(rows, []any{m.Provider, m.Name, m.InputPrice, m.OutputPrice, m.CachedPrice, m.Tier})
 	}
-	for _, line := range kit.Columns(rows...) {
+	for _, line := range kit.FormatColumns(rows...) {
 		fmt.Fprintln(w, line)
 	}
 }

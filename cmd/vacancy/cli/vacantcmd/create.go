@@ -21,7 +21,7 @@ var Group = kit.Group{
 	Title: "Vacants:",
 	Commands: func(a *kit.App) []*cobra.Command {
 		return append(stateCommands(a),
-			createCommand(a), listCommand(a), showCommand(a), snippetCommand(a), updateCommand(a), plainCommand(a), vacantAtRootCommand(a),
+			createCommand(a), listCommand(a), showCommand(a), snippetCommand(a), updateCommand(a), plainCommand(a), rootVacantCommand(a),
 			publishCommand(a), unpublishCommand(a), removeCommand(a), deleteCommand(a), revokeCommand(a), exportCommand(a),
 			agentsCommand(a), forgetCommand(a), eraseClaimCommand(a), secretCommand(a), namesCommand(a), modelsCommand(a), budgetCommand(a),
 		)
@@ -29,8 +29,8 @@ var Group = kit.Group{
 }
 
 func createCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var capability, substrate, tenant, from, seed string
+	var where kit.HostFlags
+	var capability, substrate, tenant, importPath, seedPath string
 	var agent AgentFlags
 	var noCheck bool
 	cmd := &cobra.Command{
@@ -78,12 +78,12 @@ file.`,
 			}
 			body := admin.Creation{Name: file.Name, Capability: cmp.Or(capability, file.Agent.Description), Substrate: substrate, Tenant: tenant}
 			for _, arg := range args {
-				key, value, setting := strings.Cut(arg, "=")
+				key, value, isSetting := strings.Cut(arg, "=")
 				switch {
-				case setting && key == "work" && body.Work == "":
-					body.Work = value
-				case setting || body.Name != file.Name:
-					return kit.WithHint(problem.New(problem.Usage, "expected NAME and work=TIME, each once, got %q", kit.Clip(arg, 80)), "%s --help", cmd.CommandPath())
+				case isSetting && key == "work" && body.CallTimeout == "":
+					body.CallTimeout = value
+				case isSetting || body.Name != file.Name:
+					return kit.WithHint(problem.New(problem.Usage, "expected NAME and work=TIME, each once, got %q", kit.Truncate(arg, 80)), "%s --help", cmd.CommandPath())
 				default:
 					body.Name = arg
 				}
@@ -96,8 +96,8 @@ file.`,
 			case file.Name != "":
 				body.Agent, body.Substrate = file.Agent.Blob(), ""
 			}
-			if from != "" || seed != "" {
-				bundle, _, err := a.BundleFrom(from, seed)
+			if importPath != "" || seedPath != "" {
+				bundle, _, err := a.ImportOrCreateBundle(importPath, seedPath)
 				if err != nil {
 					return err
 				}
@@ -106,27 +106,27 @@ file.`,
 				}
 				body.Import = bundle.AppendExport(nil, body.Name, a.Now())
 			}
-			return a.WithAdmin(w, true, func(c *kit.AdminAPI) error {
-				made, err := admin.CreateVacant.Call(cmd.Context(), c, op.Of(body))
+			return a.WithAdmin(where, true, func(c *kit.AdminAPI) error {
+				vacant, err := admin.CreateVacant.Call(cmd.Context(), c, op.NewBody(body))
 				if err != nil {
 					return hintMissingSecret(err, body.Agent, body.Substrate, body.Tenant)
 				}
-				WarnOf(a, made.Name, file.Agent.Warnings)
-				if made.Substrate == plan.Kind {
-					a.Note("%s answers nothing before it has a plan: %s", made.Name, a.Command("plan set %s FILE", made.Name))
+				PrintWarnings(a, vacant.Name, file.Agent.Warnings)
+				if vacant.Substrate == plan.Kind {
+					a.PrintNote("%s answers nothing before it has a plan: %s", vacant.Name, a.FormatCommand("plan set %s FILE", vacant.Name))
 				}
-				return a.Show(vacantResult{Vacant: made, Checked: CheckAgent(a, cmd.Context(), c, &made, noCheck), Handout: kit.HandoutOf(&made), warned: true})
+				return a.PrintResult(vacantResult{Vacant: vacant, AgentCheck: CheckAgent(a, cmd.Context(), c, &vacant, noCheck), Handout: kit.HandoutOf(&vacant), hasPrintedWarnings: true})
 			})
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&capability, "capability", "", "what the vacant can do, for its card (required)")
 	fs.StringVar(&substrate, "substrate", "", "its substrate: echo, http:URL, PROVIDER:MODEL, PROVIDER:URL#MODEL or composite (default: echo, or the imported agent's)")
-	agent.Add(fs)
+	agent.Register(fs)
 	fs.StringVar(&tenant, "tenant", "", "the tenant that it is hosted for (default: you)")
-	fs.StringVar(&from, "import", "", "an export, a seed or a home directory of the reference, instead of a new key")
-	fs.StringVar(&seed, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")
-	NoCheckFlag(fs, &noCheck)
-	kit.HostFlags(fs, &w)
+	fs.StringVar(&importPath, "import", "", "an export, a seed or a home directory of the reference, instead of a new key")
+	fs.StringVar(&seedPath, "seed", "", "with --import of a home whose key is in the OS keyring: the seed, as a file or - for standard input")
+	AddNoCheckFlag(fs, &noCheck)
+	kit.AddHostFlags(fs, &where)
 	return cmd
 }

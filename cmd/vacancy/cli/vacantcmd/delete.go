@@ -31,38 +31,38 @@ command continues; repeating it has no effect.`,
   vacancy delete demo --yes
   vacancy delete demo --host aws --stage prod`,
 	}, func(ctx context.Context, c *kit.AdminAPI, args []string) error {
-		before, err := c.Show(ctx, args[0])
+		before, err := c.ShowVacant(ctx, args[0])
 		if err != nil {
 			return err
 		}
 		// The host refuses to delete a vacant that is not archived, so such a vacant needs no
 		// confirmation.
-		if !yes && before.Deleted == "" && before.State.IsClosed() {
-			if err := a.Ask(ctx, fmt.Sprintf("The key of %s will be destroyed, and the host cannot restore it. Type its name to delete it:", before.Name), before.Name); err != nil {
+		if !yes && before.DeletedAt == "" && before.State.IsRetired() {
+			if err := a.AskToConfirm(ctx, fmt.Sprintf("The key of %s will be destroyed, and the host cannot restore it. Type its name to delete it:", before.Name), before.Name); err != nil {
 				return kit.WithHint(err, "vacancy delete %s --yes", args[0])
 			}
 		}
 		// Delete by id. The name was shown to the user, and must not be resolved a second time.
-		after, err := admin.DeleteVacant.Call(ctx, c, admin.VacantRequest{Vacant: before.ID.String()})
+		after, err := admin.DeleteVacant.Call(ctx, c, admin.VacantRef{Vacant: before.ID.String()})
 		switch {
-		case problem.Is(err, problem.Conflict) && before.State.IsClosed() && before.State != lifecycle.Archived:
+		case problem.Is(err, problem.Conflict) && before.State.IsRetired() && before.State != lifecycle.Archived:
 			return kit.WithHint(err, "vacancy archive %s", before.Name)
-		case problem.Is(err, problem.Conflict) && !before.State.IsClosed():
+		case problem.Is(err, problem.Conflict) && !before.State.IsRetired():
 			return kit.WithHint(err, "vacancy sink %s, then vacancy archive %s", before.Name, before.Name)
 		case err != nil:
 			return err
 		}
-		return printDeleted(a, after, before.Deleted != "")
+		return printDeleted(a, after, before.DeletedAt != "")
 	})
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
 	return cmd
 }
 
 // printDeleted prints the tombstone of a vacant.
-func printDeleted(a *kit.App, v admin.Vacant, before bool) error {
+func printDeleted(a *kit.App, v admin.Vacant, wasDeleted bool) error {
 	return a.Print(v, func(w io.Writer) {
-		if before {
-			fmt.Fprintf(w, "%s was deleted before, at %s\n", v.Name, v.Deleted)
+		if wasDeleted {
+			fmt.Fprintf(w, "%s was deleted before, at %s\n", v.Name, v.DeletedAt)
 			return
 		}
 		fmt.Fprintf(w, "%s is deleted\n  its key is destroyed; its calls and its logbook stay; its name stays reserved for its tenant and the operator\n", v.Name)

@@ -15,8 +15,8 @@ import (
 )
 
 func eraseClaimCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
-	var as string
+	var w kit.HostFlags
+	var reviewer string
 	cmd := &cobra.Command{
 		Use:   "erase-claim TARGET POSITION",
 		Short: "Erase the claim of a review",
@@ -29,37 +29,37 @@ as its reviewer. The review still counts, and its signature covers the hash of t
 			if err != nil || position == 0 {
 				return problem.New(problem.Usage, "POSITION: expected the number of a review, for example 12, got %.40q", args[1])
 			}
-			if as == "" {
+			if reviewer == "" {
 				err = a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-					_, err := admin.EraseClaim.Call(cmd.Context(), op.Client(c), admin.ReviewOf{VacantRequest: admin.VacantRequest{Vacant: args[0]}, Position: position})
+					_, err := admin.EraseClaim.Call(cmd.Context(), op.Client(c), admin.ReviewRef{VacantRef: admin.VacantRef{Vacant: args[0]}, Position: position})
 					return err
 				})
 			} else {
-				err = eraseSigned(a, cmd, args[0], position, as, w)
+				err = eraseAsReviewer(a, cmd, args[0], position, reviewer, w)
 			}
 			if err != nil {
 				return err
 			}
 			return a.Print(map[string]any{"vacant": args[0], "position": position}, func(w io.Writer) {
-				fmt.Fprintf(w, "the claim of review %d of %s is erased\n", position, kit.Printable(args[0]))
+				fmt.Fprintf(w, "the claim of review %d of %s is erased\n", position, kit.EscapeLine(args[0]))
 			})
 		},
 	}
-	cmd.Flags().StringVar(&as, "as", "", "the identity that wrote the review (default: erase as the operator)")
-	kit.HostFlags(cmd.Flags(), &w)
+	cmd.Flags().StringVar(&reviewer, "as", "", "the identity that wrote the review (default: erase as the operator)")
+	kit.AddHostFlags(cmd.Flags(), &w)
 	return cmd
 }
 
-func eraseSigned(a *kit.App, cmd *cobra.Command, vacant string, position uint64, as string, w kit.Where) error {
-	ctx, web := cmd.Context(), a.HTTP(0)
-	target, host, err := a.TargetAndRegistry(ctx, web, vacant, w)
+func eraseAsReviewer(a *kit.App, cmd *cobra.Command, vacant string, position uint64, reviewer string, where kit.HostFlags) error {
+	ctx, transport := cmd.Context(), a.HTTPTransport(0)
+	target, registry, err := a.FindTargetAndRegistry(ctx, transport, vacant, where)
 	if err != nil {
 		return err
 	}
-	self, err := a.ExistingCaller(ctx, as)
+	self, err := a.ChooseExistingSigner(ctx, reviewer)
 	if err != nil {
 		return err
 	}
-	_, err = a.SendSigned(ctx, web, self, http.MethodDelete, fmt.Sprintf("%s/v1/reputation_history/%s/%d/claim", host.URL, target.ID, position))
+	_, err = a.SendSigned(ctx, transport, self, http.MethodDelete, fmt.Sprintf("%s/v1/reputation_history/%s/%d/claim", registry.URL, target.ID, position))
 	return err
 }

@@ -15,9 +15,9 @@ import (
 )
 
 func exportCommand(a *kit.App) *cobra.Command {
-	var out string
-	var sure bool
-	var w kit.Where
+	var path string
+	var yes bool
+	var where kit.HostFlags
 	cmd := &cobra.Command{
 		Use:   "export NAME",
 		Short: "Export an identity or a hosted vacant, with its key, to one file",
@@ -38,86 +38,86 @@ sink it before you use it elsewhere: two hosts that sign with one key fork its c
   vacancy export demo --host local
   vacancy export demo --host aws --stage prod`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if w != (kit.Where{}) {
-				return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-					v, err := c.Show(cmd.Context(), args[0])
+			if where != (kit.HostFlags{}) {
+				return a.WithAdmin(where, false, func(c *kit.AdminAPI) error {
+					v, err := c.ShowVacant(cmd.Context(), args[0])
 					if err != nil {
 						return err
 					}
-					if v.Deleted != "" {
+					if v.DeletedAt != "" {
 						return problem.New(problem.Gone, "%s was deleted; there is nothing to export", v.Name)
 					}
 					// Check the file before the export, because the logbook records every export.
-					if out, err = exportFile(a, cmd.Context(), v.Name, out, sure); err != nil {
+					if path, err = confirmExport(a, cmd.Context(), v.Name, path, yes); err != nil {
 						return err
 					}
-					if err := datadir.CheckNewFile(out); err != nil {
+					if err := datadir.CheckNewFile(path); err != nil {
 						return err
 					}
-					b, err := c.Export(cmd.Context(), v.ID.String())
+					exported, err := c.Export(cmd.Context(), v.ID.String())
 					if err != nil {
 						return err
 					}
-					defer clear(b)
-					e, err := datadir.ParseExport(b)
+					defer clear(exported)
+					export, err := datadir.ParseExport(exported)
 					if err != nil {
 						return err
 					}
-					if e.ID != v.ID.String() || !datadir.AllOK(e.Check()) {
+					if export.ID != v.ID.String() || !datadir.AllOK(export.Check()) {
 						return problem.New(problem.Untrusted, "the host's export of %s does not verify; nothing was written", v.Name)
 					}
-					if err := datadir.WriteNew(out, b); err != nil {
+					if err := datadir.WriteNew(path, exported); err != nil {
 						return err
 					}
-					a.Note("Its key is in two places now: pause or sink %s before it is used elsewhere.", v.Name)
-					return a.Show(exportResult{Name: v.Name, File: out, Bytes: len(b), Entries: len(e.Logbook), Chains: len(e.Chains)})
+					a.PrintNote("Its key is in two places now: pause or sink %s before it is used elsewhere.", v.Name)
+					return a.PrintResult(exportResult{Name: v.Name, File: path, Bytes: len(exported), Entries: len(export.Logbook), Chains: len(export.Chains)})
 				})
 			}
-			h, err := a.DataHome()
+			home, err := a.IdentityDir()
 			if err != nil {
 				return err
 			}
-			id, err := a.OpenIdentity(h, args[0])
+			self, err := a.OpenIdentity(home, args[0])
 			if problem.Is(err, problem.NotFound) {
 				return kit.WithHint(err, "vacancy export %s --host %s, if that host has it", args[0], cmp.Or(a.Env["VACANCY_HOST"], kit.HostLocal))
 			}
 			if err != nil {
 				return err
 			}
-			if out, err = exportFile(a, cmd.Context(), id.Name, out, sure); err != nil {
+			if path, err = confirmExport(a, cmd.Context(), self.Name, path, yes); err != nil {
 				return err
 			}
-			bundle, err := id.Bundle(cmd.Context())
+			bundle, err := self.Bundle(cmd.Context())
 			if err != nil {
 				return err
 			}
-			b := bundle.AppendExport(nil, id.Name, a.Now())
-			defer clear(b)
-			if err := datadir.WriteNew(out, b); err != nil {
+			exported := bundle.AppendExport(nil, self.Name, a.Now())
+			defer clear(exported)
+			if err := datadir.WriteNew(path, exported); err != nil {
 				return err
 			}
-			return a.Show(exportResult{Name: id.Name, File: out, Bytes: len(b), Entries: len(bundle.Logbook), Chains: len(bundle.Chains)})
+			return a.PrintResult(exportResult{Name: self.Name, File: path, Bytes: len(exported), Entries: len(bundle.Logbook), Chains: len(bundle.Chains)})
 		},
 	}
-	cmd.Flags().StringVar(&out, "out", "", "the file to write (default NAME.vacancy.json here)")
-	cmd.Flags().BoolVar(&sure, "yes", false, "do not ask for confirmation")
-	kit.HostFlags(cmd.Flags(), &w)
+	cmd.Flags().StringVar(&path, "out", "", "the file to write (default NAME.vacancy.json here)")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	kit.AddHostFlags(cmd.Flags(), &where)
 	return cmd
 }
 
-// exportFile returns the path of an export, after the user has confirmed the export.
-func exportFile(a *kit.App, ctx context.Context, name, out string, sure bool) (string, error) {
-	if out == "" {
-		out = name + ".vacancy.json"
+// confirmExport returns the path of an export, after the user has confirmed the export.
+func confirmExport(a *kit.App, ctx context.Context, name, path string, yes bool) (string, error) {
+	if path == "" {
+		path = name + ".vacancy.json"
 	}
-	out, err := filepath.Abs(out)
-	if err != nil || sure {
-		return out, err
+	path, err := filepath.Abs(path)
+	if err != nil || yes {
+		return path, err
 	}
-	if err := a.Ask(ctx, fmt.Sprintf("The file will hold the secret key of %[1]q. Type the name, %[1]s, to go on:", name), name); err != nil {
-		return out, err
+	if err := a.AskToConfirm(ctx, fmt.Sprintf("The file will hold the secret key of %[1]q. Type the name, %[1]s, to go on:", name), name); err != nil {
+		return path, err
 	}
-	return out, a.Ask(ctx, fmt.Sprintf("Whoever reads %s can sign as %s. Type yes to write it:", out, name), "yes")
+	return path, a.AskToConfirm(ctx, fmt.Sprintf("Whoever reads %s can sign as %s. Type yes to write it:", path, name), "yes")
 }
 
 type exportResult struct {

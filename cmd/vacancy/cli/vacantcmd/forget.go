@@ -16,7 +16,7 @@ import (
 func forgetCommand(a *kit.App) *cobra.Command {
 	var caller, thread string
 	var f admin.Forgetting
-	return kit.Operation[admin.With[admin.Forgetting], admin.Vacant]{
+	return kit.Operation[admin.VacantRequest[admin.Forgetting], admin.Vacant]{
 		Use:   "forget VACANT",
 		Short: "Make a vacant's agent forget its past answers",
 		Long: `Make the agent of a hosted vacant, if it has a memory (memory: on), forget all answers that it
@@ -25,12 +25,12 @@ The rows of the calls stay. You can read their texts until the keys of their day
 destroyed; the agent does not get them any more.`,
 		Example: `  vacancy forget sage
   vacancy forget sage --context letters`,
-		Op: admin.ForgetThread,
-		Flags: func(fs *pflag.FlagSet) {
+		Op: admin.ForgetConversations,
+		AddFlags: func(fs *pflag.FlagSet) {
 			fs.StringVar(&caller, "caller", "", "the `ID` of the caller")
 			fs.StringVar(&thread, "context", "", "the context `ID` of the thread")
 		},
-		Request: func(q kit.Request) (in admin.With[admin.Forgetting], err error) {
+		Request: func(q kit.Request) (in admin.VacantRequest[admin.Forgetting], err error) {
 			if caller != "" {
 				id, err := identity.ParseID(caller)
 				if err != nil {
@@ -41,23 +41,23 @@ destroyed; the agent does not get them any more.`,
 			if thread != "" {
 				f.ContextID = &thread
 			}
-			return admin.ForVacant(q.Args[0], f), nil
+			return admin.NewVacantRequest(q.Args[0], f), nil
 		},
-		Object: func(v admin.Vacant) any { return forgotten{v.Name, v.ID, f} },
+		JSONObject: func(v admin.Vacant) any { return forgetResult{v.Name, v.ID, f} },
 		Print: func(w io.Writer, v admin.Vacant) {
 			callers, in := "everybody", "in every thread"
 			if f.Caller != nil {
 				callers = f.Caller.String()
 			}
 			if f.ContextID != nil {
-				in = fmt.Sprintf("in the thread %q", kit.Clip(*f.ContextID, 60))
+				in = fmt.Sprintf("in the thread %q", kit.Truncate(*f.ContextID, 60))
 			}
-			fmt.Fprintf(w, "%s has forgotten what it said to %s %s\n", v.Name, callers, kit.Printable(in))
+			fmt.Fprintf(w, "%s has forgotten what it said to %s %s\n", v.Name, callers, kit.EscapeLine(in))
 		},
 	}.Command(a)
 }
 
-type forgotten struct {
+type forgetResult struct {
 	Name string      `json:"name"`
 	ID   identity.ID `json:"vacant_id"`
 	admin.Forgetting

@@ -15,44 +15,44 @@ import (
 type vacantResult struct {
 	admin.Vacant
 	// Agent is nil for a vacant without an agent.
-	Agent   *shownAgent   `json:"agent,omitempty"`
+	Agent   *agentResult  `json:"agent,omitempty"`
 	Logbook []admin.Entry `json:"logbook,omitempty"`
 	// ToolTexts contains the texts of tools in the last calls of a caller. It is nil unless they
 	// were requested.
 	ToolTexts *admin.ToolTexts `json:"tool_texts,omitempty"`
-	Checked
-	kit.Handout      // address and commands for callers; only create and show set it
-	warned      bool // the warnings about the agent and its tools were printed
-	described   bool // Published and CallsToday are set
+	AgentCheck
+	kit.Handout             // address and commands for callers; only create and show set it
+	hasPrintedWarnings bool // the warnings about the agent and its tools were printed
+	hasDetails         bool // Published and CallsToday are set
 }
 
 func (r vacantResult) Print(w io.Writer) {
 	fmt.Fprintln(w, kit.Paint(w, kit.Bold, r.Name))
-	state := string(r.State) + kit.FormatIf(r.described && r.Deleted == "", ": %s", stateMeaning(r.State))
-	kit.Members(w, "id", r.ID, "state", kit.PaintedText(kit.State(w, r.State, state)))
-	if r.Deleted != "" {
-		kit.Members(w, "created", r.Created, "deleted", r.Deleted)
+	state := string(r.State) + kit.FormatIf(r.hasDetails && r.DeletedAt == "", ": %s", describeState(r.State))
+	kit.PrintFields(w, "id", r.ID, "state", kit.PaintedText(kit.PaintState(w, r.State, state)))
+	if r.DeletedAt != "" {
+		kit.PrintFields(w, "created", r.CreatedAt, "deleted", r.DeletedAt)
 	} else {
 		substrate := r.Substrate
 		if rawURL, ok := strings.CutPrefix(substrate, "http:"); ok && kit.IsURL(rawURL) {
 			substrate = rawURL // the form that users type
 		}
-		kit.Members(w, "capability", r.Capability, "substrate", substrate, "endpoint", r.Endpoint, "created", r.Created)
+		kit.PrintFields(w, "capability", r.Capability, "substrate", substrate, "endpoint", r.Endpoint, "created", r.CreatedAt)
 	}
-	if r.described && r.Deleted == "" {
-		kit.Members(w, "published", publishedText(r.Published), "calls", callsText(r.CallsToday)+" today (UTC)")
+	if r.hasDetails && r.DeletedAt == "" {
+		kit.PrintFields(w, "published", formatVisibility(r.Published), "calls", formatCallCount(r.CallsToday)+" today (UTC)")
 	}
-	kit.Members(w, "tenant", r.Tenant)
-	if r.Price != nil || r.described && r.Deleted == "" {
-		kit.Members(w, "price", r.Price)
+	kit.PrintFields(w, "tenant", r.Tenant)
+	if r.Price != nil || r.hasDetails && r.DeletedAt == "" {
+		kit.PrintFields(w, "price", r.Price)
 	}
-	kit.Members(w, "plain", r.Plain, "work", kit.FormatIf(r.Work != "", "%s at most", r.Work))
+	kit.PrintFields(w, "plain", r.KeylessAccess, "work", kit.FormatIf(r.CallTimeout != "", "%s at most", r.CallTimeout))
 	if r.Parent != nil {
 		state := "open"
 		if r.Closed {
 			state = "closed"
 		}
-		kit.Members(w, "child of", r.Parent.String()+", "+state)
+		kit.PrintFields(w, "child of", r.Parent.String()+", "+state)
 	}
 	if r.Agent != nil {
 		version := "of defaults"
@@ -61,28 +61,28 @@ func (r vacantResult) Print(w io.Writer) {
 		}
 		fmt.Fprintf(w, "  agent       %s\n", version)
 		for _, s := range r.Agent.Settings {
-			fmt.Fprintf(w, "    %-17s %-30s %s\n", kit.Printable(s.Name), kit.Printable(kit.Clip(s.Value, 60)), kit.Printable(s.Origin))
+			fmt.Fprintf(w, "    %-17s %-30s %s\n", kit.EscapeLine(s.Name), kit.EscapeLine(kit.Truncate(s.Value, 60)), kit.EscapeLine(s.Origin))
 		}
 		var also struct {
 			Warnings []string `json:"warnings"`
 		}
 		if json.Unmarshal(r.Agent.Agent, &also) == nil {
 			for _, entry := range also.Warnings {
-				fmt.Fprintf(w, "    warning           %s\n", kit.Printable(kit.Clip(entry, kit.MaxShownCause)))
+				fmt.Fprintf(w, "    warning           %s\n", kit.EscapeLine(kit.Truncate(entry, kit.MaxShownCause)))
 			}
 		}
 	}
-	if r.Tools != nil && !r.warned {
-		kit.Members(w, "offered", kit.Clip(strings.Join(r.Tools.Offered, ", "), kit.MaxShownCause), "left out", kit.LeftOutLines(r.Tools.LeftOut))
+	if r.Tools != nil && !r.hasPrintedWarnings {
+		kit.PrintFields(w, "offered", kit.Truncate(strings.Join(r.Tools.Offered, ", "), kit.MaxShownCause), "left out", kit.OmittedToolLines(r.Tools.OmittedTools))
 		if r.Tools.Failure != nil {
-			kit.Members(w, "warning", "its tools are not known: "+kit.Clip(r.Tools.Failure.String(), kit.MaxShownCause))
+			kit.PrintFields(w, "warning", "its tools are not known: "+kit.Truncate(r.Tools.Failure.String(), kit.MaxShownCause))
 		}
 	}
 	if t := r.ToolTexts; t != nil {
-		clip := func(s string) string { return kit.Printable(kit.Clip(s, kit.MaxShownCause)) }
+		clip := func(s string) string { return kit.EscapeLine(kit.Truncate(s, kit.MaxShownCause)) }
 		for _, c := range t.Calls {
 			for _, entry := range c.Tools {
-				kit.Members(w, "tool", fmt.Sprintf("%s in call %d: %s, %d ms%s", entry.Name, c.Position, entry.Outcome, entry.MS, kit.FormatIf(entry.Cut, ", cut")))
+				kit.PrintFields(w, "tool", fmt.Sprintf("%s in call %d: %s, %d ms%s", entry.Name, c.Position, entry.Outcome, entry.DurationMS, kit.FormatIf(entry.IsTruncated, ", cut")))
 				fmt.Fprintf(w, "    asked     %s\n    answered  %s\n", clip(entry.Arguments), clip(entry.Result))
 			}
 		}
@@ -95,13 +95,13 @@ func (r vacantResult) Print(w io.Writer) {
 		}
 	}
 	for _, e := range r.Logbook {
-		fmt.Fprintf(w, "  %4d  %s  %-13s %s\n", e.Position, e.Time, kit.Printable(e.Kind), kit.Printable(string(e.Payload)))
+		fmt.Fprintf(w, "  %4d  %s  %-13s %s\n", e.Position, e.Time, kit.EscapeLine(e.Kind), kit.EscapeLine(string(e.Payload)))
 	}
 	r.Handout.Print(w)
 }
 
-// stateMeaning describes for callers what a state means.
-func stateMeaning(s lifecycle.State) string {
+// describeState describes for callers what a state means.
+func describeState(s lifecycle.State) string {
 	switch s {
 	case lifecycle.Local:
 		return "takes calls, and was never published"
@@ -115,7 +115,7 @@ func stateMeaning(s lifecycle.State) string {
 	return "takes no more calls, and may be deleted"
 }
 
-func publishedText(v lifecycle.Visibility) string {
+func formatVisibility(v lifecycle.Visibility) string {
 	switch v {
 	case lifecycle.Public:
 		return "yes"
@@ -125,8 +125,8 @@ func publishedText(v lifecycle.Visibility) string {
 	return "no"
 }
 
-// shortPrice formats the maximum price of a call for a table.
-func shortPrice(p *price.Price) string {
+// formatMaxPrice formats the maximum price of a call for a table.
+func formatMaxPrice(p *price.Price) string {
 	switch {
 	case p.IsFree():
 		return "free"
@@ -136,7 +136,7 @@ func shortPrice(p *price.Price) string {
 	return p.Flat.String()
 }
 
-func callsText(n *uint64) string {
+func formatCallCount(n *uint64) string {
 	if n == nil {
 		return "?"
 	}

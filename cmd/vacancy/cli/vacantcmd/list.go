@@ -14,28 +14,28 @@ import (
 )
 
 func listCommand(a *kit.App) *cobra.Command {
-	var deleted bool
-	return kit.Operation[admin.VacantList, admin.VacantPage]{
+	var includeDeleted bool
+	return kit.Operation[admin.VacantsRequest, admin.VacantPage]{
 		Use:   "list",
 		Short: "List the vacants of a host",
 		Long: `List the vacants of a host: the state, whether it is published, the price of a call, the
 calls of today (UTC) as usage counts them, the address for callers, and the capability.`,
-		Example: "  vacancy list\n  vacancy list --host aws --stage prod",
-		Op:      admin.ListVacants,
-		Flags:   func(fs *pflag.FlagSet) { fs.BoolVar(&deleted, "all", false, "also deleted vacants") },
-		Request: func(kit.Request) (admin.VacantList, error) { return admin.VacantList{All: deleted}, nil },
-		Next: func(in *admin.VacantList, list *admin.VacantPage, page admin.VacantPage) bool {
+		Example:  "  vacancy list\n  vacancy list --host aws --stage prod",
+		Op:       admin.ListVacants,
+		AddFlags: func(fs *pflag.FlagSet) { fs.BoolVar(&includeDeleted, "all", false, "also deleted vacants") },
+		Request:  func(kit.Request) (admin.VacantsRequest, error) { return admin.VacantsRequest{All: includeDeleted}, nil },
+		AppendPage: func(in *admin.VacantsRequest, list *admin.VacantPage, page admin.VacantPage) bool {
 			list.Vacants, in.Cursor = append(list.Vacants, page.Vacants...), page.Next
 			return page.Next != ""
 		},
-		Object: func(list admin.VacantPage) any {
-			type listed struct {
+		JSONObject: func(list admin.VacantPage) any {
+			type listedVacant struct {
 				admin.Vacant
 				Address string `json:"address,omitempty"`
 			}
-			vacants := make([]listed, len(list.Vacants))
+			vacants := make([]listedVacant, len(list.Vacants))
 			for i, v := range list.Vacants {
-				vacants[i] = listed{v, kit.HandoutOf(&v).Address}
+				vacants[i] = listedVacant{v, kit.HandoutOf(&v).Address}
 			}
 			return map[string]any{"vacants": vacants}
 		},
@@ -46,30 +46,30 @@ calls of today (UTC) as usage counts them, the address for callers, and the capa
 			}
 			rows := [][]any{{"NAME", "STATE", "PUBLISHED", "PRICE", "TODAY", "ADDRESS", "CAPABILITY"}}
 			states := map[lifecycle.State]bool{}
-			var idle []string
+			var withoutWorker []string
 			for i := range r.Vacants {
 				v := &r.Vacants[i]
 				states[v.State] = true
-				state := kit.PaintedText(kit.State(w, v.State, string(v.State)))
-				if v.Deleted != "" {
+				state := kit.PaintedText(kit.PaintState(w, v.State, string(v.State)))
+				if v.DeletedAt != "" {
 					rows = append(rows, []any{v.Name, state, "", "", "", "", "(deleted, " + v.ID.Short() + ")"})
 					continue
 				}
 				if v.NoWorker {
-					idle = append(idle, v.Name)
+					withoutWorker = append(withoutWorker, v.Name)
 				}
-				rows = append(rows, []any{v.Name, state, publishedText(v.Published), shortPrice(v.Price), callsText(v.CallsToday), kit.HandoutOf(v).Address, kit.Clip(v.Capability, 40)})
+				rows = append(rows, []any{v.Name, state, formatVisibility(v.Published), formatMaxPrice(v.Price), formatCallCount(v.CallsToday), kit.HandoutOf(v).Address, kit.Truncate(v.Capability, 40)})
 			}
-			for _, line := range kit.Columns(rows...) {
-				fmt.Fprintln(w, kit.Fit(w, line))
+			for _, line := range kit.FormatColumns(rows...) {
+				fmt.Fprintln(w, kit.FitLine(w, line))
 			}
 			fmt.Fprintln(w)
-			if len(idle) > 0 {
-				fmt.Fprintf(w, "warning: no worker connected: %s\n", strings.Join(idle, ", "))
+			if len(withoutWorker) > 0 {
+				fmt.Fprintf(w, "warning: no worker connected: %s\n", strings.Join(withoutWorker, ", "))
 			}
 			for _, s := range lifecycle.States() {
 				if states[s] {
-					fmt.Fprintf(w, "%s: %s\n", s, stateMeaning(s))
+					fmt.Fprintf(w, "%s: %s\n", s, describeState(s))
 				}
 			}
 		},

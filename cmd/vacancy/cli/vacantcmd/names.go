@@ -11,7 +11,7 @@ import (
 )
 
 func namesCommand(a *kit.App) *cobra.Command {
-	return a.Parent(&cobra.Command{
+	return a.ParentCommand(&cobra.Command{
 		Use:   "names",
 		Short: "Manage the reserved names of vacants",
 		Long: `Manage the reserved names of vacants. A name belongs to the tenant of the vacant that had it
@@ -22,30 +22,32 @@ counts as one of its tenant's vacants.`,
 		Example: `  vacancy names list --tenant acme
   vacancy names release shop`,
 	},
-		kit.Operation[admin.NameList, admin.Names]{
+		kit.Operation[admin.NamesRequest, admin.Names]{
 			Use:     "list",
 			Short:   "List reserved names",
 			Example: "  vacancy names list\n  vacancy names list --tenant acme",
 			Op:      admin.ListNames,
-			API:     kit.TenantAPI("the tenant whose names are listed (default: the operator's own)"),
-			Request: func(q kit.Request) (admin.NameList, error) { return admin.NameList{OfTenant: q.OfTenant()}, nil },
-			Next: func(in *admin.NameList, list *admin.Names, page admin.Names) bool {
+			API:     kit.NewTenantAPI("the tenant whose names are listed (default: the operator's own)"),
+			Request: func(q kit.Request) (admin.NamesRequest, error) {
+				return admin.NamesRequest{TenantRef: q.OfTenant()}, nil
+			},
+			AppendPage: func(in *admin.NamesRequest, list *admin.Names, page admin.Names) bool {
 				list.Names, list.Count, in.Cursor = append(list.Names, page.Names...), page.Count, page.Next
 				return page.Next != ""
 			},
-			Object: func(list admin.Names) any { return namesObject{list.Names, list.Count} },
+			JSONObject: func(list admin.Names) any { return namesResult{list.Names, list.Count} },
 			Print: func(w io.Writer, r admin.Names) {
 				for _, n := range r.Names {
-					why := "given up by a rename"
+					reason := "given up by a rename"
 					if n.Deleted != nil {
-						why = "of deleted vacant " + n.Deleted.Short()
+						reason = "of deleted vacant " + n.Deleted.Short()
 					}
-					fmt.Fprintf(w, "%-24s  %s\n", n.Name, why)
+					fmt.Fprintf(w, "%-24s  %s\n", n.Name, reason)
 				}
 				fmt.Fprintf(w, "%s, %d with the names of vacants\n", kit.Plural(len(r.Names), "reserved name"), r.Count)
 			},
 		}.Command(a),
-		kit.Operation[admin.OneName, admin.Name]{
+		kit.Operation[admin.NameRef, admin.Name]{
 			Use:   "release NAME",
 			Short: "Let every tenant use a reserved name",
 			Long: `Let every tenant use a reserved name. Callers that still know the name then reach the vacant
@@ -53,15 +55,15 @@ that takes it. To give a name to one tenant, create a vacant with that name for 
 instead.`,
 			Example: "  vacancy names release shop",
 			Op:      admin.ReleaseName,
-			Request: func(q kit.Request) (admin.OneName, error) { return admin.OneName{Name: q.Args[0]}, nil },
+			Request: func(q kit.Request) (admin.NameRef, error) { return admin.NameRef{Name: q.Args[0]}, nil },
 			Print: func(w io.Writer, r admin.Name) {
-				fmt.Fprintf(w, "the name %s%s is released; every tenant may use it\n", r.Name, ofTenant(r.Tenant))
+				fmt.Fprintf(w, "the name %s%s is released; every tenant may use it\n", r.Name, tenantSuffix(r.Tenant))
 			},
 		}.Command(a),
 	)
 }
 
-type namesObject struct {
+type namesResult struct {
 	Names []admin.Name `json:"names"`
 	Count int          `json:"count"`
 }

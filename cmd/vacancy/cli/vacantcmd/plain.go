@@ -25,6 +25,6 @@ checks them. They do not count as recommendations.`,
 		Example: `  vacancy plain clerk off
   vacancy plain clerk open`,
 	}, func(ctx context.Context, c *kit.AdminAPI, args []string) error {
-		return updateVacant(a, ctx, c, args[0], admin.Update{Plain: &args[1]}, true)
+		return updateVacant(a, ctx, c, args[0], admin.Update{KeylessAccess: &args[1]}, true)
 	})
 }

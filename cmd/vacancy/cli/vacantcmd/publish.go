@@ -18,14 +18,14 @@ import (
 // publishFlags contains the flags of publish. A flag that is not given leaves the published value
 // unchanged.
 type publishFlags struct {
-	where                kit.Where
-	registry, endpoint   string
-	capability           string
-	visibility, price    string
-	tags, skills         []string
-	summary, family, org string
+	where                  kit.HostFlags
+	registryURL, endpoint  string
+	capability             string
+	visibility, price      string
+	tags, skills           []string
+	summary, family, owner string
 
-	given func(name string) bool
+	isGiven func(name string) bool
 }
 
 func publishCommand(a *kit.App) *cobra.Command {
@@ -52,34 +52,34 @@ which "vacancy price" sets; another --price is refused.`,
   vacancy publish alice --registry https://vacancy.example --endpoint https://alice.example --capability "plays chess"
   vacancy publish alice --registry https://vacancy.example --visibility restricted --capability "witnesses logs"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.given = cmd.Flags().Changed
+			f.isGiven = cmd.Flags().Changed
 			name := args[0]
-			p, err := f.publication()
+			p, err := f.parsePublication()
 			if err != nil {
 				return err
 			}
-			if f.registry != "" {
-				return publishOwn(a, cmd.Context(), f, name, p)
+			if f.registryURL != "" {
+				return publishIdentity(a, cmd.Context(), f, name, p)
 			}
 			if f.endpoint != "" {
 				return kit.WithHint(problem.New(problem.Usage, "--endpoint: not supported without --registry: a hosted vacant answers at its host"), "vacancy publish %s --registry URL --endpoint %s", name, f.endpoint)
 			}
 			return a.WithAdmin(f.where, false, func(c *kit.AdminAPI) error {
-				done, err := admin.PublishVacant.Call(cmd.Context(), c, admin.ForVacant(name, p))
+				published, err := admin.PublishVacant.Call(cmd.Context(), c, admin.NewVacantRequest(name, p))
 				if problem.Is(err, problem.Forbidden) {
-					if v, showErr := c.Show(cmd.Context(), name); showErr == nil && v.Closed {
+					if v, showErr := c.ShowVacant(cmd.Context(), name); showErr == nil && v.Closed {
 						return kit.WithHint(err, `vacancy graduate %s --capability "TEXT"`, v.Name)
 					}
 				}
 				if err != nil {
-					return ownHint(a, err, "publish", name)
+					return hintLocalIdentity(a, err, "publish", name)
 				}
-				r := PublishedOf(&done)
+				r := NewPublishedResult(&published)
 				if r.Visibility != lifecycle.Hidden {
-					r.Handout = kit.HandoutOf(&done.Vacant)
-					warnOfNoWorker(a, cmd.Context(), c, &done.Vacant)
+					r.Handout = kit.HandoutOf(&published.Vacant)
+					warnIfNoWorker(a, cmd.Context(), c, &published.Vacant)
 				}
-				return a.Show(r)
+				return a.PrintResult(r)
 			})
 		},
 	}
@@ -90,21 +90,21 @@ which "vacancy price" sets; another --price is refused.`,
 	fs.StringArrayVar(&f.skills, "skill", nil, "a `SKILL` to be found by; may be repeated")
 	fs.StringVar(&f.summary, "summary", "", "a few sentences about it")
 	fs.StringVar(&f.family, "family", "", "the family of its model")
-	fs.StringVar(&f.org, "owner", "", "the owner of the vacant")
+	fs.StringVar(&f.owner, "owner", "", "the owner of the vacant")
 	fs.StringVar(&f.price, "price", "", "the price of a call in US dollars; of a hosted vacant, its own price")
 	fs.StringVar(&f.endpoint, "endpoint", "", "with --registry: the URL where it takes calls (default: as its card says)")
-	ownFlag(fs, &f.registry)
-	kit.HostFlags(fs, &f.where)
+	addRegistryFlag(fs, &f.registryURL)
+	kit.AddHostFlags(fs, &f.where)
 	return cmd
 }
 
-func ownFlag(fs *pflag.FlagSet, url *string) {
+func addRegistryFlag(fs *pflag.FlagSet, url *string) {
 	fs.StringVar(url, "registry", "", "a registry's URL; NAME is then one of your identities, and its own key signs")
 }
 
-// ownHint adds a hint to err if name is a local identity and not a vacant of the host.
-func ownHint(a *kit.App, err error, verb, name string) error {
-	h, homeErr := a.DataHome()
+// hintLocalIdentity adds a hint to err if name is a local identity and not a vacant of the host.
+func hintLocalIdentity(a *kit.App, err error, verb, name string) error {
+	h, homeErr := a.IdentityDir()
 	if !problem.Is(err, problem.NotFound) || homeErr != nil {
 		return err
 	}
@@ -114,11 +114,11 @@ func ownHint(a *kit.App, err error, verb, name string) error {
 	return kit.WithHint(err, "vacancy %s %s --registry URL, for your identity %s", verb, name, name)
 }
 
-func (f *publishFlags) publication() (p admin.Publication, err error) {
-	if f.given("capability") {
+func (f *publishFlags) parsePublication() (p admin.Publication, err error) {
+	if f.isGiven("capability") {
 		p.Capability = &f.capability
 	}
-	if f.given("visibility") {
+	if f.isGiven("visibility") {
 		v := lifecycle.Visibility(strings.ToUpper(f.visibility))
 		if v != lifecycle.Public && v != lifecycle.Restricted && v != lifecycle.Hidden {
 			return p, &problem.Error{Kind: problem.Usage, Field: "--visibility", Want: "public, restricted or none", Got: fmt.Sprintf("%.40q", f.visibility)}
@@ -126,18 +126,18 @@ func (f *publishFlags) publication() (p admin.Publication, err error) {
 		p.Visibility = &v
 	}
 	for _, name := range []string{"tag", "skill", "summary", "family", "owner", "price"} {
-		if f.given(name) {
-			p.Listing = &admin.Listing{Tags: f.tags, Skills: f.skills, Summary: f.summary, Family: f.family, Owner: f.org}
+		if f.isGiven(name) {
+			p.Listing = &admin.Listing{Tags: f.tags, Skills: f.skills, Summary: f.summary, Family: f.family, Owner: f.owner}
 		}
 	}
-	if f.given("price") {
-		p.Listing.Price, err = kit.MicroDollars("--price", f.price)
+	if f.isGiven("price") {
+		p.Listing.Price, err = kit.ParseMicroDollars("--price", f.price)
 	}
 	return p, err
 }
 
 func unpublishCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
+	var where kit.HostFlags
 	var registry string
 	cmd := &cobra.Command{
 		Use:   "unpublish NAME",
@@ -148,31 +148,31 @@ key signs. Callers that know its id can still call it. It can be published again
   vacancy unpublish alice --registry https://vacancy.example`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if registry != "" {
-				o, err := openOwn(a, cmd.Context(), registry, args[0])
+				o, err := openIdentity(a, cmd.Context(), registry, args[0])
 				if err != nil {
 					return err
 				}
-				if !o.there {
+				if !o.isRegistered {
 					return problem.New(problem.NotFound, "%s is not published at %s", args[0], o.Registry.URL)
 				}
-				d, err := o.draft(cmd.Context(), nil, nil)
+				d, err := o.newDraft(cmd.Context(), nil, nil)
 				if err != nil {
 					return err
 				}
 				d.Visibility = lifecycle.Hidden
-				return sendOwn(a, cmd.Context(), o, d)
+				return sendDraft(a, cmd.Context(), o, d)
 			}
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				done, err := admin.UnpublishVacant.Call(cmd.Context(), c, admin.VacantRequest{Vacant: args[0]})
+			return a.WithAdmin(where, false, func(c *kit.AdminAPI) error {
+				published, err := admin.UnpublishVacant.Call(cmd.Context(), c, admin.VacantRef{Vacant: args[0]})
 				if err != nil {
-					return ownHint(a, err, "unpublish", args[0])
+					return hintLocalIdentity(a, err, "unpublish", args[0])
 				}
-				return a.Show(PublishedOf(&done))
+				return a.PrintResult(NewPublishedResult(&published))
 			})
 		},
 	}
-	ownFlag(cmd.Flags(), &registry)
-	kit.HostFlags(cmd.Flags(), &w)
+	addRegistryFlag(cmd.Flags(), &registry)
+	kit.AddHostFlags(cmd.Flags(), &where)
 	return cmd
 }
 
@@ -188,12 +188,12 @@ type publishedResult struct {
 	Registry   string               `json:"registry,omitempty"` // registry of a local identity
 	Unchanged  bool                 `json:"unchanged"`
 	Revoked    bool                 `json:"revoked"`
-	// Unreached means that search will show the vacant only when its endpoint answers.
-	Unreached   bool `json:"unreached,omitempty"`
+	// AwaitsProbe means that search will show the vacant only when its endpoint answers.
+	AwaitsProbe bool `json:"unreached,omitempty"`
 	kit.Handout      // address and commands for callers; set for a hosted vacant that is now published
 }
 
-func PublishedOf(p *admin.Published) publishedResult {
+func NewPublishedResult(p *admin.Published) publishedResult {
 	return publishedResult{
 		ID: p.Vacant.ID, Name: p.Vacant.Name, State: p.Vacant.State, Capability: p.Vacant.Capability, Endpoint: p.Vacant.Endpoint,
 		Visibility: p.Receipt.Visibility, Seq: p.Receipt.Seq, CardHash: p.Receipt.CardHash, Unchanged: p.Receipt.Unchanged,
@@ -206,9 +206,9 @@ func (r publishedResult) Print(w io.Writer) {
 	case r.Revoked:
 		fmt.Fprintf(w, "%s: its key is revoked, event %d%s\n", r.Name, r.Seq, suffix)
 	case r.Visibility == lifecycle.Public:
-		fmt.Fprintf(w, "%s is published, event %d%s\n  found by  %s\n", r.Name, r.Seq, suffix, kit.Printable(r.Capability))
-		fmt.Fprint(w, kit.FormatIf(r.Address == "", "  called at %s\n", kit.Printable(r.Endpoint)))
-		if r.Unreached {
+		fmt.Fprintf(w, "%s is published, event %d%s\n  found by  %s\n", r.Name, r.Seq, suffix, kit.EscapeLine(r.Capability))
+		fmt.Fprint(w, kit.FormatIf(r.Address == "", "  called at %s\n", kit.EscapeLine(r.Endpoint)))
+		if r.AwaitsProbe {
 			fmt.Fprintln(w, "  not shown in search yet: its endpoint did not answer the registry, which tries again for seven hours")
 		}
 	case r.Visibility == lifecycle.Restricted:

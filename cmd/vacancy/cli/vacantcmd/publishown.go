@@ -16,52 +16,52 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/listing"
 )
 
-// Own is a local identity with its registration in a registry.
-type Own struct {
+// LocalIdentity is a local identity with its registration in a registry.
+type LocalIdentity struct {
 	*datadir.Identity
-	Registry *registryclient.Client
-	Card     *card.Card // registered card, or else the card stored in the identity; may be nil
-	there    bool       // the identity is registered
-	// shown is the visibility of a registered identity.
-	shown lifecycle.Visibility
+	Registry     *registryclient.Client
+	Card         *card.Card // registered card, or else the card stored in the identity; may be nil
+	isRegistered bool       // the identity is registered
+	// visibility is the visibility of a registered identity.
+	visibility lifecycle.Visibility
 }
 
-// openOwn opens an identity and looks up its registration in a registry.
-func openOwn(a *kit.App, ctx context.Context, registry, name string) (*Own, error) {
-	base, err := registryclient.CheckURL(registry)
+// openIdentity opens an identity and looks up its registration in a registry.
+func openIdentity(a *kit.App, ctx context.Context, registry, name string) (*LocalIdentity, error) {
+	base, err := registryclient.NormalizeURL(registry)
 	if err != nil {
 		return nil, err
 	}
-	h, err := a.DataHome()
+	home, err := a.IdentityDir()
 	if err != nil {
 		return nil, err
 	}
-	id, err := a.OpenIdentity(h, name)
+	id, err := a.OpenIdentity(home, name)
 	if err != nil {
 		return nil, err
 	}
-	o := &Own{Identity: id, Registry: &registryclient.Client{
-		Transport: a.HTTP(0), URL: base, Reader: id.Key, Now: a.Now,
+	o := &LocalIdentity{Identity: id, Registry: &registryclient.Client{
+		Transport: a.HTTPTransport(0), URL: base, Reader: id.Key, Now: a.Now,
 	}}
-	return o, o.Look(ctx)
+	return o, o.LoadCard(ctx)
 }
 
-// Look reads the registered card, and returns an error unless the card is verified. If the registry
+// LoadCard reads the registered card, and returns an error unless the card is verified. If the registry
 // shows no card, Look uses the card that is stored in the identity.
-func (o *Own) Look(ctx context.Context) error {
+func (o *LocalIdentity) LoadCard(ctx context.Context) error {
 	m, err := o.Registry.Card(ctx, o.ID())
 	switch {
 	case err == nil:
-		c, err := m.Verified()
+		c, err := m.VerifiedCard()
 		if err != nil {
 			return err
 		}
-		o.Card, o.there, o.shown = &c, true, m.Visibility
+		o.Card, o.isRegistered, o.visibility = &c, true, m.Visibility
 		return nil
 	// The registry does not accept requests signed with a revoked key, so read anonymously.
 	case problem.Is(err, problem.Revoked) && o.Registry.Reader != nil:
 		o.Registry.Reader = nil
-		return o.Look(ctx)
+		return o.LoadCard(ctx)
 	// A registry of the reference implementation does not verify who reads, so it does not show a
 	// hidden vacant even to the vacant itself.
 	case problem.Is(err, problem.NotFound), problem.Is(err, problem.Forbidden):
@@ -72,7 +72,7 @@ func (o *Own) Look(ctx context.Context) error {
 	return err
 }
 
-func (o *Own) draft(ctx context.Context, capability, endpoint *string) (registryclient.Draft, error) {
+func (o *LocalIdentity) newDraft(ctx context.Context, capability, endpoint *string) (registryclient.Draft, error) {
 	c := card.Card{VacantID: o.ID(), HaloVersion: card.Version}
 	if o.Card != nil {
 		c = *o.Card
@@ -92,23 +92,23 @@ func (o *Own) draft(ctx context.Context, capability, endpoint *string) (registry
 	return registryclient.Draft{Card: c, State: lifecycle.Active}, nil
 }
 
-func publishOwn(a *kit.App, ctx context.Context, f publishFlags, name string, p admin.Publication) error {
-	if f.where != (kit.Where{}) {
+func publishIdentity(a *kit.App, ctx context.Context, f publishFlags, name string, p admin.Publication) error {
+	if f.where != (kit.HostFlags{}) {
 		return problem.New(problem.Usage, "--registry: not supported together with --host, --stage or --data: an identity is on this machine")
 	}
-	o, err := openOwn(a, ctx, f.registry, name)
+	o, err := openIdentity(a, ctx, f.registryURL, name)
 	if err != nil {
 		return err
 	}
 	var endpoint *string
 	if f.endpoint != "" {
-		send, err := dispatch.SendURL(f.endpoint)
+		sendURL, err := dispatch.SendURL(f.endpoint)
 		if err != nil {
 			return err
 		}
-		endpoint = &send
+		endpoint = &sendURL
 	}
-	d, err := o.draft(ctx, p.Capability, endpoint)
+	d, err := o.newDraft(ctx, p.Capability, endpoint)
 	if err != nil {
 		return err
 	}
@@ -116,25 +116,25 @@ func publishOwn(a *kit.App, ctx context.Context, f publishFlags, name string, p 
 	switch {
 	case p.Visibility != nil:
 		d.Visibility = *p.Visibility
-	case o.there && o.shown != lifecycle.Hidden:
-		d.Visibility = o.shown
+	case o.isRegistered && o.visibility != lifecycle.Hidden:
+		d.Visibility = o.visibility
 	}
 	if d.Card.Endpoint == "" && d.Visibility == lifecycle.Public {
 		return kit.WithHint(problem.New(problem.Usage, "--endpoint: expected the URL at which %s takes calls, for example https://agents.example.org, got none", o.Name),
 			"--endpoint https://HOST, or --visibility restricted for one that only signs")
 	}
-	if wish := p.Listing; wish != nil {
+	if requested := p.Listing; requested != nil {
 		l := listing.New(o.ID(), a.Now().UnixMicro()) // the version is the time, so it increases
-		l.Tags, l.Skills, l.Summary, l.ModelFamily, l.Owner, l.Price = wish.Tags, wish.Skills, wish.Summary, wish.Family, wish.Owner, wish.Price
+		l.Tags, l.Skills, l.Summary, l.ModelFamily, l.Owner, l.Price = requested.Tags, requested.Skills, requested.Summary, requested.Family, requested.Owner, requested.Price
 		if err := l.Sign(ctx, o.Key); err != nil {
 			return err
 		}
 		d.Listing = &l
 	}
-	return sendOwn(a, ctx, o, d)
+	return sendDraft(a, ctx, o, d)
 }
 
-func sendOwn(a *kit.App, ctx context.Context, o *Own, d registryclient.Draft) error {
+func sendDraft(a *kit.App, ctx context.Context, o *LocalIdentity, d registryclient.Draft) error {
 	r, err := o.Registry.PublishAs(ctx, o.Key, d, a.Rand)
 	if err != nil {
 		return err
@@ -142,23 +142,23 @@ func sendOwn(a *kit.App, ctx context.Context, o *Own, d registryclient.Draft) er
 	if r.ID != o.ID() || r.CardHash != d.Card.Hash() {
 		return problem.New(problem.Untrusted, "%s answers with a card that is not the published one", o.Registry.URL)
 	}
-	if r.Unreached {
-		r.Unreached = o.awaitReached(ctx)
+	if r.AwaitsProbe {
+		r.AwaitsProbe = o.waitWhileUnreached(ctx)
 	}
-	return a.Show(publishedResult{
+	return a.PrintResult(publishedResult{
 		ID: r.ID, Name: o.Name, Capability: d.Card.CapabilityText, Endpoint: d.Card.Endpoint,
-		Visibility: r.Visibility, Seq: r.Seq, CardHash: r.CardHash, Registry: o.Registry.URL, Unchanged: r.Replayed, Unreached: r.Unreached,
+		Visibility: r.Visibility, Seq: r.Seq, CardHash: r.CardHash, Registry: o.Registry.URL, Unchanged: r.Replayed, AwaitsProbe: r.AwaitsProbe,
 	})
 }
 
-// awaitReached waits briefly until the registry has reached the endpoint, which the registry probes
+// waitWhileUnreached waits briefly until the registry has reached the endpoint, which the registry probes
 // after its answer. It returns true if the registry has not reached the endpoint in this time.
-func (o *Own) awaitReached(ctx context.Context) bool {
-	const patience, every = 3 * time.Second, 50 * time.Millisecond
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (o *LocalIdentity) waitWhileUnreached(ctx context.Context) bool {
+	const maxWait, interval = 3 * time.Second, 50 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	for retry.Sleep(ctx, every) == nil {
-		if m, err := o.Registry.Card(ctx, o.ID()); err == nil && !m.Unreached {
+	for retry.Sleep(ctx, interval) == nil {
+		if m, err := o.Registry.Card(ctx, o.ID()); err == nil && !m.AwaitsProbe {
 			return false
 		}
 	}

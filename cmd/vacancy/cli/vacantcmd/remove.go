@@ -23,16 +23,16 @@ names"). After an interruption the same command continues.`,
 		Example: `  vacancy remove demo
   vacancy remove demo --yes`,
 	}, func(ctx context.Context, c *kit.AdminAPI, args []string) error {
-		before, err := c.Show(ctx, args[0])
+		before, err := c.ShowVacant(ctx, args[0])
 		if err != nil {
 			return err
 		}
-		if before.Deleted != "" {
+		if before.DeletedAt != "" {
 			return printDeleted(a, before, true)
 		}
 		if !yes {
 			question := fmt.Sprintf("%s will never take a call again, and its key will be destroyed; its history stays. Type its name to remove it:", before.Name)
-			if err := a.Ask(ctx, question, before.Name); err != nil {
+			if err := a.AskToConfirm(ctx, question, before.Name); err != nil {
 				return kit.WithHint(err, "vacancy remove %s --yes", args[0])
 			}
 		}
@@ -42,9 +42,9 @@ names"). After an interruption the same command continues.`,
 			due bool
 			do  func() (admin.Vacant, error)
 		}{
-			{!v.State.IsClosed(), func() (admin.Vacant, error) { return admin.SinkVacant.Call(ctx, c, admin.VacantRequest{Vacant: id}) }},
-			{v.State != lifecycle.Archived, func() (admin.Vacant, error) { return admin.ArchiveVacant.Call(ctx, c, admin.VacantRequest{Vacant: id}) }},
-			{true, func() (admin.Vacant, error) { return admin.DeleteVacant.Call(ctx, c, admin.VacantRequest{Vacant: id}) }},
+			{!v.State.IsRetired(), func() (admin.Vacant, error) { return admin.SinkVacant.Call(ctx, c, admin.VacantRef{Vacant: id}) }},
+			{v.State != lifecycle.Archived, func() (admin.Vacant, error) { return admin.ArchiveVacant.Call(ctx, c, admin.VacantRef{Vacant: id}) }},
+			{true, func() (admin.Vacant, error) { return admin.DeleteVacant.Call(ctx, c, admin.VacantRef{Vacant: id}) }},
 		} {
 			if !step.due {
 				continue

@@ -12,7 +12,7 @@ import (
 )
 
 func revokeCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
+	var where kit.HostFlags
 	var registry, reason string
 	var yes bool
 	cmd := &cobra.Command{
@@ -29,54 +29,54 @@ be undone. Use it if somebody else may have the key.`,
 				return kit.WithHint(problem.New(problem.Usage, "--reason: expected a reason, which will be public, got none"), `vacancy revoke %s --reason "TEXT"`, args[0])
 			}
 			if registry != "" {
-				o, err := openOwn(a, cmd.Context(), registry, args[0])
+				o, err := openIdentity(a, cmd.Context(), registry, args[0])
 				if err != nil {
 					return err
 				}
-				if err := askToRevoke(a, cmd.Context(), o.Name, yes); err != nil {
+				if err := confirmRevocation(a, cmd.Context(), o.Name, yes); err != nil {
 					return err
 				}
 				r, err := o.Registry.RevokeAs(cmd.Context(), o.Key, reason, a.Rand)
 				if err != nil {
 					return err
 				}
-				return a.Show(publishedResult{
+				return a.PrintResult(publishedResult{
 					ID: o.ID(), Name: o.Name, Visibility: r.Visibility, Seq: r.Seq, CardHash: r.CardHash,
 					Registry: o.Registry.URL, Unchanged: r.Replayed, Revoked: true,
 				})
 			}
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				v, err := c.Show(cmd.Context(), args[0])
+			return a.WithAdmin(where, false, func(c *kit.AdminAPI) error {
+				v, err := c.ShowVacant(cmd.Context(), args[0])
 				if err != nil {
-					return ownHint(a, err, "revoke", args[0])
+					return hintLocalIdentity(a, err, "revoke", args[0])
 				}
-				if err := askToRevoke(a, cmd.Context(), v.Name, yes); err != nil {
+				if err := confirmRevocation(a, cmd.Context(), v.Name, yes); err != nil {
 					return err
 				}
 				// Revoke by id. The name was shown to the user, and must not be resolved a second
 				// time.
-				done, err := admin.RevokeVacant.Call(cmd.Context(), c, admin.ForVacant(v.ID.String(), admin.Revocation{Reason: reason}))
+				revoked, err := admin.RevokeVacant.Call(cmd.Context(), c, admin.NewVacantRequest(v.ID.String(), admin.Revocation{Reason: reason}))
 				if err != nil {
 					return err
 				}
-				r := PublishedOf(&done)
+				r := NewPublishedResult(&revoked)
 				r.Revoked = true
-				return a.Show(r)
+				return a.PrintResult(r)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why; it is public (required)")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
-	ownFlag(cmd.Flags(), &registry)
-	kit.HostFlags(cmd.Flags(), &w)
+	addRegistryFlag(cmd.Flags(), &registry)
+	kit.AddHostFlags(cmd.Flags(), &where)
 	return cmd
 }
 
-func askToRevoke(a *kit.App, ctx context.Context, name string, yes bool) error {
+func confirmRevocation(a *kit.App, ctx context.Context, name string, yes bool) error {
 	if yes {
 		return nil
 	}
-	err := a.Ask(ctx, fmt.Sprintf("The key of %[1]s will be refused for ever. Type its name, %[1]s, to revoke it:", name), name)
+	err := a.AskToConfirm(ctx, fmt.Sprintf("The key of %[1]s will be refused for ever. Type its name, %[1]s, to revoke it:", name), name)
 	if err != nil {
 		return kit.WithHint(err, "vacancy revoke %s --reason … --yes", name)
 	}

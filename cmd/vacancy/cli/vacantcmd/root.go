@@ -13,7 +13,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func vacantAtRootCommand(a *kit.App) *cobra.Command {
+func rootVacantCommand(a *kit.App) *cobra.Command {
 	var none bool
 	cmd := kit.Operation[op.Body[admin.Root], admin.Root]{
 		Use:   "root VACANT | root --none",
@@ -23,7 +23,7 @@ func vacantAtRootCommand(a *kit.App) *cobra.Command {
 		Example: `  vacancy root clerk
   vacancy root --none`,
 		Op: admin.SetRoot,
-		Flags: func(fs *pflag.FlagSet) {
+		AddFlags: func(fs *pflag.FlagSet) {
 			fs.BoolVar(&none, "none", false, "let no vacant answer at the host's own address")
 		},
 		Request: func(q kit.Request) (in op.Body[admin.Root], err error) {
@@ -43,6 +43,6 @@ func vacantAtRootCommand(a *kit.App) *cobra.Command {
 			fmt.Fprintf(w, "%s answers at the host's own address\n", vacant)
 		},
 	}.Command(a)
-	cmd.Args = kit.Arguments(0, 1)
+	cmd.Args = kit.ArgumentCheck(0, 1)
 	return cmd
 }

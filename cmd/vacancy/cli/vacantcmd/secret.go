@@ -22,10 +22,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-const secretTenant = "the tenant whose vacants use the secrets (default: vacants without a tenant)"
+const secretTenantUsage = "the tenant whose vacants use the secrets (default: vacants without a tenant)"
 
 func secretCommand(a *kit.App) *cobra.Command {
-	set := SetSecret(a, admin.AgentSecrets, "a `HOST` that the secret may be sent to; may be repeated")
+	set := SetSecretOperation(a, admin.AgentSecrets, "a `HOST` that the secret may be sent to; may be repeated")
 	set.Use, set.Short = "set NAME < FILE", "Create or replace a secret"
 	set.Long = `Create or replace a secret. The value is read from standard input: one line of at most
 2 KiB. Calls use the old value for at most ten more seconds.
@@ -36,24 +36,24 @@ provider is bound to the provider's server.`
 	set.Example = `  vacancy secret set anthropic < key.txt
   vacancy secret set weather --for agents.example.com < key.txt
   vacancy secret set openai --tenant acme < key.txt`
-	set.API = kit.TenantAPI(secretTenant)
-	set.Explain = func(q kit.Request, err error) error {
+	set.API = kit.NewTenantAPI(secretTenantUsage)
+	set.AddHint = func(q kit.Request, err error) error {
 		if problem.AsError(err).Field == "hosts" {
 			return hintSetSecret(err, q.Args[0], q.Tenant, "HOST")
 		}
 		return err
 	}
-	list := ListSecrets(admin.AgentSecrets)
+	list := ListSecretsOperation(admin.AgentSecrets)
 	list.Use, list.Short = "list", "List secrets, without their values"
 	list.Example = "  vacancy secret list\n  vacancy secret list --tenant acme --json"
-	list.API = kit.TenantAPI(secretTenant)
-	remove := DeleteSecret(admin.AgentSecrets)
+	list.API = kit.NewTenantAPI(secretTenantUsage)
+	remove := DeleteSecretOperation(admin.AgentSecrets)
 	remove.Use, remove.Short = "delete NAME", "Delete a secret"
 	remove.Long = `Delete a secret. Calls use it for at most ten more seconds; afterwards the calls of its
 agents fail.`
 	remove.Example = "  vacancy secret delete anthropic"
-	remove.API = kit.TenantAPI(secretTenant)
-	return a.Parent(&cobra.Command{
+	remove.API = kit.NewTenantAPI(secretTenantUsage)
+	return a.ParentCommand(&cobra.Command{
 		Use:   "secret",
 		Short: "Manage the secrets of agents",
 		Long: `Manage the secrets of agents, such as the API keys of model providers. The host seals a
@@ -99,34 +99,34 @@ func hintMissingSecret(err error, agent json.RawMessage, spec, tenant string) er
 	return hintSetSecret(err, name, tenant, hosts...)
 }
 
-// SetSecret returns the command that sets a secret of a kind. The caller adds the help texts.
-func SetSecret(a *kit.App, kind admin.SecretOps, forUsage string) kit.Operation[admin.NewSecret, secrets.Info] {
+// SetSecretOperation returns the command that sets a secret of a kind. The caller adds the help texts.
+func SetSecretOperation(a *kit.App, kind admin.SecretOps, forUsage string) kit.Operation[admin.SetSecretRequest, secrets.Info] {
 	var hosts []string
 	var tenant string
-	return kit.Operation[admin.NewSecret, secrets.Info]{
-		Op:    kind.Set,
-		Flags: func(fs *pflag.FlagSet) { fs.StringArrayVar(&hosts, "for", nil, forUsage) },
-		Request: func(q kit.Request) (in admin.NewSecret, err error) {
+	return kit.Operation[admin.SetSecretRequest, secrets.Info]{
+		Op:       kind.Set,
+		AddFlags: func(fs *pflag.FlagSet) { fs.StringArrayVar(&hosts, "for", nil, forUsage) },
+		Request: func(q kit.Request) (in admin.SetSecretRequest, err error) {
 			tenant = q.Tenant
-			in.OneSecret = secretOf(q)
+			in.SecretRef = secretRequest(q)
 			in.Body.Hosts = hosts
-			in.Body.Value, err = secretValue(a, q.Command+" "+q.Args[0])
+			in.Body.Value, err = readSecretValue(a, q.Command+" "+q.Args[0])
 			return in, err
 		},
-		Object: func(info secrets.Info) any { return secretObject{tenant, info} },
+		JSONObject: func(info secrets.Info) any { return secretResult{tenant, info} },
 		Print: func(w io.Writer, r secrets.Info) {
-			fmt.Fprintf(w, "secret %s%s, version %d, is bound to %s\n", kit.Printable(r.Name), ofTenant(tenant), r.Version, kit.Printable(strings.Join(r.Hosts, ", ")))
+			fmt.Fprintf(w, "secret %s%s, version %d, is bound to %s\n", kit.EscapeLine(r.Name), tenantSuffix(tenant), r.Version, kit.EscapeLine(strings.Join(r.Hosts, ", ")))
 		},
 	}
 }
 
-func secretOf(q kit.Request) admin.OneSecret {
-	return admin.OneSecret{OfTenant: q.OfTenant(), Name: q.Args[0]}
+func secretRequest(q kit.Request) admin.SecretRef {
+	return admin.SecretRef{TenantRef: q.OfTenant(), Name: q.Args[0]}
 }
 
-// secretValue reads a value from standard input. It refuses a terminal, because the value would
+// readSecretValue reads a value from standard input. It refuses a terminal, because the value would
 // remain visible.
-func secretValue(a *kit.App, command string) (string, error) {
+func readSecretValue(a *kit.App, command string) (string, error) {
 	if !a.Piped {
 		return "", kit.WithHint(problem.New(problem.Usage, "expected the value of the secret on standard input, not from a terminal"), "%s < FILE", command)
 	}
@@ -141,48 +141,48 @@ func secretValue(a *kit.App, command string) (string, error) {
 	return value, nil
 }
 
-// ListSecrets returns the command that lists secrets of a kind. The caller adds the help texts.
-func ListSecrets(kind admin.SecretOps) kit.Operation[admin.OfTenant, admin.Secrets] {
-	return kit.Operation[admin.OfTenant, admin.Secrets]{
+// ListSecretsOperation returns the command that lists secrets of a kind. The caller adds the help texts.
+func ListSecretsOperation(kind admin.SecretOps) kit.Operation[admin.TenantRef, admin.Secrets] {
+	return kit.Operation[admin.TenantRef, admin.Secrets]{
 		Op:      kind.List,
-		Request: func(q kit.Request) (admin.OfTenant, error) { return q.OfTenant(), nil },
+		Request: func(q kit.Request) (admin.TenantRef, error) { return q.OfTenant(), nil },
 		Print: func(w io.Writer, r admin.Secrets) {
-			kit.Table(w, "no secrets"+ofTenant(r.Tenant), r.Secrets, func(s secrets.Info) []any {
+			kit.PrintTable(w, "no secrets"+tenantSuffix(r.Tenant), r.Secrets, func(s secrets.Info) []any {
 				return []any{s.Name, fmt.Sprintf("version %d of %s, bound to %s", s.Version, s.Time.Format(time.RFC3339), strings.Join(s.Hosts, ", "))}
 			})
 		},
 	}
 }
 
-// DeleteSecret returns the command that deletes a secret of a kind. The caller adds the help texts.
-func DeleteSecret(kind admin.SecretOps) kit.Operation[admin.OneSecret, op.None] {
-	var deleted admin.OneSecret
-	return kit.Operation[admin.OneSecret, op.None]{
+// DeleteSecretOperation returns the command that deletes a secret of a kind. The caller adds the help texts.
+func DeleteSecretOperation(kind admin.SecretOps) kit.Operation[admin.SecretRef, op.None] {
+	var deleted admin.SecretRef
+	return kit.Operation[admin.SecretRef, op.None]{
 		Op: kind.Delete,
-		Request: func(q kit.Request) (admin.OneSecret, error) {
-			deleted = secretOf(q)
+		Request: func(q kit.Request) (admin.SecretRef, error) {
+			deleted = secretRequest(q)
 			return deleted, nil
 		},
-		Object: func(op.None) any { return deletedSecret{deleted.Name, deleted.Tenant, true} },
+		JSONObject: func(op.None) any { return deleteSecretResult{deleted.Name, deleted.Tenant, true} },
 		Print: func(w io.Writer, _ op.None) {
-			fmt.Fprintf(w, "secret %s%s is deleted\n", kit.Printable(deleted.Name), ofTenant(deleted.Tenant))
+			fmt.Fprintf(w, "secret %s%s is deleted\n", kit.EscapeLine(deleted.Name), tenantSuffix(deleted.Tenant))
 		},
 	}
 }
 
-type secretObject struct {
+type secretResult struct {
 	Tenant string `json:"tenant,omitempty"`
 	secrets.Info
 }
 
-func ofTenant(tenant string) string {
+func tenantSuffix(tenant string) string {
 	if tenant == "" {
 		return ""
 	}
-	return " of tenant " + kit.Printable(tenant)
+	return " of tenant " + kit.EscapeLine(tenant)
 }
 
-type deletedSecret struct {
+type deleteSecretResult struct {
 	Name    string `json:"name"`
 	Tenant  string `json:"tenant,omitempty"`
 	Deleted bool   `json:"deleted"`

@@ -14,9 +14,9 @@ import (
 )
 
 func showCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
+	var w kit.HostFlags
 	var card, logbook bool
-	var tools string
+	var toolCaller string
 	cmd := &cobra.Command{
 		Use:   "show VACANT",
 		Short: "Show a hosted vacant, its card or its logbook",
@@ -40,62 +40,62 @@ vacant or an id.
 				return kit.WithHint(problem.New(problem.Usage, "--card and --logbook: not supported together"), "%s --help", cmd.CommandPath())
 			}
 			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-				v, err := c.Show(cmd.Context(), args[0])
+				v, err := c.ShowVacant(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}
-				r := vacantResult{Vacant: v, Handout: kit.HandoutOf(&v), described: true}
-				if card && v.Deleted != "" {
+				r := vacantResult{Vacant: v, Handout: kit.HandoutOf(&v), hasDetails: true}
+				if card && v.DeletedAt != "" {
 					return problem.New(problem.Gone, "%s was deleted, and its card with it", v.Name)
 				}
 				if card {
 					return a.Print(r.Card, func(w io.Writer) { fmt.Fprintf(w, "%s\n", r.Card) })
 				}
-				if r.Agent, err = agentOf(cmd.Context(), c, &v); err != nil {
+				if r.Agent, err = fetchAgent(cmd.Context(), c, &v); err != nil {
 					return err
 				}
-				r.Tools = toolsOf(a, cmd.Context(), c, &v)
-				if tools != "" {
-					if r.ToolTexts, err = toolTextsOf(a, cmd.Context(), c, &v, tools); err != nil {
+				r.Tools = fetchTools(a, cmd.Context(), c, &v)
+				if toolCaller != "" {
+					if r.ToolTexts, err = fetchToolTexts(a, cmd.Context(), c, &v, toolCaller); err != nil {
 						return err
 					}
 				}
-				for from := uint64(1); logbook && from > 0; {
-					page, err := admin.GetLogbook.Call(cmd.Context(), c, admin.LogbookPart{VacantRequest: admin.VacantRequest{Vacant: r.ID.String()}, From: from})
+				for nextPosition := uint64(1); logbook && nextPosition > 0; {
+					page, err := admin.GetLogbook.Call(cmd.Context(), c, admin.LogbookRequest{VacantRef: admin.VacantRef{Vacant: r.ID.String()}, From: nextPosition})
 					if err != nil {
 						return err
 					}
 					r.Logbook = append(r.Logbook, page.Entries...)
-					from = page.Next
+					nextPosition = page.Next
 				}
-				return a.Show(r)
+				return a.PrintResult(r)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&card, "card", false, "print only the signed card")
 	cmd.Flags().BoolVar(&logbook, "logbook", false, "also print the logbook")
-	cmd.Flags().StringVar(&tools, "tools", "", "also print the texts of tools in the last calls of `CALLER`")
-	kit.HostFlags(cmd.Flags(), &w)
+	cmd.Flags().StringVar(&toolCaller, "tools", "", "also print the texts of tools in the last calls of `CALLER`")
+	kit.AddHostFlags(cmd.Flags(), &w)
 	return cmd
 }
 
-func toolTextsOf(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant, caller string) (*admin.ToolTexts, error) {
+func fetchToolTexts(a *kit.App, ctx context.Context, c *kit.AdminAPI, v *admin.Vacant, caller string) (*admin.ToolTexts, error) {
 	id, err := identity.ParseID(caller)
 	if err != nil {
-		home, err := a.DataHome()
+		home, err := a.IdentityDir()
 		if err != nil {
 			return nil, err
 		}
 		if self, err := home.Open(caller); err == nil {
 			id = self.ID()
 		} else {
-			other, err := c.Show(ctx, caller)
+			other, err := c.ShowVacant(ctx, caller)
 			if err != nil {
 				return nil, err
 			}
 			id = other.ID
 		}
 	}
-	t, err := admin.GetToolTexts.Call(ctx, c, admin.ToolTextsOf{VacantRequest: admin.VacantRequest{Vacant: v.ID.String()}, Caller: id})
+	t, err := admin.GetToolTexts.Call(ctx, c, admin.ToolTextsRequest{VacantRef: admin.VacantRef{Vacant: v.ID.String()}, Caller: id})
 	return &t, err
 }

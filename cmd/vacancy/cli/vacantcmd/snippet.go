@@ -17,7 +17,7 @@ import (
 )
 
 func snippetCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
+	var where kit.HostFlags
 	var lang string
 	languages := snippet.Languages()
 	names := make([]string, len(languages))
@@ -49,10 +49,10 @@ a project; "vacancy mcp config" knows more clients, and writes their files.`,
 			}
 			var h kit.Handout
 			var err error
-			if url, ok := a.PublicURL(w, args[0]); ok {
-				h, err = handoutAt(a, cmd.Context(), url)
+			if url, ok := a.PublicVacantURL(where, args[0]); ok {
+				h, err = fetchHandoutByURL(a, cmd.Context(), url)
 			} else {
-				h, err = handoutOf(a, cmd.Context(), w, args[0])
+				h, err = fetchHandout(a, cmd.Context(), where, args[0])
 			}
 			if err != nil {
 				return err
@@ -61,29 +61,29 @@ a project; "vacancy mcp config" knows more clients, and writes their files.`,
 			if r.Program, err = languages[i].Program(h); err != nil {
 				return err
 			}
-			return a.Show(r)
+			return a.PrintResult(r)
 		},
 	}
 	cmd.Flags().StringVar(&lang, "lang", names[0], "the program's language: "+strings.Join(names, ", "))
 	// The only error is that the flag does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
-	kit.HostFlags(cmd.Flags(), &w)
+	kit.AddHostFlags(cmd.Flags(), &where)
 	return cmd
 }
 
-func handoutOf(a *kit.App, ctx context.Context, w kit.Where, name string) (h kit.Handout, err error) {
-	err = a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-		v, err := c.Show(ctx, name)
+func fetchHandout(a *kit.App, ctx context.Context, where kit.HostFlags, name string) (h kit.Handout, err error) {
+	err = a.WithAdmin(where, false, func(c *kit.AdminAPI) error {
+		v, err := c.ShowVacant(ctx, name)
 		if err != nil {
 			return err
 		}
 		h = kit.HandoutOf(&v)
 		switch {
-		case v.Deleted != "":
+		case v.DeletedAt != "":
 			return problem.New(problem.Gone, "%s was deleted", v.Name)
 		case v.Closed:
 			return kit.WithHint(problem.New(problem.Forbidden, "%s is a closed child: only its parent calls it", v.Name), `vacancy graduate %s --capability "TEXT"`, v.Name)
-		case v.State.IsClosed():
+		case v.State.IsRetired():
 			return problem.New(problem.Gone, "%s is %s, so it answers no calls", v.Name, v.State)
 		case h.Address == "":
 			return problem.New(problem.Untrusted, "the host's answer has no URL of %s: its endpoint is %.200q", v.Name, v.Endpoint)
@@ -95,22 +95,22 @@ func handoutOf(a *kit.App, ctx context.Context, w kit.Where, name string) (h kit
 	return h, err
 }
 
-// handoutAt reads the card at a URL and returns the handout (the address and commands for callers) of
+// fetchHandoutByURL reads the card at a URL and returns the handout (the address and commands for callers) of
 // its vacant. It returns an error unless the vacant signed the card and answers unsigned calls.
-func handoutAt(a *kit.App, ctx context.Context, url string) (h kit.Handout, err error) {
-	web := a.HTTP(0)
-	c, err := agents.FetchCard(ctx, web, url)
+func fetchHandoutByURL(a *kit.App, ctx context.Context, url string) (h kit.Handout, err error) {
+	transport := a.HTTPTransport(0)
+	c, err := agents.FetchCard(ctx, transport, url)
 	if err != nil {
 		return h, err
 	}
-	if named, ok := dispatch.IDInPath(url); c.VacantID.IsZero() || ok && named != c.VacantID {
-		return h, kit.WithHint(problem.New(problem.Untrusted, "the card at %s is not of this vacant", kit.Printable(url)), "%s", a.Command("card %s", kit.ShellWord(url)))
+	if idInURL, ok := dispatch.IDInPath(url); c.VacantID.IsZero() || ok && idInURL != c.VacantID {
+		return h, kit.WithHint(problem.New(problem.Untrusted, "the card at %s is not of this vacant", kit.EscapeLine(url)), "%s", a.FormatCommand("card %s", kit.ShellWord(url)))
 	}
-	if !slices.ContainsFunc(c.Signatures(agents.FetchKeys(ctx, web)), func(s agents.Signature) bool { return s.Vacant }) {
-		return h, kit.WithHint(problem.New(problem.Untrusted, "the vacant did not sign the card at %s", kit.Printable(url)), "%s", a.Command("card %s", kit.ShellWord(url)))
+	if !slices.ContainsFunc(c.CheckSignatures(agents.NewKeyFetcher(ctx, transport)), func(s agents.Signature) bool { return s.ByVacant }) {
+		return h, kit.WithHint(problem.New(problem.Untrusted, "the vacant did not sign the card at %s", kit.EscapeLine(url)), "%s", a.FormatCommand("card %s", kit.ShellWord(url)))
 	}
 	if h = kit.HandoutOfCard(url, c); h.Curl == "" {
-		return h, kit.WithHint(problem.New(problem.Forbidden, "the vacant answers only signed calls, which no stock client sends"), "%s", a.Command(`call %s "hello"`, kit.ShellWord(url)))
+		return h, kit.WithHint(problem.New(problem.Forbidden, "the vacant answers only signed calls, which no stock client sends"), "%s", a.FormatCommand(`call %s "hello"`, kit.ShellWord(url)))
 	}
 	return h, nil
 }

@@ -15,7 +15,7 @@ import (
 func stateCommands(a *kit.App) (commands []*cobra.Command) {
 	for _, s := range []struct {
 		verb, short, long string
-		to                op.Op[admin.VacantRequest, admin.Vacant]
+		to                op.Op[admin.VacantRef, admin.Vacant]
 		question          string // asked before the change unless it is ""; %s is the vacant's name
 	}{
 		{verb: "pause", to: admin.PauseVacant, short: "Pause a vacant: calls are refused until it is resumed",
@@ -43,22 +43,22 @@ The change is an entry in the vacant's logbook, signed by its key. A vacant that
 already in the state is not changed.`,
 			Example: example,
 		}, func(ctx context.Context, c *kit.AdminAPI, args []string) error {
-			before, err := c.Show(ctx, args[0])
+			before, err := c.ShowVacant(ctx, args[0])
 			if err != nil {
 				return err
 			}
 			if s.question != "" && !yes {
-				if err := a.Ask(ctx, fmt.Sprintf(s.question, before.Name), before.Name); err != nil {
+				if err := a.AskToConfirm(ctx, fmt.Sprintf(s.question, before.Name), before.Name); err != nil {
 					return kit.WithHint(err, "vacancy %s %s --yes", s.verb, args[0])
 				}
 			}
 			// Use the id. The name was shown to the user, and must not be resolved a second time.
-			after, err := s.to.Call(ctx, c, admin.VacantRequest{Vacant: before.ID.String()})
+			after, err := s.to.Call(ctx, c, admin.VacantRef{Vacant: before.ID.String()})
 			if err != nil {
 				return err
 			}
 			return a.Print(after, func(w io.Writer) {
-				fmt.Fprintf(w, "%s is %s\n", after.Name, kit.State(w, after.State, string(after.State)))
+				fmt.Fprintf(w, "%s is %s\n", after.Name, kit.PaintState(w, after.State, string(after.State)))
 			})
 		})
 		if s.question != "" {

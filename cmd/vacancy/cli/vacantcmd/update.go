@@ -15,10 +15,10 @@ import (
 )
 
 func updateCommand(a *kit.App) *cobra.Command {
-	var w kit.Where
+	var where kit.HostFlags
 	var noCheck bool
 	var agent AgentFlags
-	var to int
+	var fromVersion int
 	var substrate, capability string
 	cmd := &cobra.Command{
 		Use:   "update VACANT [KEY=VALUE...]",
@@ -50,90 +50,90 @@ If somebody else changes the vacant concurrently, this command changes nothing.`
 			if substrate != "" && agent.From == "" {
 				args = append(args, "substrate="+substrate)
 			}
-			ofAgent, err := onlyAgentSettings(args[1:])
+			isAgentUpdate, err := areAgentSettings(args[1:])
 			if err != nil {
 				return err
 			}
-			ways := 0
-			for _, given := range []bool{agent.From != "", to > 0, len(args) > 1} {
-				if given {
-					ways++
+			modeCount := 0
+			for _, isGiven := range []bool{agent.From != "", fromVersion > 0, len(args) > 1} {
+				if isGiven {
+					modeCount++
 				}
 			}
-			if ways != 1 || to < 0 {
+			if modeCount != 1 || fromVersion < 0 {
 				return kit.WithHint(problem.New(problem.Usage, "expected one of: settings KEY=VALUE, --from FILE, --to N from 1"), "%s --help", cmd.CommandPath())
 			}
-			if ofAgent || len(args) == 1 {
+			if isAgentUpdate || len(args) == 1 {
 				file, err := agent.Read(substrate)
 				if err != nil {
 					return err
 				}
-				return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
-					return updateAgent(a, cmd.Context(), c, args, file, to, noCheck)
+				return a.WithAdmin(where, false, func(c *kit.AdminAPI) error {
+					return updateAgent(a, cmd.Context(), c, args, file, fromVersion, noCheck)
 				})
 			}
-			u, err := updateOf(args[1:])
+			u, err := parseUpdate(args[1:])
 			if err != nil {
 				return err
 			}
-			return a.WithAdmin(w, false, func(c *kit.AdminAPI) error {
+			return a.WithAdmin(where, false, func(c *kit.AdminAPI) error {
 				return updateVacant(a, cmd.Context(), c, args[0], u, noCheck || u.Substrate == nil)
 			})
 		},
 	}
-	agent.Add(cmd.Flags())
+	agent.Register(cmd.Flags())
 	cmd.Flags().StringVar(&capability, "capability", "", "what the vacant can do, the same as capability=TEXT")
 	cmd.Flags().StringVar(&substrate, "substrate", "", "the vacant's substrate, the same as substrate=SUBSTRATE; with --from it replaces the substrate in the file")
-	cmd.Flags().IntVar(&to, "to", 0, "the version of its agent to go back to")
-	NoCheckFlag(cmd.Flags(), &noCheck)
-	kit.HostFlags(cmd.Flags(), &w)
+	cmd.Flags().IntVar(&fromVersion, "to", 0, "the version of its agent to go back to")
+	AddNoCheckFlag(cmd.Flags(), &noCheck)
+	kit.AddHostFlags(cmd.Flags(), &where)
 	return cmd
 }
 
 // updateVacant changes the settings of a vacant that do not belong to its agent.
 func updateVacant(a *kit.App, ctx context.Context, c *kit.AdminAPI, name string, u admin.Update, noCheck bool) error {
-	before, err := c.Show(ctx, name)
+	before, err := c.ShowVacant(ctx, name)
 	if err != nil {
 		return err
 	}
-	u.Seen = &before.Changed
-	after, err := admin.UpdateVacant.Call(ctx, c, admin.ForVacant(before.ID.String(), u))
+	u.BasedOn = &before.ChangedAt
+	after, err := admin.UpdateVacant.Call(ctx, c, admin.NewVacantRequest(before.ID.String(), u))
 	if err != nil {
 		if u.Substrate != nil {
 			err = hintMissingSecret(err, nil, *u.Substrate, before.Tenant)
 		}
 		return err
 	}
-	return a.Show(vacantResult{Vacant: after, Checked: CheckAgent(a, ctx, c, &after, noCheck), warned: true})
+	return a.PrintResult(vacantResult{Vacant: after, AgentCheck: CheckAgent(a, ctx, c, &after, noCheck), hasPrintedWarnings: true})
 }
 
 // updateAgent creates the next version of a vacant's agent. If to is positive, the next version is a
 // copy of the version with that number. Otherwise it is the agent in file or, if file is zero, the
 // current version with the settings in args[1:].
-func updateAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, args []string, file agentfile.File, to int, noCheck bool) error {
-	now, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{VacantRequest: admin.VacantRequest{Vacant: args[0]}})
+func updateAgent(a *kit.App, ctx context.Context, c *kit.AdminAPI, args []string, file agentfile.File, fromVersion int, noCheck bool) error {
+	current, err := admin.GetAgent.Call(ctx, c, admin.AgentRequest{VacantRef: admin.VacantRef{Vacant: args[0]}})
 	if err != nil {
 		return err
 	}
 	next := file.Agent.Blob()
 	switch {
-	case to > 0:
-		version, err := admin.GetAgent.Call(ctx, c, admin.AgentVersion{VacantRequest: admin.VacantRequest{Vacant: now.Vacant.ID.String()}, Version: admin.Version(to)})
+	case fromVersion > 0:
+		source, err := admin.GetAgent.Call(ctx, c, admin.AgentRequest{VacantRef: admin.VacantRef{Vacant: current.Vacant.ID.String()}, Version: admin.Version(fromVersion)})
 		if err != nil {
 			return err
 		}
-		next = version.Agent
+		next = source.Agent
 	case file.Name == "":
-		if next, err = agentfile.Set(now.Agent, args[1:]); err != nil {
+		if next, err = agentfile.ApplySettings(current.Agent, args[1:]); err != nil {
 			return err
 		}
 	}
-	after, err := admin.SetAgent.Call(ctx, c, admin.AgentAfter(&now, next))
+	after, err := admin.SetAgent.Call(ctx, c, admin.NewSetAgentRequest(&current, next))
 	if err != nil {
-		return hintMissingSecret(err, next, "", now.Vacant.Tenant)
+		return hintMissingSecret(err, next, "", current.Vacant.Tenant)
 	}
-	WarnOfVersion(a, &after.Vacant, file)
-	return a.Show(vacantResult{Vacant: after.Vacant, Agent: newShownAgent(&after), Checked: CheckAgent(a, ctx, c, &after.Vacant, noCheck), warned: true})
+	PrintVersionWarnings(a, &after.Vacant, file)
+	return a.PrintResult(vacantResult{Vacant: after.Vacant, Agent: newAgentResult(&after), AgentCheck: CheckAgent(a, ctx, c, &after.Vacant, noCheck), hasPrintedWarnings: true})
 }
 
 func settingKey(setting string) string {
@@ -141,22 +141,22 @@ func settingKey(setting string) string {
 	return key
 }
 
-func updateOf(settings []string) (u admin.Update, err error) {
+func parseUpdate(settings []string) (u admin.Update, err error) {
 	const want = "name=NAME, capability=TEXT, substrate=SUBSTRATE, work=TIME or settings of its agent"
 	for _, s := range settings {
 		key, value, ok := strings.Cut(s, "=")
-		to := map[string]**string{"name": &u.Name, "capability": &u.Capability, "substrate": &u.Substrate, "work": &u.Work}[key]
+		target := map[string]**string{"name": &u.Name, "capability": &u.Capability, "substrate": &u.Substrate, "work": &u.CallTimeout}[key]
 		switch {
-		case !ok || to == nil:
+		case !ok || target == nil:
 			err := problem.New(problem.Usage, "expected %s, got %s", want, fmt.Sprintf("%.80q", s))
-			if near := nearest.Name(key, append(agentfile.Keys(), "name", "capability", "substrate", "work")); near != "" {
-				return u, kit.WithHint(err, "%s=VALUE", near)
+			if suggestion := nearest.Name(key, append(agentfile.SettingNames(), "name", "capability", "substrate", "work")); suggestion != "" {
+				return u, kit.WithHint(err, "%s=VALUE", suggestion)
 			}
 			return u, err
-		case *to != nil:
+		case *target != nil:
 			return u, problem.New(problem.Usage, "%s: expected once, got it twice", key)
 		}
-		*to = &value
+		*target = &value
 	}
 	return u, nil
 }

@@ -48,7 +48,7 @@ func TestOnAWSABucketOfManyVersionsIsEmptied(t *testing.T) {
 		t.Errorf("HasObjects() = %t, %v, want some", full, err)
 	}
 	var told []int
-	l.must(l.cloud.Empty(t.Context(), bucket, func(n int) { told = append(told, n) }))
+	l.must(l.cloud.EmptyBucket(t.Context(), bucket, func(n int) { told = append(told, n) }))
 	if len(told) < 2 || told[len(told)-1] != objects+1 {
 		t.Errorf("Empty() told %v, want several pages up to %d versions and a marker", told, objects+1)
 	}
@@ -62,11 +62,11 @@ func TestOnAWSTheEdgesSecretIsExchangedOverThreeDeploys(t *testing.T) {
 	made, err := client.CreateSecret(t.Context(), &secretsmanager.CreateSecretInput{Name: aws.String(l.stage + "-edge"), SecretString: aws.String("first")})
 	l.must(err)
 	arn := aws.ToString(made.ARN)
-	sent, err := l.cloud.Version(t.Context(), arn)
+	sent, err := l.cloud.CurrentSecretVersion(t.Context(), arn)
 	l.must(err)
 	for i, next := range []string{"11111111-2222-4333-8444-555555555501", "11111111-2222-4333-8444-555555555502"} {
-		l.must(l.cloud.PutVersion(t.Context(), arn, next))
-		if now, err := l.cloud.Version(t.Context(), arn); now != sent || err != nil {
+		l.must(l.cloud.PutSecretVersion(t.Context(), arn, next))
+		if now, err := l.cloud.CurrentSecretVersion(t.Context(), arn); now != sent || err != nil {
 			t.Errorf("deploy %d: the current version before the edge changed = %s, %v, want %s", i, now, err, sent)
 		}
 		for _, version := range []string{sent, next} { // functions accept both now
@@ -76,10 +76,10 @@ func TestOnAWSTheEdgesSecretIsExchangedOverThreeDeploys(t *testing.T) {
 				t.Errorf("deploy %d: the new value has %d characters, want 43", i, len(aws.ToString(v.SecretString)))
 			}
 		}
-		l.must(l.cloud.Promote(t.Context(), arn, next))
+		l.must(l.cloud.PromoteSecretVersion(t.Context(), arn, next))
 		sent = next
 	}
-	if now, err := l.cloud.Version(t.Context(), arn); now != sent || err != nil {
+	if now, err := l.cloud.CurrentSecretVersion(t.Context(), arn); now != sent || err != nil {
 		t.Errorf("Version() = %s, %v, want %s", now, err, sent)
 	}
 }
@@ -103,12 +103,12 @@ func TestOnAWSLinesOfRealGroupsAreTailed(t *testing.T) {
 		_, err = client.PutLogEvents(t.Context(), &cloudwatchlogs.PutLogEventsInput{LogGroupName: &group, LogStreamName: &stream, LogEvents: batch})
 		l.must(err)
 	}
-	groups, err := l.cloud.Groups(t.Context(), prefix)
+	groups, err := l.cloud.LogGroups(t.Context(), prefix)
 	l.must(err)
 	var got, want []string
-	tail := l.cloud.Tail(groups, began.Add(-time.Second))
+	tail := l.cloud.TailLogs(groups, began.Add(-time.Second))
 	for range 2 {
-		l.must(tail.Next(t.Context(), func(line cloud.Line) error { got = append(got, line.Text); return nil }))
+		l.must(tail.Next(t.Context(), func(line cloud.LogLine) error { got = append(got, line.Text); return nil }))
 	}
 	for i := range 1200 {
 		want = append(want, fmt.Sprint(i))

@@ -11,11 +11,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func (c *Cloud) Empty(ctx context.Context, bucket string, gone func(objects int)) error {
+func (c *Cloud) EmptyBucket(ctx context.Context, bucket string, reportDeleted func(objects int)) error {
 	total := 0
 	for {
 		page, err := c.buckets.ListObjectVersions(ctx, &s3.ListObjectVersionsInput{Bucket: &bucket})
-		if err = Problem(err); problem.Is(err, problem.NotFound) {
+		if err = ToProblem(err); problem.Is(err, problem.NotFound) {
 			return nil
 		}
 		if err != nil {
@@ -33,7 +33,7 @@ func (c *Cloud) Empty(ctx context.Context, bucket string, gone func(objects int)
 		}
 		out, err := c.buckets.DeleteObjects(ctx, &s3.DeleteObjectsInput{Bucket: &bucket, Delete: &types.Delete{Objects: ids, Quiet: aws.Bool(true)}})
 		if err != nil {
-			return Problem(err)
+			return ToProblem(err)
 		}
 		// Each listing starts at the beginning, so an object that cannot be deleted would be listed
 		// forever.
@@ -42,13 +42,13 @@ func (c *Cloud) Empty(ctx context.Context, bucket string, gone func(objects int)
 			return problem.New(problem.Forbidden, "%d objects of bucket %s cannot be deleted; the first is %s: %s", len(out.Errors), bucket, aws.ToString(e.Key), aws.ToString(e.Message))
 		}
 		total += len(ids)
-		gone(total)
+		reportDeleted(total)
 	}
 }
 
 func (c *Cloud) HasObjects(ctx context.Context, bucket string) (bool, error) {
 	page, err := c.buckets.ListObjectVersions(ctx, &s3.ListObjectVersionsInput{Bucket: &bucket, MaxKeys: aws.Int32(1)})
-	if err = Problem(err); problem.Is(err, problem.NotFound) {
+	if err = ToProblem(err); problem.Is(err, problem.NotFound) {
 		return false, nil
 	}
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *Cloud) HasObjects(ctx context.Context, bucket string) (bool, error) {
 // old.
 func (c *Cloud) HasItems(ctx context.Context, table string) (bool, error) {
 	page, err := c.tables.Scan(ctx, &dynamodb.ScanInput{TableName: &table, Limit: aws.Int32(1), ConsistentRead: aws.Bool(true)})
-	if err = Problem(err); problem.Is(err, problem.NotFound) {
+	if err = ToProblem(err); problem.Is(err, problem.NotFound) {
 		return false, nil
 	}
 	if err != nil {

@@ -37,36 +37,36 @@ type Cloud struct {
 }
 
 func Open(ctx context.Context, region string) (cloud.Cloud, error) {
-	c, err := open(ctx, region)
+	c, err := openCloud(ctx, region)
 	if err != nil {
-		return nil, &cloud.OpenError{Trouble: trouble(err), Err: err}
+		return nil, &cloud.OpenError{CredentialProblem: classifyCredentialError(err), Err: err}
 	}
 	return c, nil
 }
 
-func open(ctx context.Context, region string) (*Cloud, error) {
-	web := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+func openCloud(ctx context.Context, region string) (*Cloud, error) {
+	httpClient := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.DialContext, t.Proxy = dispatch.Dial, dispatch.ProxyURL
 	})
 	// The SDK's log messages would appear between the command's own output on standard error.
-	opts := []func(*config.LoadOptions) error{config.WithHTTPClient(web), config.WithLogger(logging.Nop{})}
+	opts := []func(*config.LoadOptions) error{config.WithHTTPClient(httpClient), config.WithLogger(logging.Nop{})}
 	if region != "" {
 		opts = append(opts, config.WithRegion(region))
 	}
 	cfg, err := config.LoadDefaultConfig(ctx, opts...)
 	if err != nil {
-		return nil, Problem(err)
+		return nil, ToProblem(err)
 	}
 	if cfg.Region == "" {
 		return nil, problem.New(problem.Usage, "no AWS Region is set: set AWS_REGION, or region in ~/.aws/config")
 	}
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
-		return nil, credentialsProblem(ctx, err)
+		return nil, convertCredentialError(ctx, err)
 	}
-	return With(cfg), nil
+	return New(cfg), nil
 }
 
-func With(cfg aws.Config) *Cloud {
+func New(cfg aws.Config) *Cloud {
 	return &Cloud{
 		cfg:    cfg,
 		stacks: cloudformation.NewFromConfig(cfg),
@@ -83,16 +83,16 @@ func (c *Cloud) Config() aws.Config { return c.cfg }
 
 func (c *Cloud) Region() string { return c.cfg.Region }
 
-func (c *Cloud) Store(rows, docs string) store.Store {
+func (c *Cloud) OpenStore(rows, docs string) store.Store {
 	return dynamo.New(c.tables, dynamo.Tables{Rows: rows, Docs: docs})
 }
 
-func (c *Cloud) Problem(err error) error { return Problem(err) }
+func (c *Cloud) ConvertError(err error) error { return ToProblem(err) }
 
-func (c *Cloud) Caller(ctx context.Context) (cloud.Caller, error) {
+func (c *Cloud) CallerIdentity(ctx context.Context) (cloud.CallerIdentity, error) {
 	out, err := sts.NewFromConfig(c.cfg).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
 	if err != nil {
-		return cloud.Caller{}, Problem(err)
+		return cloud.CallerIdentity{}, ToProblem(err)
 	}
-	return cloud.Caller{Account: aws.ToString(out.Account), ARN: aws.ToString(out.Arn)}, nil
+	return cloud.CallerIdentity{Account: aws.ToString(out.Account), ARN: aws.ToString(out.Arn)}, nil
 }

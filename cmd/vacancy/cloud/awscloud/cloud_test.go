@@ -25,7 +25,7 @@ import (
 func recorded(t *testing.T) (*cloudtest.AWS, *awscloud.Cloud) {
 	t.Helper()
 	server := cloudtest.New(t)
-	return server, awscloud.With(aws.Config{
+	return server, awscloud.New(aws.Config{
 		Region: "eu-central-1", BaseEndpoint: &server.URL, Retryer: func() aws.Retryer { return aws.NopRetryer{} },
 		Credentials: credentials.NewStaticCredentialsProvider("test", "test", ""),
 	})
@@ -42,7 +42,7 @@ func TestErrorsOfAWSSayWhatToDo(t *testing.T) {
 	}{
 		{api("ExpiredTokenException", "The security token included in the request is expired"), problem.Unauthorized, "have expired: get new ones"},
 		{api("InvalidClientTokenId", "x"), problem.Unauthorized, "does not know these credentials (InvalidClientTokenId)"},
-		{api("SignatureDoesNotMatch", "Signature expired: 2026 is now earlier than 2027"), problem.Clock, "set the clock of this machine"},
+		{api("SignatureDoesNotMatch", "Signature expired: 2026 is now earlier than 2027"), problem.ClockSkew, "set the clock of this machine"},
 		{api("SignatureDoesNotMatch", "x"), problem.Unauthorized, "does not know these credentials"},
 		{api("AccessDeniedException", "User is not authorized to perform: lambda:InvokeFunction"), problem.Forbidden, "denies these credentials Lambda:Invoke: User is not authorized"},
 		{api("ThrottlingException", "Rate exceeded"), problem.Unavailable, "throttles Lambda:Invoke"},
@@ -59,7 +59,7 @@ func TestErrorsOfAWSSayWhatToDo(t *testing.T) {
 		{context.Canceled, problem.Canceled, "interrupted"},
 		{problem.New(problem.Gone, "as it was"), problem.Gone, "as it was"},
 	} {
-		got := awscloud.Problem(tc.err)
+		got := awscloud.ToProblem(tc.err)
 		if !problem.Is(got, tc.kind) || !strings.Contains(got.Error(), tc.want) {
 			t.Errorf("Problem(%v) = %v (%v), want %v with %q", tc.err, got, problem.AsError(got).Kind, tc.kind, tc.want)
 		}
@@ -67,7 +67,7 @@ func TestErrorsOfAWSSayWhatToDo(t *testing.T) {
 			t.Errorf("Problem(%v) = %v, which speaks of machines of EC2", tc.err, got)
 		}
 	}
-	if awscloud.Problem(nil) != nil {
+	if awscloud.ToProblem(nil) != nil {
 		t.Error("Problem(nil) is an error")
 	}
 }
@@ -87,13 +87,13 @@ func page(members, next string) cloudtest.Reply {
 func TestEventsAreToldOnceAndOldestFirst(t *testing.T) {
 	server, c := recorded(t)
 	seen := page(events(2, 1), "")
-	server.On("DescribeStackEvents", func(r cloudtest.Request) cloudtest.Reply {
+	server.SetResponder("DescribeStackEvents", func(r cloudtest.Request) cloudtest.Reply {
 		if r.Form.Get("NextToken") != "" {
 			return page(events(3, 2, 1), "")
 		}
 		return seen
 	})
-	watch, err := c.Watch(t.Context(), "s")
+	watch, err := c.WatchStacks(t.Context(), "s")
 	must(t, err)
 	var got []string
 	for _, reply := range []cloudtest.Reply{page(events(5, 4), "<NextToken>more</NextToken>"), page(events(5, 4), "<NextToken>more</NextToken>"), page(events(6, 5), "")} {
@@ -116,14 +116,14 @@ func TestABucketIsEmptiedPageByPageWithItsVersions(t *testing.T) {
 		"<ListVersionsResult><Version><Key>b</Key><VersionId>null</VersionId></Version></ListVersionsResult>",
 		"<ListVersionsResult></ListVersionsResult>",
 	}
-	server.On("ListObjectVersions", func(cloudtest.Request) cloudtest.Reply {
+	server.SetResponder("ListObjectVersions", func(cloudtest.Request) cloudtest.Reply {
 		p := pages[0]
 		pages = pages[1:]
 		return cloudtest.Reply{Body: p}
 	})
-	server.Always("DeleteObjects", "<DeleteResult></DeleteResult>")
+	server.SetResponse("DeleteObjects", "<DeleteResult></DeleteResult>")
 	var told []int
-	must(t, c.Empty(t.Context(), "blobs", func(n int) { told = append(told, n) }))
+	must(t, c.EmptyBucket(t.Context(), "blobs", func(n int) { told = append(told, n) }))
 	if diff := cmp.Diff([]int{2, 3}, told); diff != "" {
 		t.Errorf("Empty() told (-want +got):\n%s", diff)
 	}
@@ -135,13 +135,13 @@ func TestABucketIsEmptiedPageByPageWithItsVersions(t *testing.T) {
 
 func TestAnObjectThatStaysEndsTheEmptying(t *testing.T) {
 	server, c := recorded(t)
-	server.Always("ListObjectVersions", "<ListVersionsResult><Version><Key>a</Key><VersionId>1</VersionId></Version></ListVersionsResult>")
-	server.Always("DeleteObjects", "<DeleteResult><Error><Key>a</Key><Code>AccessDenied</Code><Message>locked</Message></Error></DeleteResult>")
-	if err := c.Empty(t.Context(), "blobs", func(int) {}); !problem.Is(err, problem.Forbidden) || !strings.Contains(err.Error(), "locked") {
+	server.SetResponse("ListObjectVersions", "<ListVersionsResult><Version><Key>a</Key><VersionId>1</VersionId></Version></ListVersionsResult>")
+	server.SetResponse("DeleteObjects", "<DeleteResult><Error><Key>a</Key><Code>AccessDenied</Code><Message>locked</Message></Error></DeleteResult>")
+	if err := c.EmptyBucket(t.Context(), "blobs", func(int) {}); !problem.Is(err, problem.Forbidden) || !strings.Contains(err.Error(), "locked") {
 		t.Errorf("Empty() = %v, want Forbidden with the reason", err)
 	}
-	server.Fails("ListObjectVersions", "NoSuchBucket", "gone")
-	if err := c.Empty(t.Context(), "blobs", func(int) {}); err != nil {
+	server.SetError("ListObjectVersions", "NoSuchBucket", "gone")
+	if err := c.EmptyBucket(t.Context(), "blobs", func(int) {}); err != nil {
 		t.Errorf("Empty() of no bucket = %v, want nil", err)
 	}
 }
@@ -157,7 +157,7 @@ func TestLinesOfAllGroupsComeInTimeOrderAndOnce(t *testing.T) {
 		"/a after": {line("4", 5, "fifth")},
 		"/b":       {line("2", 2, "second"), line("5", 4, "fourth")},
 	}
-	server.On("FilterLogEvents", func(r cloudtest.Request) cloudtest.Reply {
+	server.SetResponder("FilterLogEvents", func(r cloudtest.Request) cloudtest.Reply {
 		group := r.JSON["logGroupName"].(string)
 		if token, ok := r.JSON["nextToken"].(string); ok {
 			return cloudtest.Reply{Body: `{"events":[` + strings.Join(logs[group+" "+token], ",") + `]}`}
@@ -168,9 +168,9 @@ func TestLinesOfAllGroupsComeInTimeOrderAndOnce(t *testing.T) {
 		}
 		return cloudtest.Reply{Body: `{"events":[` + strings.Join(logs[group], ",") + `]` + next + `}`}
 	})
-	tail := c.Tail([]string{"/a", "/b"}, time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC))
+	tail := c.TailLogs([]string{"/a", "/b"}, time.Date(2026, 5, 6, 0, 0, 0, 0, time.UTC))
 	var got []string
-	show := func(l cloud.Line) error { got = append(got, l.Text); return nil }
+	show := func(l cloud.LogLine) error { got = append(got, l.Text); return nil }
 	must(t, tail.Next(t.Context(), show))
 	logs["/b"] = append(logs["/b"], line("6", 4, "late"))
 	must(t, tail.Next(t.Context(), show))
@@ -182,7 +182,7 @@ func TestLinesOfAllGroupsComeInTimeOrderAndOnce(t *testing.T) {
 func TestATailGoesOnAfterThrottlingWithoutSayingThingsTwice(t *testing.T) {
 	server, c := recorded(t)
 	throttled := false
-	server.On("FilterLogEvents", func(r cloudtest.Request) cloudtest.Reply {
+	server.SetResponder("FilterLogEvents", func(r cloudtest.Request) cloudtest.Reply {
 		if r.JSON["nextToken"] == nil {
 			return cloudtest.Reply{Body: `{"events":[` + line("1", 1, "first") + `],"nextToken":"more"}`}
 		}
@@ -191,9 +191,9 @@ func TestATailGoesOnAfterThrottlingWithoutSayingThingsTwice(t *testing.T) {
 		}
 		return cloudtest.Reply{Body: `{"events":[` + line("2", 2, "second") + `]}`}
 	})
-	tail := c.Tail([]string{"/a"}, time.Time{}.AddDate(2000, 0, 0))
+	tail := c.TailLogs([]string{"/a"}, time.Time{}.AddDate(2000, 0, 0))
 	var got []string
-	show := func(l cloud.Line) error { got = append(got, l.Text); return nil }
+	show := func(l cloud.LogLine) error { got = append(got, l.Text); return nil }
 	if err := tail.Next(t.Context(), show); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Next() while throttled = %v, want Unavailable", err)
 	}
@@ -206,38 +206,38 @@ func TestATailGoesOnAfterThrottlingWithoutSayingThingsTwice(t *testing.T) {
 func TestARotationLeavesTheCurrentVersionUntilItIsPromoted(t *testing.T) {
 	server, c := recorded(t)
 	labels := map[string][]string{"v0": {"AWSCURRENT"}}
-	server.On("DescribeSecret", func(cloudtest.Request) cloudtest.Reply {
+	server.SetResponder("DescribeSecret", func(cloudtest.Request) cloudtest.Reply {
 		var all []string
 		for v, names := range labels {
 			all = append(all, fmt.Sprintf(`%q:[%q]`, v, names[0]))
 		}
 		return cloudtest.Reply{Body: `{"VersionIdsToStages":{` + strings.Join(all, ",") + `}}`}
 	})
-	server.Always("GetRandomPassword", `{"RandomPassword":"0123456789012345678901234567890123456789abc"}`)
-	server.Always("PutSecretValue", `{}`)
-	server.Always("UpdateSecretVersionStage", `{}`)
-	must(t, c.PutVersion(t.Context(), "arn:s", "11111111-2222-4333-8444-555555555555"))
+	server.SetResponse("GetRandomPassword", `{"RandomPassword":"0123456789012345678901234567890123456789abc"}`)
+	server.SetResponse("PutSecretValue", `{}`)
+	server.SetResponse("UpdateSecretVersionStage", `{}`)
+	must(t, c.PutSecretVersion(t.Context(), "arn:s", "11111111-2222-4333-8444-555555555555"))
 	put := server.Requests("PutSecretValue")[0].JSON
 	if diff := cmp.Diff([]any{"VACANCY_COMING"}, put["VersionStages"]); diff != "" || put["ClientRequestToken"] != "11111111-2222-4333-8444-555555555555" {
 		t.Errorf("PutVersion() sent %v, want a label of its own and the chosen id", put)
 	}
-	if v, err := c.Version(t.Context(), "arn:s"); v != "v0" || err != nil {
+	if v, err := c.CurrentSecretVersion(t.Context(), "arn:s"); v != "v0" || err != nil {
 		t.Errorf("Version() = %q, %v, want v0", v, err)
 	}
 	labels["v1"] = []string{"VACANCY_COMING"}
-	must(t, c.Promote(t.Context(), "arn:s", "v1"))
+	must(t, c.PromoteSecretVersion(t.Context(), "arn:s", "v1"))
 	moved := server.Requests("UpdateSecretVersionStage")[0].JSON
 	if moved["MoveToVersionId"] != "v1" || moved["RemoveFromVersionId"] != "v0" || moved["VersionStage"] != "AWSCURRENT" {
 		t.Errorf("Promote() sent %v, want AWSCURRENT moved from v0 to v1", moved)
 	}
-	if err := c.Promote(t.Context(), "arn:s", "v0"); err != nil || len(server.Requests("UpdateSecretVersionStage")) != 1 {
+	if err := c.PromoteSecretVersion(t.Context(), "arn:s", "v0"); err != nil || len(server.Requests("UpdateSecretVersionStage")) != 1 {
 		t.Errorf("Promote() of the current version = %v, and was sent", err)
 	}
 }
 
 func TestAStackIsKnownByItsState(t *testing.T) {
 	server, c := recorded(t)
-	server.Stacks(cloudtest.Stack{Name: "gone", Status: "DELETE_COMPLETE"}, cloudtest.Stack{Name: "s", Status: "UPDATE_COMPLETE", Outputs: map[string]string{"Url": "https://x"}})
+	server.SetStacks(cloudtest.Stack{Name: "gone", Status: "DELETE_COMPLETE"}, cloudtest.Stack{Name: "s", Status: "UPDATE_COMPLETE", Outputs: map[string]string{"Url": "https://x"}})
 	if s, err := c.Stack(t.Context(), "s"); err != nil || s.Outputs["Url"] != "https://x" || !s.IsDeployed() || s.IsBusy() {
 		t.Errorf("Stack() = %+v, %v, want it deployed with its output", s, err)
 	}

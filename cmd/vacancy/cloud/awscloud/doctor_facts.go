@@ -28,34 +28,34 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func (c *Cloud) Examine(ctx context.Context, name string, now func() time.Time) doctor.Facts {
+func (c *Cloud) CollectFacts(ctx context.Context, name string, now func() time.Time) doctor.Facts {
 	f := doctor.Facts{Stage: name}
-	f.Account, f.Clock = c.callerOf(ctx, now)
-	if f.Account.Trouble != doctor.NoTrouble {
+	f.Account, f.Clock = c.fetchAccount(ctx, now)
+	if f.Account.CredentialProblem != doctor.CredentialsOK {
 		return f
 	}
 	f.Stacks = map[string]doctor.Stack{}
-	for _, short := range stage.Stacks() {
+	for _, short := range stage.StackNames() {
 		f.Stacks[short] = c.stackFacts(ctx, stage.FullName(name, short))
 	}
 	data := f.Stacks["data"].Outputs
 	var wg sync.WaitGroup
 	wg.Go(func() { c.accountFacts(ctx, &f, f.Stacks["functions"]) })
 	if topic := f.Stacks["watch"].Outputs["AlarmTopic"]; topic != "" {
-		wg.Go(func() { f.Mail = c.Mail(ctx, topic) })
+		wg.Go(func() { f.Mail = c.MailSubscriptions(ctx, topic) })
 	}
 	wg.Go(func() { f.Rows = c.tableFacts(ctx, data["Rows"]) })
 	wg.Go(func() { f.Docs = c.tableFacts(ctx, data["Docs"]) })
-	wg.Go(func() { f.Seal = c.keyFacts(ctx, data["SealKey"]) })
-	wg.Go(func() { f.Tampered = c.tamperedFacts(ctx, name) })
-	wg.Go(func() { f.Watch = c.feedFacts(ctx, stage.FullName(name, "tamper")) })
-	wg.Go(func() { f.Gate = c.gateFacts(ctx, f.Stacks["functions"].Outputs["Gate"], now().Add(-jobsSince)) })
-	wg.Go(func() { f.Jobs = c.jobFacts(ctx, name, now().Add(-jobsSince)) })
+	wg.Go(func() { f.SealingKey = c.keyFacts(ctx, data["SealKey"]) })
+	wg.Go(func() { f.TamperReports = c.tamperedFacts(ctx, name) })
+	wg.Go(func() { f.TamperSource = c.feedFacts(ctx, stage.FullName(name, "tamper")) })
+	wg.Go(func() { f.Gate = c.gateFacts(ctx, f.Stacks["functions"].Outputs["Gate"], now().Add(-jobsPeriod)) })
+	wg.Go(func() { f.Jobs = c.jobFacts(ctx, name, now().Add(-jobsPeriod)) })
 	wg.Wait()
 	return f
 }
 
-func (c *Cloud) ExamineAccount(ctx context.Context, name string) doctor.Facts {
+func (c *Cloud) CollectAccountFacts(ctx context.Context, name string) doctor.Facts {
 	f := doctor.Facts{Stage: name}
 	c.accountFacts(ctx, &f, c.stackFacts(ctx, stage.FullName(name, "functions")))
 	return f
@@ -69,61 +69,61 @@ func (c *Cloud) accountFacts(ctx context.Context, f *doctor.Facts, functions doc
 	wg.Wait()
 }
 
-// trouble classifies an error of the credentials.
-func trouble(err error) doctor.Trouble {
+// classifyCredentialError classifies an error of the credentials.
+func classifyCredentialError(err error) doctor.CredentialProblem {
 	if err == nil {
-		return doctor.NoTrouble
+		return doctor.CredentialsOK
 	}
-	var api smithy.APIError
-	answered := errors.As(err, &api) // AWS returned the error; otherwise the credential chain did
+	var apiErr smithy.APIError
+	isAPIError := errors.As(err, &apiErr) // AWS returned the error; otherwise the credential chain did
 	var profile config.SharedConfigProfileNotExistError
 	switch kind := problem.AsError(err).Kind; {
-	case answered && slices.Contains(expired, api.ErrorCode()):
-		return doctor.Expired
-	case kind == problem.Clock:
-		return doctor.Skewed
-	case kind == problem.Unauthorized && !answered && strings.Contains(err.Error(), "expired"):
-		return doctor.Expired
-	case kind == problem.Unauthorized && !answered, errors.As(err, &profile):
-		return doctor.NoneFound
+	case isAPIError && slices.Contains(expiredCodes, apiErr.ErrorCode()):
+		return doctor.ExpiredCredentials
+	case kind == problem.ClockSkew:
+		return doctor.SkewedClock
+	case kind == problem.Unauthorized && !isAPIError && strings.Contains(err.Error(), "expired"):
+		return doctor.ExpiredCredentials
+	case kind == problem.Unauthorized && !isAPIError, errors.As(err, &profile):
+		return doctor.NoCredentials
 	case kind == problem.Unauthorized, kind == problem.Forbidden:
-		return doctor.Denied
+		return doctor.DeniedCredentials
 	case kind == problem.Usage:
 		return doctor.NoRegion
 	}
 	return doctor.Unreachable
 }
 
-// callerOf asks AWS for the owner of the credentials. It also reads AWS's clock from the answer, even
+// fetchAccount asks AWS for the owner of the credentials. It also reads AWS's clock from the answer, even
 // if AWS refuses the request.
-func (c *Cloud) callerOf(ctx context.Context, now func() time.Time) (doctor.Account, doctor.Clock) {
+func (c *Cloud) fetchAccount(ctx context.Context, now func() time.Time) (doctor.Account, doctor.Clock) {
 	inner := c.cfg.HTTPClient
 	if inner == nil {
 		inner = awshttp.NewBuildableClient()
 	}
-	watch := &dated{inner: inner, now: now}
-	seen := *c
-	seen.cfg = c.cfg.Copy()
-	seen.cfg.HTTPClient = watch
-	caller, err := seen.Caller(ctx)
-	a := doctor.Account{ID: caller.Account, ARN: caller.ARN, Region: c.cfg.Region, Trouble: trouble(err), Err: err}
-	return a, watch.clock
+	client := &clockClient{inner: inner, now: now}
+	withClock := *c
+	withClock.cfg = c.cfg.Copy()
+	withClock.cfg.HTTPClient = client
+	caller, err := withClock.CallerIdentity(ctx)
+	a := doctor.Account{ID: caller.Account, ARN: caller.ARN, Region: c.cfg.Region, CredentialProblem: classifyCredentialError(err), Err: err}
+	return a, client.clock
 }
 
-// dated is an HTTP client that reads the server's clock from the first Date header.
-type dated struct {
+// clockClient is an HTTP client that reads the server's clock from the first Date header.
+type clockClient struct {
 	inner aws.HTTPClient
 	now   func() time.Time
 	clock doctor.Clock
 }
 
-func (d *dated) Do(r *http.Request) (*http.Response, error) {
+func (d *clockClient) Do(r *http.Request) (*http.Response, error) {
 	out, err := d.inner.Do(r)
 	if err != nil {
 		return nil, err
 	}
-	if serverTime, err := http.ParseTime(out.Header.Get("Date")); err == nil && !d.clock.Seen {
-		d.clock = doctor.Clock{Seen: true, Skew: d.now().Sub(serverTime)}
+	if serverTime, err := http.ParseTime(out.Header.Get("Date")); err == nil && !d.clock.Known {
+		d.clock = doctor.Clock{Known: true, Skew: d.now().Sub(serverTime)}
 	}
 	return out, nil
 }
@@ -152,11 +152,11 @@ func (c *Cloud) bootstrapFacts(ctx context.Context) doctor.Bootstrap {
 func (c *Cloud) quotaFacts(ctx context.Context, name string, functions doctor.Stack) doctor.Quota {
 	out, err := c.lambda.GetAccountSettings(ctx, &lambda.GetAccountSettingsInput{})
 	if err != nil {
-		return doctor.Quota{Err: Problem(err)}
+		return doctor.Quota{Err: ToProblem(err)}
 	}
 	var q doctor.Quota
-	if l := out.AccountLimit; l != nil {
-		q.Limit, q.Unreserved = int(l.ConcurrentExecutions), int(aws.ToInt32(l.UnreservedConcurrentExecutions))
+	if limit := out.AccountLimit; limit != nil {
+		q.Limit, q.Unreserved = int(limit.ConcurrentExecutions), int(aws.ToInt32(limit.UnreservedConcurrentExecutions))
 	}
 	if functions.Missing || functions.Err != nil || !(cloud.Stack{Status: functions.Status}).IsDeployed() {
 		return q
@@ -165,7 +165,7 @@ func (c *Cloud) quotaFacts(ctx context.Context, name string, functions doctor.St
 	if err != nil {
 		return doctor.Quota{Err: err}
 	}
-	shape, err := cost.ReadTemplates(template)
+	shape, err := cost.ParseTemplates(template)
 	if err != nil {
 		return doctor.Quota{Err: err}
 	}
@@ -178,82 +178,82 @@ func (c *Cloud) quotaFacts(ctx context.Context, name string, functions doctor.St
 	return q
 }
 
-// typesAtOnce limits the concurrent requests to CloudFormation, which throttles large numbers of
+// maxTypeRequests limits the concurrent requests to CloudFormation, which throttles large numbers of
 // them.
-const typesAtOnce = 4
+const maxTypeRequests = 4
 
 // typeFacts queries CloudFormation for each resource type that a stage may use. If the first query
 // fails, it sends no others.
-func (c *Cloud) typeFacts(ctx context.Context) doctor.Types {
+func (c *Cloud) typeFacts(ctx context.Context) doctor.TypeSupport {
 	schema, err := c.describeType(ctx, doctor.KeyType)
 	if err != nil {
-		return doctor.Types{Err: err}
+		return doctor.TypeSupport{Err: err}
 	}
-	var key struct {
+	var keySchema struct {
 		Properties struct {
 			KeySpec struct{ Enum []string }
 		}
 	}
 	// If the schema cannot be parsed, the key specs are unknown.
-	_ = json.Unmarshal([]byte(schema), &key)
-	found := doctor.Types{KeySpecs: key.Properties.KeySpec.Enum}
+	_ = json.Unmarshal([]byte(schema), &keySchema)
+	result := doctor.TypeSupport{KeySpecs: keySchema.Properties.KeySpec.Enum}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	names := make(chan string)
-	for range typesAtOnce {
+	for range maxTypeRequests {
 		wg.Go(func() {
 			for name := range names {
 				_, err := c.describeType(ctx, name)
 				mu.Lock()
 				if problem.Is(err, problem.NotFound) {
-					found.Missing = append(found.Missing, name)
+					result.Missing = append(result.Missing, name)
 				} else if err != nil {
-					found.Err = err
+					result.Err = err
 				}
 				mu.Unlock()
 			}
 		})
 	}
-	every := setting.Values{Email: "set", Dashboard: true, Edge: true, WAF: true}
-	for _, name := range doctor.ResourceTypes(every) {
+	allSettings := setting.Values{Email: "set", Dashboard: true, HasEdge: true, WAF: true}
+	for _, name := range doctor.ResourceTypes(allSettings) {
 		if name != doctor.KeyType {
 			names <- name
 		}
 	}
 	close(names)
 	wg.Wait()
-	return found
+	return result
 }
 
 func (c *Cloud) describeType(ctx context.Context, name string) (schema string, err error) {
 	out, err := c.stacks.DescribeType(ctx, &cloudformation.DescribeTypeInput{Type: types.RegistryTypeResource, TypeName: &name})
 	if err != nil {
-		return "", Problem(err)
+		return "", ToProblem(err)
 	}
 	return aws.ToString(out.Schema), nil
 }
 
-func (c *Cloud) feedFacts(ctx context.Context, function string) doctor.Feed {
+func (c *Cloud) feedFacts(ctx context.Context, function string) doctor.EventSource {
 	out, err := c.lambda.ListEventSourceMappings(ctx, &lambda.ListEventSourceMappingsInput{FunctionName: &function})
 	switch {
-	case problem.Is(Problem(err), problem.NotFound):
-		return doctor.Feed{Absent: true}
+	case problem.Is(ToProblem(err), problem.NotFound):
+		return doctor.EventSource{Absent: true}
 	case err != nil:
-		return doctor.Feed{Err: Problem(err)}
+		return doctor.EventSource{Err: ToProblem(err)}
 	case len(out.EventSourceMappings) == 0:
-		return doctor.Feed{Absent: true}
+		return doctor.EventSource{Absent: true}
 	}
 	m := out.EventSourceMappings[0]
-	return doctor.Feed{State: aws.ToString(m.State), Result: aws.ToString(m.LastProcessingResult)}
+	return doctor.EventSource{State: aws.ToString(m.State), LastResult: aws.ToString(m.LastProcessingResult)}
 }
 
-func (c *Cloud) keyFacts(ctx context.Context, id string) doctor.Key {
+func (c *Cloud) keyFacts(ctx context.Context, id string) doctor.SealingKey {
 	if id == "" {
-		return doctor.Key{Absent: true}
+		return doctor.SealingKey{Absent: true}
 	}
 	out, err := kms.NewFromConfig(c.cfg).DescribeKey(ctx, &kms.DescribeKeyInput{KeyId: &id})
 	if err != nil {
-		return doctor.Key{ID: id, Err: Problem(err)}
+		return doctor.SealingKey{ID: id, Err: ToProblem(err)}
 	}
-	return doctor.Key{ID: id, State: string(out.KeyMetadata.KeyState)}
+	return doctor.SealingKey{ID: id, State: string(out.KeyMetadata.KeyState)}
 }

@@ -12,35 +12,35 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 )
 
-// mostExecutions is the maximum number of executions that are read for each status.
-const mostExecutions = 100
+// maxExecutions is the maximum number of executions that are read for each status.
+const maxExecutions = 100
 
 // gateFacts returns facts about a state machine. It counts the executions that failed, timed out or
 // were aborted after since.
 func (c *Cloud) gateFacts(ctx context.Context, arn string, since time.Time) doctor.Gate {
 	if arn == "" {
-		return doctor.Gate{Absent: true}
+		return doctor.Gate{NameUnknown: true}
 	}
 	client := sfn.NewFromConfig(c.cfg)
-	found, err := client.DescribeStateMachine(ctx, &sfn.DescribeStateMachineInput{StateMachineArn: &arn})
+	machine, err := client.DescribeStateMachine(ctx, &sfn.DescribeStateMachineInput{StateMachineArn: &arn})
 	var missing *types.StateMachineDoesNotExist
 	switch {
 	case errors.As(err, &missing):
 		return doctor.Gate{Missing: true}
 	case err != nil:
-		return doctor.Gate{Err: Problem(err)}
+		return doctor.Gate{Err: ToProblem(err)}
 	}
-	g := doctor.Gate{Status: string(found.Status)}
+	g := doctor.Gate{Status: string(machine.Status)}
 	for _, status := range []types.ExecutionStatus{types.ExecutionStatusFailed, types.ExecutionStatusTimedOut, types.ExecutionStatusAborted} {
-		page, err := client.ListExecutions(ctx, &sfn.ListExecutionsInput{StateMachineArn: &arn, StatusFilter: status, MaxResults: mostExecutions})
+		page, err := client.ListExecutions(ctx, &sfn.ListExecutionsInput{StateMachineArn: &arn, StatusFilter: status, MaxResults: maxExecutions})
 		if err != nil {
-			return doctor.Gate{Err: Problem(err)}
+			return doctor.Gate{Err: ToProblem(err)}
 		}
 		for _, e := range page.Executions {
 			if stopTime := aws.ToTime(e.StopDate); stopTime.After(since) {
 				g.Failed++
-				if stopTime.After(g.Last) {
-					g.Last = stopTime
+				if stopTime.After(g.LastFailure) {
+					g.LastFailure = stopTime
 				}
 			}
 		}

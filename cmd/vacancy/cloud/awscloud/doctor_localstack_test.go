@@ -267,13 +267,13 @@ func (l *lab) host(where string, shut bool) (raw, public string) {
 			fmt.Fprint(w, `{"status":"ok"}`)
 			return
 		}
-		h := admin.Host{ID: key.ID(), Key: where, Version: "v1", Stage: l.stage}
+		h := admin.Host{ID: key.ID(), KeyStorage: where, Version: "v1", Stage: l.stage}
 		if r.Header.Get("Authorization") != "Bearer "+operatorKey {
 			w.WriteHeader(http.StatusUnauthorized)
 			fmt.Fprint(w, `{"detail":"no","code":"unauthorized"}`)
 			return
 		}
-		sig, err := key.Sign(r.Context(), h.Proof(r.URL.Query().Get("challenge")))
+		sig, err := key.Sign(r.Context(), h.ProofBytes(r.URL.Query().Get("challenge")))
 		if err != nil {
 			l.t.Error(err)
 		}
@@ -293,21 +293,21 @@ func (l *lab) host(where string, shut bool) (raw, public string) {
 // examine returns the report of `vacancy doctor`.
 func (l *lab) examine(raw, public string) doctor.Report {
 	l.t.Helper()
-	f := l.cloud.Examine(l.t.Context(), l.stage, time.Now)
+	f := l.cloud.CollectFacts(l.t.Context(), l.stage, time.Now)
 	f.Version = "v1"
-	f.Want(map[string]string{"email": "ops@example.org"}, "us-east-1")
+	f.SetContext(map[string]string{"email": "ops@example.org"}, "us-east-1")
 	f.Limits = cost.Limits{"message": 14}
-	f.Tools = doctor.Tools(l.t.Context(), func(_ context.Context, program string, _ ...string) (string, error) {
+	f.Tools = doctor.FindTools(l.t.Context(), func(_ context.Context, program string, _ ...string) (string, error) {
 		return map[string]string{"go": "go version go1.26.1 linux/arm64", "node": "v22.1.0", "npm": "10.9.0"}[program], nil
 	})
-	f.Visit = doctor.Look(l.t.Context(), http.DefaultClient, doctor.URLs{URL: public, Raw: map[string]string{"message": raw}, Admin: public, Registry: public, Search: public, Graduate: public, Gateway: public, Edge: true, Key: operatorKey}, rand.Reader)
+	f.HostAnswers = doctor.AskHost(l.t.Context(), http.DefaultClient, doctor.URLs{Public: public, FunctionURLs: map[string]string{"message": raw}, Admin: public, Registry: public, Search: public, Graduate: public, Gateway: public, Edge: true, OperatorKey: operatorKey}, rand.Reader)
 	return doctor.Examine(f)
 }
 
 // well makes a stage without faults and returns where it is.
 func (l *lab) well() (raw, public string) {
 	l.t.Helper()
-	raw, public = l.host(admin.KeyService, true)
+	raw, public = l.host(admin.KeyStorageKMS, true)
 	key := l.key(true)
 	rows := l.table("rows", key, true)
 	l.watch(rows)
@@ -342,7 +342,7 @@ func TestOnAWSDoctorFindsAWellStageWell(t *testing.T) {
 // All faults of a deployed stage are reported separately, even at once.
 func TestOnAWSDoctorNamesEveryFaultOfASickStage(t *testing.T) {
 	l := newLab(t)
-	raw, public := l.host(admin.KeySoftware, false)
+	raw, public := l.host(admin.KeyStorageSoftware, false)
 	key := l.key(false)
 	l.stack("data", "", map[string]string{"Version": "v0", "SealKey": key, "Rows": l.table("rows", "", false), "Docs": l.table("docs", "", false)})
 	l.stack("functions", "", map[string]string{"Version": "v1", "MessageUrl": raw, "EdgeSecret": "arn", "Gate": l.gate("Fail")})
@@ -391,7 +391,7 @@ func TestOnAWSDoctorNamesEveryFaultOfASickStage(t *testing.T) {
 func TestOnAWSDoctorFindsNeitherStageNorBootstrapInAnotherRegion(t *testing.T) {
 	l := newLab(t)
 	const empty = "eu-south-2"
-	f := at(os.Getenv("VACANCY_TEST_AWS"), empty).Examine(t.Context(), l.stage, time.Now)
+	f := at(os.Getenv("VACANCY_TEST_AWS"), empty).CollectFacts(t.Context(), l.stage, time.Now)
 	r := doctor.Examine(f)
 	for check, fix := range map[string]string{
 		"bootstrap": "vacancy deploy --stage " + l.stage + " --bootstrap", "stack data": "vacancy deploy", "stack functions": "vacancy deploy",
@@ -401,7 +401,7 @@ func TestOnAWSDoctorFindsNeitherStageNorBootstrapInAnotherRegion(t *testing.T) {
 		}
 	}
 	for _, check := range []string{"table rows", "rows: backups", "sealing key", "edge", "health"} {
-		f.Visit = doctor.Look(t.Context(), http.DefaultClient, doctor.URLs{}, rand.Reader)
+		f.HostAnswers = doctor.AskHost(t.Context(), http.DefaultClient, doctor.URLs{}, rand.Reader)
 		if c := doctor.Examine(f).Find(check); c.Verdict != doctor.NotApplicable {
 			t.Errorf("check = %+v, want not applicable", c)
 		}

@@ -13,10 +13,10 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// lines calls a function for each line of a log group that contains word, oldest first, until the
+// scanLogLines calls a function for each line of a log group that contains word, oldest first, until the
 // function returns false. It skips lines that are older than since, unless since is zero. The error
 // is NotFound if the group does not exist.
-func (c *Cloud) lines(ctx context.Context, group, word string, since time.Time, take func(eventTime time.Time, line []byte) (more bool)) error {
+func (c *Cloud) scanLogLines(ctx context.Context, group, word string, since time.Time, handle func(eventTime time.Time, line []byte) (more bool)) error {
 	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, FilterPattern: aws.String(`"` + word + `"`)}
 	if !since.IsZero() {
 		in.StartTime = aws.Int64(since.UnixMilli())
@@ -25,10 +25,10 @@ func (c *Cloud) lines(ctx context.Context, group, word string, since time.Time, 
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return Problem(err)
+			return ToProblem(err)
 		}
 		for _, e := range page.Events {
-			if !take(time.UnixMilli(aws.ToInt64(e.Timestamp)), []byte(aws.ToString(e.Message))) {
+			if !handle(time.UnixMilli(aws.ToInt64(e.Timestamp)), []byte(aws.ToString(e.Message))) {
 				return nil
 			}
 		}
@@ -36,27 +36,27 @@ func (c *Cloud) lines(ctx context.Context, group, word string, since time.Time, 
 	return nil
 }
 
-func (c *Cloud) tamperedFacts(ctx context.Context, stage string) doctor.Tampered {
-	var t doctor.Tampered
-	err := c.lines(ctx, "/vacancy/"+stage+"/tamper", "tampered", time.Time{}, func(eventTime time.Time, line []byte) bool {
+func (c *Cloud) tamperedFacts(ctx context.Context, stage string) doctor.TamperReports {
+	var t doctor.TamperReports
+	err := c.scanLogLines(ctx, "/vacancy/"+stage+"/tamper", "tampered", time.Time{}, func(eventTime time.Time, line []byte) bool {
 		var record struct{ Tampered float64 }
 		if json.Unmarshal(line, &record) == nil && record.Tampered > 0 {
-			t.Rows, t.Last = t.Rows+int(record.Tampered), eventTime
+			t.Rows, t.LastReport = t.Rows+int(record.Tampered), eventTime
 		}
 		return true
 	})
 	switch {
 	case problem.Is(err, problem.NotFound):
-		return doctor.Tampered{Absent: true}
+		return doctor.TamperReports{Absent: true}
 	case err != nil:
-		return doctor.Tampered{Err: err}
+		return doctor.TamperReports{Err: err}
 	}
 	return t
 }
 
-// jobsSince is the length of the period, until now, in which the runs of background functions are
+// jobsPeriod is the length of the period, until now, in which the runs of background functions are
 // searched. It is long because the indexer may have no work for hours.
-const jobsSince = 24 * time.Hour
+const jobsPeriod = 24 * time.Hour
 
 func (c *Cloud) jobFacts(ctx context.Context, stage string, since time.Time) map[string]doctor.Job {
 	jobs := map[string]doctor.Job{}
@@ -65,10 +65,10 @@ func (c *Cloud) jobFacts(ctx context.Context, stage string, since time.Time) map
 			continue
 		}
 		j := doctor.Job{Absent: true}
-		err := c.lines(ctx, "/vacancy/"+stage+"/"+f.Name, "verdict", since, func(eventTime time.Time, line []byte) bool {
+		err := c.scanLogLines(ctx, "/vacancy/"+stage+"/"+f.Name, "verdict", since, func(eventTime time.Time, line []byte) bool {
 			var record struct{ Msg, Verdict string }
 			if json.Unmarshal(line, &record) == nil && record.Msg == "done" {
-				j = doctor.Job{Last: eventTime, Verdict: record.Verdict}
+				j = doctor.Job{LastRun: eventTime, Verdict: record.Verdict}
 			}
 			return true
 		})

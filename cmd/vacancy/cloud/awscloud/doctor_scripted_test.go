@@ -22,10 +22,10 @@ import (
 func sound(t *testing.T) *cloudtest.AWS {
 	t.Helper()
 	s := cloudtest.New(t)
-	s.Account("111122223333")
-	s.Stacks()
-	s.Fails("GET /2015-03-31/event-source-mappings", "ResourceNotFoundException", "The function does not exist.")
-	s.Fails("FilterLogEvents", "ResourceNotFoundException", "The specified log group does not exist.")
+	s.SetAccount("111122223333")
+	s.SetStacks()
+	s.SetError("GET /2015-03-31/event-source-mappings", "ResourceNotFoundException", "The function does not exist.")
+	s.SetError("FilterLogEvents", "ResourceNotFoundException", "The specified log group does not exist.")
 	setQuota(s, 1000)
 	setTypes(s, `"RSA_2048","ECC_NIST_EDWARDS25519"`, "")
 	return s
@@ -33,12 +33,12 @@ func sound(t *testing.T) *cloudtest.AWS {
 
 // setQuota sets the concurrent executions that Lambda allows the account.
 func setQuota(s *cloudtest.AWS, limit int) {
-	s.Always("GET /2016-08-19/account-settings", fmt.Sprintf(`{"AccountLimit":{"ConcurrentExecutions":%d,"UnreservedConcurrentExecutions":%[1]d}}`, limit))
+	s.SetResponse("GET /2016-08-19/account-settings", fmt.Sprintf(`{"AccountLimit":{"ConcurrentExecutions":%d,"UnreservedConcurrentExecutions":%[1]d}}`, limit))
 }
 
 // setTypes sets the key specs of KMS, and the type of resource that the Region does not have.
 func setTypes(s *cloudtest.AWS, specs, lacks string) {
-	s.On("DescribeType", func(r cloudtest.Request) cloudtest.Reply {
+	s.SetResponder("DescribeType", func(r cloudtest.Request) cloudtest.Reply {
 		if name := r.Form.Get("TypeName"); name == lacks {
 			return cloudtest.Reply{Code: "TypeNotFoundException", Message: "The type " + name + " cannot be found."}
 		}
@@ -49,12 +49,12 @@ func setTypes(s *cloudtest.AWS, specs, lacks string) {
 // setClock makes STS answer at a time that differs from the clock of this machine.
 func setClock(s *cloudtest.AWS, skew time.Duration, answer cloudtest.Reply) {
 	answer.Header = map[string]string{"Date": time.Now().Add(skew).UTC().Format(http.TimeFormat)}
-	s.On("GetCallerIdentity", func(cloudtest.Request) cloudtest.Reply { return answer })
+	s.SetResponder("GetCallerIdentity", func(cloudtest.Request) cloudtest.Reply { return answer })
 }
 
 // at is a Cloud at an endpoint.
 func at(endpoint, region string) *awscloud.Cloud {
-	return awscloud.With(aws.Config{
+	return awscloud.New(aws.Config{
 		Region: region, BaseEndpoint: &endpoint,
 		Credentials: credentials.NewStaticCredentialsProvider("AKIDEXAMPLE", "secret", ""),
 		Retryer:     func() aws.Retryer { return aws.NopRetryer{} },
@@ -64,7 +64,7 @@ func at(endpoint, region string) *awscloud.Cloud {
 func TestDoctorNamesWhatIsWrongWithAnAccount(t *testing.T) {
 	nothing := func(*cloudtest.AWS) {}
 	fails := func(code, message string) func(*cloudtest.AWS) {
-		return func(s *cloudtest.AWS) { s.Fails("GetCallerIdentity", code, message) }
+		return func(s *cloudtest.AWS) { s.SetError("GetCallerIdentity", code, message) }
 	}
 	for _, tt := range []struct {
 		fault   string
@@ -94,10 +94,10 @@ func TestDoctorNamesWhatIsWrongWithAnAccount(t *testing.T) {
 		{"a Region without budgets", "resource types", doctor.OK, "", func(s *cloudtest.AWS) { setTypes(s, `"ECC_NIST_EDWARDS25519"`, "AWS::Budgets::Budget") }}, // without an address there is none
 		{"a Region without Ed25519", "key spec", doctor.Fail, "hostKey=software", func(s *cloudtest.AWS) { setTypes(s, `"RSA_2048"`, "") }},
 		{"no right to see the types", "resource types", doctor.Warn, "aws sts", func(s *cloudtest.AWS) {
-			s.Fails("DescribeType", "AccessDenied", "User is not authorized to perform: cloudformation:DescribeType")
+			s.SetError("DescribeType", "AccessDenied", "User is not authorized to perform: cloudformation:DescribeType")
 		}},
 		{"no right to see the key specs", "key spec", doctor.NotApplicable, "", func(s *cloudtest.AWS) {
-			s.Fails("DescribeType", "AccessDenied", "User is not authorized to perform: cloudformation:DescribeType")
+			s.SetError("DescribeType", "AccessDenied", "User is not authorized to perform: cloudformation:DescribeType")
 		}},
 		{"no bootstrap", "bootstrap", doctor.Fail, "vacancy deploy --stage dev --bootstrap", nothing},
 		{"no stage", "stack data", doctor.Fail, "vacancy deploy --stage dev", nothing},
@@ -105,8 +105,8 @@ func TestDoctorNamesWhatIsWrongWithAnAccount(t *testing.T) {
 		t.Run(tt.fault, func(t *testing.T) {
 			s := sound(t)
 			tt.make(s)
-			f := at(s.URL, "us-east-1").Examine(t.Context(), "dev", time.Now)
-			f.Want(nil, "us-east-1")
+			f := at(s.URL, "us-east-1").CollectFacts(t.Context(), "dev", time.Now)
+			f.SetContext(nil, "us-east-1")
 			c := doctor.Examine(f).Find(tt.check)
 			if c.Verdict != tt.verdict || !strings.Contains(c.Fix, tt.fix) {
 				t.Errorf("check = %+v, want %s with a fix of %q", c, tt.verdict, tt.fix)
@@ -138,7 +138,7 @@ func TestDoctorSaysThatNoCredentialsRegionOrNetworkWereFound(t *testing.T) {
 			if err == nil {
 				t.Fatal("Open() = nil, want an error")
 			}
-			c := doctor.Examine(cloud.CannotRead("dev", err)).Find(tt.check)
+			c := doctor.Examine(cloud.FactsFromOpenError("dev", err)).Find(tt.check)
 			if c.Verdict != doctor.Fail || !strings.Contains(c.Fix, tt.fix) {
 				t.Errorf("after Open() = %v: check = %+v, want FAIL with a fix of %q", err, c, tt.fix)
 			}
@@ -147,7 +147,7 @@ func TestDoctorSaysThatNoCredentialsRegionOrNetworkWereFound(t *testing.T) {
 	t.Run("no network", func(t *testing.T) {
 		server := httptest.NewServer(nil)
 		server.Close()
-		f := at(server.URL, "us-east-1").Examine(t.Context(), "dev", time.Now)
+		f := at(server.URL, "us-east-1").CollectFacts(t.Context(), "dev", time.Now)
 		if c := doctor.Examine(f).Find("credentials"); c.Verdict != doctor.Fail || !strings.Contains(c.Fix, "AWS_ENDPOINT_URL") {
 			t.Errorf("check = %+v, want FAIL with a fix that names AWS_ENDPOINT_URL", c)
 		}

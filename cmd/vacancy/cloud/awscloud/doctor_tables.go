@@ -14,21 +14,21 @@ import (
 
 func (c *Cloud) tableFacts(ctx context.Context, name string) doctor.Table {
 	if name == "" {
-		return doctor.Table{Absent: true}
+		return doctor.Table{NameUnknown: true}
 	}
 	out, err := c.tables.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &name})
-	if err = Problem(err); err != nil {
+	if err = ToProblem(err); err != nil {
 		missing := problem.Is(err, problem.NotFound)
 		if missing {
 			err = nil
 		}
 		return doctor.Table{Name: name, Missing: missing, Err: err}
 	}
-	t := tableOf(out.Table)
+	t := convertTable(out.Table)
 	t.Name = name
 	backups, err := c.tables.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: &name})
 	if err != nil {
-		t.Err = Problem(err)
+		t.Err = ToProblem(err)
 		return t
 	}
 	if d := backups.ContinuousBackupsDescription; d != nil && d.PointInTimeRecoveryDescription != nil {
@@ -37,7 +37,7 @@ func (c *Cloud) tableFacts(ctx context.Context, name string) doctor.Table {
 	return t
 }
 
-func tableOf(d *types.TableDescription) doctor.Table {
+func convertTable(d *types.TableDescription) doctor.Table {
 	t := doctor.Table{Status: string(d.TableStatus), DeletionProtection: aws.ToBool(d.DeletionProtectionEnabled)}
 	kinds := map[string]string{}
 	for _, a := range d.AttributeDefinitions {
@@ -48,22 +48,22 @@ func tableOf(d *types.TableDescription) doctor.Table {
 		t.Keys = append(t.Keys, strings.Join([]string{name, kinds[name], string(k.KeyType)}, " "))
 	}
 	if s := d.StreamSpecification; s != nil && aws.ToBool(s.StreamEnabled) {
-		t.Stream = string(s.StreamViewType)
+		t.StreamView = string(s.StreamViewType)
 	}
 	if s := d.SSEDescription; s != nil && s.SSEType == types.SSETypeKms && s.Status != types.SSEStatusDisabled {
-		t.Key = aws.ToString(s.KMSMasterKeyArn)
+		t.KeyARN = aws.ToString(s.KMSMasterKeyArn)
 	}
-	t.Read, t.Write = ceilings(d.OnDemandThroughput)
+	t.ReadLimit, t.WriteLimit = throughputLimits(d.OnDemandThroughput)
 	for _, i := range d.GlobalSecondaryIndexes {
-		read, write := ceilings(i.OnDemandThroughput)
-		t.Indexes = append(t.Indexes, doctor.Index{Name: aws.ToString(i.IndexName), Read: read, Write: write})
+		read, write := throughputLimits(i.OnDemandThroughput)
+		t.Indexes = append(t.Indexes, doctor.Index{Name: aws.ToString(i.IndexName), ReadLimit: read, WriteLimit: write})
 	}
 	return t
 }
 
-// ceilings returns the throughput limits of a table or an index. Zero means no limit, for which AWS
+// throughputLimits returns the throughput limits of a table or an index. Zero means no limit, for which AWS
 // uses -1.
-func ceilings(o *types.OnDemandThroughput) (read, write int) {
+func throughputLimits(o *types.OnDemandThroughput) (read, write int) {
 	if o == nil {
 		return 0, 0
 	}

@@ -14,13 +14,13 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func (c *Cloud) Groups(ctx context.Context, prefix string) ([]string, error) {
+func (c *Cloud) LogGroups(ctx context.Context, prefix string) ([]string, error) {
 	var names []string
 	pages := cloudwatchlogs.NewDescribeLogGroupsPaginator(c.logs, &cloudwatchlogs.DescribeLogGroupsInput{LogGroupNamePrefix: &prefix})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, Problem(err)
+			return nil, ToProblem(err)
 		}
 		for _, g := range page.LogGroups {
 			names = append(names, aws.ToString(g.LogGroupName))
@@ -33,118 +33,118 @@ func (c *Cloud) Groups(ctx context.Context, prefix string) ([]string, error) {
 // read therefore starts earlier than the last line that was shown, and skips lines that were
 // already shown.
 const (
-	late      = 10 * time.Second // maximum delay of a line
-	pageLines = 500              // maximum number of lines of a group in memory
-	known     = 20_000           // maximum number of remembered ids
+	maxLineDelay = 10 * time.Second // maximum delay of a line
+	maxPageLines = 500              // maximum number of lines of a group in memory
+	maxShownIDs  = 20_000           // maximum number of remembered ids
 )
 
-// tail implements cloud.Tail. Its memory is limited to one page per group and the ids of the lines
+// logTail implements cloud.LogTail. Its memory is limited to one page per group and the ids of the lines
 // that were shown last.
-type tail struct {
-	account *Cloud
-	groups  []string
-	from    time.Time
-	told    map[string]bool // ids of lines that were shown
-	order   []string        // ring buffer of these ids
-	next    int             // index of the oldest id in the ring buffer
+type logTail struct {
+	cloud      *Cloud
+	groups     []string
+	startTime  time.Time
+	shownIDs   map[string]bool // ids of lines that were shown
+	shownOrder []string        // ring buffer of these ids
+	nextSlot   int             // index of the oldest id in the ring buffer
 }
 
-func (c *Cloud) Tail(groups []string, from time.Time) cloud.Tail {
-	return &tail{account: c, groups: groups, from: from, told: map[string]bool{}, order: make([]string, known)}
+func (c *Cloud) TailLogs(groups []string, from time.Time) cloud.LogTail {
+	return &logTail{cloud: c, groups: groups, startTime: from, shownIDs: map[string]bool{}, shownOrder: make([]string, maxShownIDs)}
 }
 
 // line is a log line with the id that AWS assigned.
 type line struct {
-	cloud.Line
+	cloud.LogLine
 	id string
 }
 
-func (t *tail) Next(ctx context.Context, show func(cloud.Line) error) error {
-	newest := t.from
+func (t *logTail) Next(ctx context.Context, show func(cloud.LogLine) error) error {
+	newest := t.startTime
 	// Move t.from forward even after an error, so that shown lines are not read again.
 	defer func() {
-		if from := newest.Add(-late); from.After(t.from) {
-			t.from = from
+		if from := newest.Add(-maxLineDelay); from.After(t.startTime) {
+			t.startTime = from
 		}
 	}()
 	sources := make([]*source, len(t.groups))
 	for i, g := range t.groups {
-		sources[i] = &source{account: t.account, group: g, from: t.from}
+		sources[i] = &source{cloud: t.cloud, group: g, startTime: t.startTime}
 	}
 	for {
-		first, err := earliest(ctx, sources)
-		if first == nil || err != nil {
+		next, err := findEarliest(ctx, sources)
+		if next == nil || err != nil {
 			return err
 		}
-		l := first.lines[0]
-		first.lines = first.lines[1:]
-		if t.told[l.id] {
+		l := next.lines[0]
+		next.lines = next.lines[1:]
+		if t.shownIDs[l.id] {
 			continue
 		}
-		if err := show(l.Line); err != nil {
+		if err := show(l.LogLine); err != nil {
 			return err
 		}
-		t.remember(l.id)
-		if l.At.After(newest) {
-			newest = l.At
+		t.rememberShown(l.id)
+		if l.Time.After(newest) {
+			newest = l.Time
 		}
 	}
 }
 
-func (t *tail) remember(id string) {
-	if old := t.order[t.next]; old != "" {
-		delete(t.told, old)
+func (t *logTail) rememberShown(id string) {
+	if oldestID := t.shownOrder[t.nextSlot]; oldestID != "" {
+		delete(t.shownIDs, oldestID)
 	}
-	t.told[id], t.order[t.next] = true, id
-	t.next = (t.next + 1) % len(t.order)
+	t.shownIDs[id], t.shownOrder[t.nextSlot] = true, id
+	t.nextSlot = (t.nextSlot + 1) % len(t.shownOrder)
 }
 
-// earliest returns the source with the earliest next line, or nil if all sources have ended.
-func earliest(ctx context.Context, sources []*source) (*source, error) {
+// findEarliest returns the source with the earliest next line, or nil if all sources have ended.
+func findEarliest(ctx context.Context, sources []*source) (*source, error) {
 	var first *source
 	for _, s := range sources {
-		if err := s.fill(ctx); err != nil {
+		if err := s.fetchLines(ctx); err != nil {
 			return nil, err
 		}
-		if len(s.lines) > 0 && (first == nil || s.lines[0].before(first.lines[0])) {
+		if len(s.lines) > 0 && (first == nil || s.lines[0].isBefore(first.lines[0])) {
 			first = s
 		}
 	}
 	return first, nil
 }
 
-func (l line) before(other line) bool {
-	return cmp.Or(l.At.Compare(other.At), strings.Compare(l.Group, other.Group)) < 0
+func (l line) isBefore(other line) bool {
+	return cmp.Or(l.Time.Compare(other.Time), strings.Compare(l.Group, other.Group)) < 0
 }
 
 // source reads the lines of one group since a time, page by page.
 type source struct {
-	account *Cloud
-	group   string
-	from    time.Time
-	lines   []line
-	token   *string
-	ended   bool
+	cloud     *Cloud
+	group     string
+	startTime time.Time
+	lines     []line
+	nextToken *string
+	hasEnded  bool
 }
 
-// fill reads pages until it has a line or the group ends, because AWS may return empty pages.
-func (s *source) fill(ctx context.Context) error {
-	for len(s.lines) == 0 && !s.ended {
-		page, err := s.account.logs.FilterLogEvents(ctx, &cloudwatchlogs.FilterLogEventsInput{
-			LogGroupName: &s.group, StartTime: aws.Int64(s.from.UnixMilli()), Limit: aws.Int32(pageLines), NextToken: s.token,
+// fetchLines reads pages until it has a line or the group ends, because AWS may return empty pages.
+func (s *source) fetchLines(ctx context.Context) error {
+	for len(s.lines) == 0 && !s.hasEnded {
+		page, err := s.cloud.logs.FilterLogEvents(ctx, &cloudwatchlogs.FilterLogEventsInput{
+			LogGroupName: &s.group, StartTime: aws.Int64(s.startTime.UnixMilli()), Limit: aws.Int32(maxPageLines), NextToken: s.nextToken,
 		})
-		if err = Problem(err); problem.Is(err, problem.NotFound) {
-			s.ended = true // the group was deleted, for example by destroy
+		if err = ToProblem(err); problem.Is(err, problem.NotFound) {
+			s.hasEnded = true // the group was deleted, for example by destroy
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 		for _, e := range page.Events {
-			s.lines = append(s.lines, line{cloud.Line{Group: s.group, At: time.UnixMilli(aws.ToInt64(e.Timestamp)).UTC(), Text: aws.ToString(e.Message)}, aws.ToString(e.EventId)})
+			s.lines = append(s.lines, line{cloud.LogLine{Group: s.group, Time: time.UnixMilli(aws.ToInt64(e.Timestamp)).UTC(), Text: aws.ToString(e.Message)}, aws.ToString(e.EventId)})
 		}
-		slices.SortStableFunc(s.lines, func(a, b line) int { return a.At.Compare(b.At) })
-		s.token, s.ended = page.NextToken, page.NextToken == nil
+		slices.SortStableFunc(s.lines, func(a, b line) int { return a.Time.Compare(b.Time) })
+		s.nextToken, s.hasEnded = page.NextToken, page.NextToken == nil
 	}
 	return nil
 }

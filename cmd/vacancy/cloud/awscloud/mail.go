@@ -9,13 +9,13 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/doctor"
 )
 
-func (c *Cloud) Mail(ctx context.Context, topic string) doctor.Mail {
+func (c *Cloud) MailSubscriptions(ctx context.Context, topic string) doctor.Mail {
 	m := doctor.Mail{Topic: topic, Subscribers: map[string]bool{}}
 	pages := sns.NewListSubscriptionsByTopicPaginator(sns.NewFromConfig(c.cfg), &sns.ListSubscriptionsByTopicInput{TopicArn: &topic})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return doctor.Mail{Topic: topic, Err: Problem(err)}
+			return doctor.Mail{Topic: topic, Err: ToProblem(err)}
 		}
 		for _, s := range page.Subscriptions {
 			if aws.ToString(s.Protocol) == "email" {

@@ -13,26 +13,26 @@ import (
 // new value has the other label until the edge sends it, so AWSCURRENT stays correct if a rotation is
 // interrupted.
 const (
-	current = "AWSCURRENT"
-	coming  = "VACANCY_COMING"
+	currentLabel = "AWSCURRENT"
+	pendingLabel = "VACANCY_COMING"
 )
 
-func (c *Cloud) Version(ctx context.Context, secret string) (string, error) {
-	labels, err := c.versions(ctx, secret)
+func (c *Cloud) CurrentSecretVersion(ctx context.Context, secret string) (string, error) {
+	labels, err := c.fetchLabels(ctx, secret)
 	if err != nil {
 		return "", err
 	}
-	if labels[current] == "" {
+	if labels[currentLabel] == "" {
 		return "", problem.New(problem.Damaged, "the secret %s has no current version", secret)
 	}
-	return labels[current], nil
+	return labels[currentLabel], nil
 }
 
-// versions returns the ids of a secret's versions, keyed by label.
-func (c *Cloud) versions(ctx context.Context, secret string) (map[string]string, error) {
+// fetchLabels returns the ids of a secret's versions, keyed by label.
+func (c *Cloud) fetchLabels(ctx context.Context, secret string) (map[string]string, error) {
 	out, err := c.secrets.DescribeSecret(ctx, &secretsmanager.DescribeSecretInput{SecretId: &secret})
 	if err != nil {
-		return nil, Problem(err)
+		return nil, ToProblem(err)
 	}
 	labels := map[string]string{}
 	for version, names := range out.VersionIdsToStages {
@@ -43,31 +43,31 @@ func (c *Cloud) versions(ctx context.Context, secret string) (map[string]string,
 	return labels, nil
 }
 
-func (c *Cloud) PutVersion(ctx context.Context, secret, version string) error {
-	random, err := c.secrets.GetRandomPassword(ctx, &secretsmanager.GetRandomPasswordInput{
+func (c *Cloud) PutSecretVersion(ctx context.Context, secret, version string) error {
+	password, err := c.secrets.GetRandomPassword(ctx, &secretsmanager.GetRandomPasswordInput{
 		PasswordLength: aws.Int64(43), ExcludePunctuation: aws.Bool(true),
 	})
 	if err != nil {
-		return Problem(err)
+		return ToProblem(err)
 	}
 	_, err = c.secrets.PutSecretValue(ctx, &secretsmanager.PutSecretValueInput{
-		SecretId: &secret, ClientRequestToken: &version, SecretString: random.RandomPassword, VersionStages: []string{coming},
+		SecretId: &secret, ClientRequestToken: &version, SecretString: password.RandomPassword, VersionStages: []string{pendingLabel},
 	})
-	return Problem(err)
+	return ToProblem(err)
 }
 
-func (c *Cloud) Promote(ctx context.Context, secret, version string) error {
-	labels, err := c.versions(ctx, secret)
+func (c *Cloud) PromoteSecretVersion(ctx context.Context, secret, version string) error {
+	labels, err := c.fetchLabels(ctx, secret)
 	if err != nil {
 		return err
 	}
-	if labels[current] == version {
+	if labels[currentLabel] == version {
 		return nil
 	}
-	in := &secretsmanager.UpdateSecretVersionStageInput{SecretId: &secret, VersionStage: aws.String(current), MoveToVersionId: &version}
-	if before := labels[current]; before != "" {
-		in.RemoveFromVersionId = &before
+	in := &secretsmanager.UpdateSecretVersionStageInput{SecretId: &secret, VersionStage: aws.String(currentLabel), MoveToVersionId: &version}
+	if previous := labels[currentLabel]; previous != "" {
+		in.RemoveFromVersionId = &previous
 	}
 	_, err = c.secrets.UpdateSecretVersionStage(ctx, in)
-	return Problem(err)
+	return ToProblem(err)
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/vacancy-host/vacancy/infra/policies"
 )
 
-func (c *Cloud) Simulate(ctx context.Context) *doctor.Simulation {
-	caller, err := c.Caller(ctx)
+func (c *Cloud) SimulatePolicies(ctx context.Context) *doctor.Simulation {
+	caller, err := c.CallerIdentity(ctx)
 	if err != nil {
 		return &doctor.Simulation{Err: err}
 	}
 	partition := strings.Split(caller.ARN, ":")[1]
-	place := policies.Place{Partition: partition, Region: c.Region(), Account: caller.Account}
+	place := policies.Location{Partition: partition, Region: c.Region(), Account: caller.Account}
 	s := &doctor.Simulation{}
 	client := iam.NewFromConfig(c.cfg)
 	for _, function := range policies.Functions() {
@@ -28,22 +28,22 @@ func (c *Cloud) Simulate(ctx context.Context) *doctor.Simulation {
 		if err != nil {
 			return &doctor.Simulation{Err: err}
 		}
-		calls, err := policies.Calls(function)
+		calls, err := policies.TestCalls(function)
 		if err != nil {
 			return &doctor.Simulation{Err: err}
 		}
 		for _, call := range calls {
-			decided, err := decide(ctx, client, place, place.ReplaceNames(string(document)), call)
+			decisions, err := simulateCall(ctx, client, place, place.ReplaceNames(string(document)), call)
 			if err != nil {
-				return &doctor.Simulation{Err: Problem(err)}
+				return &doctor.Simulation{Err: ToProblem(err)}
 			}
 			s.Calls += len(call.Actions)
 			for _, action := range call.Actions {
-				decision, answered := decided[action]
-				if !answered || (decision == types.PolicyEvaluationDecisionTypeAllowed) == call.Denied {
+				decision, hasDecision := decisions[action]
+				if !hasDecision || (decision == types.PolicyEvaluationDecisionTypeAllowed) == call.Denied {
 					mismatch := call
 					mismatch.Actions = []string{action}
-					s.Wrong = append(s.Wrong, strings.Join(strings.Fields(mismatch.String()), " ")+": "+string(decision))
+					s.Mismatches = append(s.Mismatches, strings.Join(strings.Fields(mismatch.String()), " ")+": "+string(decision))
 				}
 			}
 		}
@@ -51,7 +51,7 @@ func (c *Cloud) Simulate(ctx context.Context) *doctor.Simulation {
 	return s
 }
 
-func decide(ctx context.Context, client *iam.Client, place policies.Place, document string, call policies.Call) (map[string]types.PolicyEvaluationDecisionType, error) {
+func simulateCall(ctx context.Context, client *iam.Client, place policies.Location, document string, call policies.Call) (map[string]types.PolicyEvaluationDecisionType, error) {
 	in := &iam.SimulateCustomPolicyInput{ActionNames: call.Actions, PolicyInputList: []string{document}, ResourceArns: []string{place.ReplaceNames(call.Resource)}}
 	for _, key := range slices.Sorted(maps.Keys(call.Keys)) {
 		kind := types.ContextKeyTypeEnumString
@@ -60,7 +60,7 @@ func decide(ctx context.Context, client *iam.Client, place policies.Place, docum
 		}
 		in.ContextEntries = append(in.ContextEntries, types.ContextEntry{ContextKeyName: aws.String(key), ContextKeyType: kind, ContextKeyValues: call.Keys[key]})
 	}
-	decided := map[string]types.PolicyEvaluationDecisionType{}
+	decisions := map[string]types.PolicyEvaluationDecisionType{}
 	pages := iam.NewSimulateCustomPolicyPaginator(client, in)
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
@@ -68,8 +68,8 @@ func decide(ctx context.Context, client *iam.Client, place policies.Place, docum
 			return nil, err
 		}
 		for _, r := range page.EvaluationResults {
-			decided[aws.ToString(r.EvalActionName)] = r.EvalDecision
+			decisions[aws.ToString(r.EvalActionName)] = r.EvalDecision
 		}
 	}
-	return decided, nil
+	return decisions, nil
 }

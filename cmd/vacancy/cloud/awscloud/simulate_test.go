@@ -57,29 +57,29 @@ func simulator(t *testing.T, wrong string) func(cloudtest.Request) cloudtest.Rep
 
 func TestAWSIsAskedAboutEveryCall(t *testing.T) {
 	server, c := recorded(t)
-	server.Account("123456789012")
-	server.On("SimulateCustomPolicy", simulator(t, ""))
+	server.SetAccount("123456789012")
+	server.SetResponder("SimulateCustomPolicy", simulator(t, ""))
 	want := 0
 	for _, function := range policies.Functions() {
-		calls, err := policies.Calls(function)
+		calls, err := policies.TestCalls(function)
 		must(t, err)
 		for _, call := range calls {
 			want += len(call.Actions)
 		}
 	}
-	s := c.Simulate(t.Context())
-	if s.Err != nil || len(s.Wrong) > 0 || s.Calls != want || want < 500 {
-		t.Errorf("Simulate() = %d calls, %q, %v; want %d, all as intended", s.Calls, s.Wrong, s.Err, want)
+	s := c.SimulatePolicies(t.Context())
+	if s.Err != nil || len(s.Mismatches) > 0 || s.Calls != want || want < 500 {
+		t.Errorf("Simulate() = %d calls, %q, %v; want %d, all as intended", s.Calls, s.Mismatches, s.Err, want)
 	}
 	t.Logf("%d calls in %d requests", s.Calls, len(server.Requests("SimulateCustomPolicy")))
 
-	server.On("SimulateCustomPolicy", simulator(t, "dynamodb:DescribeStream"))
-	s = c.Simulate(t.Context())
-	if got := strings.Join(s.Wrong, "\n"); s.Err != nil || !slices.Contains(s.Wrong, "meter dynamodb:DescribeStream on data.Rows.StreamArn: implicitDeny") || len(s.Wrong) != 3 {
+	server.SetResponder("SimulateCustomPolicy", simulator(t, "dynamodb:DescribeStream"))
+	s = c.SimulatePolicies(t.Context())
+	if got := strings.Join(s.Mismatches, "\n"); s.Err != nil || !slices.Contains(s.Mismatches, "meter dynamodb:DescribeStream on data.Rows.StreamArn: implicitDeny") || len(s.Mismatches) != 3 {
 		t.Errorf("Simulate() where AWS denies a call = %s, %v", got, s.Err)
 	}
-	server.Fails("SimulateCustomPolicy", "AccessDenied", "User is not authorized to perform: iam:SimulateCustomPolicy")
-	if s = c.Simulate(t.Context()); !problem.Is(s.Err, problem.Forbidden) {
+	server.SetError("SimulateCustomPolicy", "AccessDenied", "User is not authorized to perform: iam:SimulateCustomPolicy")
+	if s = c.SimulatePolicies(t.Context()); !problem.Is(s.Err, problem.Forbidden) {
 		t.Errorf("Simulate() without the right = %v, want Forbidden", s.Err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 func (c *Cloud) Stack(ctx context.Context, name string) (cloud.Stack, error) {
 	out, err := c.stacks.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
 	if err != nil {
-		return cloud.Stack{}, Problem(err)
+		return cloud.Stack{}, ToProblem(err)
 	}
 	if len(out.Stacks) == 0 || out.Stacks[0].StackStatus == types.StackStatusDeleteComplete {
 		return cloud.Stack{}, problem.New(problem.NotFound, "there is no stack %s", name)
@@ -34,96 +34,96 @@ func (c *Cloud) Stack(ctx context.Context, name string) (cloud.Stack, error) {
 func (c *Cloud) Template(ctx context.Context, stack string) ([]byte, error) {
 	out, err := c.stacks.GetTemplate(ctx, &cloudformation.GetTemplateInput{StackName: &stack, TemplateStage: types.TemplateStageOriginal})
 	if err != nil {
-		return nil, Problem(err)
+		return nil, ToProblem(err)
 	}
 	return []byte(aws.ToString(out.TemplateBody)), nil
 }
 
 func (c *Cloud) Resources(ctx context.Context, stack string) ([]cloud.Resource, error) {
-	var found []cloud.Resource
+	var resources []cloud.Resource
 	pages := cloudformation.NewListStackResourcesPaginator(c.stacks, &cloudformation.ListStackResourcesInput{StackName: &stack})
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, Problem(err)
+			return nil, ToProblem(err)
 		}
 		for _, r := range page.StackResourceSummaries {
 			if r.ResourceStatus == types.ResourceStatusDeleteComplete {
 				continue
 			}
-			found = append(found, cloud.Resource{
-				Logical: aws.ToString(r.LogicalResourceId), Physical: aws.ToString(r.PhysicalResourceId), Type: aws.ToString(r.ResourceType),
+			resources = append(resources, cloud.Resource{
+				LogicalID: aws.ToString(r.LogicalResourceId), PhysicalID: aws.ToString(r.PhysicalResourceId), Type: aws.ToString(r.ResourceType),
 				Status: string(r.ResourceStatus), Reason: aws.ToString(r.ResourceStatusReason),
 			})
 		}
 	}
-	return found, nil
+	return resources, nil
 }
 
-func (c *Cloud) Delete(ctx context.Context, stack string) error {
+func (c *Cloud) DeleteStack(ctx context.Context, stack string) error {
 	_, err := c.stacks.DeleteStack(ctx, &cloudformation.DeleteStackInput{StackName: &stack})
-	return Problem(err)
+	return ToProblem(err)
 }
 
-// watch implements cloud.Watch.
-type watch struct {
-	account *Cloud
-	stacks  []string
-	last    map[string]string // id of the last returned event of each stack
+// eventReader implements cloud.EventReader.
+type eventReader struct {
+	cloud       *Cloud
+	stacks      []string
+	lastEventID map[string]string // id of the last returned event of each stack
 }
 
-// Watch implements cloud.Cloud. It uses event ids instead of times, because this machine's clock
+// WatchStacks implements cloud.Cloud. It uses event ids instead of times, because this machine's clock
 // may be wrong.
-func (c *Cloud) Watch(ctx context.Context, stacks ...string) (cloud.Watch, error) {
-	w := &watch{c, stacks, map[string]string{}}
+func (c *Cloud) WatchStacks(ctx context.Context, stacks ...string) (cloud.EventReader, error) {
+	w := &eventReader{c, stacks, map[string]string{}}
 	for _, stack := range stacks {
 		out, err := c.stacks.DescribeStackEvents(ctx, &cloudformation.DescribeStackEventsInput{StackName: &stack})
-		if err = Problem(err); err != nil && !problem.Is(err, problem.NotFound) {
+		if err = ToProblem(err); err != nil && !problem.Is(err, problem.NotFound) {
 			return nil, err
 		}
 		if err == nil && len(out.StackEvents) > 0 {
-			w.last[stack] = aws.ToString(out.StackEvents[0].EventId)
+			w.lastEventID[stack] = aws.ToString(out.StackEvents[0].EventId)
 		}
 	}
 	return w, nil
 }
 
-func (w *watch) Next(ctx context.Context) ([]cloud.Event, error) {
+func (w *eventReader) Next(ctx context.Context) ([]cloud.Event, error) {
 	var history []cloud.Event
 	for _, stack := range w.stacks {
-		events, err := w.of(ctx, stack)
+		events, err := w.readNewEvents(ctx, stack)
 		if err != nil && !problem.Is(err, problem.NotFound) {
 			return history, err
 		}
 		history = append(history, events...)
 	}
-	slices.SortStableFunc(history, func(a, b cloud.Event) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(history, func(a, b cloud.Event) int { return a.Time.Compare(b.Time) })
 	return history, nil
 }
 
-// of reads the events of a stack that are newer than the last returned event, in order of time.
-func (w *watch) of(ctx context.Context, stack string) ([]cloud.Event, error) {
-	var found []cloud.Event
-	pages := cloudformation.NewDescribeStackEventsPaginator(w.account.stacks, &cloudformation.DescribeStackEventsInput{StackName: &stack})
+// readNewEvents reads the events of a stack that are newer than the last returned event, in order of time.
+func (w *eventReader) readNewEvents(ctx context.Context, stack string) ([]cloud.Event, error) {
+	var events []cloud.Event
+	pages := cloudformation.NewDescribeStackEventsPaginator(w.cloud.stacks, &cloudformation.DescribeStackEventsInput{StackName: &stack})
 pages:
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, Problem(err)
+			return nil, ToProblem(err)
 		}
 		for _, e := range page.StackEvents {
-			if aws.ToString(e.EventId) == w.last[stack] {
+			if aws.ToString(e.EventId) == w.lastEventID[stack] {
 				break pages
 			}
-			found = append(found, cloud.Event{
+			events = append(events, cloud.Event{
 				ID: aws.ToString(e.EventId), Stack: aws.ToString(e.StackName), Resource: aws.ToString(e.LogicalResourceId), Type: aws.ToString(e.ResourceType),
-				Status: string(e.ResourceStatus), Reason: aws.ToString(e.ResourceStatusReason), At: aws.ToTime(e.Timestamp),
+				Status: string(e.ResourceStatus), Reason: aws.ToString(e.ResourceStatusReason), Time: aws.ToTime(e.Timestamp),
 			})
 		}
 	}
-	if len(found) > 0 {
-		w.last[stack] = found[0].ID
+	if len(events) > 0 {
+		w.lastEventID[stack] = events[0].ID
 	}
-	slices.Reverse(found)
-	return found, nil
+	slices.Reverse(events)
+	return events, nil
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/dynamo"
 )
 
-func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now func() time.Time) (*cloud.Tables, error) {
+func (c *Cloud) OpenTables(ctx context.Context, stageName string, units float64, now func() time.Time) (*cloud.Tables, error) {
 	s, err := c.Stack(ctx, stage.FullName(stageName, "data"))
 	if problem.Is(err, problem.NotFound) || err == nil && !s.IsDeployed() {
 		return nil, problem.New(problem.NotFound, "stage %s is not deployed in this account and Region (%s)", stageName, c.Region())
@@ -33,8 +33,8 @@ func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now
 	}
 	client := dynamo.NewClient(c.cfg, func(o *dynamodb.Options) { o.DisableValidateResponseChecksum = o.BaseEndpoint != nil }, dynamo.WithReadRate(units, now, cloud.Wait))
 	result := &cloud.Tables{
-		Store: tables{dynamo.New(client, dynamo.Tables{Rows: s.Outputs["Rows"], Docs: s.Outputs["Docs"]})},
-		Vault: kms.New(kms.NewClient(c.cfg), s.Outputs["SealKey"]),
+		TableStore: problemStore{dynamo.New(client, dynamo.Tables{Rows: s.Outputs["Rows"], Docs: s.Outputs["Docs"]})},
+		Vault:      kms.New(kms.NewClient(c.cfg), s.Outputs["SealKey"]),
 	}
 	if bucket := s.Outputs["Blobs"]; bucket != "" {
 		result.Blobs = func() (blob.Blobs, error) { return s3.New(s3.NewClient(c.cfg), bucket, rand.Reader), nil }
@@ -42,49 +42,49 @@ func (c *Cloud) Tables(ctx context.Context, stageName string, units float64, now
 	return result, nil
 }
 
-// tables is a store that returns AWS errors as problems.
-type tables struct{ *dynamo.Store }
+// problemStore is a store that returns AWS errors as problems.
+type problemStore struct{ *dynamo.Store }
 
-func (t tables) Walk(ctx context.Context, fn func(store.View) error) error {
-	return explainError(t.Store.Walk(ctx, func(v store.View) error { return fn(tablesView{v}) }))
+func (t problemStore) Walk(ctx context.Context, fn func(store.View) error) error {
+	return explainUnavailable(t.Store.Walk(ctx, func(v store.View) error { return fn(problemView{v}) }))
 }
 
-func (t tables) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+func (t problemStore) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	d, err := t.Store.Doc(ctx, k)
-	return d, explainError(err)
+	return d, explainUnavailable(err)
 }
 
-func (t tables) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
+func (t problemStore) Docs(ctx context.Context, r store.Range, n int, cursor string) ([]store.Doc, string, error) {
 	docs, next, err := t.Store.Docs(ctx, r, n, cursor)
-	return docs, next, explainError(err)
+	return docs, next, explainUnavailable(err)
 }
 
-func (t tables) Commit(ctx context.Context, writes ...store.Write) error {
-	return explainError(t.Store.Commit(ctx, writes...))
+func (t problemStore) Commit(ctx context.Context, writes ...store.Write) error {
+	return explainUnavailable(t.Store.Commit(ctx, writes...))
 }
 
-type tablesView struct{ view store.View }
+type problemView struct{ view store.View }
 
-func (v tablesView) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
+func (v problemView) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	rows, err := v.view.Rows(ctx, s, from, n, d)
-	return rows, explainError(err)
+	return rows, explainUnavailable(err)
 }
 
-func (v tablesView) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
+func (v problemView) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	d, err := v.view.Doc(ctx, k)
-	return d, explainError(err)
+	return d, explainUnavailable(err)
 }
 
-func (v tablesView) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) ([]store.Stream, string, error) {
+func (v problemView) Streams(ctx context.Context, prefix store.Stream, n int, cursor string) ([]store.Stream, string, error) {
 	names, next, err := v.view.Streams(ctx, prefix, n, cursor)
-	return names, next, explainError(err)
+	return names, next, explainUnavailable(err)
 }
 
-// explainError replaces store.ErrUnavailable by the problem that explains the AWS error in its chain.
+// explainUnavailable replaces store.ErrUnavailable by the problem that explains the AWS error in its chain.
 // It returns other errors unchanged.
-func explainError(err error) error {
+func explainUnavailable(err error) error {
 	if !errors.Is(err, store.ErrUnavailable) {
 		return err
 	}
-	return Problem(err)
+	return ToProblem(err)
 }

@@ -38,7 +38,7 @@ func keep(t *testing.T) *kept {
 	names := dynamolocal.Tables(t, endpoint)
 	client := dynamolocal.Client(endpoint, dynamo.WithReadRate(1e6, time.Now, cloud.Wait))
 	a := hosttest.Story(t, dynamo.New(client, names))
-	return &kept{a, client, names, &cloud.Tables{Store: tables{dynamo.New(client, names)}, Vault: a.Vault}}
+	return &kept{a, client, names, &cloud.Tables{TableStore: problemStore{dynamo.New(client, names)}, Vault: a.Vault}}
 }
 
 func (k *kept) key(s store.Stream, position string) map[string]types.AttributeValue {
@@ -74,7 +74,7 @@ func (k *kept) check(c fsck.Config) (fsck.Result, []string) {
 	k.Helper()
 	names := strings.NewReplacer(k.Pair().Requests().String(), "req", k.Pair().Responses().String(), "rsp", vacants.RecordKey(k.Demo.ID).String(), "record")
 	var found []string
-	c.Found = func(f fsck.Finding) error {
+	c.ReportFinding = func(f fsck.Finding) error {
 		at, _, _ := strings.Cut(f.String(), ": expected")
 		found = append(found, names.Replace(at))
 		return nil
@@ -93,8 +93,8 @@ func (k *kept) check(c fsck.Config) (fsck.Result, []string) {
 func (k *kept) checkBoth() (fsck.Result, []string) {
 	k.Helper()
 	res, found := k.check(fsck.Config{Source: k.tables, Vault: k.tables.Vault, Retention: hosttest.Retention})
-	web, url := serve.InProcess(export.Pages(export.Config{Source: dynamo.New(k.client, k.names), Vault: k.Vault, Now: k.Now, Retention: hosttest.Retention}))
-	host, err := remote.Open(k.Ctx, remote.Config{HTTP: web, URL: url})
+	web, url := serve.InProcessClient(export.PagesHandler(export.Config{Source: dynamo.New(k.client, k.names), Vault: k.Vault, Now: k.Now, Retention: hosttest.Retention}))
+	host, err := remote.Connect(k.Ctx, remote.Config{HTTP: web, URL: url})
 	k.Must(err)
 	paged, foundPaged := k.check(fsck.Config{Source: host, Vault: host.Vault(), Retention: host.Retention()})
 	if diff := cmp.Diff(found, foundPaged); diff != "" || paged.Rows != res.Rows || paged.Streams != res.Streams {
@@ -149,7 +149,7 @@ func TestARowFarBehindOrOfAForeignNameIsFound(t *testing.T) {
 
 func TestAWSErrorsKeepTheirText(t *testing.T) {
 	client := dynamolocal.Client(dynamolocal.Start(t))
-	gone := tables{dynamo.New(client, dynamo.Tables{Rows: "gone-rows", Docs: "gone-docs"})}
+	gone := problemStore{dynamo.New(client, dynamo.Tables{Rows: "gone-rows", Docs: "gone-docs"})}
 	_, err := gone.Doc(t.Context(), store.Key{Partition: "p", Sort: "s"})
 	if !problem.Is(err, problem.NotFound) {
 		t.Errorf("Doc() without a table = %v, want NotFound", err)

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/cmd/vacancy/cloud"
 )
 
-func (c *Cloud) Tagged(ctx context.Context, stageName string) ([]cloud.Resource, error) {
-	var found []cloud.Resource
+func (c *Cloud) TaggedResources(ctx context.Context, stageName string) ([]cloud.Resource, error) {
+	var resources []cloud.Resource
 	pages := resourcegroupstaggingapi.NewGetResourcesPaginator(resourcegroupstaggingapi.NewFromConfig(c.cfg), &resourcegroupstaggingapi.GetResourcesInput{
 		TagFilters:          []types.TagFilter{{Key: aws.String("vacancy-stage"), Values: []string{stageName}}},
 		ResourceTypeFilters: []string{"dynamodb:table", "kms:key", "s3"},
@@ -20,21 +20,21 @@ func (c *Cloud) Tagged(ctx context.Context, stageName string) ([]cloud.Resource,
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
 		if err != nil {
-			return nil, Problem(err)
+			return nil, ToProblem(err)
 		}
 		for _, m := range page.ResourceTagMappingList {
 			arn := aws.ToString(m.ResourceARN)
 			_, id, _ := strings.Cut(arn[strings.LastIndex(arn, ":")+1:], "/")
 			switch {
 			case strings.Contains(arn, ":s3:::"):
-				found = append(found, cloud.Resource{Type: "AWS::S3::Bucket", Physical: arn[strings.LastIndex(arn, ":")+1:]})
+				resources = append(resources, cloud.Resource{Type: "AWS::S3::Bucket", PhysicalID: arn[strings.LastIndex(arn, ":")+1:]})
 			case strings.Contains(arn, ":dynamodb:"):
-				found = append(found, cloud.Resource{Type: "AWS::DynamoDB::GlobalTable", Physical: id})
+				resources = append(resources, cloud.Resource{Type: "AWS::DynamoDB::GlobalTable", PhysicalID: id})
 			// After the deletion of a stage with keep=false, its keys stay in this state for a week.
 			case strings.Contains(arn, ":kms:") && c.keyFacts(ctx, id).State != "PendingDeletion":
-				found = append(found, cloud.Resource{Type: "AWS::KMS::Key", Physical: id})
+				resources = append(resources, cloud.Resource{Type: "AWS::KMS::Key", PhysicalID: id})
 			}
 		}
 	}
-	return found, nil
+	return resources, nil
 }

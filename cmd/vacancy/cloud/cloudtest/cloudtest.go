@@ -24,10 +24,10 @@ import (
 type AWS struct {
 	URL string
 
-	t        testing.TB
-	mu       sync.Mutex
-	answers  map[string]func(Request) Reply
-	requests []Request
+	t          testing.TB
+	mu         sync.Mutex
+	responders map[string]func(Request) Reply
+	requests   []Request
 }
 
 // Request is a decoded request.
@@ -49,51 +49,51 @@ type Reply struct {
 
 func New(t testing.TB) *AWS {
 	t.Helper()
-	a := &AWS{t: t, answers: map[string]func(Request) Reply{}}
+	a := &AWS{t: t, responders: map[string]func(Request) Reply{}}
 	s := httptest.NewServer(http.HandlerFunc(a.serve))
 	t.Cleanup(s.Close)
 	a.URL = s.URL
 	return a
 }
 
-// Here starts a server for account 123456789012, and sets the environment so that the AWS SDK of this
+// NewWithEnv starts a server for account 123456789012, and sets the environment so that the AWS SDK of this
 // process uses it. The SDK's retries stay on, because the server may close an idle connection.
-func Here(t *testing.T) *AWS {
+func NewWithEnv(t *testing.T) *AWS {
 	t.Helper()
 	a := New(t)
-	none := filepath.Join(t.TempDir(), "none")
+	missingFile := filepath.Join(t.TempDir(), "none")
 	for name, value := range map[string]string{
 		"AWS_ENDPOINT_URL": a.URL, "AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
-		"AWS_CONFIG_FILE": none, "AWS_SHARED_CREDENTIALS_FILE": none, "AWS_PROFILE": "", "AWS_SESSION_TOKEN": "",
+		"AWS_CONFIG_FILE": missingFile, "AWS_SHARED_CREDENTIALS_FILE": missingFile, "AWS_PROFILE": "", "AWS_SESSION_TOKEN": "",
 		"AWS_EC2_METADATA_DISABLED": "true", "AWS_MAX_ATTEMPTS": "", "AWS_ENDPOINT_URL_S3": "",
 	} {
 		t.Setenv(name, value)
 	}
-	a.Account("123456789012")
+	a.SetAccount("123456789012")
 	return a
 }
 
-func Dev() stage.Record {
+func DevRecord() stage.Record {
 	return stage.Record{Stage: "dev", Region: "eu-west-1", Account: "123456789012", URL: "https://dev.example", AdminURL: "https://a.example", ExportURL: "https://b.example",
 		OperatorKey: "vop_secret", Context: map[string]string{}}
 }
 
-func (a *AWS) On(operation string, f func(Request) Reply) {
+func (a *AWS) SetResponder(operation string, f func(Request) Reply) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.answers[operation] = f
+	a.responders[operation] = f
 }
 
-func (a *AWS) Always(operation, body string) {
-	a.On(operation, func(Request) Reply { return Reply{Body: body} })
+func (a *AWS) SetResponse(operation, body string) {
+	a.SetResponder(operation, func(Request) Reply { return Reply{Body: body} })
 }
 
-func (a *AWS) Fails(operation, code, message string) {
-	a.On(operation, func(Request) Reply { return Reply{Code: code, Message: message} })
+func (a *AWS) SetError(operation, code, message string) {
+	a.SetResponder(operation, func(Request) Reply { return Reply{Code: code, Message: message} })
 }
 
-func (a *AWS) Account(account string) {
-	a.Always("GetCallerIdentity", "<GetCallerIdentityResponse><GetCallerIdentityResult><Account>"+account+
+func (a *AWS) SetAccount(account string) {
+	a.SetResponse("GetCallerIdentity", "<GetCallerIdentityResponse><GetCallerIdentityResult><Account>"+account+
 		"</Account><Arn>arn:aws:iam::"+account+":user/someone</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>")
 }
 
@@ -102,9 +102,9 @@ type Stack struct {
 	Outputs      map[string]string
 }
 
-// Stacks sets the response of DescribeStacks. All other stacks do not exist.
-func (a *AWS) Stacks(stacks ...Stack) {
-	a.On("DescribeStacks", func(r Request) Reply {
+// SetStacks sets the response of DescribeStacks. All other stacks do not exist.
+func (a *AWS) SetStacks(stacks ...Stack) {
+	a.SetResponder("DescribeStacks", func(r Request) Reply {
 		name := r.Form.Get("StackName")
 		i := slices.IndexFunc(stacks, func(s Stack) bool { return s.Name == name || "arn:"+s.Name == name })
 		if i < 0 {
@@ -123,26 +123,26 @@ func (a *AWS) Stacks(stacks ...Stack) {
 func (a *AWS) Requests(operation string) []Request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var found []Request
+	var requests []Request
 	for _, r := range a.requests {
 		if r.Operation == operation {
-			found = append(found, r)
+			requests = append(requests, r)
 		}
 	}
-	return found
+	return requests
 }
 
 func (a *AWS) serve(w http.ResponseWriter, r *http.Request) {
-	req := read(r)
+	req := decodeRequest(r)
 	a.mu.Lock()
 	a.requests = append(a.requests, req)
-	f := a.answers[req.Operation]
+	respond := a.responders[req.Operation]
 	a.mu.Unlock()
-	if f == nil {
+	if respond == nil {
 		a.t.Errorf("AWS was asked %s %s %s, which the test does not expect", req.Operation, r.Method, r.URL)
-		f = func(Request) Reply { return Reply{Code: "Unexpected", Message: "not expected"} }
+		respond = func(Request) Reply { return Reply{Code: "Unexpected", Message: "not expected"} }
 	}
-	reply := f(req)
+	reply := respond(req)
 	for name, value := range reply.Header {
 		w.Header().Set(name, value)
 	}
@@ -167,8 +167,8 @@ func (a *AWS) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read determines the operation of a request from its form, its header, or its method and path.
-func read(r *http.Request) Request {
+// decodeRequest determines the operation of a request from its form, its header, or its method and path.
+func decodeRequest(r *http.Request) Request {
 	body, _ := io.ReadAll(r.Body)
 	req := Request{Path: r.URL.Path, Body: body, Form: url.Values{}}
 	if target := r.Header.Get("X-Amz-Target"); target != "" {

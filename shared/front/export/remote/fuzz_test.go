@@ -28,7 +28,7 @@ func FuzzAnswersAreWhatWasAskedForOrRefused(f *testing.F) {
 	f.Add(`{"doc":{"partition":"name","sort":"demo","version":1,"data":"AA=="}}`)
 	f.Add(`{"docs":[{"partition":"name","sort":"demo","version":1}],"next":""}`)
 	f.Fuzz(func(t *testing.T, body string) {
-		h, err := remote.Open(t.Context(), remote.Config{HTTP: &http.Client{Transport: answers{body}}, URL: "http://host.invalid"})
+		h, err := remote.Connect(t.Context(), remote.Config{HTTP: &http.Client{Transport: answers{body}}, URL: "http://host.invalid"})
 		if err != nil {
 			t.Fatal(err)
 		}

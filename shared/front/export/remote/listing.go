@@ -14,86 +14,86 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// listing checks that a host's list of streams ends and contains each name once. The host chooses
+// streamChecker checks that a host's list of streams ends and contains each name once. The host chooses
 // the order of the names, so the order proves neither: a host could repeat pages forever, or list
 // some streams twice, so that the total hides the streams that it omits. listing stores 16 bytes
-// per name, in memory until runPrints names are collected, then as a sorted run on this machine's
+// per name, in memory until hashesPerRun names are collected, then as a sorted run on this machine's
 // disk. At the end of the list, it merges the runs to find duplicates.
-type listing struct {
-	run     []print
-	file    *os.File // sorted runs, one after the other
-	spilled int64    // number of runs in file
+type streamChecker struct {
+	currentRun []nameHash
+	file       *os.File // sorted runs, one after the other
+	runCount   int64    // number of runs in file
 
-	seen  uint64 // pages since mark was set
-	mark  string // cursor of an earlier page (Brent's cycle detection)
-	power uint64 // number of pages after which the mark is replaced
+	pagesSinceMark uint64 // pages since mark was set
+	mark           string // cursor of an earlier page (Brent's cycle detection)
+	markInterval   uint64 // number of pages after which the mark is replaced
 }
 
-// print is a prefix of the SHA-256 of a name.
-type print [16]byte
+// nameHash is a prefix of the SHA-256 of a name.
+type nameHash [16]byte
 
-// runPrints is the number of hashes in a run. A run takes 1 MB of memory.
-const runPrints = 64 << 10
+// hashesPerRun is the number of hashes in a run. A run takes 1 MB of memory.
+const hashesPerRun = 64 << 10
 
-// take adds a page of names. next is the cursor of the next page, or "" on the last page.
-func (l *listing) take(names []store.Stream, next string) error {
+// addPage adds a page of names. next is the cursor of the next page, or "" on the last page.
+func (l *streamChecker) addPage(names []store.Stream, next string) error {
 	for _, name := range names {
 		sum := sha256.Sum256([]byte(name))
-		l.run = append(l.run, print(sum[:]))
-		if len(l.run) == runPrints {
-			if err := l.spill(); err != nil {
+		l.currentRun = append(l.currentRun, nameHash(sum[:]))
+		if len(l.currentRun) == hashesPerRun {
+			if err := l.writeRun(); err != nil {
 				return err
 			}
 		}
 	}
 	if next == "" {
 		defer l.close()
-		return l.merge()
+		return l.checkDuplicates()
 	}
 	// The comparison with an earlier cursor detects every cycle of cursors within three times its
 	// length.
-	if l.seen > 0 && next == l.mark {
-		return mismatch("streams", "a list that ends", "the same page again")
+	if l.pagesSinceMark > 0 && next == l.mark {
+		return mismatchError("streams", "a list that ends", "the same page again")
 	}
-	if l.seen == l.power {
-		l.mark, l.power, l.seen = next, 2*l.power+1, 0
+	if l.pagesSinceMark == l.markInterval {
+		l.mark, l.markInterval, l.pagesSinceMark = next, 2*l.markInterval+1, 0
 	}
-	l.seen++
+	l.pagesSinceMark++
 	return nil
 }
 
-func compare(a, b print) int { return bytes.Compare(a[:], b[:]) }
+func compareHashes(a, b nameHash) int { return bytes.Compare(a[:], b[:]) }
 
-func (l *listing) spill() error {
+func (l *streamChecker) writeRun() error {
 	if l.file == nil {
 		f, err := os.CreateTemp("", "vacancy-streams-*")
 		if err != nil {
-			return disk(err)
+			return fileError(err)
 		}
 		l.file = f
 		// Where the system allows it, the file is unlinked immediately, so it disappears however
 		// this process ends.
 		_ = os.Remove(f.Name())
 	}
-	slices.SortFunc(l.run, compare)
+	slices.SortFunc(l.currentRun, compareHashes)
 	w := bufio.NewWriter(l.file)
-	for i := range l.run {
-		if _, err := w.Write(l.run[i][:]); err != nil {
-			return disk(err)
+	for i := range l.currentRun {
+		if _, err := w.Write(l.currentRun[i][:]); err != nil {
+			return fileError(err)
 		}
 	}
-	l.run, l.spilled = l.run[:0], l.spilled+1
-	return disk(w.Flush())
+	l.currentRun, l.runCount = l.currentRun[:0], l.runCount+1
+	return fileError(w.Flush())
 }
 
-func (l *listing) merge() error {
-	slices.SortFunc(l.run, compare)
-	runs := sources{}
-	const size = runPrints * int64(len(print{}))
-	for i := range l.spilled {
-		runs = append(runs, source{file: bufio.NewReader(io.NewSectionReader(l.file, i*size, size))})
+func (l *streamChecker) checkDuplicates() error {
+	slices.SortFunc(l.currentRun, compareHashes)
+	runs := runHeap{}
+	const size = hashesPerRun * int64(len(nameHash{}))
+	for i := range l.runCount {
+		runs = append(runs, runReader{file: bufio.NewReader(io.NewSectionReader(l.file, i*size, size))})
 	}
-	runs = append(runs, source{rest: l.run})
+	runs = append(runs, runReader{remaining: l.currentRun})
 	for i := len(runs) - 1; i >= 0; i-- {
 		if more, err := runs[i].advance(); err != nil {
 			return err
@@ -102,12 +102,12 @@ func (l *listing) merge() error {
 		}
 	}
 	heap.Init(&runs)
-	for last := (*print)(nil); len(runs) > 0; {
-		fingerprint := runs[0].at
-		if last != nil && fingerprint == *last {
-			return mismatch("streams", "each name once", "one twice")
+	for last := (*nameHash)(nil); len(runs) > 0; {
+		hash := runs[0].next
+		if last != nil && hash == *last {
+			return mismatchError("streams", "each name once", "one twice")
 		}
-		last = &fingerprint
+		last = &hash
 		if more, err := runs[0].advance(); err != nil {
 			return err
 		} else if more {
@@ -119,50 +119,50 @@ func (l *listing) merge() error {
 	return nil
 }
 
-// source is a sorted run in the file or in memory.
-type source struct {
-	file *bufio.Reader
-	rest []print
-	at   print
+// runReader is a sorted run in the file or in memory.
+type runReader struct {
+	file      *bufio.Reader
+	remaining []nameHash
+	next      nameHash
 }
 
-func (s *source) advance() (more bool, err error) {
+func (s *runReader) advance() (more bool, err error) {
 	if s.file == nil {
-		if more = len(s.rest) > 0; more {
-			s.at, s.rest = s.rest[0], s.rest[1:]
+		if more = len(s.remaining) > 0; more {
+			s.next, s.remaining = s.remaining[0], s.remaining[1:]
 		}
 		return more, nil
 	}
-	_, err = io.ReadFull(s.file, s.at[:])
+	_, err = io.ReadFull(s.file, s.next[:])
 	if errors.Is(err, io.EOF) {
 		return false, nil
 	}
-	return err == nil, disk(err)
+	return err == nil, fileError(err)
 }
 
-// sources is a heap of runs, ordered by their next hash.
-type sources []source
+// runHeap is a heap of runs, ordered by their next hash.
+type runHeap []runReader
 
-func (s sources) Len() int           { return len(s) }
-func (s sources) Less(i, j int) bool { return compare(s[i].at, s[j].at) < 0 }
-func (s sources) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
-func (s *sources) Push(x any)        { *s = append(*s, x.(source)) }
-func (s *sources) Pop() any {
+func (s runHeap) Len() int           { return len(s) }
+func (s runHeap) Less(i, j int) bool { return compareHashes(s[i].next, s[j].next) < 0 }
+func (s runHeap) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
+func (s *runHeap) Push(x any)        { *s = append(*s, x.(runReader)) }
+func (s *runHeap) Pop() any {
 	last := (*s)[len(*s)-1]
 	*s = (*s)[:len(*s)-1]
 	return last
 }
 
-func (l *listing) close() {
+func (l *streamChecker) close() {
 	if l.file != nil {
 		_ = l.file.Close()
 		_ = os.Remove(l.file.Name())
 	}
-	*l = listing{run: l.run[:0]}
+	*l = streamChecker{currentRun: l.currentRun[:0]}
 }
 
-// disk wraps an error of the temporary file. If err is nil, it returns nil.
-func disk(err error) error {
+// fileError wraps an error of the temporary file. If err is nil, it returns nil.
+func fileError(err error) error {
 	if err == nil {
 		return nil
 	}

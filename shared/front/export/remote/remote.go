@@ -39,14 +39,14 @@ type Config struct {
 
 // Limits of a request.
 const (
-	maxPage = 8 << 20 // bytes of an answer; a page has about 1.5 MB
-	perTry  = time.Minute
-	// tries limits how often a request is sent to a host that is overloaded, throttled or being
+	maxPageBytes = 8 << 20 // bytes of an answer; a page has about 1.5 MB
+	tryTimeout   = time.Minute
+	// maxTries limits how often a request is sent to a host that is overloaded, throttled or being
 	// deployed. All tries take about a minute and a half. They are worth it because a failure would
 	// end a check that takes hours.
-	tries       = 8
-	firstWait   = 500 * time.Millisecond
-	longestWait = 30 * time.Second
+	maxTries     = 8
+	firstBackoff = 500 * time.Millisecond
+	maxBackoff   = 30 * time.Second
 )
 
 // Host is another host. Its methods are safe for concurrent use.
@@ -55,9 +55,9 @@ type Host struct {
 	retention time.Duration
 }
 
-// Open connects to a host and checks its export format. The error is Unauthorized if the key is not
+// Connect connects to a host and checks its export format. The error is Unauthorized if the key is not
 // the operator's.
-func Open(ctx context.Context, c Config) (*Host, error) {
+func Connect(ctx context.Context, c Config) (*Host, error) {
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
 	}
@@ -70,9 +70,9 @@ func Open(ctx context.Context, c Config) (*Host, error) {
 	if about.Format != export.ExportFormat {
 		return nil, problem.New(problem.Untrusted, "%s exports in format %d; this program reads %d", c.URL, about.Format, export.ExportFormat)
 	}
-	const most = 100 * 365 * 24 * time.Hour
-	if about.RetentionSeconds < 0 || about.RetentionSeconds > int64(most/time.Second) {
-		return nil, mismatch("retention_seconds", "up to a hundred years", strconv.FormatInt(about.RetentionSeconds, 10))
+	const maxRetention = 100 * 365 * 24 * time.Hour
+	if about.RetentionSeconds < 0 || about.RetentionSeconds > int64(maxRetention/time.Second) {
+		return nil, mismatchError("retention_seconds", "up to a hundred years", strconv.FormatInt(about.RetentionSeconds, 10))
 	}
 	h.retention = time.Duration(about.RetentionSeconds) * time.Second
 	return h, nil
@@ -88,7 +88,7 @@ func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([
 	if err := store.CheckRange(r, n); err != nil {
 		return nil, "", err
 	}
-	before, err := store.ParseCursor(cursor)
+	start, err := store.ParseCursor(cursor)
 	if err != nil {
 		return nil, "", err
 	}
@@ -97,7 +97,7 @@ func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([
 	if r.Index {
 		name = "index"
 	}
-	for name, value := range map[string]string{name: r.Partition, "first": r.First, "last": r.Last, "cursor": cursor} {
+	for name, value := range map[string]string{name: r.Partition, "first": r.Start, "last": r.End, "cursor": cursor} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -106,7 +106,7 @@ func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([
 	if err := h.get(ctx, "/v1/admin/export/docs", q, &page); err != nil {
 		return nil, "", err
 	}
-	docs, err := checkOrder(r, n, &page, before)
+	docs, err := checkOrder(r, n, &page, start)
 	if err != nil {
 		return nil, "", err
 	}
@@ -116,23 +116,23 @@ func (h *Host) Docs(ctx context.Context, r store.Range, n int, cursor string) ([
 // checkOrder checks that a page continues after its cursor, in order and without duplicates. An index
 // may list several documents with the same sort key, but each page must advance the sort key.
 // Otherwise the host could send the reader in circles.
-func checkOrder(r store.Range, n int, page *export.DocsPage, before store.Cursor) ([]store.Doc, error) {
-	began := before.Key.Sort
+func checkOrder(r store.Range, n int, page *export.DocsPage, start store.Cursor) ([]store.Doc, error) {
+	startKey := start.Key.Sort
 	if r.Index {
-		began = before.Sort
+		startKey = start.IndexSort
 	}
-	last := began
+	lastKey := startKey
 	docs := make([]store.Doc, 0, len(page.Docs))
 	for i := range page.Docs {
 		d := &page.Docs[i]
-		sortKey, ok := d.Sort, d.Partition == r.Partition && d.Sort > last
+		sortKey, ok := d.Sort, d.Partition == r.Partition && d.Sort > lastKey
 		if r.Index {
-			sortKey, ok = d.Index, d.Partition != "" && d.Sort != "" && d.Index >= last
+			sortKey, ok = d.Index, d.Partition != "" && d.Sort != "" && d.Index >= lastKey
 		}
 		if !ok || d.Version == 0 || len(docs) == n {
-			return nil, mismatch("docs", fmt.Sprintf("at most %d documents of %q after %.80q", n, r.Partition, last), fmt.Sprintf("%.80q", d.Partition+"/"+sortKey))
+			return nil, mismatchError("docs", fmt.Sprintf("at most %d documents of %q after %.80q", n, r.Partition, lastKey), fmt.Sprintf("%.80q", d.Partition+"/"+sortKey))
 		}
-		last = sortKey
+		lastKey = sortKey
 		docs = append(docs, docOf(d))
 	}
 	if page.Next == "" {
@@ -141,10 +141,10 @@ func checkOrder(r store.Range, n int, page *export.DocsPage, before store.Cursor
 	next, err := store.ParseCursor(page.Next)
 	sortKey := next.Key.Sort
 	if r.Index {
-		sortKey = next.Sort
+		sortKey = next.IndexSort
 	}
-	if err != nil || sortKey != last || last == began {
-		return nil, mismatch("docs", "a cursor that continues after the page", fmt.Sprintf("%.80q", page.Next))
+	if err != nil || sortKey != lastKey || lastKey == startKey {
+		return nil, mismatchError("docs", "a cursor that continues after the page", fmt.Sprintf("%.80q", page.Next))
 	}
 	return docs, nil
 }
@@ -154,16 +154,16 @@ func (h *Host) Vault() custody.Vault { return vault{h} }
 
 type vault struct{ host *Host }
 
-func (v vault) Open(ctx context.Context, bound string, box []byte) ([]byte, error) {
-	body, err := json.Marshal(export.Sealed{Bound: bound, Box: box})
+func (v vault) Open(ctx context.Context, vaultContext string, box []byte) ([]byte, error) {
+	body, err := json.Marshal(export.Sealed{VaultContext: vaultContext, Box: box})
 	if err != nil {
 		return nil, problem.Wrap(problem.Internal, err, "")
 	}
-	if !textkeys.IsVaultContext(bound) {
+	if !textkeys.IsVaultContext(vaultContext) {
 		return nil, withheldError(nil)
 	}
 	var s export.Secret
-	err = v.host.do(ctx, http.MethodPost, "/v1/admin/export/open", body, &s)
+	err = v.host.send(ctx, http.MethodPost, "/v1/admin/export/open", body, &s)
 	if problem.Is(err, problem.Forbidden) {
 		return nil, withheldError(err)
 	}
@@ -186,7 +186,7 @@ func damageError(message string) error {
 	return problem.New(problem.Damaged, "%s", message)
 }
 
-func mismatch(field, want, got string) error {
+func mismatchError(field, want, got string) error {
 	return &problem.Error{Kind: problem.Untrusted, Field: "the host's export: " + field, Want: want, Got: got}
 }
 
@@ -194,93 +194,93 @@ func (h *Host) get(ctx context.Context, path string, q url.Values, into any) err
 	if len(q) > 0 {
 		path += "?" + q.Encode()
 	}
-	return h.do(ctx, http.MethodGet, path, nil, into)
+	return h.send(ctx, http.MethodGet, path, nil, into)
 }
 
-// do sends a request until it is answered or refused, at most tries times. All requests only read,
+// send sends a request until it is answered or refused, at most tries times. All requests only read,
 // so they may be repeated.
-func (h *Host) do(ctx context.Context, method, path string, body []byte, into any) error {
-	wait := firstWait
-	for try := 1; ; try++ {
+func (h *Host) send(ctx context.Context, method, path string, body []byte, into any) error {
+	backoff := firstBackoff
+	for attempt := 1; ; attempt++ {
 		pause, err := h.tryOnce(ctx, method, path, body, into)
-		if err == nil || pause < 0 || try == tries {
+		if err == nil || pause < 0 || attempt == maxTries {
 			return err
 		}
 		if pause == 0 {
-			pause, wait = wait, min(2*wait, longestWait)
+			pause, backoff = backoff, min(2*backoff, maxBackoff)
 		}
-		if h.Wait(ctx, min(pause, longestWait)) != nil {
-			return store.NotApplied(ctx.Err())
+		if h.Wait(ctx, min(pause, maxBackoff)) != nil {
+			return store.NotAppliedError(ctx.Err())
 		}
 	}
 }
 
 // tryOnce sends a request once. retryAfter is the pause before the next try: zero means the default
 // pause, and a negative value means that the request must not be repeated.
-func (h *Host) tryOnce(ctx context.Context, method, path string, body []byte, into any) (again time.Duration, err error) {
-	const never = -1
+func (h *Host) tryOnce(ctx context.Context, method, path string, body []byte, into any) (retryAfter time.Duration, err error) {
+	const noRetry = -1
 	if ctx.Err() != nil {
-		return never, store.NotApplied(ctx.Err())
+		return noRetry, store.NotAppliedError(ctx.Err())
 	}
-	limited, cancel := context.WithTimeout(ctx, perTry)
+	tryCtx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(limited, method, h.URL+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(tryCtx, method, h.URL+path, bytes.NewReader(body))
 	if err != nil {
-		return never, problem.Wrap(problem.Usage, err, "no request can be made of %.200q", h.URL)
+		return noRetry, problem.Wrap(problem.Usage, err, "no request can be made of %.200q", h.URL)
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := h.HTTP.Do(req)
 	if err != nil {
-		return 0, h.unreachable(ctx, err)
+		return 0, h.unreachableError(ctx, err)
 	}
 	defer resp.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxPage+1))
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxPageBytes+1))
 	switch {
 	case err != nil:
-		return 0, h.unreachable(ctx, err)
-	case len(b) > maxPage:
-		return never, mismatch("page", fmt.Sprintf("at most %d bytes", maxPage), "more")
+		return 0, h.unreachableError(ctx, err)
+	case len(b) > maxPageBytes:
+		return noRetry, mismatchError("page", fmt.Sprintf("at most %d bytes", maxPageBytes), "more")
 	case resp.StatusCode != http.StatusOK:
-		return h.refusalOf(resp, b)
+		return h.parseRefusal(resp, b)
 	}
 	if err := json.Unmarshal(b, into); err != nil {
-		return never, problem.Wrap(problem.Untrusted, err, "the host's export: a page that cannot be decoded")
+		return noRetry, problem.Wrap(problem.Untrusted, err, "the host's export: a page that cannot be decoded")
 	}
-	return never, nil
+	return noRetry, nil
 }
 
-func (h *Host) unreachable(ctx context.Context, err error) error {
+func (h *Host) unreachableError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return store.NotApplied(ctx.Err())
+		return store.NotAppliedError(ctx.Err())
 	}
-	return problem.Wrap(problem.Unavailable, store.NotApplied(err), "the host's export at %s cannot be reached", h.URL)
+	return problem.Wrap(problem.Unavailable, store.NotAppliedError(err), "the host's export at %s cannot be reached", h.URL)
 }
 
-func (h *Host) refusalOf(resp *http.Response, body []byte) (again time.Duration, err error) {
-	again = -1
-	switch s := resp.StatusCode; {
-	case s == http.StatusTooManyRequests, s == http.StatusBadGateway, s == http.StatusServiceUnavailable, s == http.StatusGatewayTimeout:
-		again = 0
+func (h *Host) parseRefusal(resp *http.Response, body []byte) (retryAfter time.Duration, err error) {
+	retryAfter = -1
+	switch status := resp.StatusCode; {
+	case status == http.StatusTooManyRequests, status == http.StatusBadGateway, status == http.StatusServiceUnavailable, status == http.StatusGatewayTimeout:
+		retryAfter = 0
 		if n, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && n > 0 {
-			again = time.Duration(min(n, 3600)) * time.Second
+			retryAfter = time.Duration(min(n, 3600)) * time.Second
 		}
-	case s >= 300 && s < 400:
-		return again, problem.New(problem.Forbidden, "%s redirects; the operator's key is not sent to another host", h.URL)
+	case status >= 300 && status < 400:
+		return retryAfter, problem.New(problem.Forbidden, "%s redirects; the operator's key is not sent to another host", h.URL)
 	}
 	var r httpapi.Refusal
 	if json.Unmarshal(body, &r) == nil && r.Code != "" {
 		err = r.Problem()
 	} else {
 		kind := problem.Internal
-		if again >= 0 {
+		if retryAfter >= 0 {
 			kind = problem.Unavailable
 		}
 		err = problem.New(kind, "the host's export at %s answered with status %d", h.URL, resp.StatusCode)
 	}
-	if again >= 0 {
-		return again, problem.Wrap(problem.Unavailable, store.NotApplied(err), "the host's export at %s cannot be read now: %s", h.URL, problem.AsError(err).Text())
+	if retryAfter >= 0 {
+		return retryAfter, problem.Wrap(problem.Unavailable, store.NotAppliedError(err), "the host's export at %s cannot be read now: %s", h.URL, problem.AsError(err).Text())
 	}
-	return again, err
+	return retryAfter, err
 }

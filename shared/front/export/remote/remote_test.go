@@ -38,13 +38,13 @@ import (
 func serve(t testing.TB, a *hosttest.Caller, around func(http.Handler) http.Handler) (*remote.Host, error) {
 	t.Helper()
 	at := a.Time
-	h := export.Pages(export.Config{Source: a.Store, Vault: a.Vault, Now: func() time.Time { return at }, Retention: hosttest.Retention})
+	h := export.PagesHandler(export.Config{Source: a.Store, Vault: a.Vault, Now: func() time.Time { return at }, Retention: hosttest.Retention})
 	if around != nil {
 		h = around(h)
 	}
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
-	return remote.Open(a.Ctx, remote.Config{HTTP: &http.Client{
+	return remote.Connect(a.Ctx, remote.Config{HTTP: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, URL: s.URL, Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
 }
@@ -53,7 +53,7 @@ func check(a *hosttest.Caller, h *remote.Host) (fsck.Result, []fsck.Finding, err
 	var found []fsck.Finding
 	res, err := fsck.Run(a.Ctx, fsck.Config{
 		Source: h, Vault: h.Vault(), Now: a.Now, Retention: h.Retention(),
-		Found: func(f fsck.Finding) error {
+		ReportFinding: func(f fsck.Finding) error {
 			if found = append(found, f); len(found) > 1000 {
 				return errors.New("too many findings")
 			}
@@ -80,17 +80,17 @@ func TestTheEdgesOfARegistryAreCheckedFromElsewhere(t *testing.T) {
 	st := memory.New()
 	a := hosttest.Story(t, st)
 	parent, child := registrytest.Key(1), registrytest.Key(2)
-	_, err := a.Vacants.Registry.Publish(a.Ctx, registrytest.Publication(t, parent, registrytest.Draft{At: a.Time}))
+	_, err := a.Vacants.Registry.Publish(a.Ctx, registrytest.NewPublication(t, parent, registrytest.Draft{SignedAt: a.Time}))
 	a.Must(err)
-	a.Must(a.Vacants.AddManifest(a.Ctx, registrytest.Manifest(t, parent, child, true)))
+	a.Must(a.Vacants.AddManifest(a.Ctx, registrytest.NewManifest(t, parent, child, true)))
 	h, err := serve(t, a, nil)
 	a.Must(err)
 	if res, found, err := check(a, h); len(found) > 0 || res.Registered != 1 || err != nil {
 		t.Errorf("Run() = %+v, %v, %v, want one registration and nothing broken", res, found, err)
 	}
-	stray := registry.KinKey(parent.ID(), parent.ID())
+	stray := registry.ChildEdgeKey(parent.ID(), parent.ID())
 	a.Must(st.Commit(a.Ctx, store.Put{Key: stray, WriteID: store.WriteID{1}, Data: []byte{1}}))
-	if _, found, err := check(a, h); len(found) != 1 || found[0].Where != stray.String() || err != nil {
+	if _, found, err := check(a, h); len(found) != 1 || found[0].Location != stray.String() || err != nil {
 		t.Errorf("Run() = %v, %v, want the edge that nobody signed", found, err)
 	}
 	elsewhere := func(honest http.Handler) http.Handler {
@@ -101,7 +101,7 @@ func TestTheEdgesOfARegistryAreCheckedFromElsewhere(t *testing.T) {
 			honest.ServeHTTP(w, r)
 		})
 	}
-	a.Must(st.Commit(a.Ctx, store.Put{Key: registry.KinKey(child.ID(), parent.ID()), WriteID: store.WriteID{1}, Data: []byte{1}}))
+	a.Must(st.Commit(a.Ctx, store.Put{Key: registry.ChildEdgeKey(child.ID(), parent.ID()), WriteID: store.WriteID{1}, Data: []byte{1}}))
 	h, err = serve(t, a, elsewhere)
 	a.Must(err)
 	if _, found, err := check(a, h); err == nil {
@@ -305,7 +305,7 @@ func TestAHostThatLiesGetsNoCleanReport(t *testing.T) {
 				return page
 			}
 			k := store.Key{Partition: "reg#" + a.Demo.ID.String(), Sort: "card"}
-			return export.DocsPage{Docs: []export.Doc{{Partition: k.Partition, Sort: k.Sort, Version: 1, Index: "05"}}, Next: store.Cursor{Key: k, Sort: "05"}.String()}
+			return export.DocsPage{Docs: []export.Doc{{Partition: k.Partition, Sort: k.Sort, Version: 1, Index: "05"}}, Next: store.Cursor{Key: k, IndexSort: "05"}.String()}
 		}),
 		"registrations that go back": liar("/v1/admin/export/docs", func(r *http.Request, _ int, page map[string]any) any {
 			if r.URL.Query().Get("index") != "registry" {
@@ -419,7 +419,7 @@ func TestAHostOfAnotherFormatIsRefused(t *testing.T) {
 			t.Errorf("Open() of %s = %v, want Untrusted", name, err)
 		}
 	}
-	_, err := remote.Open(a.Ctx, remote.Config{HTTP: http.DefaultClient, URL: "http://127.0.0.1:1"})
+	_, err := remote.Connect(a.Ctx, remote.Config{HTTP: http.DefaultClient, URL: "http://127.0.0.1:1"})
 	if !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Open() where nobody listens = %v, want Unavailable", err)
 	}

@@ -16,30 +16,30 @@ import (
 // its request.
 func (h *Host) Walk(ctx context.Context, fn func(store.View) error) error {
 	if err := ctx.Err(); err != nil {
-		return store.NotApplied(err)
+		return store.NotAppliedError(err)
 	}
 	v := &view{host: h}
-	defer v.listing.close()
+	defer v.checker.close()
 	return fn(v)
 }
 
 // view is a store.View of a host's pages, for use by one goroutine.
 type view struct {
 	host    *Host
-	listing listing
+	checker streamChecker
 	head    head
 }
 
-// headRows is the number of first rows that are requested together with a stream's last row.
-const headRows = 256
+// headRowCount is the number of first rows that are requested together with a stream's last row.
+const headRowCount = 256
 
 // head contains the first rows of a stream, which were requested together with its last row. A
 // reader of the last row usually reads the first rows next, and most of the time of a check is
 // spent on round trips. A head is used once.
 type head struct {
-	of   store.Stream
-	part *export.RowsPart
-	had  [2]store.Stream // last two streams whose heads were requested; they are not requested again
+	stream    store.Stream
+	rows      *export.RowsPart
+	requested [2]store.Stream // last two streams whose heads were requested; they are not requested again
 }
 
 func (v *view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
@@ -47,19 +47,19 @@ func (v *view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d s
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, store.NotApplied(ctx.Err())
+		return nil, store.NotAppliedError(ctx.Err())
 	}
 	from = max(from, 1)
-	if d == store.Ascending && from == 1 && v.head.of == s && v.head.part != nil && n >= len(v.head.part.Rows) {
-		part := v.head.part
-		v.head.part = nil
-		return rowsOf(part, 1, n, d)
+	if d == store.Ascending && from == 1 && v.head.stream == s && v.head.rows != nil && n >= len(v.head.rows.Rows) {
+		part := v.head.rows
+		v.head.rows = nil
+		return convertRows(part, 1, n, d)
 	}
 	q := url.Values{"stream": {base64.RawURLEncoding.EncodeToString([]byte(s))}, "from": {strconv.FormatUint(from, 10)}, "limit": {strconv.Itoa(n)}}
 	if d == store.Descending {
 		q.Set("order", "desc")
-		if n == 1 && s != v.head.had[0] && s != v.head.had[1] {
-			q.Set("head", strconv.Itoa(headRows))
+		if n == 1 && s != v.head.requested[0] && s != v.head.requested[1] {
+			q.Set("head", strconv.Itoa(headRowCount))
 		}
 	}
 	var page export.RowsPage
@@ -67,24 +67,24 @@ func (v *view) Rows(ctx context.Context, s store.Stream, from uint64, n int, d s
 		return nil, err
 	}
 	if q.Has("head") {
-		v.head = head{s, page.Head, [2]store.Stream{v.head.had[1], s}}
+		v.head = head{s, page.Head, [2]store.Stream{v.head.requested[1], s}}
 	}
-	return rowsOf(&page.Rows, from, n, d)
+	return convertRows(&page.Rows, from, n, d)
 }
 
-// rowsOf returns the rows of a part. It returns an error unless they match the request: at most n
+// convertRows returns the rows of a part. It returns an error unless they match the request: at most n
 // rows, in the requested order, without duplicates, starting at the requested position.
-func rowsOf(part *export.RowsPart, from uint64, n int, d store.Direction) ([]store.Row, error) {
+func convertRows(part *export.RowsPart, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	if len(part.Rows) > n {
-		return nil, mismatch("rows", fmt.Sprintf("at most %d", n), strconv.Itoa(len(part.Rows)))
+		return nil, mismatchError("rows", fmt.Sprintf("at most %d", n), strconv.Itoa(len(part.Rows)))
 	}
 	rows := make([]store.Row, len(part.Rows))
 	for i, r := range part.Rows {
 		switch {
 		case d == store.Ascending && r.Position < from, d == store.Descending && (r.Position > from || r.Position == 0):
-			return nil, mismatch("rows", fmt.Sprintf("positions %s %d", map[store.Direction]string{store.Ascending: "from", store.Descending: "down from"}[d], from), strconv.FormatUint(r.Position, 10))
+			return nil, mismatchError("rows", fmt.Sprintf("positions %s %d", map[store.Direction]string{store.Ascending: "from", store.Descending: "down from"}[d], from), strconv.FormatUint(r.Position, 10))
 		case len(r.WriteID) != len(store.WriteID{}):
-			return nil, mismatch("attempt", "16 bytes", strconv.Itoa(len(r.WriteID)))
+			return nil, mismatchError("attempt", "16 bytes", strconv.Itoa(len(r.WriteID)))
 		}
 		if from = r.Position + 1; d == store.Descending {
 			from = r.Position - 1
@@ -96,7 +96,7 @@ func rowsOf(part *export.RowsPart, from uint64, n int, d store.Direction) ([]sto
 
 func (v *view) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	if ctx.Err() != nil {
-		return store.Doc{}, store.NotApplied(ctx.Err())
+		return store.Doc{}, store.NotAppliedError(ctx.Err())
 	}
 	var page export.DocPage
 	if err := v.host.get(ctx, "/v1/admin/export/doc", url.Values{"partition": {k.Partition}, "sort": {k.Sort}}, &page); err != nil {
@@ -104,7 +104,7 @@ func (v *view) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	}
 	d := &page.Doc
 	if page.Damaged == "" && (d.Partition != k.Partition || d.Sort != k.Sort) {
-		return store.Doc{}, mismatch("doc", fmt.Sprintf("%.80q", k.String()), fmt.Sprintf("%.80q", d.Partition+"/"+d.Sort))
+		return store.Doc{}, mismatchError("doc", fmt.Sprintf("%.80q", k.String()), fmt.Sprintf("%.80q", d.Partition+"/"+d.Sort))
 	}
 	return docOf(d), damageError(page.Damaged)
 }
@@ -114,14 +114,14 @@ func (v *view) Streams(ctx context.Context, prefix store.Stream, n int, cursor s
 		return nil, "", err
 	}
 	if ctx.Err() != nil {
-		return nil, "", store.NotApplied(ctx.Err())
+		return nil, "", store.NotAppliedError(ctx.Err())
 	}
 	q := url.Values{"limit": {strconv.Itoa(n)}}
 	if prefix != "" {
 		q.Set("prefix", base64.RawURLEncoding.EncodeToString([]byte(prefix)))
 	}
 	if cursor == "" {
-		v.listing.close()
+		v.checker.close()
 	} else {
 		q.Set("cursor", cursor)
 	}
@@ -130,16 +130,16 @@ func (v *view) Streams(ctx context.Context, prefix store.Stream, n int, cursor s
 		return nil, "", err
 	}
 	if len(page.Streams) > n {
-		return nil, "", mismatch("streams", fmt.Sprintf("at most %d", n), strconv.Itoa(len(page.Streams)))
+		return nil, "", mismatchError("streams", fmt.Sprintf("at most %d", n), strconv.Itoa(len(page.Streams)))
 	}
 	names := make([]store.Stream, len(page.Streams))
 	for i, b := range page.Streams {
 		if len(b) == 0 || len(b) > store.MaxKey || !strings.HasPrefix(string(b), string(prefix)) {
-			return nil, "", mismatch("streams", "names of 1 to 512 bytes with the requested prefix", fmt.Sprintf("%.80q", b))
+			return nil, "", mismatchError("streams", "names of 1 to 512 bytes with the requested prefix", fmt.Sprintf("%.80q", b))
 		}
 		names[i] = store.Stream(b)
 	}
-	if err := v.listing.take(names, page.Next); err != nil {
+	if err := v.checker.addPage(names, page.Next); err != nil {
 		return nil, "", err
 	}
 	return names, page.Next, nil

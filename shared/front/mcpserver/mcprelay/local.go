@@ -15,15 +15,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Local returns a Transport that calls a server in this process. The server's tools can detect a
+// NewLocal returns a Transport that calls a server in this process. The server's tools can detect a
 // canceled request with CancelChannel.
-func Local(s *sdk.Server) HTTP {
-	return local{sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{
-		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxLine,
+func NewLocal(s *sdk.Server) Transport {
+	return localTransport{sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxLineBytes,
 	})}
 }
 
-type local struct{ handler http.Handler }
+type localTransport struct{ handler http.Handler }
 
 type requestKey struct{}
 
@@ -35,19 +35,19 @@ func CancelChannel(ctx context.Context) <-chan struct{} {
 	return c
 }
 
-func (l local) Open(ctx context.Context, r outbound.Request) (*http.Response, error) {
+func (l localTransport) Open(ctx context.Context, r outbound.Request) (*http.Response, error) {
 	// The tool gets a context that is not canceled. After a cancellation, Open returns without the
 	// answer, but the tool runs until it ends by itself.
 	ctx, canceled := context.WithValue(context.WithoutCancel(ctx), requestKey{}, ctx.Done()), ctx.Done()
 	body, ids := mcptool.ReplaceIDs(r.Body)
-	q, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, problem.Wrap(problem.Internal, err, "")
 	}
-	q.Header = r.Header
+	req.Header = r.Header
 	w := httpapi.NewRecorder(math.MaxInt64)
 	served := make(chan struct{})
-	go func() { defer close(served); l.handler.ServeHTTP(w, q) }()
+	go func() { defer close(served); l.handler.ServeHTTP(w, req) }()
 	select {
 	case <-served:
 		return &http.Response{StatusCode: w.Status, Header: w.Header(), Body: io.NopCloser(bytes.NewReader(mcptool.RestoreIDs(w.Body.Bytes(), ids)))}, nil

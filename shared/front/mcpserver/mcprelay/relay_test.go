@@ -42,7 +42,7 @@ func TestTheRelayReadsWhileTheClientReadsNoAnswers(t *testing.T) {
 	out := slowReader{make(chan struct{}, 1), make(chan struct{})}
 	in, client := io.Pipe()
 	ended := make(chan error, 1)
-	r := &Relay{URL: "http://localhost/mcp", HTTP: server{}, Note: t.Logf}
+	r := &Relay{URL: "http://localhost/mcp", Transport: server{}, Logf: t.Logf}
 	go func() { ended <- r.Serve(t.Context(), in, out) }()
 	for i := range 3 {
 		// A pipe has no buffer: the write of a request ends when the relay has read it.
@@ -62,7 +62,7 @@ func TestTheRelayReadsWhileTheClientReadsNoAnswers(t *testing.T) {
 
 // A server in this process answers with the ids of its client, which the library reads as floats.
 func TestALocalServerKeepsIDs(t *testing.T) {
-	r := &Relay{URL: "http://localhost/mcp", HTTP: Local(sdk.NewServer(&sdk.Implementation{Name: "x", Version: "1"}, nil)), Note: t.Logf}
+	r := &Relay{URL: "http://localhost/mcp", Transport: NewLocal(sdk.NewServer(&sdk.Implementation{Name: "x", Version: "1"}, nil)), Logf: t.Logf}
 	for _, id := range []string{"1732796400123456789", "1.0", "1e2", `"\u00e9"`} {
 		ping := `{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}`
 		for in, want := range map[string]string{ping: `{"jsonrpc":"2.0","id":` + id + `,"result":{}}`, "[" + ping + "," + ping + "]": `[{"jsonrpc":"2.0","id":` + id + `,"result":{}},{"jsonrpc":"2.0","id":` + id + `,"result":{}}]`} {
@@ -85,7 +85,7 @@ func FuzzRelay(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, input string) {
 		var out bytes.Buffer
-		r := &Relay{URL: "http://localhost/mcp", HTTP: server{}, StopsTasks: true, Note: t.Logf}
+		r := &Relay{URL: "http://localhost/mcp", Transport: server{}, StopTasks: true, Logf: t.Logf}
 		if err := r.Serve(context.Background(), strings.NewReader(input), &out); err != nil {
 			t.Fatal(err)
 		}

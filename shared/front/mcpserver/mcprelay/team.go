@@ -19,18 +19,18 @@ import (
 // Team is a server in this process. The relay adds its tools and resources to those of the
 // host.
 type Team struct {
-	HTTP
+	Transport
 	// Session distinguishes this program's idempotency keys from other programs' keys.
 	Session string
 	// Agents returns the current agents.
 	Agents func(context.Context) ([]team.Agent, error)
-	// Poll is the interval at which the relay reads the agents to detect changes. The default is 4
+	// PollInterval is the interval at which the relay reads the agents to detect changes. The default is 4
 	// s. A client then learns of a change within 5 s, including a second for the request.
-	Poll time.Duration
+	PollInterval time.Duration
 }
 
-func ofTeam(method, tool, uri string) bool {
-	return method == "tools/call" && mcptool.IsTeamTool(tool) || method == "resources/read" && mcptool.IsAgent(uri)
+func isTeamRequest(method, tool, uri string) bool {
+	return method == "tools/call" && mcptool.IsTeamTool(tool) || method == "resources/read" && mcptool.IsAgentURI(uri)
 }
 
 func (t *Team) idempotencyKey(id json.RawMessage) json.RawMessage {
@@ -39,30 +39,30 @@ func (t *Team) idempotencyKey(id json.RawMessage) json.RawMessage {
 	return fmt.Appendf(nil, `"%s-%x"`, t.Session, sum[:8])
 }
 
-// lists maps each method whose result combines a list of the host with a list of the team to the
+// listNames maps each method whose result combines a list of the host with a list of the team to the
 // name of the list.
-var lists = map[string]string{"tools/list": "tools", "resources/list": "resources", "resources/templates/list": "resourceTemplates"}
+var listNames = map[string]string{"tools/list": "tools", "resources/list": "resources", "resources/templates/list": "resourceTemplates"}
 
-// merge adds the team's part to the host's answer to a request. To a list it adds the team's items.
+// mergeAnswer adds the team's part to the host's answer to a request. To a list it adds the team's items.
 // To the answer of initialize or server/discover it adds the team's instructions and the capability
 // to announce changes of the resources. It returns other answers unchanged.
-func (s *session) merge(ctx context.Context, method string, header http.Header, message, answer []byte) ([]byte, error) {
-	var host, own struct {
+func (s *session) mergeAnswer(ctx context.Context, method string, header http.Header, message, answer []byte) ([]byte, error) {
+	var hostAnswer, teamAnswer struct {
 		Result map[string]json.RawMessage `json:"result"`
 	}
-	list, isList := lists[method]
-	if !isList && method != "initialize" && method != "server/discover" || json.Unmarshal(answer, &host) != nil || host.Result == nil {
+	list, isList := listNames[method]
+	if !isList && method != "initialize" && method != "server/discover" || json.Unmarshal(answer, &hostAnswer) != nil || hostAnswer.Result == nil {
 		return answer, nil
 	}
 	if !isList {
 		capabilities := map[string]json.RawMessage{}
-		_ = json.Unmarshal(host.Result["capabilities"], &capabilities)
+		_ = json.Unmarshal(hostAnswer.Result["capabilities"], &capabilities)
 		capabilities["resources"] = json.RawMessage(`{"listChanged":true}`)
-		host.Result["capabilities"], _ = json.Marshal(capabilities)
+		hostAnswer.Result["capabilities"], _ = json.Marshal(capabilities)
 		var instructions string
-		_ = json.Unmarshal(host.Result["instructions"], &instructions)
-		host.Result["instructions"], _ = json.Marshal(instructions + mcptool.TeamInstructions)
-		return json.Marshal(host)
+		_ = json.Unmarshal(hostAnswer.Result["instructions"], &instructions)
+		hostAnswer.Result["instructions"], _ = json.Marshal(instructions + mcptool.TeamInstructions)
+		return json.Marshal(hostAnswer)
 	}
 	res, err := s.postTo(ctx, s.Team, header, message)
 	if err != nil {
@@ -70,24 +70,24 @@ func (s *session) merge(ctx context.Context, method string, header http.Header, 
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
-	if err != nil || json.Unmarshal(b, &own) != nil || own.Result == nil {
+	if err != nil || json.Unmarshal(b, &teamAnswer) != nil || teamAnswer.Result == nil {
 		return b, err // the team's error is returned because the client would otherwise miss tools
 	}
-	var items, others []map[string]json.RawMessage
-	_, _ = json.Unmarshal(own.Result[list], &items), json.Unmarshal(host.Result[list], &others)
-	for _, other := range others {
-		if !slices.ContainsFunc(items, func(item map[string]json.RawMessage) bool { return string(item["name"]) == string(other["name"]) }) {
-			items = append(items, other)
+	var teamItems, hostItems []map[string]json.RawMessage
+	_, _ = json.Unmarshal(teamAnswer.Result[list], &teamItems), json.Unmarshal(hostAnswer.Result[list], &hostItems)
+	for _, other := range hostItems {
+		if !slices.ContainsFunc(teamItems, func(item map[string]json.RawMessage) bool { return string(item["name"]) == string(other["name"]) }) {
+			teamItems = append(teamItems, other)
 		}
 	}
-	own.Result[list], _ = json.Marshal(items)
-	return json.Marshal(own)
+	teamAnswer.Result[list], _ = json.Marshal(teamItems)
+	return json.Marshal(teamAnswer)
 }
 
-// watch notifies the client of changes of the team's agents until ctx ends.
-func (s *session) watch(ctx context.Context) {
-	before, failed := s.Team.Agents(ctx)
-	tick := time.NewTicker(cmp.Or(s.Team.Poll, 4*time.Second))
+// watchAgents notifies the client of changes of the team's agents until ctx ends.
+func (s *session) watchAgents(ctx context.Context) {
+	previous, lastErr := s.Team.Agents(ctx)
+	tick := time.NewTicker(cmp.Or(s.Team.PollInterval, 4*time.Second))
 	defer tick.Stop()
 	for {
 		select {
@@ -95,23 +95,23 @@ func (s *session) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		now, err := s.Team.Agents(ctx)
+		current, err := s.Team.Agents(ctx)
 		if err != nil {
 			continue
 		}
-		if failed == nil && !reflect.DeepEqual(now, before) {
+		if lastErr == nil && !reflect.DeepEqual(current, previous) {
 			s.mu.Lock()
 			subscriptions, isLegacy := slices.Clone(s.subscriptions), s.version != ""
 			s.mu.Unlock()
 			// Clients of revisions before 2026-07-28 cannot subscribe.
 			if isLegacy {
-				s.write([]byte(`{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`))
+				s.writeLine([]byte(`{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}`))
 			}
 			for _, id := range subscriptions {
 				s.notify("resources/list_changed", id, "")
 			}
 		}
-		before, failed = now, nil
+		previous, lastErr = current, nil
 	}
 }
 
@@ -130,6 +130,6 @@ func (s *session) subscribe(id, params json.RawMessage) bool {
 	return true
 }
 
-func (s *session) notify(method string, id json.RawMessage, more string) {
-	s.write(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/%s","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}%s}}`, method, id, more))
+func (s *session) notify(method string, id json.RawMessage, extraParams string) {
+	s.writeLine(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/%s","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":%s}%s}}`, method, id, extraParams))
 }

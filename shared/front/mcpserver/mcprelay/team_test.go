@@ -42,15 +42,15 @@ func (m methods) Open(_ context.Context, r outbound.Request) (*http.Response, er
 func teamed(t *testing.T) (r *Relay, toHost, toTeam *[]byte) {
 	toHost, toTeam = new([]byte), new([]byte)
 	return &Relay{
-		URL: "http://localhost/mcp", Note: t.Logf,
-		HTTP: methods{map[string]string{
+		URL: "http://localhost/mcp", Logf: t.Logf,
+		Transport: methods{map[string]string{
 			"initialize":      `"result":{"protocolVersion":"2025-11-25","instructions":"Finds agents.","capabilities":{"tools":{},"resources":{}}}`,
 			"server/discover": `"result":{"capabilities":{"tools":{},"resources":{}}}`,
 			"tools/list":      `"result":{"tools":[{"name":"search_agents"},{"name":"list_agents","title":"of the host"}],"ttlMs":60000}`,
 			"resources/list":  `"result":{"resources":[]}`,
 			"tools/call":      `"result":{"of":"host"}`,
 		}, toHost, nil},
-		Team: &Team{Session: "s", Agents: func(context.Context) ([]team.Agent, error) { return nil, nil }, HTTP: methods{map[string]string{
+		Team: &Team{Session: "s", Agents: func(context.Context) ([]team.Agent, error) { return nil, nil }, Transport: methods{map[string]string{
 			"tools/list":     `"result":{"tools":[{"name":"list_agents"},{"name":"dispatch_agent"}],"ttlMs":0}`,
 			"resources/list": `"error":{"code":-32603,"message":"the host is away"}`,
 			"tools/call":     `"result":{"of":"team"}`,
@@ -77,7 +77,7 @@ func TestATeamIsPartOfTheHostsServer(t *testing.T) {
 			t.Errorf("%s = %s, %v; want %s", request, out.String(), err, want)
 		}
 	}
-	r.Team.HTTP = methods{err: problem.New(problem.Unavailable, "the team is away")}
+	r.Team.Transport = methods{err: problem.New(problem.Unavailable, "the team is away")}
 	var out bytes.Buffer
 	if err := r.Serve(t.Context(), strings.NewReader(`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`), &out); err != nil || !strings.Contains(out.String(), `"message":"the team is away"`) {
 		t.Errorf("tools/list without the team's server = %s, %v", out.String(), err)
@@ -103,15 +103,15 @@ func TestEachRequestOfATeamHasAnIdempotencyKey(t *testing.T) {
 			if err := json.Unmarshal(*toTeam, &sent); err != nil || sent.Params.Arguments.Task != "x" || string(sent.Params.Meta["progressToken"]) != "9007199254740993" {
 				t.Fatalf("the team gets %s, %v", *toTeam, err)
 			}
-			keys = append(keys, string(sent.Params.Meta[mcptool.MetaKey]))
+			keys = append(keys, string(sent.Params.Meta[mcptool.MetaIdempotencyKey]))
 		}
 		if keys[0] != keys[1] || !strings.HasPrefix(keys[0], `"s-`) || len(keys[0]) > 64 || seen[keys[0]] != "" {
 			t.Errorf("the keys of two requests with the id %.10s are %v, which %.10s has, too", id, keys, seen[keys[0]])
 		}
 		seen[keys[0]] = id
 	}
-	own := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"dispatch_agent","_meta":{"` + mcptool.MetaKey + `":"mine"}}}`
-	if err := r.Serve(t.Context(), strings.NewReader(own), io.Discard); err != nil || !bytes.Contains(*toTeam, []byte(`"`+mcptool.MetaKey+`":"mine"`)) {
+	own := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"dispatch_agent","_meta":{"` + mcptool.MetaIdempotencyKey + `":"mine"}}}`
+	if err := r.Serve(t.Context(), strings.NewReader(own), io.Discard); err != nil || !bytes.Contains(*toTeam, []byte(`"`+mcptool.MetaIdempotencyKey+`":"mine"`)) {
 		t.Errorf("a request with a key of its own = %s, %v", *toTeam, err)
 	}
 }

@@ -12,58 +12,58 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// Envelope is an AGP request.
-type Envelope struct {
-	From    string // sending agent; "" means an agent of the key
-	Intent  string
-	Payload map[string]any
-	ID      string // value of MetaKey, or ""
+// AGPEnvelope is an AGP request.
+type AGPEnvelope struct {
+	From           string // sending agent; "" means an agent of the key
+	Intent         string
+	Payload        map[string]any
+	IdempotencyKey string // value of MetaIdempotencyKey, or ""
 }
 
 var (
 	venueMembers = []string{
-		"location", describeProperty(aText, "the place of a venue, or one of its areas"), "category", describeProperty(aText, "the category of a venue"), "limit", describeProperty(`"type":"integer","minimum":1`, "maximum number of results"),
+		"location", propertySchema(stringType, "the place of a venue, or one of its areas"), "category", propertySchema(stringType, "the category of a venue"), "limit", propertySchema(`"type":"integer","minimum":1`, "maximum number of results"),
 	}
 	searchMembers = append([]string{
-		"query", describeProperty(aText, "words, such as: sunset dinner"), "capability", describeProperty(aText, "more words"), "max_price_usd", describeProperty(`"type":["number","string"]`, "the maximum cost of a call, in dollars"),
-		"party_size", describeProperty(aNumber, "the number of guests"),
+		"query", propertySchema(stringType, "words, such as: sunset dinner"), "capability", propertySchema(stringType, "more words"), "max_price_usd", propertySchema(`"type":["number","string"]`, "the maximum cost of a call, in dollars"),
+		"party_size", propertySchema(nonNegativeType, "the number of guests"),
 	}, venueMembers...)
 	confirmMembers = []string{
-		"venue_id", describeProperty(aText, "the id of a venue, which search_venues returned"), "venue_slug", describeProperty(aText, "instead of venue_id"), "venue_agent_id", describeProperty(aText, "instead of venue_id"),
-		"starts_at", describeProperty(aText, "a time such as 2026-11-24T19:00:00+08:00"), "date", describeProperty(aText, "with time, instead of starts_at"), "time", describeProperty(aText, "such as 19:00"), "timezone", describeProperty(aText, "such as Asia/Makassar"),
-		"party_size", describeProperty(aNumber, "the number of guests"), "guest", describeProperty(`"type":"object"`, "who comes, for the venue"), "notes", describeProperty(aText, "a text for the venue"), "input", `{"description":"any JSON for the venue"}`,
-		"max_price_usd", describeProperty(`"type":["number","string"]`, "the maximum cost of the booking with the venue's call, in dollars"), "idempotency_key", describeProperty(aText, "the same key again returns the same booking"),
+		"venue_id", propertySchema(stringType, "the id of a venue, which search_venues returned"), "venue_slug", propertySchema(stringType, "instead of venue_id"), "venue_agent_id", propertySchema(stringType, "instead of venue_id"),
+		"starts_at", propertySchema(stringType, "a time such as 2026-11-24T19:00:00+08:00"), "date", propertySchema(stringType, "with time, instead of starts_at"), "time", propertySchema(stringType, "such as 19:00"), "timezone", propertySchema(stringType, "such as Asia/Makassar"),
+		"party_size", propertySchema(nonNegativeType, "the number of guests"), "guest", propertySchema(`"type":"object"`, "who comes, for the venue"), "notes", propertySchema(stringType, "a text for the venue"), "input", `{"description":"any JSON for the venue"}`,
+		"max_price_usd", propertySchema(`"type":["number","string"]`, "the maximum cost of the booking with the venue's call, in dollars"), "idempotency_key", propertySchema(stringType, "the same key again returns the same booking"),
 	}
 	agpTools = []struct {
 		name, intent, title, description string
 		hints                            sdk.ToolAnnotations
 		members                          []string
 	}{
-		{"agnt.ping", "network.ping", "Ping the network", "Returns the number of venues and the tier of the key.", reads, nil},
-		{"agnt.search_venues", "booking.search", "Search venues", "Finds venues by words, place and category.", reads, searchMembers},
-		{"agnt.list_venues", "venue.list", "List venues", "Lists venues by category and place, at most 100.", reads, append([]string{"cursor", describeProperty(aText, "next_cursor from the previous page")}, venueMembers...)},
-		{"agnt.confirm_booking", "booking.confirm", "Book a venue", "Books a venue, which costs money. It needs a key of tier pro or enterprise.", asks, confirmMembers},
+		{"agnt.ping", "network.ping", "Ping the network", "Returns the number of venues and the tier of the key.", readHints, nil},
+		{"agnt.search_venues", "booking.search", "Search venues", "Finds venues by words, place and category.", readHints, searchMembers},
+		{"agnt.list_venues", "venue.list", "List venues", "Lists venues by category and place, at most 100.", readHints, append([]string{"cursor", propertySchema(stringType, "next_cursor from the previous page")}, venueMembers...)},
+		{"agnt.confirm_booking", "booking.confirm", "Book a venue", "Books a venue, which costs money. It needs a key of tier pro or enterprise.", askHints, confirmMembers},
 	}
 )
 
-// AddAGP adds a tool for each intent of AGP to the server of a host. Clients that reject dots in
+// AddAGPTools adds a tool for each intent of AGP to the server of a host. Clients that reject dots in
 // names may call a tool with an underscore instead of the dot. send returns the answer to an
 // envelope.
-func AddAGP(s *sdk.Server, send func(context.Context, Envelope) (json.RawMessage, error)) {
+func AddAGPTools(s *sdk.Server, send func(context.Context, AGPEnvelope) (json.RawMessage, error)) {
 	for _, t := range agpTools {
-		members := append([]string{"from", describeProperty(aText, "the agent that asks; an agent of the key if left out")}, t.members...)
+		members := append([]string{"from", propertySchema(stringType, "the agent that asks; an agent of the key if left out")}, t.members...)
 		s.AddTool(&sdk.Tool{
-			Name: t.name, Title: t.title, Annotations: withTitle(t.hints, t.title), Description: t.description, InputSchema: schema(members...),
+			Name: t.name, Title: t.title, Annotations: withTitle(t.hints, t.title), Description: t.description, InputSchema: inputSchema(members...),
 		}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			e, err := envelopeOf(t.intent, members, r.Params)
+			env, err := newAGPEnvelope(t.intent, members, r.Params)
 			var answer json.RawMessage
 			if err == nil {
-				answer, err = send(ctx, e)
+				answer, err = send(ctx, env)
 			}
 			if err != nil {
-				return refusal(err)
+				return newRefusal(err)
 			}
-			return result("", answer)
+			return newResult("", answer)
 		})
 	}
 	s.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
@@ -76,15 +76,15 @@ func AddAGP(s *sdk.Server, send func(context.Context, Envelope) (json.RawMessage
 	})
 }
 
-// envelopeOf returns the envelope for a tool call. members lists the allowed arguments; AGP checks
+// newAGPEnvelope returns the envelope for a tool call. members lists the allowed arguments; AGP checks
 // their values.
-func envelopeOf(intent string, members []string, p *sdk.CallToolParamsRaw) (e Envelope, err error) {
+func newAGPEnvelope(intent string, members []string, p *sdk.CallToolParamsRaw) (e AGPEnvelope, err error) {
 	e.Intent, e.Payload = intent, map[string]any{}
-	var in map[string]json.RawMessage
-	if len(p.Arguments) > 0 && json.Unmarshal(p.Arguments, &in) != nil {
+	var arguments map[string]json.RawMessage
+	if len(p.Arguments) > 0 && json.Unmarshal(p.Arguments, &arguments) != nil {
 		return e, problem.Invalid("arguments", "an object", "another value")
 	}
-	for name, value := range in {
+	for name, value := range arguments {
 		switch {
 		case !slices.Contains(members, name):
 			return e, problem.New(problem.Malformed, "%.80s: not supported", name)
@@ -95,8 +95,8 @@ func envelopeOf(intent string, members []string, p *sdk.CallToolParamsRaw) (e En
 			return e, problem.Invalid(name, "a string", "another value")
 		}
 	}
-	if key, ok := p.Meta[MetaKey]; ok {
-		e.ID = fmt.Sprint(key)
+	if key, ok := p.Meta[MetaIdempotencyKey]; ok {
+		e.IdempotencyKey = fmt.Sprint(key)
 	}
 	return e, nil
 }

@@ -17,7 +17,7 @@ import (
 // which changes large ids. ReplaceIDs drops members that JSON-RPC does not define. It returns other
 // input unchanged.
 func ReplaceIDs(message []byte) (replaced []byte, ids []json.RawMessage) {
-	replaced, err := rewrite(message, func(key string, value []byte) []byte {
+	replaced, err := rewriteMembers(message, func(key string, value []byte) []byte {
 		if key != "id" {
 			return value
 		}
@@ -34,14 +34,14 @@ func ReplaceIDs(message []byte) (replaced []byte, ids []json.RawMessage) {
 // also rewrites errors of the library about parameters: they get a code, and a text without names
 // of Go types.
 func RestoreIDs(answer []byte, ids []json.RawMessage) []byte {
-	restored, err := rewrite(answer, func(key string, value []byte) []byte {
+	restored, err := rewriteMembers(answer, func(key string, value []byte) []byte {
 		switch n, err := strconv.Atoi(string(value)); {
 		case key == "id" && err == nil && n > 0 && n <= len(ids):
 			return ids[n-1]
 		case key == "error" && bytes.Contains(value, []byte(" into a *mcp.")):
 			name := "params"
-			if field := goField.FindSubmatch(value); field != nil {
-				name += "." + string(field[1])
+			if match := goFieldError.FindSubmatch(value); match != nil {
+				name += "." + string(match[1])
 			}
 			return fmt.Appendf(nil, `{"code":-32602,"message":"%s: expected the type that MCP defines, got another value"}`, name)
 		}
@@ -53,14 +53,14 @@ func RestoreIDs(answer []byte, ids []json.RawMessage) []byte {
 	return restored
 }
 
-// goField matches an error of encoding/json about a member and captures the member's name.
-var goField = regexp.MustCompile(`Go struct field mcp\.\w+\.([\w.]+) of type [^"]*"`)
+// goFieldError matches an error of encoding/json about a member and captures the member's name.
+var goFieldError = regexp.MustCompile(`Go struct field mcp\.\w+\.([\w.]+) of type [^"]*"`)
 
-// maxDepth limits the depth of results. Requests have a lower limit.
-const maxDepth = 1000
+// maxResultDepth limits the depth of results. Requests have a lower limit.
+const maxResultDepth = 1000
 
-func rewrite(message []byte, change func(key string, value []byte) []byte) ([]byte, error) {
-	d := canon.NewDecoder(message, canon.Limits{Bytes: len(message), Depth: maxDepth, Keys: 16, Lenient: true})
+func rewriteMembers(message []byte, replaceValue func(key string, value []byte) []byte) ([]byte, error) {
+	d := canon.NewDecoder(message, canon.Limits{Bytes: len(message), Depth: maxResultDepth, Keys: 16, Lenient: true})
 	b := make([]byte, 0, len(message)+64)
 	rewriteObject := func(int) error {
 		b = append(b, '{')
@@ -70,7 +70,7 @@ func rewrite(message []byte, change func(key string, value []byte) []byte) ([]by
 			}
 			value, err := d.SkipRaw()
 			if err == nil {
-				b = append(append(append(canon.AppendString(b, key), ':'), change(key, value)...), ',')
+				b = append(append(append(canon.AppendString(b, key), ':'), replaceValue(key, value)...), ',')
 			}
 			return err
 		})

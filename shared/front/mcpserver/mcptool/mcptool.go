@@ -29,22 +29,22 @@ import (
 // Keys of _meta.
 const (
 	metaPrefix = "io.github.vacancy-host/"
-	// MetaKey contains the idempotency key of a question. If an account repeats a question with the
+	// MetaIdempotencyKey contains the idempotency key of a question. If an account repeats a question with the
 	// same key, the question does not run again.
-	MetaKey = metaPrefix + "idempotency-key"
+	MetaIdempotencyKey = metaPrefix + "idempotency-key"
 	// MetaEnvelope contains the message that the vacant signed.
 	MetaEnvelope = metaPrefix + "envelope"
-	// MetaTask contains the id of a question's task. If a question has MetaTask set to true, its
+	// MetaTaskID contains the id of a question's task. If a question has MetaTaskID set to true, its
 	// first progress notification contains the id, so the client can stop the task before the
 	// answer arrives.
-	MetaTask = metaPrefix + "task"
+	MetaTaskID = metaPrefix + "task"
 )
 
 const (
-	// AnswerTime limits how long Ask waits for an answer before it returns the task without one.
-	AnswerTime = 25 * time.Second
-	// MaxWait limits the argument wait of get_task.
-	MaxWait = 20 * time.Second
+	// AskTimeout limits how long Ask waits for an answer before it returns the task without one.
+	AskTimeout = 25 * time.Second
+	// MaxTaskWait limits the argument wait of get_task.
+	MaxTaskWait = 20 * time.Second
 )
 
 // Agent is a vacant that a client uses. IsFault decides whether an error of a method fails the
@@ -53,34 +53,34 @@ type Agent interface {
 	// Ask returns the answer to a question, or its task if the answer takes too long. Unless piece
 	// is nil, it receives the pieces of the answer as they arrive.
 	Ask(ctx context.Context, q Question, piece func(text string)) (Answer, error)
-	// Task returns the answer of a task. It waits at most wait for the answer.
-	Task(ctx context.Context, id string, wait time.Duration, piece func(text string)) (Answer, error)
-	Stop(ctx context.Context, id string) (Answer, error)
+	// GetTask returns the answer of a task. It waits at most wait for the answer.
+	GetTask(ctx context.Context, id string, wait time.Duration, piece func(text string)) (Answer, error)
+	StopTask(ctx context.Context, id string) (Answer, error)
 	Describe(ctx context.Context) (Description, error)
-	// Call sends a signed request (PROTOCOL §5.1) to the vacant and returns the message that the
+	// CallSigned sends a signed request (PROTOCOL §5.1) to the vacant and returns the message that the
 	// vacant signed. If the reference would answer {"error": text}, the error is a *ReferenceError.
-	Call(ctx context.Context, request []byte) (message []byte, err error)
+	CallSigned(ctx context.Context, request []byte) (message []byte, err error)
 }
 
 // Host is a host that a client uses.
 type Host interface {
-	Search(ctx context.Context, s Search) (Found, error)
-	Show(ctx context.Context, agent string) (Shown, error)
-	// Agent returns a published vacant of the host by its name or id.
-	Agent(ctx context.Context, agent string) (Agent, error)
-	// Team returns the client's team. About.Team must be set.
+	SearchAgents(ctx context.Context, s SearchArgs) (SearchPage, error)
+	DescribeAgent(ctx context.Context, agent string) (AgentInfo, error)
+	// OpenAgent returns a published vacant of the host by its name or id.
+	OpenAgent(ctx context.Context, agent string) (Agent, error)
+	// Team returns the client's team. About.HasTeamTools must be set.
 	Team() Team
 }
 
 type Question struct {
-	Text    string
-	Files   []substrate.File
-	Context string        // name of the conversation to continue; "" begins a new one
-	ID      string        // value of MetaKey, or ""
-	Most    *money.Amount // maximum price of the call, or nil
-	// Began is called with the task's id when the call is accepted, before any piece. Began may be
+	Text           string
+	Files          []substrate.File
+	Context        string        // name of the conversation to continue; "" begins a new one
+	IdempotencyKey string        // value of MetaIdempotencyKey, or ""
+	MaxPrice       *money.Amount // maximum price of the call, or nil
+	// OnAccept is called with the task's id when the call is accepted, before any piece. Began may be
 	// nil.
-	Began func(task string)
+	OnAccept func(task string)
 }
 
 // Answer describes a task and contains its answer, if there is one.
@@ -88,29 +88,29 @@ type Answer struct {
 	Agent   string `json:"agent,omitempty"` // set on a host's server
 	Text    string `json:"text,omitempty"`
 	Context string `json:"context"`
-	Task    string `json:"task"`
+	TaskID  string `json:"task"`
 	// State is the state of a task that is running, waits for a message, or was canceled without an
 	// answer.
 	State string `json:"state,omitempty"`
-	// Finish is "stop" for a complete answer, or otherwise the reason why the answer is incomplete.
-	Finish string `json:"finish,omitempty"`
+	// FinishReason is "stop" for a complete answer, or otherwise the reason why the answer is incomplete.
+	FinishReason string `json:"finish,omitempty"`
 	// Price is the cost of the call in micro-dollars.
 	Price *money.Amount `json:"price,omitempty"`
-	// Receipt is the URL of the receipt, if the call had a price.
-	Receipt string `json:"receipt,omitempty"`
+	// ReceiptURL is the URL of the receipt, if the call had a price.
+	ReceiptURL string `json:"receipt,omitempty"`
 
 	Envelope json.RawMessage `json:"-"` // value of MetaEnvelope
 }
 
 type Description struct {
-	ID         string  `json:"vacant_id"`
-	Capability *string `json:"capability_text"`
-	Halo       *int64  `json:"halo_version"`
-	Endpoint   *string `json:"endpoint"`
+	ID             string  `json:"vacant_id"`
+	CapabilityText *string `json:"capability_text"`
+	HaloVersion    *int64  `json:"halo_version"`
+	Endpoint       *string `json:"endpoint"`
 }
 
-// Search contains the arguments of search_agents.
-type Search struct {
+// SearchArgs contains the arguments of search_agents.
+type SearchArgs struct {
 	Query    string `json:"query"`
 	Tag      string `json:"tag"`
 	MaxPrice *int64 `json:"max_price" canon:"min=0"`
@@ -118,39 +118,39 @@ type Search struct {
 	Cursor   string `json:"cursor"`
 }
 
-type Found struct {
-	Agents []Shown `json:"agents"`
-	Next   string  `json:"next,omitempty"`
-	// LeftOut counts matches that could not be verified.
-	LeftOut int `json:"left_out,omitempty"`
+type SearchPage struct {
+	Agents []AgentInfo `json:"agents"`
+	Next   string      `json:"next,omitempty"`
+	// UnverifiedCount counts matches that could not be verified.
+	UnverifiedCount int `json:"left_out,omitempty"`
 }
 
-type Shown struct {
-	Agent      string   `json:"agent"` // the vacant's name, or its id if it has no name
-	ID         string   `json:"vacant_id"`
-	Capability string   `json:"capability"`
-	State      string   `json:"state,omitempty"`
-	Price      int64    `json:"price_micro_dollars"`
-	Score      float64  `json:"score"`
-	Missing    []string `json:"missing_words,omitempty"`
-	Tags       []string `json:"tags,omitempty"`
-	Skills     []string `json:"skills,omitempty"`
-	Summary    string   `json:"summary,omitempty"`
-	URL        string   `json:"url"`
-	MCP        string   `json:"mcp"`
+type AgentInfo struct {
+	NameOrID     string   `json:"agent"` // the vacant's name, or its id if it has no name
+	ID           string   `json:"vacant_id"`
+	Capability   string   `json:"capability"`
+	State        string   `json:"state,omitempty"`
+	Price        int64    `json:"price_micro_dollars"`
+	Score        float64  `json:"score"`
+	MissingWords []string `json:"missing_words,omitempty"`
+	Tags         []string `json:"tags,omitempty"`
+	Skills       []string `json:"skills,omitempty"`
+	Summary      string   `json:"summary,omitempty"`
+	URL          string   `json:"url"`
+	MCPURL       string   `json:"mcp"`
 }
 
 // ReferenceError is an error result of vacant_call or of an owner's tool in the reference's form,
 // {"error": text}. The reference does not mark such a result as an error.
 type ReferenceError struct{ Text string }
 
-func (s *ReferenceError) Error() string { return s.Text }
+func (e *ReferenceError) Error() string { return e.Text }
 
-// limits are the limits of a tool's arguments, which contain at most one envelope.
-var limits = canon.Limits{Bytes: 512 << 10, Depth: 64, Keys: 4096, Lenient: true}
+// argumentLimits are the limits of a tool's arguments, which contain at most one envelope.
+var argumentLimits = canon.Limits{Bytes: 512 << 10, Depth: 64, Keys: 4096, Lenient: true}
 
-func tool[In any](s *sdk.Server, t *sdk.Tool, run func(context.Context, *sdk.CallToolRequest, In) (*sdk.CallToolResult, error)) {
-	addTool(s, t, limits, run)
+func addStrictTool[In any](s *sdk.Server, t *sdk.Tool, run func(context.Context, *sdk.CallToolRequest, In) (*sdk.CallToolResult, error)) {
+	addTool(s, t, argumentLimits, run)
 }
 
 func addTool[In any](s *sdk.Server, t *sdk.Tool, limits canon.Limits, run func(context.Context, *sdk.CallToolRequest, In) (*sdk.CallToolResult, error)) {
@@ -166,42 +166,42 @@ func addTool[In any](s *sdk.Server, t *sdk.Tool, limits canon.Limits, run func(c
 			res, err = run(ctx, r, in)
 		}
 		if err != nil {
-			return refusal(err)
+			return newRefusal(err)
 		}
 		return res, nil
 	})
 }
 
-// result returns v as structured content, together with a text for clients that read only texts. If
+// newResult returns v as structured content, together with a text for clients that read only texts. If
 // text is "", the text is v as JSON.
-func result(text string, v any) (*sdk.CallToolResult, error) {
-	b, err := httpapi.Encode(v)
+func newResult(text string, v any) (*sdk.CallToolResult, error) {
+	encoded, err := httpapi.Encode(v)
 	if err != nil {
 		return nil, err
 	}
-	b = b[:len(b)-1]
+	encoded = encoded[:len(encoded)-1]
 	if text == "" {
-		text = string(b)
+		text = string(encoded)
 	}
-	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, StructuredContent: json.RawMessage(b)}, nil
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, StructuredContent: json.RawMessage(encoded)}, nil
 }
 
-// members is implemented by errors that add members to the JSON content of a refusal.
-type members interface{ Members() any }
+// memberAdder is implemented by errors that add members to the JSON content of a refusal.
+type memberAdder interface{ Members() any }
 
-func refusal(err error) (*sdk.CallToolResult, error) {
-	return refuse(err, hints[problem.AsError(err).Kind])
+func newRefusal(err error) (*sdk.CallToolResult, error) {
+	return newRefusalWithHint(err, hints[problem.AsError(err).Kind])
 }
 
-func refuse(err error, hint string) (*sdk.CallToolResult, error) {
+func newRefusalWithHint(err error, hint string) (*sdk.CallToolResult, error) {
 	p := problem.AsError(err)
 	if IsFault(err) {
 		return nil, &jsonrpc.Error{Code: int64(httpapi.RPCCode(p.Kind)), Message: p.Text()}
 	}
 	content := map[string]any{}
-	var more members
-	if errors.As(err, &more) {
-		if b, err := json.Marshal(more.Members()); err == nil {
+	var adder memberAdder
+	if errors.As(err, &adder) {
+		if b, err := json.Marshal(adder.Members()); err == nil {
 			_ = json.Unmarshal(b, &content)
 		}
 	}
@@ -213,7 +213,7 @@ func refuse(err error, hint string) (*sdk.CallToolResult, error) {
 	if hint != "" {
 		text += "; " + hint
 	}
-	res, err := result(text, content)
+	res, err := newResult(text, content)
 	if err == nil {
 		res.IsError = true
 	}
@@ -235,77 +235,77 @@ func IsFault(err error) bool {
 var hints = map[problem.Kind]string{
 	problem.NotAccepting:         "it is asleep or not open; ask another agent, or try again later",
 	problem.Gone:                 "ask another agent",
-	problem.TooMany:              "try again in a few seconds",
+	problem.TooManyRequests:      "try again in a few seconds",
 	problem.SubstrateBusy:        "try again in a few seconds",
 	problem.SubstrateUnavailable: "try again later",
 	problem.BudgetSpent:          "try again after midnight UTC",
-	problem.Deadline:             "ask for less, or ask again",
+	problem.DeadlineExceeded:     "ask for less, or ask again",
 	problem.PriceAboveMax:        "raise max_price, or leave it out",
 }
 
-// progress sends progress notifications.
-type progress struct {
-	ctx   context.Context
-	r     *sdk.CallToolRequest
-	token json.RawMessage
-	n     atomic.Int64
+// progressNotifier sends progress notifications.
+type progressNotifier struct {
+	ctx       context.Context
+	req       *sdk.CallToolRequest
+	token     json.RawMessage
+	sentCount atomic.Int64
 }
 
-// progressOf returns nil unless the client asked for progress and the answer is a stream.
-func progressOf(ctx context.Context, r *sdk.CallToolRequest) *progress {
-	token, _ := ctx.Value(streamedKey{}).(json.RawMessage)
+// newProgressNotifier returns nil unless the client asked for progress and the answer is a stream.
+func newProgressNotifier(ctx context.Context, r *sdk.CallToolRequest) *progressNotifier {
+	token, _ := ctx.Value(progressTokenKey{}).(json.RawMessage)
 	if token == nil {
 		return nil
 	}
-	return &progress{ctx: ctx, r: r, token: token}
+	return &progressNotifier{ctx: ctx, req: r, token: token}
 }
 
-func (p *progress) send(text string, meta sdk.Meta) {
+func (p *progressNotifier) send(text string, meta sdk.Meta) {
 	// The error is ignored, because the client may have disconnected.
-	_ = p.r.Session.NotifyProgress(p.ctx, &sdk.ProgressNotificationParams{Meta: meta, ProgressToken: p.token, Message: text, Progress: float64(p.n.Add(1))})
+	_ = p.req.Session.NotifyProgress(p.ctx, &sdk.ProgressNotificationParams{Meta: meta, ProgressToken: p.token, Message: text, Progress: float64(p.sentCount.Add(1))})
 }
 
-func (p *progress) piece() func(string) {
+func (p *progressNotifier) pieceFunc() func(string) {
 	if p == nil {
 		return nil
 	}
 	return func(text string) { p.send(text, nil) }
 }
 
-type streamedKey struct{}
+type progressTokenKey struct{}
 
-// WithStream marks ctx as the context of a request whose answer is a stream, so that progress is
+// WithProgressToken marks ctx as the context of a request whose answer is a stream, so that progress is
 // sent to the client. token is the client's progress token as received, because the library changes
 // large numbers.
-func WithStream(ctx context.Context, token json.RawMessage) context.Context {
-	return context.WithValue(ctx, streamedKey{}, token)
+func WithProgressToken(ctx context.Context, token json.RawMessage) context.Context {
+	return context.WithValue(ctx, progressTokenKey{}, token)
 }
 
-func yes() *bool { t := true; return &t }
-func no() *bool  { return new(bool) }
+func truePointer() *bool  { t := true; return &t }
+func falsePointer() *bool { return new(bool) }
 
-// schema returns the JSON schema of an object with the given names and schemas of properties. A
+// inputSchema returns the JSON schema of an object with the given names and schemas of properties. A
 // name that begins with * marks a required property.
-func schema(properties ...string) json.RawMessage {
-	var names, required []string
+func inputSchema(properties ...string) json.RawMessage {
+	var members, required []string
 	for i := 0; i < len(properties); i += 2 {
-		name, must := strings.CutPrefix(properties[i], "*")
-		if must {
+		name, isRequired := strings.CutPrefix(properties[i], "*")
+		if isRequired {
 			required = append(required, fmt.Sprintf("%q", name))
 		}
-		names = append(names, fmt.Sprintf("%q:%s", name, properties[i+1]))
+		members = append(members, fmt.Sprintf("%q:%s", name, properties[i+1]))
 	}
-	s := `{"type":"object","properties":{` + strings.Join(names, ",") + `},"additionalProperties":false`
+	s := `{"type":"object","properties":{` + strings.Join(members, ",") + `},"additionalProperties":false`
 	if len(required) > 0 {
 		s += `,"required":[` + strings.Join(required, ",") + `]`
 	}
 	return json.RawMessage(s + "}")
 }
 
-// results returns the JSON schema of a result with the given names and schemas of properties. The
+// outputSchema returns the JSON schema of a result with the given names and schemas of properties. The
 // schema allows other members, because some clients (for example the Inspector 0.15) also validate
 // refusals against it.
-func results(properties ...string) json.RawMessage {
+func outputSchema(properties ...string) json.RawMessage {
 	var members []string
 	for i := 0; i < len(properties); i += 2 {
 		members = append(members, fmt.Sprintf("%q:%s", properties[i], properties[i+1]))
@@ -313,13 +313,13 @@ func results(properties ...string) json.RawMessage {
 	return json.RawMessage(`{"type":"object","properties":{` + strings.Join(members, ",") + `}}`)
 }
 
-func describeProperty(constraints, description string) string {
+func propertySchema(constraints, description string) string {
 	return fmt.Sprintf(`{%s,"description":%q}`, constraints, description)
 }
 
 // JSON schema types of properties.
 const (
-	aText   = `"type":"string"`
-	aNumber = `"type":"integer","minimum":0`
-	texts   = `"type":"array","items":{"type":"string"}`
+	stringType      = `"type":"string"`
+	nonNegativeType = `"type":"integer","minimum":0`
+	stringListType  = `"type":"array","items":{"type":"string"}`
 )

@@ -35,7 +35,7 @@ const TeamInstructions = " Your own agents take tasks: begin with list_agents, d
 // agentScheme is the prefix of agents' URIs.
 const agentScheme = "agents://"
 
-func IsAgent(uri string) bool { return strings.HasPrefix(uri, agentScheme) }
+func IsAgentURI(uri string) bool { return strings.HasPrefix(uri, agentScheme) }
 
 func IsTeamTool(name string) bool {
 	switch name {
@@ -45,18 +45,18 @@ func IsTeamTool(name string) bool {
 	return false
 }
 
-func NewTeamServer(about About, team func(context.Context) Team) *sdk.Server {
-	s := about.server()
-	addTeam(s, team)
+func NewTeamServer(about ServerConfig, team func(context.Context) Team) *sdk.Server {
+	s := about.newServer()
+	addTeamTools(s, team)
 	return s
 }
 
-// maxResponse limits the response in a result, in bytes.
-const maxResponse = 64 << 10
+// maxResponseBytes limits the response in a result, in bytes.
+const maxResponseBytes = 64 << 10
 
-func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
+func addTeamTools(s *sdk.Server, teamOf func(context.Context) Team) {
 	type (
-		dispatching struct {
+		dispatchArgs struct {
 			Agent        string          `json:"agent" canon:"required"`
 			Task         string          `json:"task" canon:"required"`
 			Model        string          `json:"model"`
@@ -66,33 +66,33 @@ func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
 			Effort       string          `json:"effort"`
 			OutputFormat string          `json:"output_format"`
 		}
-		ofTask struct {
+		taskIDArgs struct {
 			ID string `json:"task_id" canon:"required"`
 		}
-		answering struct {
-			ofTask
+		answerTaskArgs struct {
+			taskIDArgs
 			Text string `json:"text" canon:"required"`
 		}
 	)
-	acts := sdk.ToolAnnotations{DestructiveHint: no(), OpenWorldHint: no()}
-	id := describeProperty(aText, "the taskId of dispatch_agent")
-	openTool(s, "list_agents", "List Available Agents", "Lists the agents that tasks can be dispatched to.", reads, schema(),
-		func(ctx context.Context, _ *sdk.CallToolRequest, _ nothing) (any, error) {
+	changeHints := sdk.ToolAnnotations{DestructiveHint: falsePointer(), OpenWorldHint: falsePointer()}
+	taskIDSchema := propertySchema(stringType, "the taskId of dispatch_agent")
+	addLenientTool(s, "list_agents", "List Available Agents", "Lists the agents that tasks can be dispatched to.", readHints, inputSchema(),
+		func(ctx context.Context, _ *sdk.CallToolRequest, _ noArgs) (any, error) {
 			items, err := teamOf(ctx).Agents(ctx)
 			return struct {
 				Agents []team.Agent `json:"agents"`
 				Hint   string       `json:"hint"`
 			}{items, "Read the resource " + agentScheme + "{name} for the settings of an agent."}, err
 		})
-	openTool(s, "dispatch_agent", "Dispatch Sub-Agent", "Dispatches a task to an agent, and returns its taskId at once. get_task_status then returns its state and its result.", acts,
-		schema("*agent", describeProperty(aText, "the name of an agent that list_agents shows, or the id of a published agent"), "*task", describeProperty(aText, "what to do"),
-			"model", describeProperty(aText, "another model"), "mode", describeProperty(aText, "read-write or read-only"),
-			"max_turns", describeProperty(`"type":"integer"`, "maximum number of model turns"), "budget", describeProperty(`"type":"number"`, "maximum cost of the task, in dollars"),
-			"effort", describeProperty(aText, "how much the model thinks: low, medium or high"), "output_format", describeProperty(aText, "text or json")),
-		func(ctx context.Context, r *sdk.CallToolRequest, in dispatching) (any, error) {
+	addLenientTool(s, "dispatch_agent", "Dispatch Sub-Agent", "Dispatches a task to an agent, and returns its taskId at once. get_task_status then returns its state and its result.", changeHints,
+		inputSchema("*agent", propertySchema(stringType, "the name of an agent that list_agents shows, or the id of a published agent"), "*task", propertySchema(stringType, "what to do"),
+			"model", propertySchema(stringType, "another model"), "mode", propertySchema(stringType, "read-write or read-only"),
+			"max_turns", propertySchema(`"type":"integer"`, "maximum number of model turns"), "budget", propertySchema(`"type":"number"`, "maximum cost of the task, in dollars"),
+			"effort", propertySchema(stringType, "how much the model thinks: low, medium or high"), "output_format", propertySchema(stringType, "text or json")),
+		func(ctx context.Context, r *sdk.CallToolRequest, in dispatchArgs) (any, error) {
 			q := team.Request{Agent: in.Agent, Text: in.Task, Model: in.Model, Mode: in.Mode, MaxTurns: in.MaxTurns, Effort: in.Effort, OutputFormat: in.OutputFormat}
 			var err error
-			if q.Key, err = keyOf(r); err != nil {
+			if q.Key, err = idempotencyKeyOf(r); err != nil {
 				return nil, err
 			}
 			if in.Budget != nil {
@@ -105,14 +105,14 @@ func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
 			}
 			return teamOf(ctx).Dispatch(ctx, q)
 		})
-	openTool(s, "get_task_status", "Get Task Status", "Returns the state of a task, its question if it waits for an answer, and its result once it has one.", reads, schema("*task_id", id),
-		func(ctx context.Context, _ *sdk.CallToolRequest, in ofTask) (any, error) {
+	addLenientTool(s, "get_task_status", "Get Task Status", "Returns the state of a task, its question if it waits for an answer, and its result once it has one.", readHints, inputSchema("*task_id", taskIDSchema),
+		func(ctx context.Context, _ *sdk.CallToolRequest, in taskIDArgs) (any, error) {
 			task, err := teamOf(ctx).Status(ctx, in.ID)
-			task.Shorten(maxResponse)
+			task.TruncateResponse(maxResponseBytes)
 			return task, err
 		})
-	openTool(s, "cancel_task", "Cancel Task", "Cancels a task. You pay for the part of the answer that was already delivered.", stops, schema("*task_id", id),
-		func(ctx context.Context, _ *sdk.CallToolRequest, in ofTask) (any, error) {
+	addLenientTool(s, "cancel_task", "Cancel Task", "Cancels a task. You pay for the part of the answer that was already delivered.", stopHints, inputSchema("*task_id", taskIDSchema),
+		func(ctx context.Context, _ *sdk.CallToolRequest, in taskIDArgs) (any, error) {
 			canceled, err := teamOf(ctx).Cancel(ctx, in.ID)
 			return struct {
 				Status string `json:"status"`
@@ -120,18 +120,18 @@ func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
 				Agent  string `json:"agent"`
 			}{canceled.Status, canceled.TaskID, canceled.Agent}, err
 		})
-	openTool(s, "answer_task", "Answer Task", "Answers the question of a task whose status is input_required.", acts, schema("*task_id", id, "*text", describeProperty(aText, "the answer")),
-		func(ctx context.Context, r *sdk.CallToolRequest, in answering) (any, error) {
-			key, err := keyOf(r)
+	addLenientTool(s, "answer_task", "Answer Task", "Answers the question of a task whose status is input_required.", changeHints, inputSchema("*task_id", taskIDSchema, "*text", propertySchema(stringType, "the answer")),
+		func(ctx context.Context, r *sdk.CallToolRequest, in answerTaskArgs) (any, error) {
+			key, err := idempotencyKeyOf(r)
 			if err != nil {
 				return nil, err
 			}
 			task, err := teamOf(ctx).Answer(ctx, in.ID, in.Text, key)
-			task.Shorten(maxResponse)
+			task.TruncateResponse(maxResponseBytes)
 			return task, err
 		})
-	openTool(s, "get_locks", "Get Active Locks", "Lists the locks that running tasks hold.", reads, schema(),
-		func(ctx context.Context, _ *sdk.CallToolRequest, _ nothing) (any, error) {
+	addLenientTool(s, "get_locks", "Get Active Locks", "Lists the locks that running tasks hold.", readHints, inputSchema(),
+		func(ctx context.Context, _ *sdk.CallToolRequest, _ noArgs) (any, error) {
 			items, err := teamOf(ctx).Locks(ctx)
 			return struct {
 				Locks []locks.Lock `json:"locks"`
@@ -150,7 +150,7 @@ func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
 			return nil, sdk.ResourceNotFoundError(q.Params.URI)
 		}
 		if err != nil {
-			_, err = refusal(err)
+			_, err = newRefusal(err)
 			return nil, err
 		}
 		settings := struct {
@@ -174,7 +174,7 @@ func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
 			}
 			items, err := teamOf(ctx).Agents(ctx)
 			if err != nil {
-				_, err = refusal(err)
+				_, err = newRefusal(err)
 				return nil, err
 			}
 			for _, a := range items {
@@ -185,28 +185,28 @@ func addTeam(s *sdk.Server, teamOf func(context.Context) Team) {
 	})
 }
 
-func keyOf(r *sdk.CallToolRequest) (string, error) {
-	given, ok := r.Params.Meta[MetaKey]
+func idempotencyKeyOf(r *sdk.CallToolRequest) (string, error) {
+	value, ok := r.Params.Meta[MetaIdempotencyKey]
 	if !ok {
 		return "", nil
 	}
-	key, ok := given.(string)
+	key, ok := value.(string)
 	if !ok || key == "" {
-		return "", problem.Invalid("_meta."+MetaKey, "a text", "another value")
+		return "", problem.Invalid("_meta."+MetaIdempotencyKey, "a text", "another value")
 	}
 	return key, nil
 }
 
-// openTool adds a tool that ignores unknown arguments and whose result is indented JSON.
-func openTool[In any](s *sdk.Server, name, title, description string, hints sdk.ToolAnnotations, arguments json.RawMessage, run func(context.Context, *sdk.CallToolRequest, In) (any, error)) {
-	open := limits
-	open.SkipUnknown = true
+// addLenientTool adds a tool that ignores unknown arguments and whose result is indented JSON.
+func addLenientTool[In any](s *sdk.Server, name, title, description string, hints sdk.ToolAnnotations, arguments json.RawMessage, run func(context.Context, *sdk.CallToolRequest, In) (any, error)) {
+	lenientLimits := argumentLimits
+	lenientLimits.SkipUnknown = true
 	t := &sdk.Tool{Name: name, Title: title, Description: description, Annotations: withTitle(hints, title),
 		InputSchema: json.RawMessage(strings.Replace(string(arguments), `"additionalProperties":false`, `"additionalProperties":true`, 1))}
-	addTool(s, t, open, func(ctx context.Context, r *sdk.CallToolRequest, in In) (*sdk.CallToolResult, error) {
+	addTool(s, t, lenientLimits, func(ctx context.Context, r *sdk.CallToolRequest, in In) (*sdk.CallToolResult, error) {
 		v, err := run(ctx, r, in)
 		if err != nil && !IsFault(err) {
-			return refuse(err, "") // the texts of these refusals already give advice
+			return newRefusalWithHint(err, "") // the texts of these refusals already give advice
 		}
 		if err != nil {
 			return nil, err
@@ -215,7 +215,7 @@ func openTool[In any](s *sdk.Server, name, title, description string, hints sdk.
 		if err != nil {
 			return nil, err
 		}
-		return result(text, v)
+		return newResult(text, v)
 	})
 }
 

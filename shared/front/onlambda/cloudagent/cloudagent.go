@@ -20,14 +20,14 @@ import (
 
 func Serve() {
 	onlambda.ServeStream(functions.Agent, func(env *onlambda.Env) (http.Handler, func()) {
-		agents := cloudtask.Open(env)
-		if env.Searcher != "" {
-			agents.Find = finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry)
+		agents := cloudtask.OpenA2A(env)
+		if env.SearchARN != "" {
+			agents.Find = finder.NewFindFunc(lambda.NewFromConfig(env.AWS), env.SearchARN, env.Server.Registry)
 		}
-		parts := serve.Handlers{Message: env.Server.MessageHandler(), Agents: agents.Plain, Protocols: handlers.Open(agents), Team: agents.TeamHandler(), Work: agents.WorkHandler(), Resource: env.Server.ResourceHandler(), Login: env.Server.Login(), Pages: env.Server.Pages()}
-		if len(env.Secrets) > 0 { // the edge routes pages to functions/web
-			parts.Web = webpath.Root
+		hostHandlers := serve.Handlers{Message: env.Server.MessageHandler(), Plain: agents.Plain, Protocols: handlers.NewProtocols(agents), Team: agents.TeamHandler(), Work: agents.WorkHandler(), Resource: env.Server.ResourceHandler(), MetadataURL: env.Server.MetadataURL(), PageJudge: env.Server.PageJudge()}
+		if len(env.EdgeSecrets) > 0 { // the edge routes pages to functions/web
+			hostHandlers.Web = webpath.Redirect
 		}
-		return parts.Public(), agents.Tasks.Wait
-	}, thinkclient.Part, cloudfiles.Part, func(_ *onlambda.Env, c *serve.Config) { c.Tokens = tokens.ForBilling })
+		return hostHandlers.Public(), agents.Tasks.Wait
+	}, thinkclient.AddThinker, cloudfiles.AddFiles, func(_ *onlambda.Env, c *serve.Config) { c.NewTokenChecker = tokens.NewForBilling })
 }

@@ -22,65 +22,65 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob/s3"
 )
 
-// Part sets the storage of files, as an onlambda.Part. A function without a bucket has no
+// AddFiles sets the storage of files, as an onlambda.Feature. A function without a bucket has no
 // workspaces.
-func Part(env *onlambda.Env, c *serve.Config) {
-	if env.Blobs == "" {
+func AddFiles(env *onlambda.Env, c *serve.Config) {
+	if env.Bucket == "" {
 		return
 	}
-	bucket := s3.New(s3.NewClient(env.AWS), env.Blobs, rand.Reader)
-	limitedBlobs := &limited{Blobs: bucket, puts: limit{rate: env.Puts, what: "writes", now: c.Now}, gets: limit{rate: env.Gets, what: "reads", now: c.Now}}
+	bucket := s3.New(s3.NewClient(env.AWS), env.Bucket, rand.Reader)
+	limitedBlobs := &rateLimitedBlobs{Blobs: bucket, writeLimit: rateLimit{rate: env.PutRate, requestKind: "writes", now: c.Now}, readLimit: rateLimit{rate: env.GetRate, requestKind: "reads", now: c.Now}}
 	c.Blobs = func() (blob.Blobs, error) { return limitedBlobs, nil }
 }
 
-// limited limits the rates of requests to the bucket. It passes on Delete, which is free, and Head,
+// rateLimitedBlobs limits the rates of requests to the bucket. It passes on Delete, which is free, and Head,
 // which workspaces do not use.
-type limited struct {
+type rateLimitedBlobs struct {
 	blob.Blobs
-	puts, gets limit
+	writeLimit, readLimit rateLimit
 }
 
-func (l *limited) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond blob.Condition) (string, error) {
-	if err := l.puts.take(); err != nil {
+func (l *rateLimitedBlobs) Put(ctx context.Context, key string, body io.ReadSeeker, size int64, cond blob.Condition) (string, error) {
+	if err := l.writeLimit.takeToken(); err != nil {
 		return "", err
 	}
 	return l.Blobs.Put(ctx, key, body, size, cond)
 }
 
-func (l *limited) List(ctx context.Context, prefix string, n int, cursor string) ([]blob.Info, string, error) {
+func (l *rateLimitedBlobs) List(ctx context.Context, prefix string, n int, cursor string) ([]blob.Info, string, error) {
 	// A listing costs as much as a write.
-	if err := l.puts.take(); err != nil {
+	if err := l.writeLimit.takeToken(); err != nil {
 		return nil, "", err
 	}
 	return l.Blobs.List(ctx, prefix, n, cursor)
 }
 
-func (l *limited) Get(ctx context.Context, key string) (blob.Object, error) {
-	if err := l.gets.take(); err != nil {
+func (l *rateLimitedBlobs) Get(ctx context.Context, key string) (blob.Object, error) {
+	if err := l.readLimit.takeToken(); err != nil {
 		return blob.Object{}, err
 	}
 	return l.Blobs.Get(ctx, key)
 }
 
-// limit is a token bucket. If the rate is zero, it accepts all requests.
-type limit struct {
-	rate edge.Rate
-	what string
-	now  func() time.Time
+// rateLimit is a token bucket. If the rate is zero, it accepts all requests.
+type rateLimit struct {
+	rate        edge.Rate
+	requestKind string
+	now         func() time.Time
 
 	mu sync.Mutex
 	ratelimit.Bucket
 }
 
-func (l *limit) take() error {
+func (l *rateLimit) takeToken() error {
 	if l.rate == (edge.Rate{}) {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.Fill(l.rate.PerSecond, l.now())
-	if lacks := l.Spent + 1 - float64(l.rate.Burst); lacks > 0 {
-		return problem.New(problem.TooMany, "the host has reached its limit of %s of files; try again in %.0f s", l.what, math.Ceil(lacks/l.rate.PerSecond))
+	if missing := l.Spent + 1 - float64(l.rate.Burst); missing > 0 {
+		return problem.New(problem.TooManyRequests, "the host has reached its limit of %s of files; try again in %.0f s", l.requestKind, math.Ceil(missing/l.rate.PerSecond))
 	}
 	l.Spent++
 	return nil

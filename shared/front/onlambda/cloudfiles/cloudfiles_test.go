@@ -37,7 +37,7 @@ func TestAnInstanceSendsALimitedNumberOfRequests(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	clock := func() time.Time { return now }
 	bucket := &counted{}
-	l := &limited{Blobs: bucket, puts: limit{rate: edge.Rate{PerSecond: 0.5, Burst: 3}, what: "writes", now: clock}, gets: limit{rate: edge.Rate{PerSecond: 2, Burst: 1}, what: "reads", now: clock}}
+	l := &rateLimitedBlobs{Blobs: bucket, writeLimit: rateLimit{rate: edge.Rate{PerSecond: 0.5, Burst: 3}, requestKind: "writes", now: clock}, readLimit: rateLimit{rate: edge.Rate{PerSecond: 2, Burst: 1}, requestKind: "reads", now: clock}}
 	ctx := t.Context()
 	put := func() error { _, err := l.Put(ctx, "a", strings.NewReader(""), 0, blob.Condition{}); return err }
 	list := func() error { _, _, err := l.List(ctx, "a", 1, ""); return err }
@@ -46,7 +46,7 @@ func TestAnInstanceSendsALimitedNumberOfRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range []func() error{put, list, get} {
-		if err := f(); !problem.Is(err, problem.TooMany) || !strings.Contains(err.Error(), "try again in ") {
+		if err := f(); !problem.Is(err, problem.TooManyRequests) || !strings.Contains(err.Error(), "try again in ") {
 			t.Errorf("beyond the limit: %v", err)
 		}
 	}
@@ -57,7 +57,7 @@ func TestAnInstanceSendsALimitedNumberOfRequests(t *testing.T) {
 	if *bucket != (counted{puts: 3, lists: 1, gets: 2, deletes: 1}) {
 		t.Errorf("requests are %+v", *bucket)
 	}
-	l = &limited{Blobs: bucket}
+	l = &rateLimitedBlobs{Blobs: bucket}
 	for range 100 {
 		if err := errors.Join(put(), get()); err != nil {
 			t.Fatal(err)

@@ -32,60 +32,60 @@ import (
 )
 
 func Handler(h *onlambda.Env) http.Handler {
-	runs := newRuns(h)
-	h.Server.Gate.Running = runs.step
-	return h.Server.GateHandler(&cloud{h.Server.Gate, runs})
+	executions := newExecutionClient(h)
+	h.Server.Gate.RunningStep = executions.currentStep
+	return h.Server.GateHandler(&cloudGate{h.Server.Gate, executions})
 }
 
 // AdminHandler returns the handler of the admin API, including the current steps of gate attempts,
 // AGP, teams and files. If the operator changes a booking, the venue is not informed.
 func AdminHandler(h *onlambda.Env) http.Handler {
-	if h.Machine != "" {
-		h.Server.Gate.Running = newRuns(h).step
+	if h.StateMachineARN != "" {
+		h.Server.Gate.RunningStep = newExecutionClient(h).currentStep
 	}
 	// Direct handles functions.UpgradeEvent.
-	h.Direct = func(ctx context.Context, event json.RawMessage) (any, bool, error) {
-		var asked struct{ Upgrade bool }
-		if json.Unmarshal(event, &asked) != nil || !asked.Upgrade {
+	h.HandleDirect = func(ctx context.Context, event json.RawMessage) (any, bool, error) {
+		var command struct{ Upgrade bool }
+		if json.Unmarshal(event, &command) != nil || !command.Upgrade {
 			return nil, false, nil
 		}
 		now := func() time.Time { return time.Now().Round(0) }
-		v, err := upgrade.Run(ctx, upgrade.Data{
+		result, err := upgrade.Run(ctx, upgrade.Data{
 			Store: h.Store, Vault: h.Vault, Texts: h.Server.Texts, Program: h.Server.Version(), Log: h.Log, Now: now, Rand: rand.Reader,
-			Until: now().Add(upgradeTime),
+			StopAt: now().Add(upgradeTimeLimit),
 		})
 		if err != nil {
 			h.Log.LogAttrs(ctx, slog.LevelError, "the documents were not upgraded", slog.String("cause", err.Error()))
 			return nil, true, err
 		}
-		h.Log.LogAttrs(ctx, slog.LevelInfo, "documents upgraded", slog.Int("version", v.Version), slog.Int("current", upgrade.Current))
-		return functions.Upgraded{Version: v.Version, Current: upgrade.Current}, true, nil
+		h.Log.LogAttrs(ctx, slog.LevelInfo, "documents upgraded", slog.Int("version", result.Version), slog.Int("current", upgrade.CurrentVersion))
+		return functions.Upgraded{Version: result.Version, Current: upgrade.CurrentVersion}, true, nil
 	}
-	h.Server.OperateAGP(h.Server.OpenBookings(nil, nil))
-	h.Server.OperateTeam(sqs.New(sqs.Config{Client: sqs.NewClient(h.AWS), URL: h.Tasks, Log: h.Log, Now: time.Now}))
+	h.Server.AddAGPRoutes(h.Server.OpenBookings(nil, nil))
+	h.Server.AddTeamRoutes(sqs.New(sqs.Config{Client: sqs.NewClient(h.AWS), URL: h.TaskQueueURL, Log: h.Log, Now: time.Now}))
 	return h.Server.Admin()
 }
 
-// upgradeTime is the time after which an invocation does not begin another page of documents. The
+// upgradeTimeLimit is the time after which an invocation does not begin another page of documents. The
 // rest of the function's timeout is for completing the current page.
-const upgradeTime = functions.HandlerSeconds * time.Second / 2
+const upgradeTimeLimit = functions.HandlerSeconds * time.Second / 2
 
-// cloud is a gate whose attempts run in a state machine.
-type cloud struct {
+// cloudGate is a gate whose attempts run in a state machine.
+type cloudGate struct {
 	*graduation.Service
-	runs *runs
+	executions *executionClient
 }
 
-var _ graduation.Gate = (*cloud)(nil)
+var _ graduation.Gate = (*cloudGate)(nil)
 
-func (c *cloud) Submit(ctx context.Context, sub graduation.Submission) (graduation.Status, error) {
+func (c *cloudGate) Submit(ctx context.Context, sub graduation.Submission) (graduation.Status, error) {
 	// If the request joins an open attempt, the execution of the attempt may already have been
 	// started. Starting it again has no effect.
 	st, err := c.Begin(ctx, sub)
 	if err != nil || st.Phase != graduation.Open {
 		return st, err
 	}
-	if err := c.runs.start(ctx, &st.Attempt); err != nil {
+	if err := c.executions.startExecution(ctx, &st.Attempt); err != nil {
 		return graduation.Status{}, err
 	}
 	return st, nil
@@ -97,58 +97,58 @@ type stateMachines interface {
 	GetExecutionHistory(context.Context, *sfn.GetExecutionHistoryInput, ...func(*sfn.Options)) (*sfn.GetExecutionHistoryOutput, error)
 }
 
-type runs struct {
-	client  stateMachines
-	machine string // ARN of the state machine
-	log     *slog.Logger
+type executionClient struct {
+	client          stateMachines
+	stateMachineARN string // ARN of the state machine
+	log             *slog.Logger
 }
 
-func newRuns(h *onlambda.Env) *runs {
-	return &runs{client: sfn.NewFromConfig(h.AWS), machine: h.Machine, log: h.Log}
+func newExecutionClient(h *onlambda.Env) *executionClient {
+	return &executionClient{client: sfn.NewFromConfig(h.AWS), stateMachineARN: h.StateMachineARN, log: h.Log}
 }
 
-func (r *runs) start(ctx context.Context, a *graduation.Attempt) error {
+func (r *executionClient) startExecution(ctx context.Context, a *graduation.Attempt) error {
 	input, err := json.Marshal(struct {
-		State graduation.State `json:"state"`
-	}{a.State()})
+		State graduation.RunState `json:"state"`
+	}{a.InitialState()})
 	if err != nil {
 		return problem.Wrap(problem.Internal, err, "the state of graduation %s", a.ID)
 	}
 	_, err = r.client.StartExecution(ctx, &sfn.StartExecutionInput{
-		StateMachineArn: &r.machine, Name: aws.String(a.Execution()), Input: aws.String(string(input))})
-	var there *types.ExecutionAlreadyExists
+		StateMachineArn: &r.stateMachineARN, Name: aws.String(a.ExecutionName()), Input: aws.String(string(input))})
+	var alreadyExists *types.ExecutionAlreadyExists
 	// Starting an execution again with the same input has no effect, even after the execution has
 	// ended.
-	if err == nil || errors.As(err, &there) {
+	if err == nil || errors.As(err, &alreadyExists) {
 		return nil
 	}
-	return problem.Wrap(problem.Unavailable, reason(err), "attempt %d of %s has begun and could not be run; send the same request again", a.Position, a.Child.Short())
+	return problem.Wrap(problem.Unavailable, shortError(err), "attempt %d of %s has begun and could not be run; send the same request again", a.Position, a.Child.Short())
 }
 
-func reason(err error) error {
+func shortError(err error) error {
 	// The error is shortened, because callers can cause its log line, and logs are billed by the
 	// byte.
 	var apiErr smithy.APIError
 	if errors.As(err, &apiErr) {
 		return errors.New(apiErr.ErrorCode())
 	}
-	const most = 120
+	const maxBytes = 120
 	text := err.Error()
-	return errors.New(strings.ToValidUTF8(text[:min(len(text), most)], ""))
+	return errors.New(strings.ToValidUTF8(text[:min(len(text), maxBytes)], ""))
 }
 
-// recent is the number of newest events that step reads. It is larger than the number of events
+// recentEvents is the number of newest events that step reads. It is larger than the number of events
 // between the starts of two steps, including retries.
-const recent = 30
+const recentEvents = 30
 
-// step returns the current step of an attempt, or "" if it is unknown. An unknown step does not
+// currentStep returns the current step of an attempt, or "" if it is unknown. An unknown step does not
 // fail the request.
-func (r *runs) step(ctx context.Context, a *graduation.Attempt) gate.StepName {
-	execution := strings.Replace(r.machine, ":stateMachine:", ":execution:", 1) + ":" + a.Execution()
+func (r *executionClient) currentStep(ctx context.Context, a *graduation.Attempt) gate.StepName {
+	executionARN := strings.Replace(r.stateMachineARN, ":stateMachine:", ":execution:", 1) + ":" + a.ExecutionName()
 	out, err := r.client.GetExecutionHistory(ctx, &sfn.GetExecutionHistoryInput{
-		ExecutionArn: &execution, ReverseOrder: true, MaxResults: recent, IncludeExecutionData: aws.Bool(false)})
+		ExecutionArn: &executionARN, ReverseOrder: true, MaxResults: recentEvents, IncludeExecutionData: aws.Bool(false)})
 	if err != nil {
-		r.log.LogAttrs(ctx, slog.LevelWarn, "the current step of the attempt is unknown", slog.String("graduation", a.ID.String()), slog.String("cause", reason(err).Error()))
+		r.log.LogAttrs(ctx, slog.LevelWarn, "the current step of the attempt is unknown", slog.String("graduation", a.ID.String()), slog.String("cause", shortError(err).Error()))
 		return ""
 	}
 	for _, e := range out.Events {

@@ -64,11 +64,11 @@ func entered(names ...string) (events []types.HistoryEvent) {
 // attempt again starts no second execution.
 func TestAnAttemptIsStartedUnderItsOwnNameWithTheSameInput(t *testing.T) {
 	m := &machines{}
-	r := &runs{client: m, machine: machine, log: slog.New(slog.DiscardHandler)}
+	r := &executionClient{client: m, stateMachineARN: machine, log: slog.New(slog.DiscardHandler)}
 	a := attempt()
 	for _, err := range []error{nil, &types.ExecutionAlreadyExists{}} {
 		m.err = err
-		if err := r.start(t.Context(), a); err != nil {
+		if err := r.startExecution(t.Context(), a); err != nil {
 			t.Errorf("start() = %v, want a run that is there to be its own", err)
 		}
 	}
@@ -81,7 +81,7 @@ func TestAnAttemptIsStartedUnderItsOwnNameWithTheSameInput(t *testing.T) {
 		t.Errorf("started again as %s %s, want the same name and input", *second.Name, *second.Input)
 	}
 	m.err = errors.New("no route")
-	if err := r.start(t.Context(), a); !problem.Is(err, problem.Unavailable) {
+	if err := r.startExecution(t.Context(), a); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("start() of a machine out of reach = %v, want Unavailable", err)
 	}
 }
@@ -95,21 +95,21 @@ func TestTheStepIsTheNewestThatWasEntered(t *testing.T) {
 		want   gate.StepName
 	}{
 		{"it has not begun", nil, nil, ""},
-		{"the first", entered("consent"), nil, gate.Consent},
-		{"the third", entered("collusion", "rate_limit", "consent"), nil, gate.Collusion},
-		{"it is being recorded", entered("record refusal", "rate_limit", "consent"), nil, gate.RateLimit},
-		{"an event without a name", append([]types.HistoryEvent{{Type: types.HistoryEventTypeTaskStateEntered}}, entered("commit")...), nil, gate.Commit},
+		{"the first", entered("consent"), nil, gate.StepConsent},
+		{"the third", entered("collusion", "rate_limit", "consent"), nil, gate.StepCollusion},
+		{"it is being recorded", entered("record refusal", "rate_limit", "consent"), nil, gate.StepRateLimit},
+		{"an event without a name", append([]types.HistoryEvent{{Type: types.HistoryEventTypeTaskStateEntered}}, entered("commit")...), nil, gate.StepCommit},
 		{"nobody says", nil, errors.New("no route"), ""},
 		{"it has not started", nil, &types.ExecutionDoesNotExist{}, ""},
 	} {
 		m := &machines{events: tt.events, err: tt.err}
-		r := &runs{client: m, machine: machine, log: slog.New(slog.DiscardHandler)}
+		r := &executionClient{client: m, stateMachineARN: machine, log: slog.New(slog.DiscardHandler)}
 		a := attempt()
-		if got := r.step(t.Context(), a); got != tt.want {
+		if got := r.currentStep(t.Context(), a); got != tt.want {
 			t.Errorf("%s: step() = %q, want %q", tt.name, got, tt.want)
 		}
-		if m.looked[0] != execution+a.Execution() {
-			t.Errorf("looked at %s, want %s", m.looked[0], execution+a.Execution())
+		if m.looked[0] != execution+a.ExecutionName() {
+			t.Errorf("looked at %s, want %s", m.looked[0], execution+a.ExecutionName())
 		}
 	}
 }

@@ -21,40 +21,40 @@ import (
 
 func Serve() {
 	onlambda.Serve(functions.Gateway, func(env *onlambda.Env) http.Handler {
-		find := finder.New(lambda.NewFromConfig(env.AWS), env.Searcher, env.Server.Registry)
-		tasks := sqs.New(sqs.Config{Client: sqs.NewClient(env.AWS), URL: env.Tasks, Log: env.Log, Now: time.Now})
-		return atOwnURL(serve.Handlers{
-			Login: env.Server.Login(), Pages: env.Server.Pages(),
+		find := finder.NewFindFunc(lambda.NewFromConfig(env.AWS), env.SearchARN, env.Server.Registry)
+		tasks := sqs.New(sqs.Config{Client: sqs.NewClient(env.AWS), URL: env.TaskQueueURL, Log: env.Log, Now: time.Now})
+		return withOwnURL(serve.Handlers{
+			MetadataURL: env.Server.MetadataURL(), PageJudge: env.Server.PageJudge(),
 			Message: serve.NotFound, Account: env.Server.AccountHandler(stripe.New),
 			AGP: env.Server.AGPHandler(env.Server.OpenBookings(tasks, find), find, false),
 		}.Public())
 	}, func(env *onlambda.Env, c *serve.Config) {
-		c.Tokens = tokens.ForBilling
-		if env.Secrets == nil { // if there is no edge, each function has its own URL
+		c.NewTokenChecker = tokens.NewForBilling
+		if env.EdgeSecrets == nil { // if there is no edge, each function has its own URL
 			c.GatewayURL = ownURL
 		}
 	})
 }
 
-// baseKey is the context key of the function's own URL. The URL cannot be in the function's
+// ownURLKey is the context key of the function's own URL. The URL cannot be in the function's
 // environment, because AWS creates it after the function. The Host header of a request is
 // trustworthy, because Lambda selects the function by this header.
-type baseKey struct{}
+type ownURLKey struct{}
 
-func atOwnURL(next http.Handler) http.Handler {
+func withOwnURL(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		scheme := "https"
 		if r.Header.Get("X-Forwarded-Proto") == "http" { // never on AWS
 			scheme = "http"
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), baseKey{}, scheme+"://"+r.Host)))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), ownURLKey{}, scheme+"://"+r.Host)))
 	})
 }
 
 func ownURL(ctx context.Context) (string, error) {
-	base, _ := ctx.Value(baseKey{}).(string)
-	if base == "" {
+	ownBaseURL, _ := ctx.Value(ownURLKey{}).(string)
+	if ownBaseURL == "" {
 		return "", problem.New(problem.Internal, "the context has no request from which to read the function's URL")
 	}
-	return base, nil
+	return ownBaseURL, nil
 }

@@ -96,7 +96,7 @@ func BenchmarkAFreshSearchLoads(b *testing.B) {
 	defer made.Close()
 	corpus := searchtest.NewCorpus(1)
 	for left := *cards; left > 0; left -= 1000 {
-		if err := made.Apply(b.Context(), search.Batch{Put: corpus.Entries(min(left, 1000)), Mark: "m"}); err != nil {
+		if err := made.Apply(b.Context(), search.Batch{Put: corpus.NextEntries(min(left, 1000)), Mark: "m"}); err != nil {
 			b.Fatal(err)
 		}
 	}

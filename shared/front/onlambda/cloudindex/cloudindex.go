@@ -22,23 +22,23 @@ import (
 )
 
 func Handler(h *onlambda.Env) http.Handler {
-	r := registrations(h)
-	index := newIndex(snapshots(h), r, os.TempDir(), wall)
-	searches := search.New(search.Config{Index: index, Registry: r, Now: wall, Log: h.Log, Refresh: index.Refresh})
-	h.Direct = finder.Answer(searches.Find, h.Log)
-	return registryapi.Search(registryapi.SearchConfig{Finder: searches, Now: wall, Logger: h.Log})
+	r := openRegistry(h)
+	index := newIndex(openSnapshots(h), r, os.TempDir(), wallClock)
+	searchService := search.New(search.Config{Index: index, Registry: r, Now: wallClock, Log: h.Log, Refresh: index.Refresh})
+	h.HandleDirect = finder.NewHandler(searchService.Find, h.Log)
+	return registryapi.NewSearchHandler(registryapi.SearchConfig{Finder: searchService, Now: wallClock, Logger: h.Log})
 }
 
-func registrations(h *onlambda.Env) *registry.Registry {
-	return registry.New(registry.Config{Store: h.Store, Now: wall, Rand: rand.Reader})
+func openRegistry(h *onlambda.Env) *registry.Registry {
+	return registry.New(registry.Config{Store: h.Store, Now: wallClock, Rand: rand.Reader})
 }
 
-func snapshots(h *onlambda.Env) *snapshot.Snapshots {
+func openSnapshots(h *onlambda.Env) *snapshot.Snapshots {
 	return snapshot.New(snapshot.Config{
-		Blobs: s3.New(s3.NewClient(h.AWS), h.Blobs, rand.Reader), Now: wall, Rand: rand.Reader, Dir: os.TempDir(),
+		Blobs: s3.New(s3.NewClient(h.AWS), h.Bucket, rand.Reader), Now: wallClock, Rand: rand.Reader, Dir: os.TempDir(),
 	})
 }
 
-// wall returns the wall clock time without its monotonic reading, which may stop while a function
+// wallClock returns the wall clock time without its monotonic reading, which may stop while a function
 // is frozen.
-func wall() time.Time { return time.Now().Round(0) }
+func wallClock() time.Time { return time.Now().Round(0) }

@@ -74,7 +74,7 @@ func (w *world) registered(skill string) identity.ID {
 	defer w.mu.Unlock()
 	w.rows = append(w.rows, registry.Registration{
 		ID: key.ID(), Card: c.Blob(), CardHash: c.Hash(), Visibility: lifecycle.Public, State: lifecycle.Active,
-		Status: registry.StatusActive, FirstSeq: uint64(len(w.rows) + 1), Changed: w.now, ChangeKey: registry.ChangeKeyAt(w.now), DocVersion: 1,
+		Status: registry.StatusActive, FirstSeq: uint64(len(w.rows) + 1), ChangedAt: w.now, ChangeKey: registry.FormatChangeKey(w.now), DocVersion: 1,
 	})
 	return key.ID()
 }
@@ -112,7 +112,7 @@ func (w *world) process() (*snapshot.Snapshots, *index) {
 // index runs an indexer once and returns its result.
 func (w *world) index(fresh bool) (string, error) {
 	s, x := w.process()
-	attrs, err := (&publisher{to: s, index: x, fresh: fresh}).publish(w.t.Context())
+	attrs, err := (&publisher{snapshots: s, index: x, rebuild: fresh}).publish(w.t.Context())
 	return slog.GroupValue(attrs...).String(), err
 }
 
@@ -164,10 +164,10 @@ func TestAnIndexIsTheSnapshotAndWhatChangedSince(t *testing.T) {
 	}
 	w.indexed(false)
 	w.pass(11 * time.Second) // the manifest is read every ten seconds
-	before := x.held
+	before := x.current
 	refresh(t, x)
-	if x.held == before || x.held.version.Manifest.Entries != 2 || len(finds(t, x, "paints")) != 2 {
-		t.Errorf("after ten seconds the index is of %+v, want the newer snapshot", x.held.version)
+	if x.current == before || x.current.version.Manifest.Entries != 2 || len(finds(t, x, "paints")) != 2 {
+		t.Errorf("after ten seconds the index is of %+v, want the newer snapshot", x.current.version)
 	}
 }
 
@@ -209,12 +209,12 @@ func TestADamagedSnapshotLeavesTheIndexAsItWas(t *testing.T) {
 	w.indexed(false)
 	w.broken()
 	w.pass(11 * time.Second)
-	before := x.held.folder
+	before := x.current.folder
 	if err := x.Refresh(t.Context()); !problem.Is(err, problem.Damaged) {
 		t.Errorf("Refresh() = %v, want it to say what is damaged", err)
 	}
-	if got := finds(t, x, "sews"); x.held.folder != before || len(got) != 2 || !slices.Contains(got, first) {
-		t.Errorf("found %v in %s, want both in the index that was there", got, x.held.folder)
+	if got := finds(t, x, "sews"); x.current.folder != before || len(got) != 2 || !slices.Contains(got, first) {
+		t.Errorf("found %v in %s, want both in the index that was there", got, x.current.folder)
 	}
 	w.pass(11 * time.Second)
 	refresh(t, x) // the damaged one is not fetched again
@@ -262,7 +262,7 @@ func TestTheIndexerWaitsForAFeedThatRefuses(t *testing.T) {
 	s, x := w.process()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := (&publisher{to: s, index: x}).publish(ctx); !problem.Is(err, problem.Unavailable) {
+	if _, err := (&publisher{snapshots: s, index: x}).publish(ctx); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("publish() without a feed = %v, want Unavailable when the time is over", err)
 	}
 }
@@ -276,7 +276,7 @@ func TestTwoIndexersAtOnceLeaveOneWholeIndex(t *testing.T) {
 		w.registered(fmt.Sprint("round", round))
 		for i := range errs {
 			s, x := w.process()
-			all.Go(func() { _, errs[i] = (&publisher{to: s, index: x, fresh: true}).publish(t.Context()) })
+			all.Go(func() { _, errs[i] = (&publisher{snapshots: s, index: x, rebuild: true}).publish(t.Context()) })
 		}
 		all.Wait()
 		if err := errors.Join(errs[:]...); err != nil {
@@ -284,7 +284,7 @@ func TestTwoIndexersAtOnceLeaveOneWholeIndex(t *testing.T) {
 		}
 		_, x := w.process()
 		refresh(t, x)
-		if n := x.held.version.Manifest.Entries; n != round+1 {
+		if n := x.current.version.Manifest.Entries; n != round+1 {
 			t.Errorf("round %d left an index of %d entries", round, n)
 		}
 	}

@@ -14,64 +14,64 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// published is the source of snapshots, implemented by snapshot.Snapshots.
-type published interface {
+// snapshotSource is the source of snapshots, implemented by snapshot.Snapshots.
+type snapshotSource interface {
 	Load(ctx context.Context) (snapshot.Version, string, error)
 	Newer(ctx context.Context, held snapshot.Version) (bool, error)
 }
 
 // index is the newest published index with later changes applied. It is safe for concurrent use.
 type index struct {
-	from published
-	feed live.ChangeFeed
-	dir  string // parent directory of new indexes
-	now  func() time.Time
+	source     snapshotSource
+	changeFeed live.ChangeFeed
+	parentDir  string // parent directory of new indexes
+	now        func() time.Time
 
-	change sync.Mutex // locked while held is replaced
-	mu     sync.RWMutex
-	held   *copied // nil before the first Refresh
+	replaceMu sync.Mutex // locked while held is replaced
+	mu        sync.RWMutex
+	current   *localIndex // nil before the first Refresh
 }
 
 var _ search.Index = (*index)(nil)
 
-// copied is an index that this process has loaded into a folder on its disk.
-type copied struct {
+// localIndex is an index that this process has loaded into a folder on its disk.
+type localIndex struct {
 	*bleve.Index
 	live    *live.Live
 	version snapshot.Version
 	folder  string
 }
 
-func newIndex(from published, feed live.ChangeFeed, dir string, now func() time.Time) *index {
-	return &index{from: from, feed: feed, dir: dir, now: now}
+func newIndex(source snapshotSource, changeFeed live.ChangeFeed, parentDir string, now func() time.Time) *index {
+	return &index{source: source, changeFeed: changeFeed, parentDir: parentDir, now: now}
 }
 
 // Refresh loads a newer snapshot if there is one, and applies later changes. Both are rate limited.
 // If Refresh fails, the index is unchanged.
 func (x *index) Refresh(ctx context.Context) error {
-	renewed := x.renew(ctx)
+	loadErr := x.loadNewer(ctx)
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if x.held == nil {
-		return renewed
+	if x.current == nil {
+		return loadErr
 	}
-	return errors.Join(renewed, x.held.live.Refresh(ctx))
+	return errors.Join(loadErr, x.current.live.Refresh(ctx))
 }
 
-// renew replaces the index with a newer snapshot. It skips a damaged snapshot and does not load it
+// loadNewer replaces the index with a newer snapshot. It skips a damaged snapshot and does not load it
 // again.
-func (x *index) renew(ctx context.Context) error {
-	x.change.Lock()
-	defer x.change.Unlock()
-	if x.held != nil {
-		if newer, err := x.from.Newer(ctx, x.held.version); err != nil || !newer {
+func (x *index) loadNewer(ctx context.Context) error {
+	x.replaceMu.Lock()
+	defer x.replaceMu.Unlock()
+	if x.current != nil {
+		if newer, err := x.source.Newer(ctx, x.current.version); err != nil || !newer {
 			return err
 		}
 	}
-	next, version, err := x.newest(ctx)
+	next, version, err := x.openNewest(ctx)
 	switch {
-	case problem.Is(err, problem.Damaged) && x.held != nil:
-		x.held.version = version
+	case problem.Is(err, problem.Damaged) && x.current != nil:
+		x.current.version = version
 		return err
 	case problem.Is(err, problem.Damaged):
 		next, err = x.open(version, "") // the feed contains all entries
@@ -80,19 +80,19 @@ func (x *index) renew(ctx context.Context) error {
 		return err
 	}
 	x.mu.Lock() // waits for searches in the old index
-	old := x.held
-	x.held = next
+	old := x.current
+	x.current = next
 	x.mu.Unlock()
 	if old == nil {
 		return nil
 	}
-	return old.drop()
+	return old.closeAndRemove()
 }
 
-// newest opens the newest snapshot, or an empty index if there is none. If the snapshot is damaged,
+// openNewest opens the newest snapshot, or an empty index if there is none. If the snapshot is damaged,
 // newest also returns its version.
-func (x *index) newest(ctx context.Context) (*copied, snapshot.Version, error) {
-	version, folder, err := x.from.Load(ctx)
+func (x *index) openNewest(ctx context.Context) (*localIndex, snapshot.Version, error) {
+	version, folder, err := x.source.Load(ctx)
 	if err != nil {
 		return nil, version, err
 	}
@@ -102,38 +102,40 @@ func (x *index) newest(ctx context.Context) (*copied, snapshot.Version, error) {
 
 // open opens the index in a folder, or creates a new index if folder is "". If it fails, it removes
 // the folder.
-func (x *index) open(version snapshot.Version, folder string) (*copied, error) {
+func (x *index) open(version snapshot.Version, folder string) (*localIndex, error) {
 	if folder == "" {
 		var err error
-		if folder, err = os.MkdirTemp(x.dir, "index-"); err != nil {
+		if folder, err = os.MkdirTemp(x.parentDir, "index-"); err != nil {
 			return nil, problem.Wrap(problem.Internal, err, "cannot create a directory for the search index")
 		}
 	}
-	opened, err := bleve.Open(folder)
+	bleveIndex, err := bleve.Open(folder)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(folder))
 	}
-	return &copied{Index: opened, live: live.New(opened, x.feed, x.now), version: version, folder: folder}, nil
+	return &localIndex{Index: bleveIndex, live: live.New(bleveIndex, x.changeFeed, x.now), version: version, folder: folder}, nil
 }
 
-func (c *copied) drop() error { return errors.Join(c.Index.Close(), os.RemoveAll(c.folder)) }
+func (c *localIndex) closeAndRemove() error {
+	return errors.Join(c.Index.Close(), os.RemoveAll(c.folder))
+}
 
-func (x *index) using(fn func(*copied) error) error {
+func (x *index) withCurrent(fn func(*localIndex) error) error {
 	// The read lock keeps the index from being replaced while fn runs.
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	if x.held == nil {
+	if x.current == nil {
 		return problem.New(problem.Unavailable, "the search index is not loaded")
 	}
-	return fn(x.held)
+	return fn(x.current)
 }
 
 func (x *index) Apply(ctx context.Context, b search.Batch) error {
-	return x.using(func(c *copied) error { return c.Index.Apply(ctx, b) })
+	return x.withCurrent(func(c *localIndex) error { return c.Index.Apply(ctx, b) })
 }
 
 func (x *index) Query(ctx context.Context, q search.Query) (hits []search.Hit, err error) {
-	err = x.using(func(c *copied) (err error) {
+	err = x.withCurrent(func(c *localIndex) (err error) {
 		hits, err = c.Index.Query(ctx, q)
 		return err
 	})
@@ -141,7 +143,7 @@ func (x *index) Query(ctx context.Context, q search.Query) (hits []search.Hit, e
 }
 
 func (x *index) Mark(ctx context.Context) (mark string, err error) {
-	err = x.using(func(c *copied) (err error) {
+	err = x.withCurrent(func(c *localIndex) (err error) {
 		mark, err = c.Index.Mark(ctx)
 		return err
 	})
@@ -149,7 +151,7 @@ func (x *index) Mark(ctx context.Context) (mark string, err error) {
 }
 
 func (x *index) Count(ctx context.Context) (n int, err error) {
-	err = x.using(func(c *copied) (err error) {
+	err = x.withCurrent(func(c *localIndex) (err error) {
 		n, err = c.Index.Count(ctx)
 		return err
 	})
@@ -159,10 +161,10 @@ func (x *index) Count(ctx context.Context) (n int, err error) {
 func (x *index) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.held == nil {
+	if x.current == nil {
 		return nil
 	}
-	old := x.held
-	x.held = nil
-	return old.drop()
+	old := x.current
+	x.current = nil
+	return old.closeAndRemove()
 }

@@ -15,35 +15,35 @@ import (
 )
 
 const (
-	// rivals limits the attempts to publish in one run. A run tries again if another indexer
+	// maxTries limits the attempts to publish in one run. A run tries again if another indexer
 	// published first.
-	rivals = 3
-	// between is the wait before a retry if the tables are unavailable, for example throttled. The
+	maxTries = 3
+	// retryDelay is the wait before a retry if the tables are unavailable, for example throttled. The
 	// limits of DynamoDB are per second.
-	between = time.Second
+	retryDelay = time.Second
 )
 
-// Publish returns the work of the indexer. Any event means that registrations have changed, except
+// PublishWork returns the work of the indexer. Any event means that registrations have changed, except
 // {"reindex": true}, which rebuilds the index from all registrations.
-func Publish(h *onlambda.Env) onlambda.Work {
-	r, s := registrations(h), snapshots(h)
+func PublishWork(h *onlambda.Env) onlambda.WorkFunc {
+	r, s := openRegistry(h), openSnapshots(h)
 	return func(ctx context.Context, event json.RawMessage) ([]slog.Attr, error) {
-		var asked struct{ Reindex bool }
-		_ = json.Unmarshal(event, &asked) // records of a stream do not have the member
-		p := publisher{to: s, index: newIndex(s, r, os.TempDir(), wall), fresh: asked.Reindex}
+		var command struct{ Reindex bool }
+		_ = json.Unmarshal(event, &command) // records of a stream do not have the member
+		p := publisher{snapshots: s, index: newIndex(s, r, os.TempDir(), wallClock), rebuild: command.Reindex}
 		return p.publish(ctx)
 	}
 }
 
 type publisher struct {
-	to    *snapshot.Snapshots
-	index *index
-	fresh bool // rebuild the index from all registrations
+	snapshots *snapshot.Snapshots
+	index     *index
+	rebuild   bool // rebuild the index from all registrations
 }
 
 func (p *publisher) publish(ctx context.Context) (attrs []slog.Attr, err error) {
-	for range rivals {
-		attrs, err = p.once(ctx)
+	for range maxTries {
+		attrs, err = p.tryPublish(ctx)
 		if !errors.Is(err, snapshot.ErrOvertaken) {
 			return attrs, err
 		}
@@ -51,15 +51,15 @@ func (p *publisher) publish(ctx context.Context) (attrs []slog.Attr, err error) 
 	return attrs, problem.Wrap(problem.Unavailable, err, "other indexers published first at each attempt")
 }
 
-func (p *publisher) once(ctx context.Context) (attrs []slog.Attr, err error) {
-	c, err := p.begin(ctx)
+func (p *publisher) tryPublish(ctx context.Context) (attrs []slog.Attr, err error) {
+	c, err := p.openIndex(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.drop()) }()
+	defer func() { err = errors.Join(err, c.closeAndRemove()) }()
 	oldMark, err := c.Mark(ctx)
 	if err == nil {
-		err = patiently(ctx, c.live.CatchUp)
+		err = retryUnavailable(ctx, c.live.CatchUp)
 	}
 	if err != nil {
 		return nil, err
@@ -68,41 +68,41 @@ func (p *publisher) once(ctx context.Context) (attrs []slog.Attr, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if mark == oldMark && c.version.Tag != "" && !p.fresh {
+	if mark == oldMark && c.version.Tag != "" && !p.rebuild {
 		return []slog.Attr{slog.Bool("published", false)}, nil
 	}
-	v, err := p.to.Publish(ctx, c.Index, c.version)
+	v, err := p.snapshots.Publish(ctx, c.Index, c.version)
 	if err != nil {
 		return nil, err
 	}
 	return []slog.Attr{slog.Bool("published", true), slog.Int("entries", v.Manifest.Entries), slog.Int64("bytes", v.Manifest.Size)}, nil
 }
 
-func (p *publisher) begin(ctx context.Context) (*copied, error) {
-	if !p.fresh {
-		c, version, err := p.index.newest(ctx)
+func (p *publisher) openIndex(ctx context.Context) (*localIndex, error) {
+	if !p.rebuild {
+		c, version, err := p.index.openNewest(ctx)
 		if !problem.Is(err, problem.Damaged) {
 			return c, err
 		}
-		p.fresh = true // a damaged index is rebuilt
+		p.rebuild = true // a damaged index is rebuilt
 		return p.index.open(version, "")
 	}
-	version, err := p.to.Latest(ctx)
+	version, err := p.snapshots.Latest(ctx)
 	if err != nil && !problem.Is(err, problem.Damaged) {
 		return nil, err
 	}
 	return p.index.open(version, "")
 }
 
-// patiently repeats do while the tables are unavailable and time remains. Each attempt continues
+// retryUnavailable repeats do while the tables are unavailable and time remains. Each attempt continues
 // where the previous attempt ended.
-func patiently(ctx context.Context, do func(context.Context) error) error {
+func retryUnavailable(ctx context.Context, fn func(context.Context) error) error {
 	for {
-		err := do(ctx)
+		err := fn(ctx)
 		if err == nil || !problem.Is(err, problem.Unavailable) {
 			return err
 		}
-		if retry.Sleep(ctx, between) != nil {
+		if retry.Sleep(ctx, retryDelay) != nil {
 			return err
 		}
 	}

@@ -26,14 +26,14 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func Open(env *onlambda.Env) *serve.A2A { return open(env).agents }
+func OpenA2A(env *onlambda.Env) *serve.A2A { return openQueuedA2A(env).a2a }
 
-func Work() {
+func RunWorker() {
 	onlambda.Receive(functions.Worker, func(env *onlambda.Env) (onlambda.Receiver, func()) {
-		w := open(env)
-		w.agents.Bookings = env.Server.OpenBookings(w.tasks, nil)
-		return w.receive, w.agents.Tasks.Wait
-	}, thinkclient.Part, cloudfiles.Part, func(env *onlambda.Env, c *serve.Config) {
+		w := openQueuedA2A(env)
+		w.a2a.Bookings = env.Server.OpenBookings(w.taskQueue, nil)
+		return w.handleMessage, w.a2a.Tasks.Wait
+	}, thinkclient.AddThinker, cloudfiles.AddFiles, func(env *onlambda.Env, c *serve.Config) {
 		// Venues send answers to bookings to this URL.
 		if url := strings.TrimSuffix(env.GatewayURL, "/"); url != "" {
 			c.GatewayURL = func(context.Context) (string, error) { return url, nil }
@@ -41,37 +41,37 @@ func Work() {
 	})
 }
 
-// work is the A2A service with its queues.
-type work struct {
-	agents        *serve.A2A
-	tasks, pushes *sqs.Queue
+// queuedA2A is the A2A service with its queues.
+type queuedA2A struct {
+	a2a                  *serve.A2A
+	taskQueue, pushQueue *sqs.Queue
 }
 
-func open(env *onlambda.Env) *work {
+func openQueuedA2A(env *onlambda.Env) *queuedA2A {
 	client := sqs.NewClient(env.AWS)
-	queue := func(url string) *sqs.Queue {
+	newQueue := func(url string) *sqs.Queue {
 		return sqs.New(sqs.Config{Client: client, URL: url, Log: env.Log, Now: time.Now})
 	}
-	w := &work{tasks: queue(env.Tasks), pushes: queue(env.Pushes)}
-	w.agents = env.Server.OpenQueuedA2A(serve.Queues{Tasks: w.tasks, Notices: w.pushes, Turns: env.Turns})
+	w := &queuedA2A{taskQueue: newQueue(env.TaskQueueURL), pushQueue: newQueue(env.PushQueueURL)}
+	w.a2a = env.Server.OpenQueuedA2A(serve.Queues{Tasks: w.taskQueue, Notices: w.pushQueue, Turns: env.MaxTurns})
 	return w
 }
 
-func (w *work) receive(ctx context.Context, m events.SQSMessage) (done bool, err error) {
-	got := sqs.Message{Body: m.Body, Receipt: m.ReceiptHandle, First: time.Now()}
+func (w *queuedA2A) handleMessage(ctx context.Context, m events.SQSMessage) (done bool, err error) {
+	queueMessage := sqs.Message{Body: m.Body, ReceiptHandle: m.ReceiptHandle, FirstDelivery: time.Now()}
 	if ms, err := strconv.ParseInt(m.Attributes["ApproximateFirstReceiveTimestamp"], 10, 64); err == nil {
-		got.First = time.UnixMilli(ms)
+		queueMessage.FirstDelivery = time.UnixMilli(ms)
 	}
-	got.Count, _ = strconv.Atoi(m.Attributes["ApproximateReceiveCount"])
+	queueMessage.DeliveryCount, _ = strconv.Atoi(m.Attributes["ApproximateReceiveCount"])
 	switch onlambda.QueueName(m.EventSourceARN) {
-	case onlambda.QueueName(w.tasks.URL):
-		done, err = w.tasks.Handle(ctx, got, w.agents.Work)
-	case onlambda.QueueName(w.pushes.URL):
-		done, err = w.pushes.Handle(ctx, got, w.agents.Push.Handle)
+	case onlambda.QueueName(w.taskQueue.URL):
+		done, err = w.taskQueue.Handle(ctx, queueMessage, w.a2a.HandleMessage)
+	case onlambda.QueueName(w.pushQueue.URL):
+		done, err = w.pushQueue.Handle(ctx, queueMessage, w.a2a.Push.Handle)
 	default:
 		return false, problem.New(problem.Malformed, "the message does not come from a queue of this stage")
 	}
-	if errors.Is(err, task.ErrAgain) || errors.Is(err, task.ErrFull) || errors.Is(err, task.ErrWaiting) || errors.Is(err, task.ErrUndecided) {
+	if errors.Is(err, task.ErrRetryLater) || errors.Is(err, task.ErrFull) || errors.Is(err, task.ErrWaiting) || errors.Is(err, task.ErrUndecided) {
 		err = nil // redelivery is not a fault
 	}
 	return done, err

@@ -22,16 +22,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/openai"
 )
 
-func Run() { onlambda.RunThink(part) }
+func Run() { onlambda.RunThink(addModels) }
 
-func part(env *onlambda.Env, c *serve.Config) {
-	c.Servers = mcp.Servers
+func addModels(env *onlambda.Env, c *serve.Config) {
+	c.MCPServers = mcp.Servers
 	c.Models = func(client *outbound.Client) substrate.Kinds {
 		kinds := substrate.Kinds{}
-		for _, some := range []substrate.Kinds{
-			anthropic.Kinds(client), awsapi.Functions(client, env.AWS), bedrock.Kinds(client, env.AWS), gemini.Kinds(client), mcp.Kinds(client), mock.Kinds(), openai.Kinds(client),
+		for _, providerKinds := range []substrate.Kinds{
+			anthropic.Kinds(client), awsapi.LambdaKinds(client, env.AWS), bedrock.Kinds(client, env.AWS), gemini.Kinds(client), mcp.Kinds(client), mock.Kinds(), openai.Kinds(client),
 		} {
-			maps.Copy(kinds, some)
+			maps.Copy(kinds, providerKinds)
 		}
 		// Only the kinds that other functions ask through think remain. They include the mock only
 		// if it is enabled.

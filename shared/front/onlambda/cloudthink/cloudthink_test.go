@@ -16,9 +16,9 @@ import (
 // What message and admin offer, this function answers, and nothing else.
 func TestThinkOffersItsKinds(t *testing.T) {
 	for _, mock := range []bool{true, false} {
-		env := &onlambda.Env{Settings: onlambda.Settings{Host: setting.Host{Mock: mock}}}
+		env := &onlambda.Env{Settings: onlambda.Settings{Host: setting.Host{AllowMocks: mock}}}
 		var c serve.Config
-		part(env, &c)
+		addModels(env, &c)
 		want := slices.Sorted(slices.Values(env.ThinkKinds()))
 		if diff := cmp.Diff(want, slices.Sorted(maps.Keys(c.Models(outbound.New(outbound.Options{}))))); diff != "" {
 			t.Errorf("mock %v: kinds (-want +got):\n%s", mock, diff)

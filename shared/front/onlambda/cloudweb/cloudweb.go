@@ -27,43 +27,43 @@ func Serve() { onlambda.ServeWithoutHost(functions.Web, Handler) }
 // because the links of a page lead to paths of several functions, which only an edge combines at
 // one URL.
 func Handler(s onlambda.Settings, log *slog.Logger) http.Handler {
-	if len(s.Secrets) == 0 {
+	if len(s.EdgeSecrets) == 0 {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			httpapi.Fail(w, problem.New(problem.NotFound, "a host without CloudFront has no pages"))
 		})
 	}
-	return web.Handler(web.Config{API: newStage(s, log), Log: log, Now: func() time.Time { return time.Now().Round(0) }})
+	return web.Handler(web.Config{API: newStageAPI(s, log), Log: log, Now: func() time.Time { return time.Now().Round(0) }})
 }
 
-// readTime limits one read, so that all reads of a page end before the function's timeout.
-const readTime = 8 * time.Second
+// readTimeout limits one read, so that all reads of a page end before the function's timeout.
+const readTimeout = 8 * time.Second
 
-type stage struct {
-	urls   map[string]string // base URLs of functions by name
-	secret string
-	client *http.Client
-	log    *slog.Logger
+type stageAPI struct {
+	baseURLs map[string]string // base URLs of functions by name
+	secret   string
+	client   *http.Client
+	log      *slog.Logger
 }
 
-func newStage(s onlambda.Settings, log *slog.Logger) *stage {
+func newStageAPI(s onlambda.Settings, log *slog.Logger) *stageAPI {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil
-	return &stage{s.Handlers, s.Secrets[0], &http.Client{
-		Transport: transport, Timeout: readTime,
+	return &stageAPI{s.FunctionURLs, s.EdgeSecrets[0], &http.Client{
+		Transport: transport, Timeout: readTimeout,
 		// The secret must not be sent to another URL.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, log}
 }
 
-func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *stageAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The edge would route the path to the same function.
-	f := functions.Route(r.URL.Path).To
-	url, ok := s.urls[f.Name]
+	f := functions.Route(r.URL.Path).Function
+	url, ok := s.baseURLs[f.Name]
 	if !ok || r.Method != http.MethodGet {
-		httpapi.Fail(w, problem.New(problem.NotFound, "no page uses %s", httpapi.ClipPath(r.URL.Path)))
+		httpapi.Fail(w, problem.New(problem.NotFound, "no page uses %s", httpapi.TruncatePath(r.URL.Path)))
 		return
 	}
-	reply, err := s.read(r, url)
+	reply, err := s.fetch(r, url)
 	if err != nil {
 		s.log.LogAttrs(r.Context(), slog.LevelWarn, "a function does not answer", slog.String("name", f.Name), slog.String("cause", err.Error()))
 		httpapi.Fail(w, problem.Wrap(problem.Unavailable, err, "a part of this host does not answer"))
@@ -77,23 +77,23 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(w, reply.Body) // an incomplete answer cannot be parsed
 }
 
-func (s *stage) read(r *http.Request, url string) (*http.Response, error) {
+func (s *stageAPI) fetch(r *http.Request, url string) (*http.Response, error) {
 	if r.URL.RawQuery != "" {
 		url += r.URL.EscapedPath() + "?" + r.URL.RawQuery
 	} else {
 		url += r.URL.EscapedPath()
 	}
-	q, err := http.NewRequestWithContext(r.Context(), http.MethodGet, url, nil)
+	req, err := http.NewRequestWithContext(r.Context(), http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
 	for name, values := range r.Header {
-		q.Header[name] = values
+		req.Header[name] = values
 	}
-	viewer, _ := netip.ParseAddr(r.RemoteAddr)
+	readerAddr, _ := netip.ParseAddr(r.RemoteAddr)
 	if addrPort, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		viewer = addrPort.Addr()
+		readerAddr = addrPort.Addr()
 	}
-	edge.Forward(q.Header, s.secret, viewer)
-	return s.client.Do(q)
+	edge.SetForwardHeaders(req.Header, s.secret, readerAddr)
+	return s.client.Do(req)
 }

@@ -22,23 +22,23 @@ import (
 
 const secret = "q4mZk2v9XcT7bN1sWgRj8pLdYfHa0uEoIiQyVtGz3KB"
 
-// stage has the functions that pages read, each behind the guard and the limits of a function.
-type stage struct {
+// stageAPI has the functions that pages read, each behind the guard and the limits of a function.
+type stageAPI struct {
 	settings onlambda.Settings
 	mu       sync.Mutex
-	read     []string // function, path and sender of each read that passed
+	fetch    []string // function, path and sender of each read that passed
 	headers  http.Header
 	moved    string // where functions lead to, if anywhere
 }
 
-func newStage(t *testing.T, rate edge.Rate) *stage {
+func newStageAPI(t *testing.T, rate edge.Rate) *stageAPI {
 	t.Helper()
-	s := &stage{settings: onlambda.Settings{Secrets: []string{secret}, Handlers: map[string]string{}}}
+	s := &stageAPI{settings: onlambda.Settings{EdgeSecrets: []string{secret}, FunctionURLs: map[string]string{}}}
 	for _, name := range []string{"agent", "message", "registry", "search"} {
 		answers := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.read = append(s.read, fmt.Sprintf("%s %s %s of %s", name, r.Method, r.URL.RequestURI(), r.RemoteAddr))
+			s.fetch = append(s.fetch, fmt.Sprintf("%s %s %s of %s", name, r.Method, r.URL.RequestURI(), r.RemoteAddr))
 			s.headers = r.Header.Clone()
 			if s.moved != "" {
 				http.Redirect(w, r, s.moved, http.StatusFound)
@@ -51,15 +51,15 @@ func newStage(t *testing.T, rate edge.Rate) *stage {
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = io.WriteString(w, `{"detail":"there is no such thing","code":"not_found"}`)
 		})
-		server := httptest.NewServer(edge.Guard([]string{secret}, edge.Limit(edge.Config{Rate: rate, Now: time.Now}, answers)))
+		server := httptest.NewServer(edge.Guard([]string{secret}, edge.Limit(edge.Config{RequestRate: rate, Now: time.Now}, answers)))
 		t.Cleanup(server.Close)
-		s.settings.Handlers[name] = server.URL
+		s.settings.FunctionURLs[name] = server.URL
 	}
 	return s
 }
 
 // get reads a page for a reader.
-func (s *stage) get(method, path, reader string, log *slog.Logger) *httptest.ResponseRecorder {
+func (s *stageAPI) get(method, path, reader string, log *slog.Logger) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, "https://host.example"+path, nil)
 	r.RemoteAddr = reader
 	r.Header.Set("Cookie", "session=1")
@@ -72,9 +72,9 @@ func (s *stage) get(method, path, reader string, log *slog.Logger) *httptest.Res
 var quiet = slog.New(slog.DiscardHandler)
 
 func TestPagesReadTheFunctionsForTheirReader(t *testing.T) {
-	s := newStage(t, edge.Rate{PerSecond: 1000, Burst: 1000})
+	s := newStageAPI(t, edge.Rate{PerSecond: 1000, Burst: 1000})
 	for _, reader := range []string{"198.51.100.7", "2001:db8::1"} {
-		s.read = nil
+		s.fetch = nil
 		if w := s.get("GET", "/web/search?q=two+words&tag=a%2Fb", reader, quiet); w.Code != http.StatusOK {
 			t.Errorf("search = %d %s", w.Code, w.Body)
 		}
@@ -82,7 +82,7 @@ func TestPagesReadTheFunctionsForTheirReader(t *testing.T) {
 			t.Errorf("an unknown vacant = %d %s", w.Code, w.Body)
 		}
 		want := []string{"search GET /v1/search?limit=20&q=two+words&tag=a%2Fb of " + reader, "agent GET /v/nobody/.well-known/agent-card.json of " + reader}
-		if diff := cmp.Diff(want, s.read); diff != "" {
+		if diff := cmp.Diff(want, s.fetch); diff != "" {
 			t.Errorf("what was read (-want +got):\n%s", diff)
 		}
 		for _, name := range []string{"Cookie", "Authorization", edge.SecretHeader} {
@@ -95,7 +95,7 @@ func TestPagesReadTheFunctionsForTheirReader(t *testing.T) {
 
 // The functions count readers, as if each had asked them.
 func TestAReaderOfTooManyPagesIsRefusedAndOthersAreNot(t *testing.T) {
-	s := newStage(t, edge.Rate{PerSecond: 0.001, Burst: 2})
+	s := newStageAPI(t, edge.Rate{PerSecond: 0.001, Burst: 2})
 	var got []int
 	for _, reader := range []string{"198.51.100.7", "198.51.100.7", "198.51.100.7", "198.51.100.8"} {
 		w := s.get("GET", "/web/search?q=x", reader, quiet)
@@ -110,7 +110,7 @@ func TestAReaderOfTooManyPagesIsRefusedAndOthersAreNot(t *testing.T) {
 }
 
 func TestTheSecretOfTheEdgeStaysInTheStage(t *testing.T) {
-	s := newStage(t, edge.Rate{})
+	s := newStageAPI(t, edge.Rate{})
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("a redirect was followed, with %q", r.Header.Get(edge.SecretHeader))
 	}))
@@ -122,8 +122,8 @@ func TestTheSecretOfTheEdgeStaysInTheStage(t *testing.T) {
 }
 
 func TestAFunctionThatDoesNotAnswerIsNamedInTheLogOnly(t *testing.T) {
-	s := newStage(t, edge.Rate{})
-	s.settings.Handlers["search"] = "http://127.0.0.1:1"
+	s := newStageAPI(t, edge.Rate{})
+	s.settings.FunctionURLs["search"] = "http://127.0.0.1:1"
 	var log bytes.Buffer
 	w := s.get("GET", "/web/search?q=x", "198.51.100.7", slog.New(slog.NewJSONHandler(&log, nil)))
 	if w.Code != http.StatusServiceUnavailable || strings.Contains(w.Body.String(), "127.0.0.1") {
@@ -135,11 +135,11 @@ func TestAFunctionThatDoesNotAnswerIsNamedInTheLogOnly(t *testing.T) {
 }
 
 func TestWithoutAnEdgeThereAreNoPages(t *testing.T) {
-	s := newStage(t, edge.Rate{})
-	s.settings.Secrets = nil
+	s := newStageAPI(t, edge.Rate{})
+	s.settings.EdgeSecrets = nil
 	for _, path := range []string{"/web/", "/web/search?q=x", "/"} {
-		if w := s.get("GET", path, "198.51.100.7", quiet); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "CloudFront") || s.read != nil {
-			t.Errorf("%s = %d %s; read %v", path, w.Code, w.Body, s.read)
+		if w := s.get("GET", path, "198.51.100.7", quiet); w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "CloudFront") || s.fetch != nil {
+			t.Errorf("%s = %d %s; read %v", path, w.Code, w.Body, s.fetch)
 		}
 	}
 }

@@ -20,27 +20,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-type asked struct {
-	Find *search.Request `json:"find"`
+type searchRequest struct {
+	Request *search.Request `json:"find"`
 }
 
-// found is the answer: the ids of the matches in their order, or the refusal of the request.
-type found struct {
+// searchResponse is the answer: the ids of the matches in their order, or the refusal of the request.
+type searchResponse struct {
 	IDs     []identity.ID `json:"ids"`
 	Next    string        `json:"next"`
-	Refused *refusal      `json:"refused,omitempty"`
+	Refusal *refusal      `json:"refused,omitempty"`
 }
 
 type refusal struct{ Detail, Field, Want, Got string }
 
-func Answer(find serve.Find, log *slog.Logger) onlambda.DirectHandler {
+func NewHandler(find serve.FindFunc, log *slog.Logger) onlambda.DirectHandler {
 	return func(ctx context.Context, event json.RawMessage) (any, bool, error) {
-		var a asked
-		if json.Unmarshal(event, &a) != nil || a.Find == nil {
+		var in searchRequest
+		if json.Unmarshal(event, &in) != nil || in.Request == nil {
 			return nil, false, nil
 		}
-		page, err := find(ctx, *a.Find)
-		out := found{IDs: make([]identity.ID, len(page.Matches)), Next: page.Next}
+		page, err := find(ctx, *in.Request)
+		out := searchResponse{IDs: make([]identity.ID, len(page.Matches)), Next: page.Next}
 		for i := range page.Matches {
 			out.IDs[i] = page.Matches[i].Registration.ID
 		}
@@ -48,9 +48,9 @@ func Answer(find serve.Find, log *slog.Logger) onlambda.DirectHandler {
 		var attrs []slog.Attr
 		if err != nil {
 			p := problem.AsError(err)
-			verdict, attrs = p.Kind.String(), append(attrs, slog.String("cause", obs.Clip(p.Error(), 200)))
+			verdict, attrs = p.Kind.String(), append(attrs, slog.String("cause", obs.Truncate(p.Error(), 200)))
 			if p.Kind == problem.Malformed {
-				out.Refused, err = &refusal{p.Detail, p.Field, p.Want, p.Got}, nil
+				out.Refusal, err = &refusal{p.Detail, p.Field, p.Want, p.Got}, nil
 			} else {
 				// Lambda reports the error as FunctionError.
 				level, err = slog.LevelError, problem.New(p.Kind, "%s", p.Text())
@@ -61,34 +61,34 @@ func Answer(find serve.Find, log *slog.Logger) onlambda.DirectHandler {
 	}
 }
 
-// Lambda contains the used method of the AWS Lambda client.
-type Lambda interface {
+// Invoker contains the used method of the AWS Lambda client.
+type Invoker interface {
 	Invoke(context.Context, *lambda.InvokeInput, ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
 }
 
-func New(client Lambda, function string, r *registry.Registry) serve.Find {
-	return func(ctx context.Context, q search.Request) (search.Page, error) {
+func NewFindFunc(client Invoker, function string, reg *registry.Registry) serve.FindFunc {
+	return func(ctx context.Context, req search.Request) (search.Page, error) {
 		var page search.Page
-		event, err := json.Marshal(asked{&q})
+		event, err := json.Marshal(searchRequest{&req})
 		if err != nil {
 			return page, problem.Wrap(problem.Internal, err, "")
 		}
-		reply, err := client.Invoke(ctx, &lambda.InvokeInput{FunctionName: &function, Payload: event})
-		var f found
+		output, err := client.Invoke(ctx, &lambda.InvokeInput{FunctionName: &function, Payload: event})
+		var resp searchResponse
 		switch {
 		case err != nil:
 			return page, problem.Wrap(problem.Unavailable, err, "the search cannot be reached; send the same request again")
-		case reply.FunctionError != nil:
-			return page, problem.Wrap(problem.Unavailable, errors.New(aws.ToString(reply.FunctionError)+": "+obs.Clip(string(reply.Payload), 200)), "the search failed; send the same request again")
+		case output.FunctionError != nil:
+			return page, problem.Wrap(problem.Unavailable, errors.New(aws.ToString(output.FunctionError)+": "+obs.Truncate(string(output.Payload), 200)), "the search failed; send the same request again")
 		}
-		if err := json.Unmarshal(reply.Payload, &f); err != nil {
+		if err := json.Unmarshal(output.Payload, &resp); err != nil {
 			return page, problem.Wrap(problem.Unavailable, err, "the answer of the search cannot be parsed")
 		}
-		if no := f.Refused; no != nil {
-			return page, &problem.Error{Kind: problem.Malformed, Detail: no.Detail, Field: no.Field, Want: no.Want, Got: no.Got}
+		if rejected := resp.Refusal; rejected != nil {
+			return page, &problem.Error{Kind: problem.Malformed, Detail: rejected.Detail, Field: rejected.Field, Want: rejected.Want, Got: rejected.Got}
 		}
 		// The function returns only ids, so the registrations are read from the registry.
-		registrations, err := r.GetMany(ctx, f.IDs)
+		registrations, err := reg.GetMany(ctx, resp.IDs)
 		if err != nil {
 			return page, err
 		}
@@ -97,7 +97,7 @@ func New(client Lambda, function string, r *registry.Registry) serve.Find {
 				page.Matches = append(page.Matches, search.Match{Registration: registrations[i]})
 			}
 		}
-		page.Next = f.Next
+		page.Next = resp.Next
 		return page, nil
 	}
 }

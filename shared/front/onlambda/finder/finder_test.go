@@ -57,14 +57,14 @@ func (here) IsEndpoint(context.Context, identity.ID, string) (bool, error) { ret
 
 func TestWhatSearchFindsIsReadAgain(t *testing.T) {
 	r := registry.New(registry.Config{Store: memory.New(), Now: time.Now, Rand: rand.Reader, Endpoints: here{}})
-	p := registrytest.Publication(t, registrytest.Key(1), registrytest.Draft{At: time.Now()})
+	p := registrytest.NewPublication(t, registrytest.Key(1), registrytest.Draft{SignedAt: time.Now()})
 	if _, err := registrytest.PublishHosted(t.Context(), r, p); err != nil {
 		t.Fatal(err)
 	}
 	listed, gone := registrytest.Key(1).ID(), registrytest.Key(2).ID()
 	var log bytes.Buffer
 	var asked search.Request
-	f := &function{answer: finder.Answer(func(_ context.Context, q search.Request) (search.Page, error) {
+	f := &function{answer: finder.NewHandler(func(_ context.Context, q search.Request) (search.Page, error) {
 		asked = q
 		if q.Cursor == "x" {
 			return search.Page{}, problem.Invalid("cursor", "one of an answer", `"x"`)
@@ -74,7 +74,7 @@ func TestWhatSearchFindsIsReadAgain(t *testing.T) {
 		}
 		return search.Page{Matches: []search.Match{{Registration: registry.Registration{ID: gone}}, {Registration: registry.Registration{ID: listed}}}, Next: "more"}, nil
 	}, slog.New(slog.NewTextHandler(&log, nil)))}
-	find := finder.New(f, "arn", r)
+	find := finder.NewFindFunc(f, "arn", r)
 	most := int64(7)
 	q := search.Request{Query: "dinner", Area: "Zürich", Bookable: true, MaxPrice: &most, Limit: 5}
 	page, err := find(t.Context(), q)
@@ -97,7 +97,7 @@ func TestWhatSearchFindsIsReadAgain(t *testing.T) {
 	for name, broken := range map[string]function{
 		"unreachable": {fault: errors.New("hush")}, "crashed": {crash: true}, "garbage": {says: "hush"}, "down": {answer: f.answer},
 	} {
-		_, err := finder.New(&broken, "arn", r)(t.Context(), search.Request{Cursor: "down"})
+		_, err := finder.NewFindFunc(&broken, "arn", r)(t.Context(), search.Request{Cursor: "down"})
 		if !problem.Is(err, problem.Unavailable) || strings.Contains(problem.AsError(err).Text(), "hush") {
 			t.Errorf("%s: %v, want that searches are not answered now", name, err)
 		}
@@ -111,7 +111,7 @@ func TestWhatSearchFindsIsReadAgain(t *testing.T) {
 
 // An event of a Function URL is none of finder's, whatever its body.
 func TestOtherEventsAreLeftToOthers(t *testing.T) {
-	direct := finder.Answer(nil, slog.New(slog.DiscardHandler))
+	direct := finder.NewHandler(nil, slog.New(slog.DiscardHandler))
 	for _, event := range []string{`{"rawPath":"/v1/search","body":"{\"find\":{}}"}`, `{"find":null}`, `[]`, ``, `{"find":7}`} {
 		if _, ok, err := direct(t.Context(), json.RawMessage(event)); ok || err != nil {
 			t.Errorf("Answer(%s) = %v, %v", event, ok, err)

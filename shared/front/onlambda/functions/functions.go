@@ -18,41 +18,41 @@ type Function struct {
 	Name        string // name of the directory, and suffix of the name in AWS
 	Description string // one line for the AWS console
 
-	Memory  int // MB
-	Timeout int // seconds
-	Disk    int // MB of the temporary directory; zero means the free 512 MB
+	MemoryMB       int // MB
+	TimeoutSeconds int // seconds
+	DiskMB         int // MB of the temporary directory; zero means the free 512 MB
 
 	// Triggers of the function. A function without a trigger is invoked by other functions.
-	URL     bool   // requests to its Function URL
-	Streams bool   // the answers of the URL are streams
-	Every   int    // minutes between two scheduled runs; zero means no schedule
-	Jobs    string // jobs of a run in order, by their names in serve.Server.Jobs
-	Rule    string // name of the schedule's rule; "" means the function's name
-	Event   string // JSON that the rule sends; "" means EventBridge's own event
-	Stream  string // changes of a table, which is Rows or Docs
-	Queues  string // messages of queues, separated by spaces
-	Step    bool   // steps of the gate's state machine
+	URL            bool   // requests to its Function URL
+	StreamsAnswers bool   // the answers of the URL are streams
+	EveryMinutes   int    // minutes between two scheduled runs; zero means no schedule
+	Jobs           string // jobs of a run in order, by their names in serve.Server.Jobs
+	Rule           string // name of the schedule's rule; "" means the function's name
+	RuleEvent      string // JSON that the rule sends; "" means EventBridge's own event
+	SourceTable    string // changes of a table, which is Rows or Docs
+	Queues         string // messages of queues, separated by spaces
+	IsGateStep     bool   // steps of the gate's state machine
 
 	// Environment variables in addition to the settings (package setting) and the variables of a
 	// URL, separated by spaces. The function does not start if a variable in Needs is missing. The
 	// variables in Takes are optional.
-	Needs, Takes string
+	RequiredVars, OptionalVars string
 
-	Charges  bool // true if the function handles accounts; its role then has the permissions
-	Identity bool // the function uses the host's identity
+	HandlesAccounts  bool // true if the function handles accounts; its role then has the permissions
+	UsesHostIdentity bool // the function uses the host's identity
 
-	// Instances is the minimum reserved concurrency. Zero reserves no concurrency. Share is the
+	// MinInstances is the minimum reserved concurrency. Zero reserves no concurrency. Share is the
 	// percentage of the cost limit for the worst day that the function gets for additional
 	// instances.
-	Instances int
-	Share     float64
-	Idle      Idle
+	MinInstances int
+	CostShare    float64
+	Idle         Idle
 
-	// Patient excludes the function from the alarm for throttled requests, because its clients
+	// ClientsRetry excludes the function from the alarm for throttled requests, because its clients
 	// retry.
-	Patient bool
-	Alarm   Alarm
-	Check   Check
+	ClientsRetry bool
+	Alarm        Alarm
+	Check        Check
 }
 
 // Idle contains the resources that a scheduled run uses if it finds no work.
@@ -60,25 +60,25 @@ type Idle struct{ ReadUnits, Milliseconds, StreamRequests, Listings int }
 
 // Alarm is the alarm for failures: 5xx answers of a URL, or errors of a function without a URL.
 type Alarm struct {
-	Name    string
-	Says    string // meaning of the alarm, and advice
-	Least   int    // minimum number of failures that raises the alarm
-	Minutes int    // period in which failures are counted
-	Missed  bool   // runs that the schedule could not start count as failures
+	Name             string
+	Description      string // meaning of the alarm, and advice
+	MinFailures      int    // minimum number of failures that raises the alarm
+	PeriodMinutes    int    // period in which failures are counted
+	CountsMissedRuns bool   // runs that the schedule could not start count as failures
 }
 
 // Check is the check of `vacancy doctor --host aws` for a function without waiting callers. Failing
 // names the work that a failure leaves undone.
-type Check struct{ Name, Failing string }
+type Check struct{ Name, FailureEffect string }
 
 const (
-	Rows = "rows"
-	Docs = "docs"
+	RowsTable = "rows"
+	DocsTable = "docs"
 )
 
 const (
-	Tasks  = "tasks"  // background turns, and dispatches of bookings
-	Pushes = "pushes" // notices of events to push
+	TaskQueue = "tasks"  // background turns, and dispatches of bookings
+	PushQueue = "pushes" // notices of events to push
 )
 
 // Timeouts in seconds.
@@ -86,7 +86,7 @@ const (
 	// HandlerSeconds is below CloudFront's limit of 30 seconds, so that callers get the answer of
 	// the function and not an error of CloudFront.
 	HandlerSeconds = 28
-	// TurnSeconds allows turns of a2a/task.MaxWork, which is 14 minutes, and time to end them.
+	// TurnSeconds allows turns of a2a/task.MaxTurnTime, which is 14 minutes, and time to end them.
 	TurnSeconds = 15 * 60
 	// ThinkSeconds allows one turn of a model, and time to answer.
 	ThinkSeconds = 14*60 + 20
@@ -96,45 +96,45 @@ const (
 
 // Variables of several functions.
 const (
-	tables = "VACANCY_ROWS VACANCY_DOCS"
-	sealed = tables + " VACANCY_SEAL_KEY"
-	edge   = "VACANCY_EDGE_SECRET VACANCY_EDGE_SECRET_BEFORE"
-	// objects lists the variables of functions that read and write files in workspaces.
-	objects = " VACANCY_BLOBS VACANCY_PUTS VACANCY_GETS"
+	tableVars  = "VACANCY_ROWS VACANCY_DOCS"
+	sealedVars = tableVars + " VACANCY_SEAL_KEY"
+	edgeVars   = "VACANCY_EDGE_SECRET VACANCY_EDGE_SECRET_BEFORE"
+	// objectVars lists the variables of functions that read and write files in workspaces.
+	objectVars = " VACANCY_BLOBS VACANCY_PUTS VACANCY_GETS"
 )
 
-func (f Function) Environment() []string {
-	variables := strings.Fields(f.Needs + " " + f.Takes)
+func (f Function) Variables() []string {
+	variables := strings.Fields(f.RequiredVars + " " + f.OptionalVars)
 	if f.URL {
-		variables = append(variables, strings.Fields(edge)...)
+		variables = append(variables, strings.Fields(edgeVars)...)
 	}
 	return variables
 }
 
-func (f Function) Requires(variable string) bool {
-	return slices.Contains(strings.Fields(f.Needs), variable)
+func (f Function) RequiresVariable(variable string) bool {
+	return slices.Contains(strings.Fields(f.RequiredVars), variable)
 }
 
-// Has reports whether f may have a variable, required or optional.
-func (f Function) Has(variable string) bool { return slices.Contains(f.Environment(), variable) }
+// HasVariable reports whether f may have a variable, required or optional.
+func (f Function) HasVariable(variable string) bool { return slices.Contains(f.Variables(), variable) }
 
-// Receives returns the names of the queues whose messages start f.
-func (f Function) Receives() []string { return strings.Fields(f.Queues) }
+// QueueNames returns the names of the queues whose messages start f.
+func (f Function) QueueNames() []string { return strings.Fields(f.Queues) }
 
-func (f Function) IsScheduled() bool { return f.Every > 0 && !f.URL }
+func (f Function) IsScheduled() bool { return f.EveryMinutes > 0 && !f.URL }
 
 // IsInvoked reports whether only other functions start f.
 func (f Function) IsInvoked() bool {
-	return !f.URL && f.Every == 0 && f.Stream == "" && f.Queues == "" && !f.Step
+	return !f.URL && f.EveryMinutes == 0 && f.SourceTable == "" && f.Queues == "" && !f.IsGateStep
 }
 
-func (f Function) Logs() bool { return f.URL || f.IsInvoked() || f.Queues != "" }
+func (f Function) DropsQuietLines() bool { return f.URL || f.IsInvoked() || f.Queues != "" }
 
 // AlarmsOnThrottle reports whether throttled requests of f raise the alarm functions-throttled. The
 // alarm covers only some functions, because an alarm has at most ten metrics: Think and Worker have
 // alarms of their own, the gate's functions are retried, and jobs end long before their next run.
 func (f Function) AlarmsOnThrottle() bool {
-	return f.Instances > 0 && !f.IsScheduled() && !f.IsInvoked() && f.Queues == "" && !f.Patient
+	return f.MinInstances > 0 && !f.IsScheduled() && !f.IsInvoked() && f.Queues == "" && !f.ClientsRetry
 }
 
 func (f Function) RuleName() string { return cmp.Or(f.Rule, f.Name) }

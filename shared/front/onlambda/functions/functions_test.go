@@ -43,31 +43,31 @@ func TestEveryDirectoryHasARowAndEveryRowADirectory(t *testing.T) {
 
 func TestEveryRowIsWhole(t *testing.T) {
 	for _, f := range functions.All() {
-		if f.Description == "" || f.Memory < 128 || f.Timeout < 1 || f.Timeout > 15*60 {
+		if f.Description == "" || f.MemoryMB < 128 || f.TimeoutSeconds < 1 || f.TimeoutSeconds > 15*60 {
 			t.Errorf("%s lacks a description, memory or time: %+v", f.Name, f)
 		}
-		if f.Streams && !f.URL {
+		if f.StreamsAnswers && !f.URL {
 			t.Errorf("%s streams answers and has no URL", f.Name)
 		}
-		if f.URL && !f.Streams && f.Timeout >= 30 {
-			t.Errorf("%s answers within %d seconds, and CloudFront gives up after 30", f.Name, f.Timeout)
+		if f.URL && !f.StreamsAnswers && f.TimeoutSeconds >= 30 {
+			t.Errorf("%s answers within %d seconds, and CloudFront gives up after 30", f.Name, f.TimeoutSeconds)
 		}
-		if f.Step != (f.Instances == 0) {
-			t.Errorf("%s reserves %d instances; only steps of the gate reserve none", f.Name, f.Instances)
+		if f.IsGateStep != (f.MinInstances == 0) {
+			t.Errorf("%s reserves %d instances; only steps of the gate reserve none", f.Name, f.MinInstances)
 		}
-		if f.Alarm.Name != "" && (f.Alarm.Says == "" || f.Alarm.Least < 1 || f.Alarm.Minutes < 1) {
+		if f.Alarm.Name != "" && (f.Alarm.Description == "" || f.Alarm.MinFailures < 1 || f.Alarm.PeriodMinutes < 1) {
 			t.Errorf("the alarm of %s is incomplete: %+v", f.Name, f.Alarm)
 		}
-		if f.Alarm.Missed && f.Every == 0 {
+		if f.Alarm.CountsMissedRuns && f.EveryMinutes == 0 {
 			t.Errorf("the alarm of %s counts missed runs of a schedule that it has not", f.Name)
 		}
-		if (f.Check.Name == "") != (f.Check.Failing == "") {
+		if (f.Check.Name == "") != (f.Check.FailureEffect == "") {
 			t.Errorf("the check of %s is incomplete: %+v", f.Name, f.Check)
 		}
-		if f.IsScheduled() && f.Timeout > f.Every*60 {
-			t.Errorf("a run of %s takes up to %d seconds, longer than to the next", f.Name, f.Timeout)
+		if f.IsScheduled() && f.TimeoutSeconds > f.EveryMinutes*60 {
+			t.Errorf("a run of %s takes up to %d seconds, longer than to the next", f.Name, f.TimeoutSeconds)
 		}
-		variables := f.Environment()
+		variables := f.Variables()
 		slices.Sort(variables)
 		if len(slices.Compact(slices.Clone(variables))) != len(variables) {
 			t.Errorf("%s has a variable twice: %v", f.Name, variables)
@@ -77,10 +77,10 @@ func TestEveryRowIsWhole(t *testing.T) {
 
 // The first pattern that matches counts, so no pattern stands behind one that covers it.
 func TestEveryHandlerHasAPath(t *testing.T) {
-	reached := map[string]bool{functions.Default.To.Name: true}
+	reached := map[string]bool{functions.DefaultPath.Function.Name: true}
 	var before []string
 	for _, p := range functions.Paths() {
-		reached[p.To.Name] = true
+		reached[p.Function.Name] = true
 		for _, earlier := range before {
 			if strings.HasPrefix(p.Pattern, strings.TrimSuffix(earlier, "*")) {
 				t.Errorf("%s is never reached: %s comes before it", p.Pattern, earlier)
@@ -107,7 +107,7 @@ func TestAPathLeadsWhereCloudFrontLeadsIt(t *testing.T) {
 		"/v1/admin/vacants": functions.Admin, "/v1/admin/export/streams": functions.Export, "/v/clerk/v1/chat/completions": functions.Agent, "/v/clerk/v1/responses": functions.Agent, "/v1/responses/resp_1": functions.Agent, "/v1/v1/chat/completions": functions.Agent, "/v1/usage": functions.Gateway,
 		"/v1/tasks": functions.Agent, "/v1/tasks/00/cancel": functions.Agent, "/v1/agents/clerk": functions.Agent, "/v1/work/lease": functions.Agent, "/v1/admin/work/lease": functions.Admin, "/v1/admin/tasks": functions.Admin,
 	} {
-		if got := functions.Route(path).To; got != want {
+		if got := functions.Route(path).Function; got != want {
 			t.Errorf("Route(%s) = %s, want %s", path, got.Name, want.Name)
 		}
 	}

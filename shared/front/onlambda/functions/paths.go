@@ -9,19 +9,19 @@ import (
 // Path is a pattern of paths that CloudFront routes to a function.
 type Path struct {
 	Pattern      string
-	To           Function
+	Function     Function
 	HeaderPolicy string // origin request policy, which selects the forwarded headers
 	CachePolicy  string // cache policy for answers to GET; "" disables caching
 }
 
 // Cache policies of several paths.
 const (
-	Keyed  = "agents" // caches agent cards for a second, separately for each caller's key
-	Public = "public" // caches public answers for as long as Cache-Control allows
+	CachePerKey = "agents" // caches agent cards for a second, separately for each caller's key
+	CachePublic = "public" // caches public answers for as long as Cache-Control allows
 )
 
-// Default routes the paths without a pattern.
-var Default = Path{To: Agent, HeaderPolicy: "tasks", CachePolicy: Keyed}
+// DefaultPath routes the paths without a pattern.
+var DefaultPath = Path{Function: Agent, HeaderPolicy: "tasks", CachePolicy: CachePerKey}
 
 // Paths returns the patterns. CloudFront uses the first pattern that matches:
 //   - Callers append the paths of signed calls to any base URL, so their patterns come first. No
@@ -43,29 +43,29 @@ func Paths() []Path {
 		{"/v1/admin/*", Admin, "admin", ""},
 	}
 	for _, p := range protocol.All {
-		for _, pattern := range p.Patterns {
-			paths = append(paths, Path{pattern, Default.To, Default.HeaderPolicy, Default.CachePolicy})
+		for _, pattern := range p.EdgePatterns {
+			paths = append(paths, Path{pattern, DefaultPath.Function, DefaultPath.HeaderPolicy, DefaultPath.CachePolicy})
 		}
 	}
 	return append(paths, []Path{
-		{"/a2a/v1*", Gateway, "reads", Keyed},
-		{"/v1/account*", Gateway, "reads", Keyed},
-		{"/v1/keys*", Gateway, "reads", Keyed},
-		{"/v1/usage", Gateway, "reads", Keyed},
-		{"/v1/tasks*", Agent, "tasks", Keyed},
-		{"/v1/agents*", Agent, "tasks", Keyed},
-		{"/v1/workspaces*", Agent, "files", Keyed},
+		{"/a2a/v1*", Gateway, "reads", CachePerKey},
+		{"/v1/account*", Gateway, "reads", CachePerKey},
+		{"/v1/keys*", Gateway, "reads", CachePerKey},
+		{"/v1/usage", Gateway, "reads", CachePerKey},
+		{"/v1/tasks*", Agent, "tasks", CachePerKey},
+		{"/v1/agents*", Agent, "tasks", CachePerKey},
+		{"/v1/workspaces*", Agent, "files", CachePerKey},
 		{"/v1/work/*", Agent, "tasks", ""},
-		{"/v1/bookings*", Gateway, "reads", Keyed},
-		{"/web/*", Web, "calls", Public},
-		{"/v1/search*", Search, "reads", Public},
+		{"/v1/bookings*", Gateway, "reads", CachePerKey},
+		{"/web/*", Web, "calls", CachePublic},
+		{"/v1/search*", Search, "reads", CachePublic},
 		{"/v1/query_capability", Search, "reads", ""},
 		{"/v1/graduations*", Graduate, "reads", ""},
-		{"/v1/checkpoint", Registry, "reads", Public},
-		{"/v1/proof/*", Registry, "reads", Public},
-		{"/v1/log/*", Registry, "reads", Public},
+		{"/v1/checkpoint", Registry, "reads", CachePublic},
+		{"/v1/proof/*", Registry, "reads", CachePublic},
+		{"/v1/log/*", Registry, "reads", CachePublic},
 		{"/v1/*", Registry, "reads", ""},
-		{"*/card", Message, "calls", Public},
+		{"*/card", Message, "calls", CachePublic},
 		{"*/.well-known/*", Agent, "calls", "cards"},
 	}...)
 }
@@ -73,14 +73,14 @@ func Paths() []Path {
 // Route returns the first pattern that matches a path, or Default.
 func Route(path string) Path {
 	for _, p := range Paths() {
-		if matches(p.Pattern, path) {
+		if matchesPattern(p.Pattern, path) {
 			return p
 		}
 	}
-	return Default
+	return DefaultPath
 }
 
-func matches(pattern, path string) bool {
+func matchesPattern(pattern, path string) bool {
 	// In CloudFront's patterns, * matches any sequence of characters.
 	parts := strings.Split(pattern, "*")
 	first, last := parts[0], parts[len(parts)-1]

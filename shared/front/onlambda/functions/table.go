@@ -27,64 +27,64 @@ func All() []Function {
 var (
 	Agent = Function{
 		Name: "agent", Description: "A2A and MCP: messages, tasks, streams, agent cards and signed calls",
-		Memory: 256, Timeout: TurnSeconds, URL: true, Streams: true,
-		Needs:   sealed + " VACANCY_TASKS VACANCY_PUSHES",
-		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_PAGE_READS VACANCY_THINK VACANCY_SEARCH" + objects,
-		Charges: true, Instances: 1, Share: 9,
+		MemoryMB: 256, TimeoutSeconds: TurnSeconds, URL: true, StreamsAnswers: true,
+		RequiredVars:    sealedVars + " VACANCY_TASKS VACANCY_PUSHES",
+		OptionalVars:    "VACANCY_HOST_KEY VACANCY_URL VACANCY_PAGE_READS VACANCY_THINK VACANCY_SEARCH" + objectVars,
+		HandlesAccounts: true, MinInstances: 1, CostShare: 9,
 		Alarm: Alarm{"agent-fails", "A2A requests are answered with 5xx. Run vacancy tail --host aws --function agent and vacancy doctor --host aws.", 5, 5, false},
 	}
 	Message = Function{
 		Name: "message", Description: "signed calls, resets, asks, cards and health",
-		Memory: 256, Timeout: HandlerSeconds, URL: true,
-		Needs:   sealed + " VACANCY_TASKS",
-		Takes:   "VACANCY_HOST_KEY VACANCY_PAGE_READS VACANCY_THINK",
-		Charges: true, Instances: 1, Share: 21,
+		MemoryMB: 256, TimeoutSeconds: HandlerSeconds, URL: true,
+		RequiredVars:    sealedVars + " VACANCY_TASKS",
+		OptionalVars:    "VACANCY_HOST_KEY VACANCY_PAGE_READS VACANCY_THINK",
+		HandlesAccounts: true, MinInstances: 1, CostShare: 21,
 		Alarm: Alarm{"message-fails", "Calls are answered with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 5, 5, false},
 	}
 	// Admin also writes a canary for the tamper detector, because it has the fewest requests of all
 	// functions that may write rows.
 	Admin = Function{
 		Name: "admin", Description: "the admin API, for the operator's key",
-		Memory: 256, Timeout: HandlerSeconds, URL: true, Every: 6 * 60, Rule: "canary", Event: `{"canary":true}`,
-		Needs:   sealed + " VACANCY_TASKS",
-		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_GATE VACANCY_THINK" + objects,
-		Charges: true, Identity: true, Instances: 1, Share: 2,
+		MemoryMB: 256, TimeoutSeconds: HandlerSeconds, URL: true, EveryMinutes: 6 * 60, Rule: "canary", RuleEvent: `{"canary":true}`,
+		RequiredVars:    sealedVars + " VACANCY_TASKS",
+		OptionalVars:    "VACANCY_HOST_KEY VACANCY_URL VACANCY_GATE VACANCY_THINK" + objectVars,
+		HandlesAccounts: true, UsesHostIdentity: true, MinInstances: 1, CostShare: 2,
 		Alarm: Alarm{"admin-fails", "The admin API answers with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 1, 5, false},
 	}
 	Export = Function{
 		Name: "export", Description: "the paged export that verify reads, for the operator's key",
-		Memory: 256, Timeout: HandlerSeconds, URL: true,
-		Needs:     sealed,
-		Instances: 1,
+		MemoryMB: 256, TimeoutSeconds: HandlerSeconds, URL: true,
+		RequiredVars: sealedVars,
+		MinInstances: 1,
 	}
 	Registry = Function{
 		Name: "registry", Description: "publishing, revoking, cards, events and the transparency log",
-		Memory: 256, Timeout: HandlerSeconds, URL: true,
-		Needs: tables, Takes: "VACANCY_URL VACANCY_READS",
-		Instances: 1, Share: 5,
+		MemoryMB: 256, TimeoutSeconds: HandlerSeconds, URL: true,
+		RequiredVars: tableVars, OptionalVars: "VACANCY_URL VACANCY_READS",
+		MinInstances: 1, CostShare: 5,
 		Alarm: Alarm{"registry-fails", "The registry answers with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 5, 5, false},
 	}
 	// Search also answers Agent and Gateway, which invoke it.
 	Search = Function{
 		Name: "search", Description: "searches vacants by capability",
-		Memory: 512, Timeout: HandlerSeconds, Disk: 2048, URL: true,
-		Needs: "VACANCY_DOCS VACANCY_BLOBS", Takes: "VACANCY_READS",
-		Instances: 1, Share: 5,
+		MemoryMB: 512, TimeoutSeconds: HandlerSeconds, DiskMB: 2048, URL: true,
+		RequiredVars: "VACANCY_DOCS VACANCY_BLOBS", OptionalVars: "VACANCY_READS",
+		MinInstances: 1, CostShare: 5,
 		Alarm: Alarm{"search-fails", "Searches are answered with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 5, 5, false},
 	}
 	Graduate = Function{
 		Name: "graduate", Description: "accepts graduation requests and returns their outcome",
-		Memory: 128, Timeout: HandlerSeconds, URL: true,
-		Needs: tables + " VACANCY_GATE", Takes: "VACANCY_URL VACANCY_READS",
-		Instances: 1,
-		Alarm:     Alarm{"graduate-fails", "Requests to graduate are answered with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 1, 5, false},
+		MemoryMB: 128, TimeoutSeconds: HandlerSeconds, URL: true,
+		RequiredVars: tableVars + " VACANCY_GATE", OptionalVars: "VACANCY_URL VACANCY_READS",
+		MinInstances: 1,
+		Alarm:        Alarm{"graduate-fails", "Requests to graduate are answered with 5xx. Run vacancy tail --host aws and vacancy doctor --host aws.", 1, 5, false},
 	}
 	Gateway = Function{
 		Name: "gateway", Description: "accounts, payments, keys, usage, receipts and AGP",
-		Memory: 256, Timeout: HandlerSeconds, URL: true,
-		Needs:   sealed + " VACANCY_TASKS VACANCY_SEARCH",
-		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_READS",
-		Charges: true, Instances: 1, Share: 5,
+		MemoryMB: 256, TimeoutSeconds: HandlerSeconds, URL: true,
+		RequiredVars:    sealedVars + " VACANCY_TASKS VACANCY_SEARCH",
+		OptionalVars:    "VACANCY_HOST_KEY VACANCY_URL VACANCY_READS",
+		HandlesAccounts: true, MinInstances: 1, CostShare: 5,
 		Alarm: Alarm{"gateway-fails", "Accounts and AGP are answered with 5xx. Run vacancy tail --host aws --function gateway and vacancy doctor --host aws.", 5, 5, false},
 	}
 )
@@ -94,9 +94,9 @@ var (
 // share, because CloudFront caches its answers, and readers of pages can wait.
 var Web = Function{
 	Name: "web", Description: "pages for browsers, built from the public API; only behind an edge",
-	Memory: 128, Timeout: HandlerSeconds, URL: true,
-	Needs:     "VACANCY_AGENT_URL VACANCY_MESSAGE_URL VACANCY_REGISTRY_URL VACANCY_SEARCH_URL",
-	Instances: 1, Patient: true,
+	MemoryMB: 128, TimeoutSeconds: HandlerSeconds, URL: true,
+	RequiredVars: "VACANCY_AGENT_URL VACANCY_MESSAGE_URL VACANCY_REGISTRY_URL VACANCY_SEARCH_URL",
+	MinInstances: 1, ClientsRetry: true,
 	Alarm: Alarm{"web-fails", "Pages are answered with 5xx. Run vacancy tail --host aws --function web and vacancy doctor --host aws.", 5, 5, false},
 }
 
@@ -106,18 +106,18 @@ var (
 	// turns applies to all its instances together.
 	Worker = Function{
 		Name: "worker", Description: "runs turns in the background, and pushes the events of tasks",
-		Memory: 256, Timeout: TurnSeconds, Queues: Tasks + " " + Pushes,
-		Needs:   sealed + " VACANCY_TASKS VACANCY_PUSHES VACANCY_TURNS",
-		Takes:   "VACANCY_HOST_KEY VACANCY_URL VACANCY_GATEWAY_URL VACANCY_THINK" + objects,
-		Charges: true, Instances: 4, Share: 4,
+		MemoryMB: 256, TimeoutSeconds: TurnSeconds, Queues: TaskQueue + " " + PushQueue,
+		RequiredVars:    sealedVars + " VACANCY_TASKS VACANCY_PUSHES VACANCY_TURNS",
+		OptionalVars:    "VACANCY_HOST_KEY VACANCY_URL VACANCY_GATEWAY_URL VACANCY_THINK" + objectVars,
+		HandlesAccounts: true, MinInstances: 4, CostShare: 4,
 		Alarm: Alarm{"worker-fails", "The function of the queues crashes or runs out of time. Run vacancy tail --host aws --function worker.", 3, 5, false},
 		Check: Check{"background turns", "turns in the background and notifications come late, or are lost (alarm tasks-lost)"},
 	}
 	Think = Function{
 		Name: "think", Description: "asks models, functions and MCP servers, one turn or tool each time, for the functions that run turns",
-		Memory: 256, Timeout: ThinkSeconds,
-		Needs:     "VACANCY_DOCS VACANCY_SEAL_KEY",
-		Instances: 1, Share: 8,
+		MemoryMB: 256, TimeoutSeconds: ThinkSeconds,
+		RequiredVars: "VACANCY_DOCS VACANCY_SEAL_KEY",
+		MinInstances: 1, CostShare: 8,
 		Alarm: Alarm{"think-fails", "The function that asks models crashes or runs out of time. Run vacancy tail --host aws --function think.", 3, 5, false},
 	}
 )
@@ -127,9 +127,9 @@ var (
 	// Sweeper reads the offsets and, for each kind of reminder, 16 partitions of two minutes.
 	Sweeper = Function{
 		Name: "sweeper", Description: "every minute, decides overdue calls, checks overdue bookings and destroys expired text keys; every hour, deletes bytes without a file",
-		Memory: 128, Timeout: 30, Every: 1, Jobs: "calls keys bookings texts files",
-		Needs:   tables + " VACANCY_TASKS VACANCY_BLOBS",
-		Charges: true, Instances: 1, Idle: Idle{ReadUnits: 68, Milliseconds: 500, Listings: 24},
+		MemoryMB: 128, TimeoutSeconds: 30, EveryMinutes: 1, Jobs: "calls keys bookings texts files",
+		RequiredVars:    tableVars + " VACANCY_TASKS VACANCY_BLOBS",
+		HandlesAccounts: true, MinInstances: 1, Idle: Idle{ReadUnits: 68, Milliseconds: 500, Listings: 24},
 		Alarm: Alarm{"sweeper-fails", "Overdue calls are not decided, overdue bookings are not checked, or expired text keys are not destroyed. Run vacancy tail --host aws --function sweeper.", 10, 60, true},
 		Check: Check{"sweeps", "overdue calls are not decided, and overdue bookings are not checked (alarm sweeper-fails)"},
 	}
@@ -137,37 +137,37 @@ var (
 	// one or two open shards.
 	Meter = Function{
 		Name: "meter", Description: "folds rows into usage, every minute, and exports the usage of past days",
-		Memory: 128, Timeout: 30, Every: 1, Jobs: "exports",
-		Needs:   tables + " VACANCY_ROWS_STREAM VACANCY_BLOBS",
-		Charges: true, Instances: 1, Idle: Idle{ReadUnits: 3, Milliseconds: 200, StreamRequests: 7},
+		MemoryMB: 128, TimeoutSeconds: 30, EveryMinutes: 1, Jobs: "exports",
+		RequiredVars:    tableVars + " VACANCY_ROWS_STREAM VACANCY_BLOBS",
+		HandlesAccounts: true, MinInstances: 1, Idle: Idle{ReadUnits: 3, Milliseconds: 200, StreamRequests: 7},
 		Alarm: Alarm{"usage-late", "Usage lags ten minutes: the meter fails. After 24 hours rows would be missing. Run vacancy tail --host aws --function meter.", 10, 60, true},
 		Check: Check{"usage", "calls are not in usage; after 24 hours their rows are gone from the stream (alarms usage-late, usage-lost)"},
 	}
 	Prober = Function{
 		Name: "prober", Description: "probes endpoints on other hosts every minute, and lists those that answer",
-		Memory: 128, Timeout: 6, Every: 1, Jobs: "endpoints",
-		Needs:     "VACANCY_DOCS",
-		Instances: 1,
-		Alarm:     Alarm{"prober-fails", "Vacants that run elsewhere are not listed.", 10, 60, false},
+		MemoryMB: 128, TimeoutSeconds: 6, EveryMinutes: 1, Jobs: "endpoints",
+		RequiredVars: "VACANCY_DOCS",
+		MinInstances: 1,
+		Alarm:        Alarm{"prober-fails", "Vacants that run elsewhere are not listed.", 10, 60, false},
 	}
 	Tamper = Function{
 		Name: "tamper", Description: "reports rows that were changed or removed",
-		Memory: 128, Timeout: 30, Stream: Rows,
-		Instances: 1,
+		MemoryMB: 128, TimeoutSeconds: 30, SourceTable: RowsTable,
+		MinInstances: 1,
 	}
 	Indexer = Function{
 		Name: "indexer", Description: "publishes the search index when registrations have changed",
-		Memory: 512, Timeout: 300, Disk: 4096, Stream: Docs,
-		Needs:     "VACANCY_DOCS VACANCY_BLOBS",
-		Instances: 1,
-		Alarm:     Alarm{"indexer-fails", "No new search index is published: each search must read more and more changes. Run vacancy tail --host aws.", 3, 60, false},
-		Check:     Check{"search index", "no new index is published, and each search must read more and more changes"},
+		MemoryMB: 512, TimeoutSeconds: 300, DiskMB: 4096, SourceTable: DocsTable,
+		RequiredVars: "VACANCY_DOCS VACANCY_BLOBS",
+		MinInstances: 1,
+		Alarm:        Alarm{"indexer-fails", "No new search index is published: each search must read more and more changes. Run vacancy tail --host aws.", 3, 60, false},
+		Check:        Check{"search index", "no new index is published, and each search must read more and more changes"},
 	}
 	Checkpointer = Function{
 		Name: "checkpointer", Description: "seals the transparency log and certifies the keys that sign receipts, every five minutes",
-		Memory: 128, Timeout: 120, Every: 5, Jobs: "signing log",
-		Needs: sealed, Takes: "VACANCY_HOST_KEY",
-		Identity: true, Instances: 1,
+		MemoryMB: 128, TimeoutSeconds: 120, EveryMinutes: 5, Jobs: "signing log",
+		RequiredVars: sealedVars, OptionalVars: "VACANCY_HOST_KEY",
+		UsesHostIdentity: true, MinInstances: 1,
 		Alarm: Alarm{"checkpointer-fails", "Publications and revocations are not sealed in the log.", 2, 60, true},
 		Check: Check{"sealing", "publications and revocations are not sealed"},
 	}
@@ -178,27 +178,27 @@ var (
 var (
 	Consent = Function{
 		Name: "consent", Description: "first step of the gate: both signatures, and the child's manifest",
-		Memory: 128, Timeout: StepSeconds, Step: true,
-		Needs: tables,
+		MemoryMB: 128, TimeoutSeconds: StepSeconds, IsGateStep: true,
+		RequiredVars: tableVars,
 	}
 	RateLimit = Function{
 		Name: "ratelimit", Description: "second step of the gate: the graduations of the parent in 24 hours",
-		Memory: 128, Timeout: StepSeconds, Step: true,
-		Needs: tables,
+		MemoryMB: 128, TimeoutSeconds: StepSeconds, IsGateStep: true,
+		RequiredVars: tableVars,
 	}
 	Collusion = Function{
 		Name: "collusion", Description: "third step of the gate: the similarity of the child to its parent and siblings",
-		Memory: 128, Timeout: StepSeconds, Step: true,
-		Needs: sealed,
+		MemoryMB: 128, TimeoutSeconds: StepSeconds, IsGateStep: true,
+		RequiredVars: sealedVars,
 	}
 	Commit = Function{
 		Name: "commit", Description: "last step of the gate: opens the child, in one transaction",
-		Memory: 128, Timeout: StepSeconds, Step: true,
-		Needs: sealed, Takes: "VACANCY_URL",
+		MemoryMB: 128, TimeoutSeconds: StepSeconds, IsGateStep: true,
+		RequiredVars: sealedVars, OptionalVars: "VACANCY_URL",
 	}
 	Record = Function{
 		Name: "record", Description: "records the outcome of a graduation attempt",
-		Memory: 128, Timeout: StepSeconds, Step: true,
-		Needs: tables,
+		MemoryMB: 128, TimeoutSeconds: StepSeconds, IsGateStep: true,
+		RequiredVars: tableVars,
 	}
 )

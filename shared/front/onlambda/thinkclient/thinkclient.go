@@ -23,25 +23,25 @@ import (
 	"github.com/vacancy-host/vacancy/shared/retry"
 )
 
-func Part(env *onlambda.Env, c *serve.Config) {
-	if env.Think == "" {
+func AddThinker(env *onlambda.Env, c *serve.Config) {
+	if env.ThinkARN == "" {
 		return
 	}
-	c.Thinker = think.NewClient(New(env.AWS, env.Think))
+	c.ThinkService = think.NewClient(NewInvoke(env.AWS, env.ThinkARN))
 	c.ThinkerKinds = env.ThinkKinds()
 }
 
-// New returns a function that invokes a Lambda function by its name or ARN. It repeats a throttled
+// NewInvoke returns a function that invokes a Lambda function by its name or ARN. It repeats a throttled
 // request once, because a throttled request has not run.
-func New(cfg aws.Config, function string) think.Invoke {
+func NewInvoke(cfg aws.Config, function string) think.Invoke {
 	client := lambda.NewFromConfig(cfg, func(o *lambda.Options) {
 		o.Retryer, o.HTTPClient = aws.NopRetryer{}, awsapi.HTTPClient()
 	})
 	return func(ctx context.Context, request []byte) ([]byte, error) {
-		in := &lambda.InvokeInput{FunctionName: &function, Payload: request}
-		reply, err := client.Invoke(ctx, in)
+		input := &lambda.InvokeInput{FunctionName: &function, Payload: request}
+		reply, err := client.Invoke(ctx, input)
 		if isThrottled(err) && retry.Sleep(ctx, throttleWait/2+rand.N(throttleWait)) == nil {
-			reply, err = client.Invoke(ctx, in)
+			reply, err = client.Invoke(ctx, input)
 		}
 		switch {
 		case isThrottled(err):
@@ -63,6 +63,6 @@ func New(cfg aws.Config, function string) think.Invoke {
 const throttleWait = 250 * time.Millisecond
 
 func isThrottled(err error) bool {
-	var busy *types.TooManyRequestsException
-	return errors.As(err, &busy)
+	var throttleErr *types.TooManyRequestsException
+	return errors.As(err, &throttleErr)
 }

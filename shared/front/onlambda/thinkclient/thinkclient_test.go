@@ -71,7 +71,7 @@ func TestARequestIsSentAgainAfterAThrottleAlone(t *testing.T) {
 				_, _ = io.WriteString(w, a.body)
 			}))
 			defer server.Close()
-			reply, err := New(config(server.URL), arn)(t.Context(), []byte("request"))
+			reply, err := NewInvoke(config(server.URL), arn)(t.Context(), []byte("request"))
 			if tt.want == problem.Internal {
 				if err != nil || string(reply) != "reply" {
 					t.Errorf("the reply = %q, %v", reply, err)
@@ -98,10 +98,10 @@ func TestAHangingFunctionEndsWithTheCall(t *testing.T) {
 	defer server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := New(config(server.URL), arn)(ctx, nil); !problem.Is(err, problem.Deadline) {
+	if _, err := NewInvoke(config(server.URL), arn)(ctx, nil); !problem.Is(err, problem.DeadlineExceeded) {
 		t.Errorf("%v, want the deadline", err)
 	}
-	if _, err := New(config("http://127.0.0.1:1"), arn)(t.Context(), nil); !problem.Is(err, problem.SubstrateUnavailable) || strings.Contains(problem.AsError(err).Text(), "127.0.0.1") {
+	if _, err := NewInvoke(config("http://127.0.0.1:1"), arn)(t.Context(), nil); !problem.Is(err, problem.SubstrateUnavailable) || strings.Contains(problem.AsError(err).Text(), "127.0.0.1") {
 		t.Errorf("a function that cannot be reached: %v, want it unavailable", err)
 	}
 }

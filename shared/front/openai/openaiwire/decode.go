@@ -19,30 +19,30 @@ import (
 type Request struct {
 	API   API
 	Model string
-	// Asked is the last message, which is the question. It has a text or images.
-	Asked Said
-	// Told contains the earlier messages, from the oldest to the newest: all system texts, and as
+	// Question is the last message, which is the question. It has a text or images.
+	Question InputMessage
+	// Earlier contains the earlier messages, from the oldest to the newest: all system texts, and as
 	// many of the newest messages as fit into an agent's memory. It is never nil.
-	Told []Said
-	// Left is the number of older messages that Told omits.
-	Left int
+	Earlier []InputMessage
+	// OmittedCount is the number of older messages that Told omits.
+	OmittedCount int
 
-	Stream bool
-	// Usage is true if the stream of a completion must contain a chunk with the usage.
-	Usage bool
-	// Stops is true if the request contains a stop sequence.
-	Stops bool
-	// Came is the SHA-256 of the body as received, in hexadecimal.
-	Came string
+	WantsStream bool
+	// WantsUsage is true if the stream of a completion must contain a chunk with the usage.
+	WantsUsage bool
+	// HasStop is true if the request contains a stop sequence.
+	HasStop bool
+	// BodyHash is the SHA-256 of the body as received, in hexadecimal.
+	BodyHash string
 }
 
-// Said is a message with its role. Only user messages can have images.
-type Said struct {
+// InputMessage is a message with its role. Only user messages can have images.
+type InputMessage struct {
 	Role, Text string
 	Images     []Image
-	// Answer is the id of an earlier answer of this API, if the message refers to one. Resolve
+	// AnswerID is the id of an earlier answer of this API, if the message refers to one. Resolve
 	// replaces it with the text of that answer.
-	Answer string
+	AnswerID string
 }
 
 // Image is an image, either as data or as a URL.
@@ -64,63 +64,63 @@ const (
 
 // Limits of Told, which are the limits of an agent's memory.
 const (
-	maxTold = 2 * call.MaxExchanges // messages of the conversation
-	maxSize = call.MaxRemembered    // bytes of all messages together
+	maxEarlierMessages = 2 * call.MaxExchanges // messages of the conversation
+	maxEarlierBytes    = call.MaxThreadBytes   // bytes of all messages together
 )
 
 // Decode decodes the body of a request. Its error is Malformed, NotJSON or TooLarge, and names the
 // member.
 func Decode(api API, body []byte) (*Request, error) {
 	sum := sha256.Sum256(body)
-	r := reading{Request: &Request{API: api, Came: hex.EncodeToString(sum[:]), Told: []Said{}}}
+	r := decoder{Request: &Request{API: api, BodyHash: hex.EncodeToString(sum[:]), Earlier: []InputMessage{}}}
 	limits := canon.DefaultLimits()
 	limits.Bytes, limits.Lenient = len(body), true // the caller has already limited the body
 	r.d = canon.NewDecoder(body, limits)
-	table, messages := api.Members(), api.messages()
+	table, messages := api.Members(), api.messagesMember()
 	err := r.d.Document(func(key string) error {
 		index := slices.IndexFunc(table, func(m Member) bool { return m.Name == key })
 		switch {
 		case index >= 0 && table[index].Rule == Refused:
-			return table[index].check(r.d)
+			return table[index].checkRefused(r.d)
 		case r.d.Kind() == canon.Null && key != messages:
 			return r.d.Null()
-		case index >= 0 && table[index].Rule == Counts || key == "stop":
-			return r.read(key)
+		case index >= 0 && table[index].Rule == Used || key == "stop":
+			return r.readMember(key)
 		}
 		return r.d.Skip()
 	})
 	switch {
 	case err != nil:
 		return nil, err
-	case !r.came:
+	case !r.hasMessages:
 		return nil, problem.Invalid(messages, "at least one message", "none")
-	case r.options && !r.Stream:
+	case r.hasStreamOptions && !r.WantsStream:
 		return nil, problem.Invalid("stream_options", "none without stream", "some")
 	}
-	return r.Request, r.divide(r.all, r.instructions)
+	return r.Request, r.splitConversation(r.conversation, r.instructions)
 }
 
-// reading is the state of Decode.
-type reading struct {
+// decoder is the state of Decode.
+type decoder struct {
 	*Request
 	d            *canon.Decoder
-	all          []Said
+	conversation []InputMessage
 	instructions string
-	// came is true if the body contains messages, and options is true if it contains stream
+	// hasMessages is true if the body contains messages, and options is true if it contains stream
 	// options.
-	came, options bool
+	hasMessages, hasStreamOptions bool
 }
 
-func (r *reading) read(key string) (err error) {
+func (r *decoder) readMember(key string) (err error) {
 	d := r.d
 	switch key {
 	case "model":
 		r.Model, err = d.String()
 	case "stream":
-		r.Stream, err = d.Bool()
+		r.WantsStream, err = d.Bool()
 	case "stop":
 		raw, err := d.Raw()
-		r.Stops = string(raw) != "[]"
+		r.HasStop = string(raw) != "[]"
 		return err
 	case "instructions":
 		r.instructions, err = d.String()
@@ -129,28 +129,28 @@ func (r *reading) read(key string) (err error) {
 			if key != "format" {
 				return d.Skip()
 			}
-			return below("text", Member{Name: key, Note: formIsOwners, Allowed: []string{textFormat}}.check(d))
+			return atPath("text", Member{Name: key, Note: ownerSetsFormat, Allowed: []string{textFormat}}.checkRefused(d))
 		})
 	case "stream_options":
-		r.options = true
+		r.hasStreamOptions = true
 		err = d.Object(func(key string) (err error) {
 			if key != "include_usage" || d.Kind() == canon.Null {
 				return d.Skip()
 			}
-			r.Usage, err = d.Bool()
-			return below("stream_options", err)
+			r.WantsUsage, err = d.Bool()
+			return atPath("stream_options", err)
 		})
 	default: // messages or input
-		r.came = true
+		r.hasMessages = true
 		if r.API == Responses && d.Kind() == canon.String {
-			r.all = []Said{{Role: user}}
-			r.all[0].Text, err = d.String()
+			r.conversation = []InputMessage{{Role: user}}
+			r.conversation[0].Text, err = d.String()
 			return err
 		}
 		err = d.Array(func(i int) error {
 			m, err := r.API.readMessage(d)
-			r.all = append(r.all, m)
-			return below(fmt.Sprintf("%s[%d]", key, i), err)
+			r.conversation = append(r.conversation, m)
+			return atPath(fmt.Sprintf("%s[%d]", key, i), err)
 		})
 	}
 	return err
@@ -159,63 +159,63 @@ func (r *reading) read(key string) (err error) {
 // Resolve replaces the references to earlier answers with the texts of those answers. find returns
 // the text of an answer by its id.
 func (q *Request) Resolve(find func(id string) (string, error)) error {
-	found := map[string]string{}
-	for i := range q.Told {
-		m := &q.Told[i]
-		if m.Answer == "" {
+	textByID := map[string]string{}
+	for i := range q.Earlier {
+		m := &q.Earlier[i]
+		if m.AnswerID == "" {
 			continue
 		}
-		text, isFound := found[m.Answer]
+		text, isFound := textByID[m.AnswerID]
 		if !isFound {
 			var err error
-			if text, err = find(m.Answer); err != nil {
-				return problem.AtPath(q.API.messages(), err)
+			if text, err = find(m.AnswerID); err != nil {
+				return problem.AtPath(q.API.messagesMember(), err)
 			}
-			found[m.Answer] = text
+			textByID[m.AnswerID] = text
 		}
-		m.Text, m.Answer = text, ""
+		m.Text, m.AnswerID = text, ""
 	}
-	if len(found) == 0 {
+	if len(textByID) == 0 {
 		return nil
 	}
-	conversation := append(q.Told, q.Asked)
-	q.Told = []Said{}
-	return q.divide(conversation, "")
+	conversation := append(q.Earlier, q.Question)
+	q.Earlier = []InputMessage{}
+	return q.splitConversation(conversation, "")
 }
 
-// divide sets Asked to the last message, and Told to the instructions and the earlier messages. If
+// splitConversation sets Asked to the last message, and Told to the instructions and the earlier messages. If
 // the earlier messages exceed the limits, divide omits the oldest ones except system texts, and
 // counts the omitted messages in Left.
-func (q *Request) divide(conversation []Said, instructions string) error {
-	last, messages := len(conversation)-1, q.API.messages()
+func (q *Request) splitConversation(conversation []InputMessage, instructions string) error {
+	lastIndex, messages := len(conversation)-1, q.API.messagesMember()
 	switch {
-	case last < 0:
+	case lastIndex < 0:
 		return problem.Invalid(messages, "at least one message", "none")
-	case conversation[last].Role != user:
-		return problem.Invalid(fmt.Sprintf("%s[%d].role", messages, last), "user, because the last message is asked", cmp.Or(conversation[last].Role, "none"))
-	case conversation[last].Text == "" && len(conversation[last].Images) == 0:
-		return problem.Invalid(fmt.Sprintf("%s[%d].content", messages, last), "a text, because the last message is asked", "none")
+	case conversation[lastIndex].Role != user:
+		return problem.Invalid(fmt.Sprintf("%s[%d].role", messages, lastIndex), "user, because the last message is asked", cmp.Or(conversation[lastIndex].Role, "none"))
+	case conversation[lastIndex].Text == "" && len(conversation[lastIndex].Images) == 0:
+		return problem.Invalid(fmt.Sprintf("%s[%d].content", messages, lastIndex), "a text, because the last message is asked", "none")
 	}
-	q.Asked = conversation[last]
-	conversation = conversation[:last]
+	q.Question = conversation[lastIndex]
+	conversation = conversation[:lastIndex]
 	size := len(instructions)
 	for _, m := range conversation {
 		if m.isSystem() {
 			size += len(m.Text)
 		}
 	}
-	if size > maxSize {
-		return problem.New(problem.TooLarge, "%s: expected at most %d bytes of system and developer texts, got %d", messages, maxSize, size)
+	if size > maxEarlierBytes {
+		return problem.New(problem.TooLarge, "%s: expected at most %d bytes of system and developer texts, got %d", messages, maxEarlierBytes, size)
 	}
 	if instructions != "" {
-		q.Told = append(q.Told, Said{Role: system, Text: instructions})
+		q.Earlier = append(q.Earlier, InputMessage{Role: system, Text: instructions})
 	}
 	// Told gets the newest messages of the conversation that fit, beginning with
 	// conversation[first].
 	first, n := len(conversation), 0
-	for i := last - 1; i >= 0; i-- {
+	for i := lastIndex - 1; i >= 0; i-- {
 		if !conversation[i].isSystem() && !conversation[i].isEmpty() {
-			if n++; n > maxTold || size+len(conversation[i].Text) > maxSize {
+			if n++; n > maxEarlierMessages || size+len(conversation[i].Text) > maxEarlierBytes {
 				break
 			}
 			size += len(conversation[i].Text)
@@ -226,30 +226,30 @@ func (q *Request) divide(conversation []Said, instructions string) error {
 		switch {
 		case m.isEmpty():
 		case i >= first || m.isSystem():
-			q.Told = append(q.Told, m)
+			q.Earlier = append(q.Earlier, m)
 		default:
-			q.Left++
+			q.OmittedCount++
 		}
 	}
 	return nil
 }
 
-func (m *Said) isSystem() bool { return m.Role == system || m.Role == developer }
+func (m *InputMessage) isSystem() bool { return m.Role == system || m.Role == developer }
 
-func (m *Said) isEmpty() bool { return m.Text == "" && len(m.Images) == 0 && m.Answer == "" }
+func (m *InputMessage) isEmpty() bool { return m.Text == "" && len(m.Images) == 0 && m.AnswerID == "" }
 
 // Warnings returns messages for the client about requested features that were ignored.
 func (q *Request) Warnings() (warnings []string) {
-	if q.Left > 0 {
-		warnings = append(warnings, fmt.Sprintf("%s: the agent was not told the %d oldest messages, because it is told at most %d messages and %d bytes", q.API.messages(), q.Left, maxTold, maxSize))
+	if q.OmittedCount > 0 {
+		warnings = append(warnings, fmt.Sprintf("%s: the agent was not told the %d oldest messages, because it is told at most %d messages and %d bytes", q.API.messagesMember(), q.OmittedCount, maxEarlierMessages, maxEarlierBytes))
 	}
-	if q.Stops {
-		warnings = append(warnings, "stop: ignored, because "+endIsAgents)
+	if q.HasStop {
+		warnings = append(warnings, "stop: ignored, because "+agentSetsEnd)
 	}
 	return warnings
 }
 
-func below(path string, err error) error {
+func atPath(path string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -261,7 +261,7 @@ const knownRoles = "one of user, assistant, system, developer, tool"
 // readMessage reads a message, or an item in the input of Responses. It turns tool calls and their
 // results into texts, because the agent has other tools. An item of another kind becomes an empty
 // message, which the agent does not get.
-func (api API) readMessage(d *canon.Decoder) (m Said, err error) {
+func (api API) readMessage(d *canon.Decoder) (m InputMessage, err error) {
 	if d.Kind() != canon.Object {
 		return m, problem.Invalid("", "an object with role and content", d.Kind().String())
 	}
@@ -282,15 +282,15 @@ func (api API) readMessage(d *canon.Decoder) (m Said, err error) {
 			calls = append(append(calls, v), v.Items()...)
 			return err
 		case "type":
-			item.kind, err = textOf(d)
+			item.kind, err = readText(d)
 		case "id":
-			item.id, err = textOf(d)
+			item.id, err = readText(d)
 		case "name":
-			item.name, err = textOf(d)
+			item.name, err = readText(d)
 		case "arguments", "input":
-			item.input, err = textOf(d)
+			item.input, err = readText(d)
 		case "output":
-			item.output, err = textOf(d)
+			item.output, err = readText(d)
 		default:
 			err = d.Skip()
 		}
@@ -302,11 +302,11 @@ func (api API) readMessage(d *canon.Decoder) (m Said, err error) {
 	if api == Responses && item.kind != "" && item.kind != "message" {
 		switch item.kind {
 		case "function_call", "custom_tool_call":
-			m = Said{Role: assistant, Text: callText(item.name, item.input)}
+			m = InputMessage{Role: assistant, Text: formatToolCall(item.name, item.input)}
 		case "function_call_output", "custom_tool_call_output":
-			m = Said{Role: tool, Text: item.output}
+			m = InputMessage{Role: tool, Text: item.output}
 		case "item_reference":
-			m = Said{Role: assistant, Answer: item.id}
+			m = InputMessage{Role: assistant, AnswerID: item.id}
 		}
 		return m, nil
 	}
@@ -325,7 +325,7 @@ func (api API) readMessage(d *canon.Decoder) (m Said, err error) {
 		m.Text, m.Images, err = readContent(canon.NewDecoder(content, limits))
 	}
 	for _, c := range calls {
-		if text := callOf(c); text != "" {
+		if text := toolCallText(c); text != "" {
 			m.Text = strings.TrimPrefix(m.Text+"\n"+text, "\n")
 		}
 	}
@@ -340,7 +340,7 @@ func (api API) readMessage(d *canon.Decoder) (m Said, err error) {
 	return m, nil
 }
 
-func textOf(d *canon.Decoder) (string, error) {
+func readText(d *canon.Decoder) (string, error) {
 	if d.Kind() == canon.String {
 		return d.String()
 	}
@@ -348,7 +348,7 @@ func textOf(d *canon.Decoder) (string, error) {
 	return string(raw), err
 }
 
-func callOf(v canon.Value) string {
+func toolCallText(v canon.Value) string {
 	for _, key := range []string{"function", "custom"} {
 		if member, ok := v.Get(key); ok {
 			v = member
@@ -362,17 +362,17 @@ func callOf(v canon.Value) string {
 	if name.Kind() != canon.String {
 		return ""
 	}
-	return callText(name.Text(), input.Text())
+	return formatToolCall(name.Text(), input.Text())
 }
 
-func callText(name, input string) string {
+func formatToolCall(name, input string) string {
 	return fmt.Sprintf("[called the tool %s with %s]", name, cmp.Or(input, "nothing"))
 }
 
 func readContent(d *canon.Decoder) (string, []Image, error) {
 	if d.Kind() != canon.Array {
 		text, err := d.String()
-		return text, nil, below("content", err)
+		return text, nil, atPath("content", err)
 	}
 	var texts []string
 	var images []Image
@@ -383,7 +383,7 @@ func readContent(d *canon.Decoder) (string, []Image, error) {
 		} else {
 			texts = append(texts, text)
 		}
-		return below(fmt.Sprintf("content[%d]", i), err)
+		return atPath(fmt.Sprintf("content[%d]", i), err)
 	})
 	return strings.Join(texts, "\n"), images, err
 }
@@ -393,13 +393,13 @@ func readPart(d *canon.Decoder) (text string, image *Image, err error) {
 		return "", nil, problem.Invalid("", "an object with type and text or image_url", d.Kind().String())
 	}
 	const imageURL = "image_url"
-	kind, has, url := "", false, ""
+	kind, hasText, url := "", false, ""
 	err = d.Object(func(key string) (err error) {
 		switch {
 		case key == "type":
 			kind, err = d.String()
 		case (key == "text" || key == "refusal") && d.Kind() == canon.String:
-			has = true
+			hasText = true
 			text, err = d.String()
 		case key == imageURL && d.Kind() == canon.String:
 			url, err = d.String()
@@ -411,7 +411,7 @@ func readPart(d *canon.Decoder) (text string, image *Image, err error) {
 				url, err = d.String()
 				return err
 			})
-			err = below(imageURL, err)
+			err = atPath(imageURL, err)
 		default: // a member of a part of another type
 			err = d.Skip()
 		}
@@ -423,9 +423,9 @@ func readPart(d *canon.Decoder) (text string, image *Image, err error) {
 	switch kind {
 	case imageURL, "input_image":
 		image, err = readImage(url)
-		return "", image, below(imageURL, err)
+		return "", image, atPath(imageURL, err)
 	case "text", "input_text", "output_text", "refusal":
-		if !has {
+		if !hasText {
 			err = problem.Invalid("text", "a text", "none")
 		}
 		return text, nil, err
@@ -437,20 +437,20 @@ func readPart(d *canon.Decoder) (text string, image *Image, err error) {
 // encode data URLs differently.
 func readImage(url string) (*Image, error) {
 	const want = "data:image/TYPE;base64,BYTES, or a public https URL without user and password"
-	head, rest, _ := strings.Cut(url, ",")
-	head, isData := strings.CutPrefix(strings.ToLower(head), "data:")
-	isData = isData && strings.HasPrefix(head, "image/") && strings.HasSuffix(head, ";base64")
+	mediaPart, dataPart, _ := strings.Cut(url, ",")
+	mediaPart, isData := strings.CutPrefix(strings.ToLower(mediaPart), "data:")
+	isData = isData && strings.HasPrefix(mediaPart, "image/") && strings.HasSuffix(mediaPart, ";base64")
 	switch {
 	case !isData && outbound.CheckLink(url) == nil:
 		return &Image{URL: url}, nil
 	case !isData:
 		return nil, problem.Invalid("url", want, fmt.Sprintf("%.80q", url))
 	}
-	encoded := strings.NewReplacer("-", "+", "_", "/", "=", "").Replace(rest)
+	encoded := strings.NewReplacer("-", "+", "_", "/", "=", "").Replace(dataPart)
 	data, err := base64.RawStdEncoding.DecodeString(encoded)
 	if err != nil {
 		return nil, problem.Invalid("url", want, "bytes that are not base64")
 	}
-	media, _, _ := strings.Cut(head, ";")
+	media, _, _ := strings.Cut(mediaPart, ";")
 	return &Image{MediaType: media, Data: data}, nil
 }

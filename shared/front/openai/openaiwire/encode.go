@@ -51,8 +51,8 @@ type Completion struct {
 
 // Object types of completions.
 const (
-	whole = "chat.completion"
-	chunk = "chat.completion.chunk"
+	completionObject = "chat.completion"
+	chunkObject      = "chat.completion.chunk"
 )
 
 // Choice is the answer in a completion. A complete answer has Message, and a chunk has Delta.
@@ -60,8 +60,8 @@ type Choice struct {
 	Index   int      `json:"index"`
 	Message *Message `json:"message,omitempty"`
 	Delta   *Delta   `json:"delta,omitempty"`
-	// Finish is the reason why the answer ended: stop, or length if it may be incomplete.
-	Finish *string `json:"finish_reason"`
+	// FinishReason is the reason why the answer ended: stop, or length if it may be incomplete.
+	FinishReason *string `json:"finish_reason"`
 	// Logprobs is always null.
 	Logprobs *struct{} `json:"logprobs"`
 }
@@ -91,14 +91,14 @@ type Details struct {
 	Cached uint64 `json:"cached_tokens"`
 }
 
-// usageOf returns the usage in OpenAI's form. If u is nil, all values are zero.
-func usageOf(u *call.Usage) *Usage {
+// newUsage returns the usage in OpenAI's form. If u is nil, all values are zero.
+func newUsage(u *call.Usage) *Usage {
 	if u == nil {
 		return &Usage{}
 	}
-	out := &Usage{Prompt: u.In, Completion: u.Out, Total: u.In + u.Out}
-	if u.Cached > 0 {
-		out.Details = &Details{u.Cached}
+	out := &Usage{Prompt: u.InputTokens, Completion: u.OutputTokens, Total: u.InputTokens + u.OutputTokens}
+	if u.CachedTokens > 0 {
+		out.Details = &Details{u.CachedTokens}
 	}
 	return out
 }
@@ -118,34 +118,34 @@ func IsIncomplete(c call.CutReason) bool {
 // Answer is an answer, or the part that exists so far, before it is rendered in the form of one of
 // the APIs.
 type Answer struct {
-	ID      string // id of the task
-	Created int64
-	Model   string
-	Request string // hash of the envelope that signs the request
-	Text    string
-	Cut     call.CutReason
-	Usage   *call.Usage // may be nil
-	Proof   *Proof      // nil before the end of the answer
+	ID          string // id of the task
+	Created     int64
+	Model       string
+	RequestHash string // hash of the envelope that signs the request
+	Text        string
+	CutReason   call.CutReason
+	Usage       *call.Usage // may be nil
+	Proof       *Proof      // nil before the end of the answer
 }
 
-// Whole returns the JSON body of a complete answer, for a request without a stream.
-func (api API) Whole(a *Answer) any {
+// RenderAnswer returns the JSON body of a complete answer, for a request without a stream.
+func (api API) RenderAnswer(a *Answer) any {
 	if api == Responses {
-		return a.response(completed)
+		return a.newResponse(completed)
 	}
-	out := a.completion(whole)
-	out.Choices = []Choice{{Message: &Message{Role: assistant, Content: a.Text}, Finish: a.finish()}}
-	out.Usage, out.Proof = usageOf(a.Usage), a.Proof
+	out := a.newCompletion(completionObject)
+	out.Choices = []Choice{{Message: &Message{Role: assistant, Content: a.Text}, FinishReason: a.finishReason()}}
+	out.Usage, out.Proof = newUsage(a.Usage), a.Proof
 	return out
 }
 
-func (a *Answer) completion(object string) Completion {
-	return Completion{ID: "chatcmpl-" + a.ID, Object: object, Created: a.Created, Model: a.Model, Fingerprint: a.Request, Choices: []Choice{}}
+func (a *Answer) newCompletion(object string) Completion {
+	return Completion{ID: "chatcmpl-" + a.ID, Object: object, Created: a.Created, Model: a.Model, Fingerprint: a.RequestHash, Choices: []Choice{}}
 }
 
-func (a *Answer) finish() *string {
+func (a *Answer) finishReason() *string {
 	reason := "stop"
-	if IsIncomplete(a.Cut) {
+	if IsIncomplete(a.CutReason) {
 		// OpenAI has only this reason for an answer that may be incomplete.
 		reason = "length"
 	}
@@ -155,58 +155,58 @@ func (a *Answer) finish() *string {
 // Stream renders an answer as server-sent events. Each method returns the next events.
 type Stream struct {
 	API
-	Usage bool // a completion ends with a chunk that contains the usage
-	next  int  // number of the next event
+	WantsUsage bool // a completion ends with a chunk that contains the usage
+	nextNumber int  // number of the next event
 }
 
 func (s *Stream) Begin(a *Answer) []byte {
 	if s.API == Responses {
 		var b []byte
 		for _, kind := range []string{"response.created", "response.in_progress"} {
-			b = s.event(b, event{Type: kind, Response: a.response(inProgress)})
+			b = s.appendEvent(b, streamEvent{Type: kind, Response: a.newResponse(inProgress)})
 		}
-		b = s.event(b, event{Type: "response.output_item.added", OutputIndex: new(int), Item: a.item(inProgress)})
-		part, e := textPart(""), a.partEvent("response.content_part.added")
+		b = s.appendEvent(b, streamEvent{Type: "response.output_item.added", OutputIndex: new(int), Item: a.newItem(inProgress)})
+		part, e := textPart(""), a.newPartEvent("response.content_part.added")
 		e.Part = &part
-		return s.event(b, e)
+		return s.appendEvent(b, e)
 	}
-	return s.delta(a, Delta{Role: assistant, Content: new(string)})
+	return s.renderDelta(a, Delta{Role: assistant, Content: new(string)})
 }
 
 // Piece returns the events for a piece of an answer. a.Text must already contain the piece.
 func (s *Stream) Piece(a *Answer, text string) []byte {
 	if s.API == Responses {
-		e := a.partEvent("response.output_text.delta")
+		e := a.newPartEvent("response.output_text.delta")
 		e.Delta, e.Logprobs = &text, &[]struct{}{}
-		return s.event(nil, e)
+		return s.appendEvent(nil, e)
 	}
-	return s.delta(a, Delta{Content: &text})
+	return s.renderDelta(a, Delta{Content: &text})
 }
 
-func (s *Stream) delta(a *Answer, d Delta) []byte {
-	out := a.completion(chunk)
+func (s *Stream) renderDelta(a *Answer, d Delta) []byte {
+	out := a.newCompletion(chunkObject)
 	out.Choices = []Choice{{Delta: &d}}
 	return appendData(nil, out)
 }
 
 func (s *Stream) End(a *Answer) (b []byte) {
 	if s.API == Responses {
-		whole := a.response(completed)
-		text, e := a.Text, a.partEvent("response.output_text.done")
+		resp := a.newResponse(completed)
+		text, e := a.Text, a.newPartEvent("response.output_text.done")
 		e.Text, e.Logprobs = &text, &[]struct{}{}
-		b = s.event(nil, e)
-		e = a.partEvent("response.content_part.done")
-		e.Part = &whole.Output[0].Content[0]
-		b = s.event(b, e)
-		b = s.event(b, event{Type: "response.output_item.done", OutputIndex: new(int), Item: &whole.Output[0]})
-		return s.event(b, event{Type: "response." + whole.Status, Response: whole})
+		b = s.appendEvent(nil, e)
+		e = a.newPartEvent("response.content_part.done")
+		e.Part = &resp.Output[0].Content[0]
+		b = s.appendEvent(b, e)
+		b = s.appendEvent(b, streamEvent{Type: "response.output_item.done", OutputIndex: new(int), Item: &resp.Output[0]})
+		return s.appendEvent(b, streamEvent{Type: "response." + resp.Status, Response: resp})
 	}
-	final := a.completion(chunk)
-	final.Choices = []Choice{{Delta: &Delta{}, Finish: a.finish()}}
-	if s.Usage {
+	final := a.newCompletion(chunkObject)
+	final.Choices = []Choice{{Delta: &Delta{}, FinishReason: a.finishReason()}}
+	if s.WantsUsage {
 		b = appendData(b, final)
-		final = a.completion(chunk)
-		final.Usage = usageOf(a.Usage)
+		final = a.newCompletion(chunkObject)
+		final.Usage = newUsage(a.Usage)
 	}
 	final.Proof = a.Proof
 	return append(appendData(b, final), "data: [DONE]\n\n"...)
@@ -216,11 +216,11 @@ func (s *Stream) End(a *Answer) (b []byte) {
 func (s *Stream) Fail(a *Answer, err error) []byte {
 	if s.API == Responses {
 		// Some clients read only one of these two events.
-		e, r := FailureOf(err).Error, a.response(failed)
+		e, r := NewFailure(err).Error, a.newResponse(failed)
 		r.Error = &ResponseError{e.Code, e.Message}
-		return s.event(s.event(nil, event{Type: "error", Error: &e}), event{Type: "response.failed", Response: r})
+		return s.appendEvent(s.appendEvent(nil, streamEvent{Type: "error", Error: &e}), streamEvent{Type: "response.failed", Response: r})
 	}
-	return appendData(nil, FailureOf(err))
+	return appendData(nil, NewFailure(err))
 }
 
 func appendData(b []byte, v any) []byte {
@@ -252,16 +252,16 @@ type Error struct {
 	Code    string  `json:"code"`
 }
 
-func FailureOf(err error) Failure {
+func NewFailure(err error) Failure {
 	p := problem.AsError(err)
 	e := Error{Message: p.Text(), Type: "invalid_request_error", Code: p.Kind.String()}
-	var own coded
+	var withCode codedError
 	if p.Field != "" {
 		e.Param = &p.Field
 	}
-	switch status := p.Kind.Row().Status; {
-	case errors.As(err, &own):
-		e.Code = own.code
+	switch status := p.Kind.Forms().HTTPStatus; {
+	case errors.As(err, &withCode):
+		e.Code = withCode.code
 	case status == http.StatusUnauthorized:
 		e.Code = "invalid_api_key"
 	case status == http.StatusPaymentRequired:
@@ -288,10 +288,10 @@ const (
 
 func Fail(w http.ResponseWriter, err error) {
 	p := problem.AsError(err)
-	body, encErr := httpapi.Encode(FailureOf(err))
+	body, encErr := httpapi.Encode(NewFailure(err))
 	if encErr != nil {
 		body = []byte(`{"error":{"message":"internal error","type":"server_error","param":null,"code":"internal"}}` + "\n")
 	}
 	httpapi.SetRefusalHeaders(w.Header(), p)
-	httpapi.Send(w, p.Kind.Row().Status, body)
+	httpapi.Send(w, p.Kind.Forms().HTTPStatus, body)
 }

@@ -13,7 +13,7 @@ import (
 type Rule string
 
 const (
-	Counts  Rule = "used"
+	Used    Rule = "used"
 	Ignored Rule = "ignored"
 	Refused Rule = "refused"
 )
@@ -35,17 +35,17 @@ func (api API) Members() []Member {
 		return responsesMembers()
 	}
 	return []Member{
-		{Name: "messages", Rule: Counts, Note: "the last message, of the role `user`, is the question; the agent gets the others as words of the caller; it gets images of the last message if it declares them, and only a line for each image of the others"},
-		{Name: "model", Rule: Counts, Note: "the vacant's name or id at the host's address; any string at a vacant's address"},
-		{Name: "stream", Rule: Counts, Note: "the answer is a stream of chunks"},
-		{Name: "stream_options", Rule: Counts, Note: "`include_usage` adds a chunk with the usage"},
+		{Name: "messages", Rule: Used, Note: "the last message, of the role `user`, is the question; the agent gets the others as words of the caller; it gets images of the last message if it declares them, and only a line for each image of the others"},
+		{Name: "model", Rule: Used, Note: "the vacant's name or id at the host's address; any string at a vacant's address"},
+		{Name: "stream", Rule: Used, Note: "the answer is a stream of chunks"},
+		{Name: "stream_options", Rule: Used, Note: "`include_usage` adds a chunk with the usage"},
 
 		{Name: "temperature", Rule: Ignored, Note: ownerSets},
 		{Name: "top_p", Rule: Ignored, Note: ownerSets},
 		{Name: "seed", Rule: Ignored, Note: ownerSets},
 		{Name: "max_tokens", Rule: Ignored, Note: ownerSets + "; `max_price` bounds the price"},
 		{Name: "max_completion_tokens", Rule: Ignored, Note: ownerSets + "; `max_price` bounds the price"},
-		{Name: "stop", Rule: Ignored, Note: endIsAgents + ", which `vacancy.warnings` reports"},
+		{Name: "stop", Rule: Ignored, Note: agentSetsEnd + ", which `vacancy.warnings` reports"},
 		{Name: "presence_penalty", Rule: Ignored, Note: ownerSets},
 		{Name: "frequency_penalty", Rule: Ignored, Note: ownerSets},
 		{Name: "logit_bias", Rule: Ignored, Note: ownerSets},
@@ -68,7 +68,7 @@ func (api API) Members() []Member {
 		{Name: "web_search_options", Rule: Refused, Note: "the agent runs its own tools"},
 		{Name: "audio", Rule: Refused, Note: onlyText},
 		{Name: "modalities", Rule: Refused, Note: onlyText, Allowed: []string{`["text"]`}},
-		{Name: "response_format", Rule: Refused, Note: formIsOwners, Allowed: []string{textFormat}},
+		{Name: "response_format", Rule: Refused, Note: ownerSetsFormat, Allowed: []string{textFormat}},
 		{Name: "logprobs", Rule: Refused, Note: "agents report none", Allowed: []string{"false"}},
 		{Name: "top_logprobs", Rule: Refused, Note: "agents report none", Allowed: []string{"0"}},
 	}
@@ -76,11 +76,11 @@ func (api API) Members() []Member {
 
 func responsesMembers() []Member {
 	members := []Member{
-		{Name: "input", Rule: Counts, Note: "a string, or a list of messages, which are read as in a completion; earlier tool calls are passed on as texts"},
-		{Name: "instructions", Rule: Counts, Note: "passed on as a message of the system"},
-		{Name: "model", Rule: Counts, Note: "the vacant's name or id at the host's address; any string at a vacant's address"},
-		{Name: "stream", Rule: Counts, Note: "the answer is a stream of events"},
-		{Name: "text", Rule: Counts, Note: "`format` is refused, because " + formIsOwners + "; allowed: `" + textFormat + "`"},
+		{Name: "input", Rule: Used, Note: "a string, or a list of messages, which are read as in a completion; earlier tool calls are passed on as texts"},
+		{Name: "instructions", Rule: Used, Note: "passed on as a message of the system"},
+		{Name: "model", Rule: Used, Note: "the vacant's name or id at the host's address; any string at a vacant's address"},
+		{Name: "stream", Rule: Used, Note: "the answer is a stream of events"},
+		{Name: "text", Rule: Used, Note: "`format` is refused, because " + ownerSetsFormat + "; allowed: `" + textFormat + "`"},
 		{Name: "previous_response_id", Rule: Refused, Note: "answers are not found by an id; send the messages before in `input`"},
 		{Name: "conversation", Rule: Refused, Note: "conversations are not stored; send the messages before in `input`"},
 		{Name: "background", Rule: Refused, Note: "the answer comes with the request", Allowed: []string{"false"}},
@@ -106,16 +106,16 @@ func (api API) member(name string) Member {
 }
 
 const (
-	ownerSets    = "the agent's owner sets it"
-	notStored    = "it is not stored"
-	onlyText     = "the answer is text"
-	formIsOwners = "the agent's owner sets the form of its answers"
-	endIsAgents  = "an answer ends where the agent ends it"
-	textFormat   = `{"type":"text"}`
+	ownerSets       = "the agent's owner sets it"
+	notStored       = "it is not stored"
+	onlyText        = "the answer is text"
+	ownerSetsFormat = "the agent's owner sets the form of its answers"
+	agentSetsEnd    = "an answer ends where the agent ends it"
+	textFormat      = `{"type":"text"}`
 )
 
-// Table returns the members as a Markdown table.
-func (api API) Table() string {
+// MembersTable returns the members as a Markdown table.
+func (api API) MembersTable() string {
 	var b strings.Builder
 	b.WriteString("| Member | Rule | |\n|---|---|---|\n")
 	for _, m := range api.Members() {
@@ -128,8 +128,8 @@ func (api API) Table() string {
 	return b.String()
 }
 
-// check returns an error unless the value of a refused member is null or in Allowed.
-func (m Member) check(d *canon.Decoder) error {
+// checkRefused returns an error unless the value of a refused member is null or in Allowed.
+func (m Member) checkRefused(d *canon.Decoder) error {
 	v, err := d.Value()
 	if err != nil || v.Kind() == canon.Null {
 		return err

@@ -22,7 +22,7 @@ const (
 	Responses            // Responses without stored answers
 )
 
-func (api API) messages() string {
+func (api API) messagesMember() string {
 	if api == Responses {
 		return "input"
 	}
@@ -31,16 +31,16 @@ func (api API) messages() string {
 
 // Paths below a vacant or at the host.
 const (
-	Base          = "/v1" // prefix of the base URLs that clients get
-	Completions   = Base + "/chat/completions"
-	ResponsesPath = Base + "/responses"
-	Models        = Base + "/models"
+	BasePath        = "/v1" // prefix of the base URLs that clients get
+	CompletionsPath = BasePath + "/chat/completions"
+	ResponsesPath   = BasePath + "/responses"
+	ModelsPath      = BasePath + "/models"
 )
 
-// Of returns the API that is served at a path. ok is false for other paths.
-func Of(path string) (api API, ok bool) {
+// APIOf returns the API that is served at a path. ok is false for other paths.
+func APIOf(path string) (api API, ok bool) {
 	switch path {
-	case Completions:
+	case CompletionsPath:
 		return Chat, true
 	case ResponsesPath:
 		return Responses, true
@@ -48,60 +48,60 @@ func Of(path string) (api API, ok bool) {
 	return 0, false
 }
 
-// groups contains the first segments, below Base, of the paths of OpenAI's API. The host answers
+// pathGroups contains the first segments, below Base, of the paths of OpenAI's API. The host answers
 // all paths in these groups in the form of OpenAI's API, even those that it does not serve.
-var groups = []string{"/chat", "/responses", "/models", "/completions", "/embeddings", "/audio", "/images", "/files", "/moderations"}
+var pathGroups = []string{"/chat", "/responses", "/models", "/completions", "/embeddings", "/audio", "/images", "/files", "/moderations"}
 
-// unversioned contains the paths to which a client sends its requests if its base URL lacks Base.
-var unversioned = []string{"/chat/completions", "/responses", "/models", "/completions", "/embeddings"}
+// unversionedPaths contains the paths to which a client sends its requests if its base URL lacks Base.
+var unversionedPaths = []string{"/chat/completions", "/responses", "/models", "/completions", "/embeddings"}
 
 // IsPath reports whether a path, below a vacant or at the host, belongs to OpenAI's API, or is
 // requested by a client with a slightly wrong base URL.
 func IsPath(path string) bool {
 	rest := path
 	for {
-		below, ok := strings.CutPrefix(rest, Base+"/")
+		tail, ok := strings.CutPrefix(rest, BasePath+"/")
 		if !ok {
 			break
 		}
-		rest = "/" + below
+		rest = "/" + tail
 	}
 	if rest == path {
-		for _, p := range unversioned {
+		for _, p := range unversionedPaths {
 			if path == p {
 				return true
 			}
 		}
 		return false
 	}
-	for _, p := range groups {
-		if below, ok := strings.CutPrefix(rest, p); ok && (below == "" || below[0] == '/') {
+	for _, p := range pathGroups {
+		if tail, ok := strings.CutPrefix(rest, p); ok && (tail == "" || tail[0] == '/') {
 			return true
 		}
 	}
 	return false
 }
 
-// coded is an error with an error code of OpenAI.
-type coded struct {
+// codedError is an error with an error code of OpenAI.
+type codedError struct {
 	error
 	code string
 }
 
-func (c coded) Unwrap() error { return c.error }
+func (c codedError) Unwrap() error { return c.error }
 
 // NotFound returns the error for a path of OpenAI's API that the host does not serve. The error
 // does not depend on whether the vacant exists. base is the host's base URL.
 func NotFound(method, path, base string) error {
-	_, asked := Of(path)
+	_, isAPIPath := APIOf(path)
 	switch {
 	case strings.HasPrefix(path, ResponsesPath+"/"):
-		return coded{problem.New(problem.NotFound, "no answer has this id, because answers are not stored; they come with POST %s", ResponsesPath), "not_found"}
-	case asked || path == Models || strings.HasPrefix(path, Models+"/"):
-		return problem.New(problem.NotFound, "no such vacant or path; a message is POST /v/NAME%s, or POST %s with the vacant's name as model", Completions, Completions)
+		return codedError{problem.New(problem.NotFound, "no answer has this id, because answers are not stored; they come with POST %s", ResponsesPath), "not_found"}
+	case isAPIPath || path == ModelsPath || strings.HasPrefix(path, ModelsPath+"/"):
+		return problem.New(problem.NotFound, "no such vacant or path; a message is POST /v/NAME%s, or POST %s with the vacant's name as model", CompletionsPath, CompletionsPath)
 	}
 	if method != http.MethodGet && method != http.MethodPost {
 		method = "the request"
 	}
-	return coded{problem.New(problem.NotFound, "unknown request URL: %s %.80q; clients of OpenAI's API have the base URL %s%s, or %s/v/NAME%s for one vacant, and append /chat/completions, /responses or /models", method, path, base, Base, base, Base), "unknown_url"}
+	return codedError{problem.New(problem.NotFound, "unknown request URL: %s %.80q; clients of OpenAI's API have the base URL %s%s, or %s/v/NAME%s for one vacant, and append /chat/completions, /responses or /models", method, path, base, BasePath, base, BasePath), "unknown_url"}
 }

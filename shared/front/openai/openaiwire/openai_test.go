@@ -33,11 +33,11 @@ func TestTheLastMessageIsAskedAndTheOthersAreTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(q.Came) != 64 {
-		t.Errorf("the hash is %q", q.Came)
+	if len(q.BodyHash) != 64 {
+		t.Errorf("the hash is %q", q.BodyHash)
 	}
-	q.Came = ""
-	want := &openaiwire.Request{Model: "clerk", Asked: openaiwire.Said{Role: "user", Text: "four"}, Stream: true, Usage: true, Told: []openaiwire.Said{
+	q.BodyHash = ""
+	want := &openaiwire.Request{Model: "clerk", Question: openaiwire.InputMessage{Role: "user", Text: "four"}, WantsStream: true, WantsUsage: true, Earlier: []openaiwire.InputMessage{
 		{Role: "system", Text: "be brief"}, {Role: "user", Text: "one\ntwo"}, {Role: "assistant", Text: "three"}, {Role: "developer", Text: "in English"}}}
 	if diff := cmp.Diff(want, q); diff != "" {
 		t.Error(diff)
@@ -52,10 +52,10 @@ func TestImagesBelongToTheirMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	png := openaiwire.Image{MediaType: "image/png", Data: []byte("\x89PNG")}
-	if diff := cmp.Diff(openaiwire.Said{Role: "user", Text: "see", Images: []openaiwire.Image{png, {URL: "https://example.com/a.png"}}}, q.Asked); diff != "" {
+	if diff := cmp.Diff(openaiwire.InputMessage{Role: "user", Text: "see", Images: []openaiwire.Image{png, {URL: "https://example.com/a.png"}}}, q.Question); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]openaiwire.Said{{Role: "user", Images: []openaiwire.Image{png}}}, q.Told); diff != "" {
+	if diff := cmp.Diff([]openaiwire.InputMessage{{Role: "user", Images: []openaiwire.Image{png}}}, q.Earlier); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -77,7 +77,7 @@ func TestImagesAreReadInTheSpellingsOfClients(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if diff := cmp.Diff([]openaiwire.Image{image}, q.Asked.Images); diff != "" {
+		if diff := cmp.Diff([]openaiwire.Image{image}, q.Question.Images); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
@@ -85,7 +85,7 @@ func TestImagesAreReadInTheSpellingsOfClients(t *testing.T) {
 
 // A conversation with tools goes on at an agent that has others: calls and results are told as texts.
 func TestOldCallsOfToolsAreTold(t *testing.T) {
-	want := []openaiwire.Said{
+	want := []openaiwire.InputMessage{
 		{Role: "user", Text: "weather?"}, {Role: "assistant", Text: `[called the tool weather with {"city":"Bern"}]`}, {Role: "tool", Text: "12 °C"}, {Role: "assistant", Text: "It is 12 °C."},
 	}
 	for name, tt := range map[string]struct {
@@ -108,8 +108,8 @@ func TestOldCallsOfToolsAreTold(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if diff := cmp.Diff(want, q.Told); diff != "" || q.Asked.Text != "and now?" {
-			t.Errorf("%s: %+v %s", name, q.Asked, diff)
+		if diff := cmp.Diff(want, q.Earlier); diff != "" || q.Question.Text != "and now?" {
+			t.Errorf("%s: %+v %s", name, q.Question, diff)
 		}
 	}
 }
@@ -122,8 +122,8 @@ func TestWarningsTellWhatIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"messages: the agent was not told the 10 oldest messages, because it is told at most 40 messages and 65536 bytes", "stop: ignored, because an answer ends where the agent ends it"}
-	if diff := cmp.Diff(want, q.Warnings()); diff != "" || q.Left != 10 {
-		t.Errorf("%d are left out: %s", q.Left, diff)
+	if diff := cmp.Diff(want, q.Warnings()); diff != "" || q.OmittedCount != 10 {
+		t.Errorf("%d are left out: %s", q.OmittedCount, diff)
 	}
 	if q, err := openaiwire.Decode(openaiwire.Chat, []byte(body(`,"stop":[]`))); err != nil || len(q.Warnings()) != 0 {
 		t.Errorf("a request that asks for nothing in vain: %v, %v", q.Warnings(), err)
@@ -141,8 +141,8 @@ func TestResponsesAreRead(t *testing.T) {
 	if err := q.Resolve(func(id string) (string, error) { return "the answer " + id, nil }); err != nil {
 		t.Fatal(err)
 	}
-	q.Came = ""
-	want := &openaiwire.Request{API: openaiwire.Responses, Model: "clerk", Asked: openaiwire.Said{Role: "user", Text: "now"}, Stream: true, Told: []openaiwire.Said{
+	q.BodyHash = ""
+	want := &openaiwire.Request{API: openaiwire.Responses, Model: "clerk", Question: openaiwire.InputMessage{Role: "user", Text: "now"}, WantsStream: true, Earlier: []openaiwire.InputMessage{
 		{Role: "system", Text: "be brief"}, {Role: "developer", Text: "in English"}, {Role: "assistant", Text: "the answer msg_1"}}}
 	if diff := cmp.Diff(want, q); diff != "" {
 		t.Error(diff)
@@ -180,13 +180,13 @@ func TestWhatIsToldIsBoundedAsMemoryIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(q.Told); n != 41 || q.Told[0].Text != "rules" || q.Told[1].Text != "960" || q.Told[40].Text != "999" {
-		t.Errorf("%d messages are told: %v", n, q.Told)
+	if n := len(q.Earlier); n != 41 || q.Earlier[0].Text != "rules" || q.Earlier[1].Text != "960" || q.Earlier[40].Text != "999" {
+		t.Errorf("%d messages are told: %v", n, q.Earlier)
 	}
 	long := strings.Repeat("x", 40<<10)
 	q, err = openaiwire.Decode(openaiwire.Chat, []byte(of(fmt.Sprintf(`{"role":"user","content":"old"},{"role":"assistant","content":%q},{"role":"user","content":%q},{"role":"user","content":"now"}`, long, long))))
-	if err != nil || len(q.Told) != 1 {
-		t.Errorf("%d messages of 40 KiB are told, %v; want 1", len(q.Told), err)
+	if err != nil || len(q.Earlier) != 1 {
+		t.Errorf("%d messages of 40 KiB are told, %v; want 1", len(q.Earlier), err)
 	}
 	_, err = openaiwire.Decode(openaiwire.Chat, []byte(of(fmt.Sprintf(`{"role":"system","content":%q},{"role":"developer","content":%q},{"role":"user","content":"now"}`, long, long))))
 	if !problem.Is(err, problem.TooLarge) {
@@ -264,7 +264,7 @@ func TestOtherMembersAreIgnored(t *testing.T) {
 		for _, v := range values {
 			more := fmt.Sprintf(`,%q:%s`, m.Name, v)
 			b := `{"messages":[{"role":"user","content":"hi"}]` + more + `}`
-			if q, err := openaiwire.Decode(openaiwire.Chat, []byte(b)); err != nil || q.Asked.Text != "hi" {
+			if q, err := openaiwire.Decode(openaiwire.Chat, []byte(b)); err != nil || q.Question.Text != "hi" {
 				t.Errorf("%s: %v", more, err)
 			}
 		}
@@ -281,8 +281,8 @@ func TestTheDocumentHasTheTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, api := range []openaiwire.API{openaiwire.Chat, openaiwire.Responses} {
-		if !strings.Contains(string(b), api.Table()) {
-			t.Errorf("README.md has not this table:\n%s", api.Table())
+		if !strings.Contains(string(b), api.MembersTable()) {
+			t.Errorf("README.md has not this table:\n%s", api.MembersTable())
 		}
 	}
 }
@@ -290,7 +290,7 @@ func TestTheDocumentHasTheTable(t *testing.T) {
 // An answer that may be incomplete ends with length, so that no client takes it for whole.
 func TestOnlyAWholeAnswerEndsWithStop(t *testing.T) {
 	for cut, want := range map[call.CutReason]string{"": "stop", call.CutCanceled: "stop", call.CutLength: "length", call.CutBudget: "length", call.CutUnknown: "length"} {
-		if got := *openaiwire.Chat.Whole(&openaiwire.Answer{Cut: cut}).(openaiwire.Completion).Choices[0].Finish; got != want {
+		if got := *openaiwire.Chat.RenderAnswer(&openaiwire.Answer{CutReason: cut}).(openaiwire.Completion).Choices[0].FinishReason; got != want {
 			t.Errorf("an answer with cut %q ends with %s, want %s", cut, got, want)
 		}
 	}
@@ -310,7 +310,7 @@ func TestErrorsHaveOpenAIsForm(t *testing.T) {
 		{problem.New(problem.PriceAboveMax, ""), 402, "insufficient_quota", "insufficient_quota", "", false},
 		{problem.New(problem.Forbidden, ""), 403, "permission_error", "forbidden", "", false},
 		{problem.New(problem.NotFound, ""), 404, "invalid_request_error", "model_not_found", "", false},
-		{problem.New(problem.TooMany, ""), 429, "requests", "rate_limit_exceeded", "", true},
+		{problem.New(problem.TooManyRequests, ""), 429, "requests", "rate_limit_exceeded", "", true},
 		{problem.New(problem.Unavailable, ""), 503, "server_error", "unavailable", "", true},
 		{errors.New("secret"), 500, "server_error", "internal", "", false},
 	} {
@@ -357,19 +357,19 @@ func FuzzDecode(f *testing.F) {
 				err = q.Resolve(func(string) (string, error) { return strings.Repeat("x", 1<<10), nil })
 			}
 			if err != nil {
-				if known := new(problem.Error); !errors.As(err, &known) || known.Kind.Row().Status >= 500 {
+				if known := new(problem.Error); !errors.As(err, &known) || known.Kind.Forms().HTTPStatus >= 500 {
 					t.Fatalf("%q: %v", b, err)
 				}
 				continue
 			}
 			size, n := 0, 0
-			for _, m := range q.Told {
+			for _, m := range q.Earlier {
 				size += len(m.Text)
 				if m.Role == "user" || m.Role == "assistant" || m.Role == "tool" {
 					n++
 				}
 			}
-			if q.Asked.Text == "" && q.Asked.Images == nil || q.Told == nil || size > 64<<10 || n > 40 {
+			if q.Question.Text == "" && q.Question.Images == nil || q.Earlier == nil || size > 64<<10 || n > 40 {
 				t.Fatalf("%q: %+v", b, q)
 			}
 		}

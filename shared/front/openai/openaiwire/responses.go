@@ -9,24 +9,24 @@ import (
 // Response is an answer of the Responses API. Members that this host does not use have their
 // neutral values, because typed clients require most members.
 type Response struct {
-	ID           string            `json:"id"`
-	Object       string            `json:"object"`
-	Created      int64             `json:"created_at"`
-	Status       string            `json:"status"`
-	Error        *ResponseError    `json:"error"`
-	Incomplete   *Incomplete       `json:"incomplete_details"`
-	Instructions *string           `json:"instructions"` // always null
-	Model        string            `json:"model"`
-	Output       []Item            `json:"output"`
-	Parallel     bool              `json:"parallel_tool_calls"`
-	Previous     *string           `json:"previous_response_id"` // always null
-	Store        bool              `json:"store"`
-	Temperature  *float64          `json:"temperature"` // always null
-	ToolChoice   string            `json:"tool_choice"`
-	Tools        []struct{}        `json:"tools"`
-	TopP         *float64          `json:"top_p"` // always null
-	Usage        *ResponseUsage    `json:"usage"`
-	Metadata     map[string]string `json:"metadata"`
+	ID                 string            `json:"id"`
+	Object             string            `json:"object"`
+	Created            int64             `json:"created_at"`
+	Status             string            `json:"status"`
+	Error              *ResponseError    `json:"error"`
+	Incomplete         *Incomplete       `json:"incomplete_details"`
+	Instructions       *string           `json:"instructions"` // always null
+	Model              string            `json:"model"`
+	Output             []Item            `json:"output"`
+	ParallelToolCalls  bool              `json:"parallel_tool_calls"`
+	PreviousResponseID *string           `json:"previous_response_id"` // always null
+	Store              bool              `json:"store"`
+	Temperature        *float64          `json:"temperature"` // always null
+	ToolChoice         string            `json:"tool_choice"`
+	Tools              []struct{}        `json:"tools"`
+	TopP               *float64          `json:"top_p"` // always null
+	Usage              *ResponseUsage    `json:"usage"`
+	Metadata           map[string]string `json:"metadata"`
 	// Fingerprint is the hash of the envelope that signs the request.
 	Fingerprint string `json:"system_fingerprint,omitempty"`
 	Proof       *Proof `json:"vacancy,omitempty"`
@@ -83,8 +83,8 @@ type OutputDetails struct {
 	Reasoning uint64 `json:"reasoning_tokens"`
 }
 
-// event is an event in a streamed answer.
-type event struct {
+// streamEvent is an event in a streamed answer.
+type streamEvent struct {
 	Type         string      `json:"type"`
 	Number       int         `json:"sequence_number"`
 	Response     *Response   `json:"response,omitempty"`
@@ -101,32 +101,32 @@ type event struct {
 
 const itemPrefix = "msg_"
 
-// AnswerTask returns the id of the task whose answer is the item. ok is false if this API did not
+// TaskIDOfItem returns the id of the task whose answer is the item. ok is false if this API did not
 // create the item.
-func AnswerTask(item string) (id string, ok bool) { return strings.CutPrefix(item, itemPrefix) }
+func TaskIDOfItem(item string) (id string, ok bool) { return strings.CutPrefix(item, itemPrefix) }
 
-func (a *Answer) response(status string) *Response {
+func (a *Answer) newResponse(status string) *Response {
 	r := &Response{
 		ID: "resp_" + a.ID, Object: "response", Created: a.Created, Status: status, Model: a.Model, Output: []Item{}, ToolChoice: "none",
-		Tools: []struct{}{}, Metadata: map[string]string{}, Fingerprint: a.Request, Proof: a.Proof,
+		Tools: []struct{}{}, Metadata: map[string]string{}, Fingerprint: a.RequestHash, Proof: a.Proof,
 	}
 	if status != completed {
 		return r
 	}
-	if IsIncomplete(a.Cut) {
+	if IsIncomplete(a.CutReason) {
 		// Responses has only this reason for an answer that may lack its end.
 		r.Status, r.Incomplete = incomplete, &Incomplete{"max_output_tokens"}
 	}
-	r.Output = []Item{*a.item(r.Status)}
+	r.Output = []Item{*a.newItem(r.Status)}
 	u := call.Usage{}
 	if a.Usage != nil {
 		u = *a.Usage
 	}
-	r.Usage = &ResponseUsage{Input: u.In, InputDetails: Details{u.Cached}, Output: u.Out, Total: u.In + u.Out}
+	r.Usage = &ResponseUsage{Input: u.InputTokens, InputDetails: Details{u.CachedTokens}, Output: u.OutputTokens, Total: u.InputTokens + u.OutputTokens}
 	return r
 }
 
-func (a *Answer) item(status string) *Item {
+func (a *Answer) newItem(status string) *Item {
 	i := &Item{ID: itemPrefix + a.ID, Type: "message", Status: status, Role: assistant, Content: []Part{}}
 	if status != inProgress {
 		i.Content = []Part{textPart(a.Text)}
@@ -138,12 +138,12 @@ func textPart(text string) Part {
 	return Part{Type: "output_text", Text: text, Annotations: []struct{}{}, Logprobs: []struct{}{}}
 }
 
-func (a *Answer) partEvent(kind string) event {
-	return event{Type: kind, ItemID: itemPrefix + a.ID, OutputIndex: new(int), ContentIndex: new(int)}
+func (a *Answer) newPartEvent(kind string) streamEvent {
+	return streamEvent{Type: kind, ItemID: itemPrefix + a.ID, OutputIndex: new(int), ContentIndex: new(int)}
 }
 
-func (s *Stream) event(b []byte, e event) []byte {
-	e.Number = s.next
-	s.next++
+func (s *Stream) appendEvent(b []byte, e streamEvent) []byte {
+	e.Number = s.nextNumber
+	s.nextNumber++
 	return appendData(append(append(append(b, "event: "...), e.Type...), '\n'), e)
 }

@@ -31,13 +31,13 @@ type Document struct {
 	Components struct{ Schemas map[string]*jsonschema.Schema }
 }
 
-func Open() (d Document, err error) {
+func Load() (d Document, err error) {
 	// The validator resolves references only below $defs.
 	text := strings.ReplaceAll(string(openapi.JSON), "#/components/schemas/", "#/$defs/")
 	return d, json.Unmarshal([]byte(text), &d)
 }
 
 func (d *Document) Validator(m Media) (*jsonschema.Resolved, error) {
-	whole := &jsonschema.Schema{AllOf: []*jsonschema.Schema{m.Schema}, Defs: d.Components.Schemas}
-	return whole.CloneSchemas().Resolve(nil) // clone, because a schema can be resolved only once
+	combined := &jsonschema.Schema{AllOf: []*jsonschema.Schema{m.Schema}, Defs: d.Components.Schemas}
+	return combined.CloneSchemas().Resolve(nil) // clone, because a schema can be resolved only once
 }

@@ -18,8 +18,8 @@ const (
 	function    = "arn:aws:lambda:us-east-1:123456789012:function:answers"
 )
 
-// texts contains the values that Table tries for every setting.
-var texts = []string{
+// candidateTexts contains the values that Table tries for every setting.
+var candidateTexts = []string{
 	"", "0", "1", "-1", "+5", "5", "007", "1e3", "0x10", "0.25", "0.255", "10.5", "$5", "ten",
 	"23", "24", "48", "300", "301", "1000", "1001", "10000", "10001", "1000000", "1000001", "87600", "87601",
 	"20:40", "0:5", "1:0", "0.001:1", "0.0001:1", "1e3:5", "2000000:1", "1:2:3", "NaN:1", "-1:5", "off", "true", "false", "yes",
@@ -30,15 +30,15 @@ var texts = []string{
 	"500ms", "1s", "15m", "16m", "1s\n", "\xff",
 }
 
-// Table calls read for each name with each of texts. For each name, it lists the accepted texts,
+// FormatTable calls read for each name with each of texts. For each name, it lists the accepted texts,
 // and the errors with the texts that cause them. In an error, TEXT replaces the text. The most
 // frequent error comes first, and "other texts" replaces the list of its texts.
-func Table(names []string, read func(name, text string) error) string {
+func FormatTable(names []string, read func(name, text string) error) string {
 	var b strings.Builder
 	for _, name := range names {
 		var accepted, errs []string
-		refused := map[string][]string{}
-		for _, text := range texts {
+		textsByError := map[string][]string{}
+		for _, text := range candidateTexts {
 			err := read(name, text)
 			if err == nil {
 				accepted = append(accepted, quoteShort(text))
@@ -47,26 +47,26 @@ func Table(names []string, read func(name, text string) error) string {
 			message := strings.TrimSpace(err.Error())
 			message = strings.ReplaceAll(message, strconv.Quote(text), "TEXT")
 			message = strings.ReplaceAll(message, strings.Repeat("a", 79), "79×a")
-			if refused[message] == nil {
+			if textsByError[message] == nil {
 				errs = append(errs, message)
 			}
-			refused[message] = append(refused[message], quoteShort(text))
+			textsByError[message] = append(textsByError[message], quoteShort(text))
 		}
 		fmt.Fprintf(&b, "%s\n  accepts %s\n", name, strings.Join(accepted, " "))
-		slices.SortStableFunc(errs, func(x, y string) int { return len(refused[y]) - len(refused[x]) })
+		slices.SortStableFunc(errs, func(x, y string) int { return len(textsByError[y]) - len(textsByError[x]) })
 		for i, message := range errs {
-			which := "other texts"
+			selector := "other texts"
 			if i > 0 {
-				which = strings.Join(refused[message], " ")
+				selector = strings.Join(textsByError[message], " ")
 			}
-			fmt.Fprintf(&b, "  %s\n    %s\n", which, strings.ReplaceAll(message, "\n", "\n    "))
+			fmt.Fprintf(&b, "  %s\n    %s\n", selector, strings.ReplaceAll(message, "\n", "\n    "))
 		}
 		b.WriteByte('\n')
 	}
 	return b.String()
 }
 
-func Golden(t testing.TB, path, got string, update bool) {
+func CompareGolden(t testing.TB, path, got string, update bool) {
 	t.Helper()
 	if update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {

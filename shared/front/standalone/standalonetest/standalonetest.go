@@ -12,7 +12,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search/bleve"
 )
 
-func Run(t testing.TB, h *standalone.Host, r standalone.Running) {
+func Run(t testing.TB, h *standalone.Host, r standalone.RunConfig) {
 	// Run returns when the host is ready. The host is closed at the end of the test.
 	t.Helper()
 	index, err := bleve.Open(filepath.Join(t.TempDir(), "index"))
@@ -20,19 +20,19 @@ func Run(t testing.TB, h *standalone.Host, r standalone.Running) {
 		t.Fatal(err)
 	}
 	r.Index, r.Grace = index, time.Second
-	ctx, end := context.WithCancel(context.Background())
-	ready, ended := make(chan bool), make(chan error, 1)
-	go func() { ended <- h.Run(ctx, r, func(context.Context) error { close(ready); return nil }) }()
+	ctx, cancel := context.WithCancel(context.Background())
+	ready, runErr := make(chan bool), make(chan error, 1)
+	go func() { runErr <- h.Run(ctx, r, func(context.Context) error { close(ready); return nil }) }()
 	t.Cleanup(func() {
-		end()
-		if err := errors.Join(<-ended, h.Close()); err != nil {
+		cancel()
+		if err := errors.Join(<-runErr, h.Close()); err != nil {
 			t.Error(err)
 		}
 	})
 	select {
 	case <-ready:
-	case err := <-ended:
-		ended <- nil
+	case err := <-runErr:
+		runErr <- nil
 		t.Fatal(err)
 	}
 }

@@ -33,9 +33,9 @@ const (
 	IconPath    = Path + "favicon.ico"
 )
 
-// Root redirects the root of a host to its first page, FaviconPath to IconPath, and an unknown path
+// Redirect redirects the root of a host to its first page, FaviconPath to IconPath, and an unknown path
 // to the error page of unknown paths.
-var Root http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+var Redirect http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	to := Path
 	switch path := r.URL.Path; {
 	case path == FaviconPath:
@@ -47,10 +47,12 @@ var Root http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Req
 	http.Redirect(w, r, to, http.StatusSeeOther)
 })
 
-func IsRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+func IsReadRequest(r *http.Request) bool {
+	return r.Method == http.MethodGet || r.Method == http.MethodHead
+}
 
 func prefersPage(r *http.Request) bool {
-	if !IsRead(r) {
+	if !IsReadRequest(r) {
 		return false
 	}
 	ranks := map[string]float64{}
@@ -67,23 +69,23 @@ func prefersPage(r *http.Request) bool {
 		}
 		ranks[media] = max(ranks[media], rank)
 	}
-	json, ok := 0.0, false
+	jsonRank, ok := 0.0, false
 	for _, media := range []string{"application/json", "application/*", "*/*"} {
-		if json, ok = ranks[media]; ok {
+		if jsonRank, ok = ranks[media]; ok {
 			break
 		}
 	}
 	// Browsers list text/html in Accept. Clients that accept any type get JSON.
-	return ranks["text/html"] > json
+	return ranks["text/html"] > jsonRank
 }
 
 // ServePages serves next and redirects clients that prefer pages from the card of a vacant to its
 // page. If next answers 404 to such a client, ServePages serves pages instead.
 func ServePages(next, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, rest, below := message.Split(r.URL.Path)
-		isVacant := below && name != "" && (rest == "" || rest == "/")
-		next.ServeHTTP(&pageWriter{ResponseWriter: w, request: r, pages: pages, isVacant: isVacant, prefers: prefersPage(r)}, r)
+		name, rest, isVacantPath := message.SplitPath(r.URL.Path)
+		isVacant := isVacantPath && name != "" && (rest == "" || rest == "/")
+		next.ServeHTTP(&pageWriter{ResponseWriter: w, request: r, pages: pages, isVacant: isVacant, prefersPages: prefersPage(r)}, r)
 	})
 }
 
@@ -91,23 +93,23 @@ func ServePages(next, pages http.Handler) http.Handler {
 // pages: status 404, and status 200 at the address of a vacant.
 type pageWriter struct {
 	http.ResponseWriter
-	request                            *http.Request
-	pages                              http.Handler
-	isVacant, prefers, begun, replaced bool
+	request                                         *http.Request
+	pages                                           http.Handler
+	isVacant, prefersPages, wroteHeader, isReplaced bool
 }
 
 func (p *pageWriter) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 func (p *pageWriter) WriteHeader(status int) {
-	if p.begun {
+	if p.wroteHeader {
 		return
 	}
-	p.begun = true
+	p.wroteHeader = true
 	h := p.Header()
 	if status == http.StatusNotFound || p.isVacant && status < http.StatusBadRequest {
 		h.Add("Vary", "Accept")
 	}
-	if p.replaced = p.prefers && (status == http.StatusNotFound || p.isVacant && status == http.StatusOK); !p.replaced {
+	if p.isReplaced = p.prefersPages && (status == http.StatusNotFound || p.isVacant && status == http.StatusOK); !p.isReplaced {
 		p.ResponseWriter.WriteHeader(status)
 		return
 	}
@@ -120,7 +122,7 @@ func (p *pageWriter) WriteHeader(status int) {
 		p.pages.ServeHTTP(p.ResponseWriter, p.request)
 		return
 	}
-	name, _, _ := message.Split(p.request.URL.Path)
+	name, _, _ := message.SplitPath(p.request.URL.Path)
 	h.Set("Location", VacantPath(name))
 	h.Set("Cache-Control", "public, max-age=60")
 	p.ResponseWriter.WriteHeader(http.StatusSeeOther)
@@ -128,7 +130,7 @@ func (p *pageWriter) WriteHeader(status int) {
 
 func (p *pageWriter) Write(b []byte) (int, error) {
 	p.WriteHeader(http.StatusOK)
-	if p.replaced {
+	if p.isReplaced {
 		return len(b), nil
 	}
 	return p.ResponseWriter.Write(b)

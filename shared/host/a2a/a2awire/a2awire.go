@@ -53,14 +53,14 @@ const (
 // methods1 and methods03 map the method names of each version to operations. No name is in both
 // maps.
 var (
-	methods1 = map[string]Operation{
+	methodsV1 = map[string]Operation{
 		"SendMessage": Send, "SendStreamingMessage": Stream, "GetTask": GetTask, "ListTasks": ListTasks,
 		"CancelTask": CancelTask, "SubscribeToTask": Subscribe,
 		"CreateTaskPushNotificationConfig": CreatePushConfig, "GetTaskPushNotificationConfig": GetPushConfig,
 		"ListTaskPushNotificationConfigs": ListPushConfigs, "DeleteTaskPushNotificationConfig": DeletePushConfig,
 		"GetExtendedAgentCard": ExtendedCard,
 	}
-	methods03 = map[string]Operation{
+	methodsV03 = map[string]Operation{
 		"message/send": Send, "message/stream": Stream, "tasks/get": GetTask, "tasks/list": ListTasks,
 		"tasks/cancel": CancelTask, "tasks/resubscribe": Subscribe, "tasks/subscribe": Subscribe,
 		"tasks/pushNotificationConfig/set": CreatePushConfig, "tasks/pushNotificationConfig/get": GetPushConfig,
@@ -69,25 +69,25 @@ var (
 	}
 )
 
-// Method returns the operation of a JSON-RPC method and the dialect of its version. If no version
+// ParseMethod returns the operation of a JSON-RPC method and the dialect of its version. If no version
 // has the method, ok is false.
-func Method(name string) (o Operation, d Dialect, ok bool) {
-	if o, ok = methods1[name]; ok {
+func ParseMethod(name string) (o Operation, d Dialect, ok bool) {
+	if o, ok = methodsV1[name]; ok {
 		return o, V1, true
 	}
-	o, ok = methods03[name]
+	o, ok = methodsV03[name]
 	return o, V03, ok
 }
 
-// states contains the names of the task states in version 1.0.
-var states = map[task.State]string{
+// stateNamesV1 contains the names of the task states in version 1.0.
+var stateNamesV1 = map[task.State]string{
 	task.Submitted: "TASK_STATE_SUBMITTED", task.Working: "TASK_STATE_WORKING", task.InputRequired: "TASK_STATE_INPUT_REQUIRED",
 	task.AuthRequired: "TASK_STATE_AUTH_REQUIRED", task.Completed: "TASK_STATE_COMPLETED", task.Canceled: "TASK_STATE_CANCELED",
 	task.Failed: "TASK_STATE_FAILED", task.Rejected: "TASK_STATE_REJECTED",
 }
 
-func (d Dialect) state(s task.State) string {
-	name, ok := states[s]
+func (d Dialect) stateName(s task.State) string {
+	name, ok := stateNamesV1[s]
 	if d == V03 || !ok { // an agent may use a state that A2A does not define
 		return string(s)
 	}
@@ -98,26 +98,26 @@ func (d Dialect) state(s task.State) string {
 func StateNames() []string {
 	var names []string
 	for _, s := range task.States() {
-		names = append(names, V1.state(s))
+		names = append(names, V1.stateName(s))
 	}
 	return names
 }
 
 func (d Dialect) parseState(text string) (task.State, bool) {
 	for _, s := range task.States() {
-		if d.state(s) == text {
+		if d.stateName(s) == text {
 			return s, true
 		}
 	}
 	return "", false
 }
 
-// roles contains the names of the roles in version 1.0.
-var roles = map[task.Role]string{task.User: "ROLE_USER", task.Agent: "ROLE_AGENT"}
+// roleNamesV1 contains the names of the roles in version 1.0.
+var roleNamesV1 = map[task.Role]string{task.User: "ROLE_USER", task.Agent: "ROLE_AGENT"}
 
-func (d Dialect) role(r task.Role) string {
+func (d Dialect) roleName(r task.Role) string {
 	if d == V03 {
 		return string(r)
 	}
-	return roles[r]
+	return roleNamesV1[r]
 }

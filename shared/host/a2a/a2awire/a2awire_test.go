@@ -73,28 +73,28 @@ func TestWhatIsWrittenIsReadByTheClient(t *testing.T) {
 		}
 		chunk := task.Chunk{Artifact: whole.Artifacts[0], Append: true, Last: true}
 		for name, e := range map[string]task.Event{"task": {Task: &whole}, "status": {Status: &whole.Status}, "artifact": {Artifact: &chunk}} {
-			a, err := a2awire.ReadAnswer(d, a2awire.StreamResult(d, &whole, e))
+			a, err := a2awire.ReadAnswer(d, a2awire.EncodeStreamResult(d, &whole, e))
 			if diff := cmp.Diff(e, a.Event, same); err != nil || diff != "" || name != "task" && (a.TaskID != "t1" || a.Context != "c1") {
 				t.Errorf("dialect %d, %s: %v (-want +got):\n%s", d, name, err, diff)
 			}
 		}
 		m := whole.History[0]
-		if a, err := a2awire.ReadAnswer(d, a2awire.MessageResult(d, &m)); err != nil || a.Message == nil || cmp.Diff(m, *a.Message, same) != "" {
+		if a, err := a2awire.ReadAnswer(d, a2awire.EncodeMessageResult(d, &m)); err != nil || a.Message == nil || cmp.Diff(m, *a.Message, same) != "" {
 			t.Errorf("dialect %d, message: %+v, %v", d, a.Message, err)
 		}
 		page := task.Page{Tasks: []task.Task{whole}, Next: "n", Total: 7}
-		if got, err := a2awire.ReadList(d, a2awire.ListResult(d, &page, 1, true)); err != nil || cmp.Diff(page, got, same) != "" {
+		if got, err := a2awire.ReadList(d, a2awire.EncodeListResult(d, &page, 1, true)); err != nil || cmp.Diff(page, got, same) != "" {
 			t.Errorf("dialect %d, list: %+v, %v", d, got, err)
 		}
 		q := a2awire.SendRequest{Message: m, ReturnImmediately: true, HistoryLength: new(int), OutputModes: []string{"text/plain"}}
-		if got, err := a2awire.DecodeSend(d, a2awire.SendParams(d, &q)); err != nil || cmp.Diff(q, got, same) != "" {
+		if got, err := a2awire.DecodeSend(d, a2awire.EncodeSendParams(d, &q)); err != nil || cmp.Diff(q, got, same) != "" {
 			t.Errorf("dialect %d, parameters: %v %s", d, err, cmp.Diff(q, got, same))
 		}
 		q.Push = &task.PushConfig{ID: "p", URL: "https://a.example/hook", Token: "t", Scheme: "Bearer", Credentials: "c", Dialect: uint8(d)}
-		if got, err := a2awire.DecodeSend(d, a2awire.SendParams(d, &q)); err != nil || cmp.Diff(q, got, same) != "" {
+		if got, err := a2awire.DecodeSend(d, a2awire.EncodeSendParams(d, &q)); err != nil || cmp.Diff(q, got, same) != "" {
 			t.Errorf("dialect %d, parameters with a configuration: %v %s", d, err, cmp.Diff(q, got, same))
 		}
-		if got, err := a2awire.DecodePushCreate(d, a2awire.EncodePushConfig(d, "t1", q.Push)); err != nil || got.Task != "t1" || got.Config != *q.Push {
+		if got, err := a2awire.DecodePushCreate(d, a2awire.EncodePushConfig(d, "t1", q.Push)); err != nil || got.TaskID != "t1" || got.Config != *q.Push {
 			t.Errorf("dialect %d, a new configuration: %+v, %v", d, got, err)
 		}
 		if got, err := a2awire.ReadPushConfig(d, a2awire.EncodePushConfig(d, "t1", q.Push)); err != nil || got != *q.Push {
@@ -103,15 +103,15 @@ func TestWhatIsWrittenIsReadByTheClient(t *testing.T) {
 		if got, next, err := a2awire.ReadPushConfigs(d, a2awire.EncodePushConfigs(d, "t1", []task.PushConfig{*q.Push})); err != nil || next != "" || len(got) != 1 || got[0] != *q.Push {
 			t.Errorf("dialect %d, configurations: %+v, %q, %v", d, got, next, err)
 		}
-		if got, err := a2awire.DecodePush(d, a2awire.PushParams(d, "t1", "p")); err != nil || got.Task != "t1" || got.ID != "p" {
+		if got, err := a2awire.DecodePush(d, a2awire.EncodePushParams(d, "t1", "p")); err != nil || got.TaskID != "t1" || got.ConfigID != "p" {
 			t.Errorf("dialect %d, the name of a configuration: %+v, %v", d, got, err)
 		}
-		list := a2awire.ListRequest{Context: "c", State: task.Failed, Size: 3, Token: "t", HistoryLength: new(int), Since: time.Unix(5, 0).UTC(), Artifacts: true}
-		if got, err := a2awire.DecodeList(d, a2awire.ListParams(d, &list)); err != nil || cmp.Diff(list, got) != "" {
+		list := a2awire.ListRequest{Context: "c", State: task.Failed, PageSize: 3, PageToken: "t", HistoryLength: new(int), UpdatedAfter: time.Unix(5, 0).UTC(), IncludeArtifacts: true}
+		if got, err := a2awire.DecodeList(d, a2awire.EncodeListParams(d, &list)); err != nil || cmp.Diff(list, got) != "" {
 			t.Errorf("dialect %d, list parameters: %v %s", d, err, cmp.Diff(list, got))
 		}
 		for o := a2awire.Send; o <= a2awire.ExtendedCard; o++ {
-			if back, of, ok := a2awire.Method(a2awire.MethodName(d, o)); !ok || back != o || (of == a2awire.V1) != (d == a2awire.V1) {
+			if back, of, ok := a2awire.ParseMethod(a2awire.MethodName(d, o)); !ok || back != o || (of == a2awire.V1) != (d == a2awire.V1) {
 				t.Errorf("dialect %d: operation %d is method %q", d, o, a2awire.MethodName(d, o))
 			}
 		}
@@ -170,8 +170,8 @@ func TestResponses(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	whole := everything()
 	for d := range a2awire.V03 + 1 {
-		f.Add(byte(d), a2awire.StreamResult(d, &whole, task.Event{Task: &whole}))
-		f.Add(byte(d), a2awire.StreamResult(d, &whole, task.Event{Status: &whole.Status}))
+		f.Add(byte(d), a2awire.EncodeStreamResult(d, &whole, task.Event{Task: &whole}))
+		f.Add(byte(d), a2awire.EncodeStreamResult(d, &whole, task.Event{Status: &whole.Status}))
 	}
 	f.Fuzz(func(t *testing.T, b byte, raw []byte) {
 		d := a2awire.Dialect(b % 3)
@@ -185,7 +185,7 @@ func FuzzRead(f *testing.F) {
 		if err != nil || a.Task == nil {
 			return
 		}
-		again, err := a2awire.ReadAnswer(d, a2awire.StreamResult(d, a.Task, task.Event{Task: a.Task}))
+		again, err := a2awire.ReadAnswer(d, a2awire.EncodeStreamResult(d, a.Task, task.Event{Task: a.Task}))
 		if err != nil || again.Task.ID != a.Task.ID || len(again.Task.Artifacts) != len(a.Task.Artifacts) {
 			t.Fatalf("%s is read and written, and then read as %+v, %v", raw, again, err)
 		}
@@ -208,7 +208,7 @@ func TestEventsOfEachDialect(t *testing.T) {
 		{a2awire.V1Snake, chunk, `{"artifact_update":{"task_id":"t","context_id":"c","artifact":{"artifact_id":"a","parts":[{"text":"x"}]},"append":true,"last_chunk":false}}`},
 		{a2awire.V03, chunk, `{"kind":"artifact-update","taskId":"t","contextId":"c","artifact":{"artifactId":"a","parts":[{"kind":"text","text":"x"}]},"append":true,"lastChunk":false}`},
 	} {
-		if got := string(a2awire.StreamResult(tt.d, &whole, tt.e)); got != tt.want {
+		if got := string(a2awire.EncodeStreamResult(tt.d, &whole, tt.e)); got != tt.want {
 			t.Errorf("dialect %d: %s, want %s", tt.d, got, tt.want)
 		}
 	}
@@ -273,7 +273,7 @@ func TestPushConfigsOfEachDialect(t *testing.T) {
 	} {
 		want.Dialect = uint8(d)
 		got, err := a2awire.DecodePushCreate(d, []byte(params))
-		if diff := cmp.Diff(a2awire.PushRequest{Task: "t1", Config: want}, got); err != nil || diff != "" {
+		if diff := cmp.Diff(a2awire.PushRequest{TaskID: "t1", Config: want}, got); err != nil || diff != "" {
 			t.Errorf("dialect %d: %v (-want +got):\n%s", d, err, diff)
 		}
 		if got := string(a2awire.EncodePushConfig(d, "t1", &want)); got != params {
@@ -284,7 +284,7 @@ func TestPushConfigsOfEachDialect(t *testing.T) {
 		}
 	}
 	for d, params := range map[a2awire.Dialect]string{a2awire.V1: `{"taskId":"t1","id":"c"}`, a2awire.V03: `{"id":"t1","pushNotificationConfigId":"c"}`} {
-		if got, err := a2awire.DecodePush(d, []byte(params)); err != nil || got.Task != "t1" || got.ID != "c" {
+		if got, err := a2awire.DecodePush(d, []byte(params)); err != nil || got.TaskID != "t1" || got.ConfigID != "c" {
 			t.Errorf("dialect %d: %+v, %v", d, got, err)
 		}
 		if _, err := a2awire.DecodePush(d, []byte(`{}`)); err == nil {

@@ -16,9 +16,9 @@ import (
 // This file encodes the parameters of requests and parses answers of agents.
 
 func MethodName(d Dialect, o Operation) string {
-	names := methods1
+	names := methodsV1
 	if d != V1 {
-		names = methods03
+		names = methodsV03
 	}
 	for name, op := range names {
 		if op == o && name != "tasks/subscribe" {
@@ -28,7 +28,7 @@ func MethodName(d Dialect, o Operation) string {
 	return ""
 }
 
-func SendParams(d Dialect, q *SendRequest) []byte {
+func EncodeSendParams(d Dialect, q *SendRequest) []byte {
 	w := &writer{d: d}
 	w.object("", func() {
 		w.key("message")
@@ -48,14 +48,14 @@ func SendParams(d Dialect, q *SendRequest) []byte {
 				w.flag("returnImmediately", true)
 			}
 			if q.Push != nil {
-				w.receiver(push, "", q.Push)
+				w.pushObject(push, "", q.Push)
 			}
 		})
 	})
 	return w.b
 }
 
-func TaskParams(d Dialect, q *TaskRequest) []byte {
+func EncodeTaskParams(d Dialect, q *TaskRequest) []byte {
 	w := &writer{d: d}
 	w.object("", func() {
 		w.text("id", q.ID)
@@ -66,24 +66,24 @@ func TaskParams(d Dialect, q *TaskRequest) []byte {
 	return w.b
 }
 
-func ListParams(d Dialect, q *ListRequest) []byte {
+func EncodeListParams(d Dialect, q *ListRequest) []byte {
 	w := &writer{d: d}
 	w.object("", func() {
 		w.optional("contextId", q.Context)
 		if q.State != "" {
-			w.text("status", d.state(q.State))
+			w.text("status", d.stateName(q.State))
 		}
-		if q.Size > 0 {
-			w.number("pageSize", q.Size)
+		if q.PageSize > 0 {
+			w.number("pageSize", q.PageSize)
 		}
-		w.optional("pageToken", q.Token)
+		w.optional("pageToken", q.PageToken)
 		if q.HistoryLength != nil {
 			w.number("historyLength", *q.HistoryLength)
 		}
-		if !q.Since.IsZero() {
-			w.text("statusTimestampAfter", FormatTime(q.Since))
+		if !q.UpdatedAfter.IsZero() {
+			w.text("statusTimestampAfter", FormatTime(q.UpdatedAfter))
 		}
-		if q.Artifacts {
+		if q.IncludeArtifacts {
 			w.flag("includeArtifacts", true)
 		}
 	})
@@ -118,7 +118,7 @@ func ReadAnswer(d Dialect, raw []byte) (a Answer, err error) {
 	if d == V03 {
 		return readAnswer03(raw)
 	}
-	err = r.object(fields{
+	err = r.object(memberReaders{
 		"task":           func() (err error) { a.Task, err = r.task(); return err },
 		"message":        func() error { m, err := r.message(); a.Message = &m; return err },
 		"statusUpdate":   func() error { return r.statusUpdate(&a) },
@@ -151,7 +151,7 @@ func readAnswer03(raw []byte) (a Answer, err error) {
 	kind, has := "", map[string]bool{}
 	r := newAnswerReader(V03, raw)
 	err = r.Object(func(key string) error {
-		has[camel(key)] = true
+		has[toCamelCase(key)] = true
 		if key == "kind" {
 			return r.text(&kind)()
 		}
@@ -188,7 +188,7 @@ func readAnswer03(raw []byte) (a Answer, err error) {
 	case "artifact-update":
 		err = r.artifactUpdate(&a)
 	default:
-		err = problem.Wrap(problem.Malformed, ErrUnknownAnswer, "kind: expected task, message, status-update or artifact-update, got %s", clip(kind))
+		err = problem.Wrap(problem.Malformed, ErrUnknownAnswer, "kind: expected task, message, status-update or artifact-update, got %s", quoteTruncated(kind))
 	}
 	return a, err
 }
@@ -208,7 +208,7 @@ func ReadTask(d Dialect, raw []byte) (task.Task, error) {
 func ReadList(d Dialect, raw []byte) (p task.Page, err error) {
 	r := newAnswerReader(d, raw)
 	p.Total = -1
-	err = r.object(fields{
+	err = r.object(memberReaders{
 		"tasks": func() error {
 			return r.Array(func(int) error {
 				t, err := r.task()
@@ -220,7 +220,7 @@ func ReadList(d Dialect, raw []byte) (p task.Page, err error) {
 		},
 		"nextPageToken": func() (err error) { p.Next, err = r.String(); return err },
 		"totalSize": func() error {
-			if r.skips(canon.Int) {
+			if r.mustSkip(canon.Int) {
 				return r.Skip()
 			}
 			n, err := r.Int64()
@@ -233,7 +233,7 @@ func ReadList(d Dialect, raw []byte) (p task.Page, err error) {
 
 func (r *reader) statusUpdate(a *Answer) error {
 	a.Status = &task.Status{}
-	err := r.object(fields{
+	err := r.object(memberReaders{
 		"taskId": r.text(&a.TaskID), "contextId": r.text(&a.Context), "status": func() error { return r.status(a.Status) },
 	})
 	return checkState(err, a.Status)
@@ -248,13 +248,13 @@ func checkState(err error, s *task.Status) error {
 
 func (r *reader) artifactUpdate(a *Answer) error {
 	a.Artifact = &task.Chunk{}
-	there := false
-	err := r.object(fields{
+	hasArtifact := false
+	err := r.object(memberReaders{
 		"taskId": r.text(&a.TaskID), "contextId": r.text(&a.Context), "lastChunk": r.flag(&a.Artifact.Last),
 		"append":   func() (err error) { a.Artifact.Append, err = r.Bool(); return err },
-		"artifact": func() (err error) { there = true; a.Artifact.Artifact, err = r.artifact(); return err },
+		"artifact": func() (err error) { hasArtifact = true; a.Artifact.Artifact, err = r.artifact(); return err },
 	})
-	if err == nil && !there {
+	if err == nil && !hasArtifact {
 		err = problem.Invalid("artifact", "an artifact", "none")
 	}
 	return err
@@ -266,7 +266,7 @@ func (r *reader) task() (*task.Task, error) {
 	if r.Kind() != canon.Object {
 		return t, r.MismatchError("an object for task")
 	}
-	err := r.object(fields{
+	err := r.object(memberReaders{
 		"id": r.text(&t.ID), "contextId": r.text(&t.Context), "status": func() error { return r.status(&t.Status) },
 		"artifacts": func() error {
 			return r.Array(func(int) error {
@@ -276,7 +276,7 @@ func (r *reader) task() (*task.Task, error) {
 			})
 		},
 		"history": func() error {
-			if r.skips(canon.Array) {
+			if r.mustSkip(canon.Array) {
 				return r.Skip()
 			}
 			return r.Array(func(int) error {
@@ -287,9 +287,9 @@ func (r *reader) task() (*task.Task, error) {
 				return err
 			})
 		},
-		"metadata": r.raw("metadata", (*[]byte)(&t.Metadata)),
+		"metadata": r.rawObject("metadata", (*[]byte)(&t.Metadata)),
 	})
-	if err = checkState(err, &t.Status); err == nil && t.ID == "" && !t.Status.State.Terminal() {
+	if err = checkState(err, &t.Status); err == nil && t.ID == "" && !t.Status.State.IsTerminal() {
 		err = problem.Invalid("task.id", "the id of a task that has not ended", "none")
 	}
 	return t, err
@@ -302,8 +302,8 @@ func (r *reader) optionalMessage() (*task.Message, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, unreadable := newAnswerReader(r.d, raw).message()
-	if unreadable != nil {
+	m, parseErr := newAnswerReader(r.d, raw).message()
+	if parseErr != nil {
 		return nil, nil
 	}
 	return &m, nil
@@ -311,12 +311,12 @@ func (r *reader) optionalMessage() (*task.Message, error) {
 
 func (r *reader) status(s *task.Status) error {
 	timestamp := ""
-	err := r.object(fields{
+	err := r.object(memberReaders{
 		"state": func() error {
 			if k := r.Kind(); k == canon.Int || k == canon.Float {
 				n, err := r.Int64()
-				if err == nil && n > 0 && n < int64(len(numbered)) {
-					s.State = numbered[n]
+				if err == nil && n > 0 && n < int64(len(statesByNumber)) {
+					s.State = statesByNumber[n]
 				}
 				return err
 			}
@@ -342,17 +342,17 @@ func (r *reader) status(s *task.Status) error {
 	return err
 }
 
-// numbered lists the states by their number in the enum of version 1.0, because ProtoJSON allows
+// statesByNumber lists the states by their number in the enum of version 1.0, because ProtoJSON allows
 // names and numbers.
-var numbered = [...]task.State{"", task.Submitted, task.Working, task.Completed, task.Failed, task.Canceled, task.InputRequired, task.Rejected, task.AuthRequired}
+var statesByNumber = [...]task.State{"", task.Submitted, task.Working, task.Completed, task.Failed, task.Canceled, task.InputRequired, task.Rejected, task.AuthRequired}
 
 func (r *reader) artifact() (a task.Artifact, err error) {
 	if r.Kind() != canon.Object {
 		return a, r.MismatchError("an object for artifact")
 	}
-	err = r.object(fields{
+	err = r.object(memberReaders{
 		"artifactId": r.text(&a.ID), "name": r.text(&a.Name), "description": r.text(&a.Description),
-		"metadata": r.raw("artifact.metadata", (*[]byte)(&a.Metadata)), "extensions": r.texts("extensions", &a.Extensions),
+		"metadata": r.rawObject("artifact.metadata", (*[]byte)(&a.Metadata)), "extensions": r.texts("extensions", &a.Extensions),
 		"parts": func() error {
 			return r.Array(func(i int) error {
 				p, err := r.part(fmt.Sprintf("parts[%d]", i))
@@ -378,11 +378,11 @@ func (r *reader) answerPart(field string) (p task.Part, err error) {
 	}
 	text := ""
 	lenient := newAnswerReader(r.d, raw)
-	var unread error // error of the member text, for example an incomplete surrogate pair
-	err = lenient.object(fields{"text": func() error { unread = lenient.text(&text)(); return unread }})
+	var textErr error // error of the member text, for example an incomplete surrogate pair
+	err = lenient.object(memberReaders{"text": func() error { textErr = lenient.text(&text)(); return textErr }})
 	switch {
-	case unread != nil:
-		return p, unread
+	case textErr != nil:
+		return p, textErr
 	case err == nil && text != "":
 		return task.Part{Kind: task.Text, Text: text}, nil
 	}
@@ -400,9 +400,9 @@ func (e *RPCError) Error() string {
 	return fmt.Sprintf("the agent answered error %d: %.200q", e.Code, e.Message)
 }
 
-// reasons maps the reasons of A2A errors to their JSON-RPC codes. HTTP+JSON responses contain only
+// reasonCodes maps the reasons of A2A errors to their JSON-RPC codes. HTTP+JSON responses contain only
 // the reason.
-var reasons = map[string]int64{
+var reasonCodes = map[string]int64{
 	"TASK_NOT_FOUND": -32001, "TASK_NOT_CANCELABLE": -32002, "PUSH_NOTIFICATION_NOT_SUPPORTED": -32003, "UNSUPPORTED_OPERATION": -32004,
 	"CONTENT_TYPE_NOT_SUPPORTED": -32005, "EXTENDED_AGENT_CARD_NOT_CONFIGURED": -32007, "EXTENSION_SUPPORT_REQUIRED": -32008, "VERSION_NOT_SUPPORTED": -32009,
 	"METHOD_NOT_FOUND": -32601, "INVALID_PARAMS": -32602, "INTERNAL_ERROR": -32603,
@@ -420,12 +420,12 @@ func ReadRESTError(body []byte) error {
 	if json.Unmarshal(body, &reply) != nil || reply.Error.Message == "" {
 		return nil
 	}
-	fault := &RPCError{Code: -32000, Message: reply.Error.Message, Data: reply.Error.Details}
-	reason, _ := fault.Info()
-	if code, ok := reasons[reason]; ok {
-		fault.Code = code
+	rpcErr := &RPCError{Code: -32000, Message: reply.Error.Message, Data: reply.Error.Details}
+	reason, _ := rpcErr.Info()
+	if code, ok := reasonCodes[reason]; ok {
+		rpcErr.Code = code
 	}
-	return fault
+	return rpcErr
 }
 
 // Info returns the reason and the metadata of the error's ErrorInfo, or "" and nil if Data does not
@@ -445,19 +445,19 @@ func (e *RPCError) Info() (reason string, metadata map[string]string) {
 // answered with an error, the error is an *RPCError.
 func ReadResponse(raw []byte, id string) (result []byte, err error) {
 	r := newAnswerReader(V1, canon.TrimByteOrderMark(raw))
-	var fault *RPCError
-	got := ""
+	var rpcErr *RPCError
+	responseID := ""
 	err = r.Document(func(key string) (err error) {
 		switch key {
 		case "id":
 			b, err := r.SkipRaw()
-			got = string(b)
+			responseID = string(b)
 			return err
 		case "result":
 			result, err = r.SkipRaw()
 			return err
 		case "error":
-			fault, err = r.fault()
+			rpcErr, err = r.rpcError()
 			return err
 		}
 		return r.Skip()
@@ -465,46 +465,46 @@ func ReadResponse(raw []byte, id string) (result []byte, err error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case fault != nil:
-		return nil, fault
-	case !isID(got, id):
-		return nil, problem.Invalid("id", id, clip(got))
+	case rpcErr != nil:
+		return nil, rpcErr
+	case !matchesID(responseID, id):
+		return nil, problem.Invalid("id", id, quoteTruncated(responseID))
 	case result == nil:
 		return nil, problem.Invalid("result", "a result or an error", "neither")
 	}
 	return result, nil
 }
 
-// isID reports whether got, the id of a response, identifies the request with the numeric id. Some
+// matchesID reports whether got, the id of a response, identifies the request with the numeric id. Some
 // agents send 7 as "7" or 7.0 or omit the id. This is safe, because an HTTP response belongs to its
 // request.
-func isID(got, id string) bool {
-	got = strings.Trim(got, `"`)
-	n, err := strconv.ParseFloat(got, 64)
-	return got == "" || got == "null" || err == nil && strconv.FormatFloat(n, 'f', -1, 64) == id
+func matchesID(responseID, id string) bool {
+	responseID = strings.Trim(responseID, `"`)
+	n, err := strconv.ParseFloat(responseID, 64)
+	return responseID == "" || responseID == "null" || err == nil && strconv.FormatFloat(n, 'f', -1, 64) == id
 }
 
-// fault reads an error object of any form. For null, it returns nil.
-func (r *reader) fault() (*RPCError, error) {
+// rpcError reads an error object of any form. For null, it returns nil.
+func (r *reader) rpcError() (*RPCError, error) {
 	raw, err := r.SkipRaw()
 	if err != nil || string(raw) == "null" {
 		return nil, err
 	}
-	fault := &RPCError{}
+	rpcErr := &RPCError{}
 	errorReader := newAnswerReader(r.d, raw)
-	err = errorReader.object(fields{
+	err = errorReader.object(memberReaders{
 		"code": func() error {
 			if k := errorReader.Kind(); k != canon.Int && k != canon.Float {
 				return errorReader.Skip()
 			}
 			code, err := errorReader.Float64()
-			fault.Code = int64(code)
+			rpcErr.Code = int64(code)
 			return err
 		},
-		"message": errorReader.text(&fault.Message), "data": errorReader.any((*[]byte)(&fault.Data)),
+		"message": errorReader.text(&rpcErr.Message), "data": errorReader.rawAny((*[]byte)(&rpcErr.Data)),
 	})
-	if err != nil || fault.Message == "" {
-		fault.Message = string(raw)
+	if err != nil || rpcErr.Message == "" {
+		rpcErr.Message = string(raw)
 	}
-	return fault, nil
+	return rpcErr, nil
 }

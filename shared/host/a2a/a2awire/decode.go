@@ -37,13 +37,13 @@ type TaskRequest struct {
 }
 
 type ListRequest struct {
-	Context       string
-	State         task.State
-	Size          int // DefaultPage if the request has no pageSize
-	Token         string
-	HistoryLength *int
-	Since         time.Time
-	Artifacts     bool
+	Context          string
+	State            task.State
+	PageSize         int // DefaultPage if the request has no pageSize
+	PageToken        string
+	HistoryLength    *int
+	UpdatedAfter     time.Time
+	IncludeArtifacts bool
 }
 
 const (
@@ -51,8 +51,8 @@ const (
 	MaxPage     = 100
 )
 
-// fields maps the camelCase names of known members to the functions that read their values.
-type fields map[string]func() error
+// memberReaders maps the camelCase names of known members to the functions that read their values.
+type memberReaders map[string]func() error
 
 type reader struct {
 	*canon.Decoder
@@ -67,10 +67,10 @@ func newReader(d Dialect, params []byte) *reader {
 }
 
 // object reads an object. It treats a null value as absent, except for members in nullable.
-func (r *reader) object(members fields, nullable ...string) error {
+func (r *reader) object(members memberReaders, nullable ...string) error {
 	seen := make(map[string]bool, len(members))
 	return r.Object(func(key string) error {
-		name := camel(key)
+		name := toCamelCase(key)
 		read, ok := members[name]
 		if !ok {
 			return r.Skip()
@@ -89,33 +89,33 @@ func (r *reader) object(members fields, nullable ...string) error {
 	})
 }
 
-func camel(key string) string {
+func toCamelCase(key string) string {
 	if !strings.Contains(key, "_") {
 		return key
 	}
 	var b strings.Builder
-	up := false
+	upperNext := false
 	for _, c := range key {
 		switch {
 		case c == '_':
-			up = true
+			upperNext = true
 			continue
-		case up:
+		case upperNext:
 			c = unicode.ToUpper(c)
 		}
-		up = false
+		upperNext = false
 		b.WriteRune(c)
 	}
 	return b.String()
 }
 
-// skips reports whether the next value must be skipped because it is not of kind k. Only lenient
+// mustSkip reports whether the next value must be skipped because it is not of kind k. Only lenient
 // readers skip values.
-func (r *reader) skips(k canon.Kind) bool { return r.lenient && r.Kind() != k }
+func (r *reader) mustSkip(k canon.Kind) bool { return r.lenient && r.Kind() != k }
 
 func (r *reader) text(into *string) func() error {
 	return func() (err error) {
-		if r.skips(canon.String) {
+		if r.mustSkip(canon.String) {
 			return r.Skip()
 		}
 		*into, err = r.String()
@@ -137,7 +137,7 @@ func (r *reader) id(field string, into *string) func() error {
 
 func (r *reader) flag(into *bool) func() error {
 	return func() (err error) {
-		if r.skips(canon.Bool) {
+		if r.mustSkip(canon.Bool) {
 			return r.Skip()
 		}
 		*into, err = r.Bool()
@@ -145,7 +145,7 @@ func (r *reader) flag(into *bool) func() error {
 	}
 }
 
-func (r *reader) length(into **int) func() error {
+func (r *reader) historyLength(into **int) func() error {
 	return func() error {
 		n, err := r.Int64()
 		switch {
@@ -160,9 +160,9 @@ func (r *reader) length(into **int) func() error {
 	}
 }
 
-func (r *reader) raw(field string, into *[]byte) func() error {
+func (r *reader) rawObject(field string, into *[]byte) func() error {
 	return func() (err error) {
-		if r.skips(canon.Object) {
+		if r.mustSkip(canon.Object) {
 			return r.Skip()
 		}
 		if r.Kind() != canon.Object {
@@ -183,11 +183,11 @@ func (r *reader) rawValue() ([]byte, error) {
 
 func (r *reader) texts(field string, into *[]string) func() error {
 	return func() error {
-		if r.skips(canon.Array) {
+		if r.mustSkip(canon.Array) {
 			return r.Skip()
 		}
 		return r.Array(func(i int) error {
-			if r.skips(canon.String) {
+			if r.mustSkip(canon.String) {
 				return r.Skip()
 			}
 			if i == envelope.MaxParts && !r.lenient {
@@ -202,9 +202,9 @@ func (r *reader) texts(field string, into *[]string) func() error {
 
 func DecodeSend(d Dialect, params []byte) (q SendRequest, err error) {
 	r := newReader(d, params)
-	there, blocking := false, true
-	config := fields{
-		"historyLength": r.length(&q.HistoryLength), "acceptedOutputModes": r.texts("acceptedOutputModes", &q.OutputModes),
+	hasMessage, blocking := false, true
+	config := memberReaders{
+		"historyLength": r.historyLength(&q.HistoryLength), "acceptedOutputModes": r.texts("acceptedOutputModes", &q.OutputModes),
 		"taskPushNotificationConfig": func() error {
 			q.Push = &task.PushConfig{}
 			return r.object(r.pushConfig(q.Push, new(string)))
@@ -217,16 +217,16 @@ func DecodeSend(d Dialect, params []byte) (q SendRequest, err error) {
 	} else {
 		config["returnImmediately"] = r.flag(&q.ReturnImmediately)
 	}
-	err = r.readDocument(fields{
+	err = r.readDocument(memberReaders{
 		"message": func() (err error) {
-			there = true
+			hasMessage = true
 			q.Message, err = r.message()
 			return err
 		},
 		"configuration": func() error { return r.object(config) },
-		"metadata":      r.raw("metadata", new([]byte)),
+		"metadata":      r.rawObject("metadata", new([]byte)),
 	})
-	if err == nil && !there {
+	if err == nil && !hasMessage {
 		err = problem.Invalid("message", "a message", "none")
 	}
 	if d == V03 {
@@ -235,7 +235,7 @@ func DecodeSend(d Dialect, params []byte) (q SendRequest, err error) {
 	return q, err
 }
 
-func (r *reader) readDocument(members fields) error {
+func (r *reader) readDocument(members memberReaders) error {
 	if r.Kind() != canon.Object {
 		return r.MismatchError("an object of parameters")
 	}
@@ -247,7 +247,7 @@ func (r *reader) readDocument(members fields) error {
 
 func DecodeTask(d Dialect, params []byte) (q TaskRequest, err error) {
 	r := newReader(d, params)
-	err = r.readDocument(fields{"id": r.id("id", &q.ID), "historyLength": r.length(&q.HistoryLength)})
+	err = r.readDocument(memberReaders{"id": r.id("id", &q.ID), "historyLength": r.historyLength(&q.HistoryLength)})
 	if err == nil && q.ID == "" {
 		err = problem.Invalid("id", "the id of a task", "none")
 	}
@@ -256,10 +256,10 @@ func DecodeTask(d Dialect, params []byte) (q TaskRequest, err error) {
 
 func DecodeList(d Dialect, params []byte) (q ListRequest, err error) {
 	r := newReader(d, params)
-	q.Size = DefaultPage
-	err = r.readDocument(fields{
-		"contextId": r.id("contextId", &q.Context), "pageToken": r.text(&q.Token),
-		"historyLength": r.length(&q.HistoryLength), "includeArtifacts": r.flag(&q.Artifacts),
+	q.PageSize = DefaultPage
+	err = r.readDocument(memberReaders{
+		"contextId": r.id("contextId", &q.Context), "pageToken": r.text(&q.PageToken),
+		"historyLength": r.historyLength(&q.HistoryLength), "includeArtifacts": r.flag(&q.IncludeArtifacts),
 		"status": func() error {
 			text, err := r.String()
 			if err != nil {
@@ -267,7 +267,7 @@ func DecodeList(d Dialect, params []byte) (q ListRequest, err error) {
 			}
 			s, ok := d.parseState(text)
 			if !ok && text != "" && text != "TASK_STATE_UNSPECIFIED" {
-				return problem.Invalid("status", "a state of a task, such as "+d.state(task.Working), clip(text))
+				return problem.Invalid("status", "a state of a task, such as "+d.stateName(task.Working), quoteTruncated(text))
 			}
 			q.State = s
 			return nil
@@ -280,7 +280,7 @@ func DecodeList(d Dialect, params []byte) (q ListRequest, err error) {
 			if n < 1 || n > MaxPage {
 				return problem.Invalid("pageSize", fmt.Sprintf("1 to %d", MaxPage), fmt.Sprint(n))
 			}
-			q.Size = int(n)
+			q.PageSize = int(n)
 			return nil
 		},
 		"statusTimestampAfter": func() error {
@@ -290,9 +290,9 @@ func DecodeList(d Dialect, params []byte) (q ListRequest, err error) {
 			}
 			since, err := time.Parse(time.RFC3339Nano, text)
 			if err != nil {
-				return problem.Invalid("statusTimestampAfter", "a time such as 2026-01-02T03:04:05.678Z", clip(text))
+				return problem.Invalid("statusTimestampAfter", "a time such as 2026-01-02T03:04:05.678Z", quoteTruncated(text))
 			}
-			q.Since = since
+			q.UpdatedAfter = since
 			return nil
 		},
 		"lastUpdatedAfter": func() error { return r.Skip() }, // member of earlier drafts
@@ -300,13 +300,13 @@ func DecodeList(d Dialect, params []byte) (q ListRequest, err error) {
 	return q, err
 }
 
-func clip(s string) string { return fmt.Sprintf("%.80q", s) }
+func quoteTruncated(s string) string { return fmt.Sprintf("%.80q", s) }
 
 func (r *reader) message() (m task.Message, err error) {
 	role, kind := "", ""
-	members := fields{
+	members := memberReaders{
 		"messageId": r.id("messageId", &m.ID), "contextId": r.id("contextId", &m.Context), "taskId": r.id("taskId", &m.Task),
-		"role": r.text(&role), "metadata": r.raw("message.metadata", (*[]byte)(&m.Metadata)),
+		"role": r.text(&role), "metadata": r.rawObject("message.metadata", (*[]byte)(&m.Metadata)),
 		"extensions": r.texts("extensions", &m.Extensions), "referenceTaskIds": r.texts("referenceTaskIds", &m.References),
 		"parts": func() error {
 			return r.Array(func(i int) error {
@@ -329,7 +329,7 @@ func (r *reader) message() (m task.Message, err error) {
 		return m, err
 	}
 	for _, candidate := range []task.Role{task.User, task.Agent} {
-		if r.d.role(candidate) == role {
+		if r.d.roleName(candidate) == role {
 			m.Role = candidate
 		}
 	}
@@ -338,11 +338,11 @@ func (r *reader) message() (m task.Message, err error) {
 	}
 	switch {
 	case m.Role == "":
-		return m, problem.Invalid("role", r.d.role(task.User)+" or "+r.d.role(task.Agent), clip(role))
+		return m, problem.Invalid("role", r.d.roleName(task.User)+" or "+r.d.roleName(task.Agent), quoteTruncated(role))
 	case len(m.Parts) == 0:
 		return m, problem.Invalid("parts", "at least one part", "none")
 	case kind != "" && kind != "message" && !r.lenient:
-		return m, problem.Invalid("kind", "message", clip(kind))
+		return m, problem.Invalid("kind", "message", quoteTruncated(kind))
 	}
 	return m, nil
 }
@@ -357,37 +357,37 @@ func (r *reader) part(field string) (p task.Part, err error) {
 	if r.d == V03 {
 		return r.part03(field)
 	}
-	set := 0
+	contentCount := 0
 	content := func(kind task.PartKind, read func() error) func() error {
 		return func() error {
 			p.Kind = kind
-			set++
+			contentCount++
 			return read()
 		}
 	}
-	err = r.object(fields{
+	err = r.object(memberReaders{
 		"text": content(task.Text, r.text(&p.Text)), "url": content(task.URL, r.text(&p.Text)),
 		"raw":      content(task.Raw, r.bytes(field+".raw", &p.Raw)),
-		"data":     content(task.Data, r.any((*[]byte)(&p.Data))),
-		"filename": r.text(&p.Filename), "mediaType": r.text(&p.MediaType), "metadata": r.raw(field+".metadata", (*[]byte)(&p.Metadata)),
+		"data":     content(task.Data, r.rawAny((*[]byte)(&p.Data))),
+		"filename": r.text(&p.Filename), "mediaType": r.text(&p.MediaType), "metadata": r.rawObject(field+".metadata", (*[]byte)(&p.Metadata)),
 	}, "data")
-	if err == nil && set != 1 {
-		err = problem.Invalid(field, "exactly one of text, raw, url, data", fmt.Sprint(set))
+	if err == nil && contentCount != 1 {
+		err = problem.Invalid(field, "exactly one of text, raw, url, data", fmt.Sprint(contentCount))
 	}
 	return p, err
 }
 
 func (r *reader) part03(field string) (p task.Part, err error) {
-	kind, content, uri, text, file, hasBytes := "", "", "", false, false, false
+	kind, textContent, uri, hasText, hasFile, hasBytes := "", "", "", false, false, false
 	var bytes, data []byte
 	name, media := "", ""
-	err = r.object(fields{
-		"kind": r.text(&kind), "metadata": r.raw(field+".metadata", (*[]byte)(&p.Metadata)),
-		"text": func() error { text = true; return r.text(&content)() },
-		"data": r.raw(field+".data", &data),
+	err = r.object(memberReaders{
+		"kind": r.text(&kind), "metadata": r.rawObject(field+".metadata", (*[]byte)(&p.Metadata)),
+		"text": func() error { hasText = true; return r.text(&textContent)() },
+		"data": r.rawObject(field+".data", &data),
 		"file": func() error {
-			file = true
-			return r.object(fields{
+			hasFile = true
+			return r.object(memberReaders{
 				"name": r.text(&name), "mimeType": r.text(&media), "uri": r.text(&uri),
 				"bytes": func() error { hasBytes = true; return r.bytes(field+".file.bytes", &bytes)() },
 			})
@@ -397,17 +397,17 @@ func (r *reader) part03(field string) (p task.Part, err error) {
 		return p, err
 	}
 	switch {
-	case kind == "text" && text:
-		p.Kind, p.Text = task.Text, content
+	case kind == "text" && hasText:
+		p.Kind, p.Text = task.Text, textContent
 	case kind == "data" && data != nil:
 		p.Kind, p.Data = task.Data, data
-	case kind == "file" && file && hasBytes != (uri != ""):
+	case kind == "file" && hasFile && hasBytes != (uri != ""):
 		p.Filename, p.MediaType = name, media
 		if p.Kind, p.Raw = task.Raw, bytes; uri != "" {
 			p.Kind, p.Raw, p.Text = task.URL, nil, uri
 		}
 	default:
-		return p, problem.Invalid(field, `kind "text", "file" or "data" with the content of its kind`, clip(kind))
+		return p, problem.Invalid(field, `kind "text", "file" or "data" with the content of its kind`, quoteTruncated(kind))
 	}
 	return p, nil
 }
@@ -422,14 +422,14 @@ func (r *reader) bytes(field string, into *[]byte) func() error {
 		plain := strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(s), "=")
 		b, err := base64.RawStdEncoding.DecodeString(plain)
 		if err != nil {
-			return problem.Invalid(field, "base64", clip(s))
+			return problem.Invalid(field, "base64", quoteTruncated(s))
 		}
 		*into = append([]byte{}, b...)
 		return nil
 	}
 }
 
-func (r *reader) any(into *[]byte) func() error {
+func (r *reader) rawAny(into *[]byte) func() error {
 	return func() (err error) {
 		*into, err = r.rawValue()
 		return err

@@ -100,10 +100,12 @@ func FormatTime(timestamp time.Time) string {
 	return timestamp.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-func EncodeSendResult(d Dialect, t *task.Task) []byte { return StreamResult(d, t, task.Event{Task: t}) }
+func EncodeSendResult(d Dialect, t *task.Task) []byte {
+	return EncodeStreamResult(d, t, task.Event{Task: t})
+}
 
-// MessageResult encodes a message as the answer to Send or as an element of a stream.
-func MessageResult(d Dialect, m *task.Message) []byte {
+// EncodeMessageResult encodes a message as the answer to Send or as an element of a stream.
+func EncodeMessageResult(d Dialect, m *task.Message) []byte {
 	w := &writer{d: d}
 	if d == V03 {
 		w.message(m)
@@ -119,14 +121,14 @@ func MessageResult(d Dialect, m *task.Message) []byte {
 // EncodeTask encodes a task as the answer to GetTask and CancelTask.
 func EncodeTask(d Dialect, t *task.Task) []byte {
 	w := &writer{d: d}
-	w.task(t, someArtifacts)
+	w.task(t, artifactsIfAny)
 	return w.b
 }
 
-// StreamResult encodes an event of t as an element of a stream.
-func StreamResult(d Dialect, t *task.Task, e task.Event) []byte {
+// EncodeStreamResult encodes an event of t as an element of a stream.
+func EncodeStreamResult(d Dialect, t *task.Task, e task.Event) []byte {
 	w := &writer{d: d}
-	write, name := func() { w.task(e.Task, someArtifacts) }, "task"
+	write, name := func() { w.task(e.Task, artifactsIfAny) }, "task"
 	switch {
 	case e.Status != nil:
 		write, name = func() { w.statusUpdate(t, e.Status) }, "statusUpdate"
@@ -144,16 +146,16 @@ func StreamResult(d Dialect, t *task.Task, e task.Event) []byte {
 	return w.b
 }
 
-// ListResult encodes the answer to ListTasks. If artifacts is set, each task has the member
+// EncodeListResult encodes the answer to ListTasks. If artifacts is set, each task has the member
 // artifacts, which may be empty. Otherwise, no task has this member.
-func ListResult(d Dialect, p *task.Page, size int, artifacts bool) []byte {
+func EncodeListResult(d Dialect, p *task.Page, size int, artifacts bool) []byte {
 	w := &writer{d: d}
 	w.object("", func() {
-		show := noArtifacts
+		mode := noArtifacts
 		if artifacts {
-			show = allArtifacts
+			mode = alwaysArtifacts
 		}
-		w.list("tasks", len(p.Tasks), func(i int) { w.task(&p.Tasks[i], show) })
+		w.list("tasks", len(p.Tasks), func(i int) { w.task(&p.Tasks[i], mode) })
 		w.text("nextPageToken", p.Next)
 		w.number("pageSize", size)
 		if p.Total >= 0 {
@@ -169,23 +171,23 @@ func (w *writer) kind(kind string) {
 	}
 }
 
-// shown specifies whether an encoded task has the member artifacts.
-type shown byte
+// artifactsMode specifies whether an encoded task has the member artifacts.
+type artifactsMode byte
 
 const (
-	noArtifacts   shown = iota
-	someArtifacts       // only if the task has artifacts
-	allArtifacts
+	noArtifacts    artifactsMode = iota
+	artifactsIfAny               // only if the task has artifacts
+	alwaysArtifacts
 )
 
-func (w *writer) task(t *task.Task, artifacts shown) {
+func (w *writer) task(t *task.Task, artifacts artifactsMode) {
 	w.object("", func() {
 		w.kind("task")
 		w.text("id", t.ID)
 		w.text("contextId", t.Context)
 		w.key("status")
 		w.status(&t.Status)
-		if artifacts == allArtifacts || artifacts == someArtifacts && len(t.Artifacts) > 0 {
+		if artifacts == alwaysArtifacts || artifacts == artifactsIfAny && len(t.Artifacts) > 0 {
 			w.list("artifacts", len(t.Artifacts), func(i int) { w.artifact(&t.Artifacts[i]) })
 		}
 		if len(t.History) > 0 {
@@ -197,7 +199,7 @@ func (w *writer) task(t *task.Task, artifacts shown) {
 
 func (w *writer) status(s *task.Status) {
 	w.object("", func() {
-		w.text("state", w.d.state(s.State))
+		w.text("state", w.d.stateName(s.State))
 		if s.Message != nil {
 			w.key("message")
 			w.message(s.Message)
@@ -212,7 +214,7 @@ func (w *writer) message(m *task.Message) {
 		w.text("messageId", m.ID)
 		w.optional("contextId", m.Context)
 		w.optional("taskId", m.Task)
-		w.text("role", w.d.role(m.Role))
+		w.text("role", w.d.roleName(m.Role))
 		w.list("parts", len(m.Parts), func(i int) { w.part(&m.Parts[i]) })
 		w.raw("metadata", m.Metadata)
 		w.texts("extensions", m.Extensions)
@@ -292,7 +294,7 @@ func (w *writer) statusUpdate(t *task.Task, s *task.Status) {
 		w.key("status")
 		w.status(s)
 		if w.d == V03 {
-			w.flag("final", s.State.Terminal() || s.State.Waits())
+			w.flag("final", s.State.IsTerminal() || s.State.AwaitsMessage())
 		}
 	})
 }

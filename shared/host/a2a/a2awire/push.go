@@ -10,19 +10,19 @@ import (
 
 // PushRequest identifies or contains a push configuration of a task.
 type PushRequest struct {
-	Task   string
-	ID     string // id of the configuration
-	Config task.PushConfig
+	TaskID   string
+	ConfigID string // id of the configuration
+	Config   task.PushConfig
 }
 
 // pushConfig returns the readers for the members of a configuration. In version 1.0, the task's id
 // is one of them.
-func (r *reader) pushConfig(c *task.PushConfig, taskID *string) fields {
+func (r *reader) pushConfig(c *task.PushConfig, taskID *string) memberReaders {
 	c.Dialect = uint8(r.d)
-	members := fields{
+	members := memberReaders{
 		"id": r.id("id", &c.ID), "url": r.text(&c.URL), "token": r.text(&c.Token),
 		"authentication": func() error {
-			scheme := fields{"scheme": r.text(&c.Scheme), "credentials": r.text(&c.Credentials)}
+			scheme := memberReaders{"scheme": r.text(&c.Scheme), "credentials": r.text(&c.Credentials)}
 			if r.d == V03 {
 				delete(scheme, "scheme")
 				scheme["schemes"] = func() error {
@@ -44,13 +44,13 @@ func (r *reader) pushConfig(c *task.PushConfig, taskID *string) fields {
 	return members
 }
 
-// pushOfTask returns the readers for a configuration together with the task's id.
-func (r *reader) pushOfTask(q *PushRequest) fields {
-	config := r.pushConfig(&q.Config, &q.Task)
+// taskPushConfig returns the readers for a configuration together with the task's id.
+func (r *reader) taskPushConfig(q *PushRequest) memberReaders {
+	config := r.pushConfig(&q.Config, &q.TaskID)
 	if r.d != V03 {
 		return config
 	}
-	return fields{"taskId": r.id("taskId", &q.Task), "pushNotificationConfig": func() error {
+	return memberReaders{"taskId": r.id("taskId", &q.TaskID), "pushNotificationConfig": func() error {
 		if r.Kind() != canon.Object {
 			return r.MismatchError("an object for pushNotificationConfig")
 		}
@@ -60,10 +60,10 @@ func (r *reader) pushOfTask(q *PushRequest) fields {
 
 func DecodePushCreate(d Dialect, params []byte) (q PushRequest, err error) {
 	r := newReader(d, params)
-	err = r.readDocument(r.pushOfTask(&q))
+	err = r.readDocument(r.taskPushConfig(&q))
 	switch {
 	case err != nil:
-	case q.Task == "":
+	case q.TaskID == "":
 		err = problem.Invalid("taskId", "the id of a task", "none")
 	case q.Config.URL == "":
 		err = problem.Invalid("url", "where to send notifications", "none")
@@ -74,19 +74,19 @@ func DecodePushCreate(d Dialect, params []byte) (q PushRequest, err error) {
 func DecodePush(d Dialect, params []byte) (q PushRequest, err error) {
 	r := newReader(d, params)
 	if d == V03 {
-		err = r.readDocument(fields{"id": r.id("id", &q.Task), "pushNotificationConfigId": r.id("pushNotificationConfigId", &q.ID)})
+		err = r.readDocument(memberReaders{"id": r.id("id", &q.TaskID), "pushNotificationConfigId": r.id("pushNotificationConfigId", &q.ConfigID)})
 	} else {
-		err = r.readDocument(fields{"taskId": r.id("taskId", &q.Task), "id": r.id("id", &q.ID)})
+		err = r.readDocument(memberReaders{"taskId": r.id("taskId", &q.TaskID), "id": r.id("id", &q.ConfigID)})
 	}
-	if err == nil && q.Task == "" {
+	if err == nil && q.TaskID == "" {
 		err = problem.Invalid(map[bool]string{true: "id", false: "taskId"}[d == V03], "the id of a task", "none")
 	}
 	return q, err
 }
 
-// PushParams encodes the parameters of GetPushConfig, ListPushConfigs and DeletePushConfig. For
+// EncodePushParams encodes the parameters of GetPushConfig, ListPushConfigs and DeletePushConfig. For
 // ListPushConfigs, id is empty.
-func PushParams(d Dialect, taskID, id string) []byte {
+func EncodePushParams(d Dialect, taskID, id string) []byte {
 	w := &writer{d: d}
 	w.object("", func() {
 		if d == V03 {
@@ -102,7 +102,7 @@ func PushParams(d Dialect, taskID, id string) []byte {
 
 func ReadPushConfig(d Dialect, raw []byte) (task.PushConfig, error) {
 	r, q := newAnswerReader(d, raw), PushRequest{}
-	err := r.readDocument(r.pushOfTask(&q))
+	err := r.readDocument(r.taskPushConfig(&q))
 	return q.Config, checkURL(err, &q.Config)
 }
 
@@ -122,7 +122,7 @@ func ReadPushConfigs(d Dialect, raw []byte) (configs []task.PushConfig, next str
 			if r.Kind() != canon.Object {
 				return r.MismatchError("a configuration")
 			}
-			err := r.object(r.pushOfTask(&q))
+			err := r.object(r.taskPushConfig(&q))
 			configs = append(configs, q.Config)
 			return checkURL(err, &q.Config)
 		})
@@ -130,7 +130,7 @@ func ReadPushConfigs(d Dialect, raw []byte) (configs []task.PushConfig, next str
 	if r.Kind() == canon.Array { // version 0.3
 		return configs, "", errors.Join(list(), r.End())
 	}
-	err = r.readDocument(fields{"configs": list, "nextPageToken": r.text(&next)})
+	err = r.readDocument(memberReaders{"configs": list, "nextPageToken": r.text(&next)})
 	return configs, next, err
 }
 
@@ -158,17 +158,17 @@ func EncodePushConfigs(d Dialect, taskID string, configs []task.PushConfig) []by
 
 func (w *writer) pushConfig(taskID string, c *task.PushConfig) {
 	if w.d != V03 {
-		w.receiver("", taskID, c)
+		w.pushObject("", taskID, c)
 		return
 	}
 	w.object("", func() {
 		w.text("taskId", taskID)
-		w.receiver("pushNotificationConfig", "", c)
+		w.pushObject("pushNotificationConfig", "", c)
 	})
 }
 
-// receiver encodes a configuration. It includes the task's id unless taskID is empty.
-func (w *writer) receiver(name, taskID string, c *task.PushConfig) {
+// pushObject encodes a configuration. It includes the task's id unless taskID is empty.
+func (w *writer) pushObject(name, taskID string, c *task.PushConfig) {
 	w.object(name, func() {
 		w.optional("taskId", taskID)
 		w.optional("id", c.ID)

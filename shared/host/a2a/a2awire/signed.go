@@ -22,8 +22,8 @@ const PriceUnit = "micro-USD"
 // parts of the message. If the message has no envelope, ParseEnvelope returns nil. It does not verify the
 // envelope.
 func ParseEnvelope(m *task.Message) (*envelope.Envelope, error) {
-	block, err := metadataMember(m.Metadata, Extension)
-	if err != nil || block == nil {
+	envelopeJSON, err := metadataMember(m.Metadata, Extension)
+	if err != nil || envelopeJSON == nil {
 		return nil, err
 	}
 	role := envelope.RoleUser
@@ -48,7 +48,7 @@ func ParseEnvelope(m *task.Message) (*envelope.Envelope, error) {
 	b.WriteString(`,"contextId":`)
 	b.Write(textOrNull(m.Context))
 	b.WriteString(`,"metadata":{"` + Extension + `":`)
-	b.Write(block)
+	b.Write(envelopeJSON)
 	b.WriteString(`}}`)
 	e, err := envelope.DecodeMessage(b.Bytes())
 	if err != nil {
@@ -79,14 +79,14 @@ func textOrNull(s string) []byte {
 	return canon.AppendString(nil, s)
 }
 
-// IncompleteReason returns the reason in a message's metadata why the answer is incomplete, or ""
+// CutReason returns the reason in a message's metadata why the answer is incomplete, or ""
 // if the metadata contains no reason.
-func IncompleteReason(m *task.Message) (why string) {
+func CutReason(m *task.Message) (reason string) {
 	member, err := metadataMember(m.Metadata, task.CutMember)
-	if err == nil && json.Unmarshal(member, &why) != nil {
+	if err == nil && json.Unmarshal(member, &reason) != nil {
 		return ""
 	}
-	return why
+	return reason
 }
 
 // metadataMember returns the original bytes of a metadata member, or nil if it is missing.

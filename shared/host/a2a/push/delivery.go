@@ -19,42 +19,42 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// claimTime is how long a process has exclusive use of a configuration after the start of an
+// claimDuration is how long a process has exclusive use of a configuration after the start of an
 // attempt.
-const claimTime = timeout + 5*time.Second
+const claimDuration = requestTimeout + 5*time.Second
 
 // delivery is a request to a receiver. It contains the encoded bodies but not the task, so that
 // waiting deliveries use little memory.
 type delivery struct {
-	through int  // number of the last event that it reports
-	piece   bool // whether it contains a piece of an artifact
-	end     bool // whether it reports the end of the task
-	bytes   int  // limit in bytes of all deliveries of the task, including this one
+	lastEvent     int  // number of the last event that it reports
+	hasPiece      bool // whether it contains a piece of an artifact
+	isEnd         bool // whether it reports the end of the task
+	taskByteLimit int  // limit in bytes of all deliveries of the task, including this one
 
-	media string
-	body  []byte // nil if it is larger than maxBody
-	bare  []byte // body without texts
+	mediaType        string
+	body             []byte // nil if it is larger than maxBodyBytes
+	bodyWithoutTexts []byte // body without texts
 }
 
 // nextDelivery returns the next delivery of a configuration, or nil if no events remain. A repeated
 // delivery contains the same events.
 func nextDelivery(push *task.Push, b *task.Backlog) *delivery {
-	if push.Through > 0 {
-		if d := findDelivery(push, b, b.Events[:min(push.Through, len(b.Events))]); d != nil {
+	if push.AttemptedEvent > 0 {
+		if d := findDelivery(push, b, b.Events[:min(push.AttemptedEvent, len(b.Events))]); d != nil {
 			return d
 		}
-		push.Through, push.Try = 0, 0 // the artifacts among its events were withdrawn
+		push.AttemptedEvent, push.FailedTries = 0, 0 // the artifacts among its events were withdrawn
 	}
 	return findDelivery(push, b, b.Events)
 }
 
-func findDelivery(push *task.Push, b *task.Backlog, events []task.Numbered) *delivery {
-	if push.Whole {
-		return pack(push, b, task.Event{Task: b.At(len(events))}, len(events))
+func findDelivery(push *task.Push, b *task.Backlog, events []task.NumberedEvent) *delivery {
+	if push.SendsTask {
+		return newDelivery(push, b, task.Event{Task: b.TaskAfter(len(events))}, len(events))
 	}
-	for i := push.Delivered; i < len(events); i++ {
+	for i := push.LastDelivered; i < len(events); i++ {
 		e := events[i].Event
-		last := b.State.Terminal() && i == len(b.Events)-1
+		isLast := b.State.IsTerminal() && i == len(b.Events)-1
 		state := task.Working // state for a piece of an artifact
 		switch {
 		case e.Task != nil:
@@ -63,21 +63,21 @@ func findDelivery(push *task.Push, b *task.Backlog, events []task.Numbered) *del
 			state = e.Status.State
 		}
 		switch {
-		case last:
-		case e.IsEmpty(), push.Quiet && state.Active(), e.Artifact != nil && push.Count >= MaxDeliveries-1:
+		case isLast:
+		case e.IsEmpty(), push.OnlyTurnEnds && state.IsActive(), e.Artifact != nil && push.DeliveryCount >= MaxDeliveries-1:
 			continue
 		case e.Artifact != nil:
 			joined := *e.Artifact
 			for i+1 < len(events) && canJoin(&joined, events[i+1].Event) {
 				i++
-				joined.Join(events[i].Artifact)
+				joined.Merge(events[i].Artifact)
 			}
-			if push.Count >= maxLive && push.Through == 0 && i == len(b.Events)-1 {
+			if push.DeliveryCount >= maxLiveDeliveries && push.AttemptedEvent == 0 && i == len(b.Events)-1 {
 				return nil // the artifact waits for the next status event
 			}
 			e = task.Event{Artifact: &joined}
 		}
-		return pack(push, b, e, i+1)
+		return newDelivery(push, b, e, i+1)
 	}
 	return nil
 }
@@ -86,30 +86,30 @@ func canJoin(c *task.Chunk, e task.Event) bool {
 	return e.Artifact != nil && e.Artifact.Artifact.ID == c.Artifact.ID && c.Size()+e.Artifact.Size() <= maxJoined
 }
 
-func pack(push *task.Push, b *task.Backlog, e task.Event, through int) *delivery {
-	d := &delivery{through: through, piece: e.Artifact != nil, end: b.State.Terminal() && through == len(b.Events), bytes: MaxTaskBytes(b.Size)}
-	if !d.end {
-		d.bytes /= 2
+func newDelivery(push *task.Push, b *task.Backlog, e task.Event, lastEvent int) *delivery {
+	d := &delivery{lastEvent: lastEvent, hasPiece: e.Artifact != nil, isEnd: b.State.IsTerminal() && lastEvent == len(b.Events), taskByteLimit: MaxTaskBytes(b.Size)}
+	if !d.isEnd {
+		d.taskByteLimit /= 2
 	}
 	c := &push.Config
 	// Version 0.3 delivers the task, and version 1.0 delivers the event.
 	if dialect := a2awire.Dialect(c.Dialect); dialect == a2awire.V03 {
-		d.media = "application/json"
-		now := b.At(through)
-		shown := now.View(nil, c.Extension)
-		d.body, d.bare = a2awire.EncodeTask(dialect, &shown), a2awire.EncodeTask(dialect, withoutTexts(now))
+		d.mediaType = "application/json"
+		current := b.TaskAfter(lastEvent)
+		view := current.View(nil, c.AcceptsEnvelopes)
+		d.body, d.bodyWithoutTexts = a2awire.EncodeTask(dialect, &view), a2awire.EncodeTask(dialect, withoutTexts(current))
 	} else {
-		d.media = "application/a2a+json"
-		first := b.Events[0].Task // all events have the same ids
-		d.body = a2awire.StreamResult(dialect, first, e.View(nil, c.Extension))
+		d.mediaType = "application/a2a+json"
+		firstTask := b.Events[0].Task // all events have the same ids
+		d.body = a2awire.EncodeStreamResult(dialect, firstTask, e.View(nil, c.AcceptsEnvelopes))
 		if e.Task != nil {
 			e.Task = withoutTexts(e.Task)
 		} else if e.Status != nil {
 			e.Status = &task.Status{State: e.Status.State, Time: e.Status.Time}
 		}
-		d.bare = a2awire.StreamResult(dialect, first, e)
+		d.bodyWithoutTexts = a2awire.EncodeStreamResult(dialect, firstTask, e)
 	}
-	if len(d.body) > maxBody {
+	if len(d.body) > maxBodyBytes {
 		d.body = nil // do not keep it in memory while the delivery waits for its receiver
 	}
 	return d
@@ -119,73 +119,73 @@ func withoutTexts(t *task.Task) *task.Task {
 	return &task.Task{ID: t.ID, Context: t.Context, Status: task.Status{State: t.Status.State, Time: t.Status.Time}}
 }
 
-// errGivenUp means that no more deliveries follow for a configuration.
-var errGivenUp = errors.New("the deliveries have ended")
+// errPushEnded means that no more deliveries follow for a configuration.
+var errPushEnded = errors.New("the deliveries have ended")
 
-// attempt sends a delivery once and stores the result. If the delivery failed, after is the time until
-// the next attempt. The error is errGivenUp or an error of task.Engine.SaveProgress.
-func (p *Pusher) attempt(ctx context.Context, push *task.Push, d *delivery) (after time.Duration, err error) {
-	push.Busy, push.Through = p.Now().Add(claimTime), d.through
-	body, why := d.body, error(nil)
-	spend := task.Spend{Bytes: len(d.body), OfTask: d.bytes, OfSender: addressBytes}
+// attemptDelivery sends a delivery once and stores the result. If the delivery failed, after is the time until
+// the next attempt. The error is errPushEnded or an error of task.Engine.SaveProgress.
+func (p *Pusher) attemptDelivery(ctx context.Context, push *task.Push, d *delivery) (retryIn time.Duration, err error) {
+	push.BusyUntil, push.AttemptedEvent = p.Now().Add(claimDuration), d.lastEvent
+	body, refusal := d.body, error(nil)
+	spend := task.DeliveryCost{Bytes: len(d.body), TaskLimit: d.taskByteLimit, SenderLimit: addressBytes}
 	if _, ok := push.Task.Owner.Account(); ok {
-		spend.OfSender = accountBytes
+		spend.SenderLimit = accountBytes
 	}
 	if d.body == nil {
-		why = problem.New(problem.TooLarge, "a delivery of more than %d bytes", maxBody)
-	} else if err := p.Tasks.SaveProgress(ctx, push, spend); errors.Is(err, task.ErrSpent) {
-		why = err
+		refusal = problem.New(problem.TooLarge, "a delivery of more than %d bytes", maxBodyBytes)
+	} else if err := p.Tasks.SaveProgress(ctx, push, spend); errors.Is(err, task.ErrDeliveryLimit) {
+		refusal = err
 	} else if err != nil {
 		return 0, err
 	}
 	switch {
-	case why != nil && d.piece: // the receiver can read the artifact from the task
-		if errors.Is(why, task.ErrSpent) {
-			push.Count = max(push.Count, maxLive)
+	case refusal != nil && d.hasPiece: // the receiver can read the artifact from the task
+		if errors.Is(refusal, task.ErrDeliveryLimit) {
+			push.DeliveryCount = max(push.DeliveryCount, maxLiveDeliveries)
 		}
 		p.markDelivered(push, d)
-		return 0, p.Tasks.SaveProgress(ctx, push, task.Spend{})
-	case why != nil:
-		body = d.bare
-		if err := p.Tasks.SaveProgress(ctx, push, task.Spend{}); err != nil {
+		return 0, p.Tasks.SaveProgress(ctx, push, task.DeliveryCost{})
+	case refusal != nil:
+		body = d.bodyWithoutTexts
+		if err := p.Tasks.SaveProgress(ctx, push, task.DeliveryCost{}); err != nil {
 			return 0, err
 		}
 	}
-	retryAfter, failed := p.send(ctx, push, body, d.media)
+	retryAfter, sendErr := p.sendRequest(ctx, push, body, d.mediaType)
 	switch {
-	case failed == nil:
-		push.Count++
-		push.Quiet = false
+	case sendErr == nil:
+		push.DeliveryCount++
+		push.OnlyTurnEnds = false
 		p.markDelivered(push, d)
 		return 0, nil
-	case problem.Is(failed, problem.Forbidden), problem.Is(failed, problem.Gone):
-		p.logEnd(ctx, push, failed)
-		return 0, errGivenUp
-	case push.Try < len(backoff):
-		after = max(backoff[push.Try], retryAfter)
-		push.Try++
-		push.Busy = p.Now().Add(after)
-		return after, p.Tasks.SaveProgress(ctx, push, task.Spend{})
+	case problem.Is(sendErr, problem.Forbidden), problem.Is(sendErr, problem.Gone):
+		p.logEnd(ctx, push, sendErr)
+		return 0, errPushEnded
+	case push.FailedTries < len(backoff):
+		retryIn = max(backoff[push.FailedTries], retryAfter)
+		push.FailedTries++
+		push.BusyUntil = p.Now().Add(retryIn)
+		return retryIn, p.Tasks.SaveProgress(ctx, push, task.DeliveryCost{})
 	}
-	p.logEnd(ctx, push, failed)
-	if d.end {
-		return 0, errGivenUp
+	p.logEnd(ctx, push, sendErr)
+	if d.isEnd {
+		return 0, errPushEnded
 	}
-	push.Quiet = true
+	push.OnlyTurnEnds = true
 	p.markDelivered(push, d)
-	return 0, p.Tasks.SaveProgress(ctx, push, task.Spend{})
+	return 0, p.Tasks.SaveProgress(ctx, push, task.DeliveryCost{})
 }
 
 func (p *Pusher) markDelivered(push *task.Push, d *delivery) {
-	push.Delivered, push.Through, push.Try, push.Whole, push.Busy = d.through, 0, 0, false, time.Time{}
+	push.LastDelivered, push.AttemptedEvent, push.FailedTries, push.SendsTask, push.BusyUntil = d.lastEvent, 0, 0, false, time.Time{}
 }
 
-func (p *Pusher) logEnd(ctx context.Context, push *task.Push, why error) {
-	p.Log.LogAttrs(ctx, slog.LevelWarn, "push notifications end", slog.String("task", push.Task.ID), slog.String("cause", why.Error()))
+func (p *Pusher) logEnd(ctx context.Context, push *task.Push, cause error) {
+	p.Log.LogAttrs(ctx, slog.LevelWarn, "push notifications end", slog.String("task", push.Task.ID), slog.String("cause", cause.Error()))
 }
 
-func (p *Pusher) send(ctx context.Context, push *task.Push, body []byte, media string) (retryAfter time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func (p *Pusher) sendRequest(ctx context.Context, push *task.Push, body []byte, media string) (retryAfter time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	c := &push.Config
 	header := http.Header{"Content-Type": {media}}
@@ -196,7 +196,7 @@ func (p *Pusher) send(ctx context.Context, push *task.Push, body []byte, media s
 		header.Set("A2A-Notification-Token", c.Token)
 		header.Set("X-A2A-Notification-Token", c.Token) // name of the header in version 0.3
 	}
-	err = p.Sign(ctx, push.Task.Vacant, func(s identity.Signer) error {
+	err = p.WithSigner(ctx, push.Task.Vacant, func(s identity.Signer) error {
 		protected, signature, err := jws.Sign(ctx, s, body,
 			canon.Member{Key: "url", Value: canon.NewString(push.Config.URL)}, canon.Member{Key: "iat", Value: canon.NewInt(p.Now().Unix())})
 		header.Set(SignatureHeader, protected+".."+signature)
@@ -205,7 +205,7 @@ func (p *Pusher) send(ctx context.Context, push *task.Push, body []byte, media s
 	if err != nil {
 		return 0, err
 	}
-	reply, err := p.Client.Do(ctx, outbound.VacantActor(push.Task.Vacant, outbound.Stranger), outbound.Request{Method: http.MethodPost, URL: c.URL, Header: header, Body: body, MaxReply: maxReply})
+	reply, err := p.Client.Do(ctx, outbound.VacantActor(push.Task.Vacant, outbound.Stranger), outbound.Request{Method: http.MethodPost, URL: c.URL, Header: header, Body: body, MaxReply: maxReplyBytes})
 	switch {
 	case problem.Is(err, problem.TooLarge): // the status was 2xx, and the body is not used
 		return 0, nil

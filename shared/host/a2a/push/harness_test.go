@@ -119,11 +119,11 @@ func (w *watched) fault() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.dead {
-		return store.NotApplied(errors.New("the process was killed"))
+		return store.NotAppliedError(errors.New("the process was killed"))
 	}
 	if w.until > 0 {
 		if w.until--; w.until == 0 {
-			return store.NotApplied(errors.New("a fault"))
+			return store.NotAppliedError(errors.New("a fault"))
 		}
 	}
 	return nil
@@ -152,7 +152,7 @@ func (w *watched) Docs(ctx context.Context, r store.Range, n int, cursor string)
 		w.scans++
 		w.mu.Unlock()
 	}
-	if r.Last == "head\x00" {
+	if r.End == "head\x00" {
 		w.mu.Lock()
 		w.reads++
 		w.most = max(w.most, w.reads)
@@ -167,7 +167,7 @@ func (w *watched) Docs(ctx context.Context, r store.Range, n int, cursor string)
 	docs, next, err := w.Store.Docs(ctx, r, n, cursor)
 	w.mu.Lock()
 	then := w.afterRead
-	if strings.HasPrefix(r.First, "push#") {
+	if strings.HasPrefix(r.Start, "push#") {
 		w.afterRead = nil
 	} else {
 		then = nil
@@ -179,8 +179,8 @@ func (w *watched) Docs(ctx context.Context, r store.Range, n int, cursor string)
 	return docs, next, err
 }
 
-// Permit and Do make a world the client of its pusher.
-func (w *world) Permit(context.Context, outbound.Actor, string) error { return nil }
+// CheckPermission and Do make a world the client of its pusher.
+func (w *world) CheckPermission(context.Context, outbound.Actor, string) error { return nil }
 
 func (w *world) Do(ctx context.Context, _ outbound.Actor, r outbound.Request) (outbound.Reply, error) {
 	u := must(url.Parse(r.URL))
@@ -209,7 +209,7 @@ func (w *world) Do(ctx context.Context, _ outbound.Actor, r outbound.Request) (o
 		return outbound.Reply{}, problem.New(problem.Forbidden, "this host may not ask %s", u.Host)
 	}
 	if ctx.Err() != nil {
-		return outbound.Reply{}, problem.Wrap(problem.Deadline, ctx.Err(), "%s does not answer", u.Host)
+		return outbound.Reply{}, problem.Wrap(problem.DeadlineExceeded, ctx.Err(), "%s does not answer", u.Host)
 	}
 	return outbound.Reply{Status: status, Header: http.Header{"Retry-After": {w.retryAfter}}}, nil
 }
@@ -274,8 +274,8 @@ func (w *world) start() {
 	texts := textkeys.New(w.store, vault, time.Now, rand.Reader, 0)
 	calls := call.New(call.Config{Store: w.store, Texts: texts, Now: time.Now, Rand: rand.Reader,
 		Directory: call.SingleVacant{ID: w.vacant.ID(), State: lifecycle.Active, Behaviour: w.behave, Signer: w.vacant}})
-	c := task.Config{Store: w.store, Calls: calls, Texts: texts, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, Chunk: 500 * time.Millisecond}
-	p := push.Config{Client: w, Log: c.Log, Now: time.Now, Sign: func(_ context.Context, _ identity.ID, fn func(identity.Signer) error) error { return fn(w.vacant) }}
+	c := task.Config{Store: w.store, Calls: calls, Texts: texts, Log: slog.New(slog.DiscardHandler), Now: time.Now, Rand: rand.Reader, ChunkInterval: 500 * time.Millisecond}
+	p := push.Config{Client: w, Log: c.Log, Now: time.Now, WithSigner: func(_ context.Context, _ identity.ID, fn func(identity.Signer) error) error { return fn(w.vacant) }}
 	if w.by == notified {
 		c.Notices = notices(w.deliver)
 		p.Notices = c.Notices
@@ -310,7 +310,7 @@ func (w *world) deliver(n string, after time.Duration) {
 			return
 		}
 		w.handled.Add(1)
-		if err := w.pusher.Load().Handle(w.ctx, n); errors.Is(err, task.ErrAgain) || errors.Is(err, store.ErrUnavailable) {
+		if err := w.pusher.Load().Handle(w.ctx, n); errors.Is(err, task.ErrRetryLater) || errors.Is(err, store.ErrUnavailable) {
 			w.deliver(n, time.Second)
 		} else if err != nil && w.ctx.Err() == nil {
 			w.t.Errorf("Handle(%s) = %v", n, err)
@@ -328,7 +328,7 @@ func (n notices) SendAfter(_ context.Context, m string, _ task.Sender, after tim
 
 // to is a configuration of a sender's.
 func to(host, from string) task.PushConfig {
-	return task.PushConfig{ID: host, URL: "https://" + host + "/hook", From: from}
+	return task.PushConfig{ID: host, URL: "https://" + host + "/hook", ClientAddress: from}
 }
 
 // turn returns a message of a new guest, without notifications if config is
@@ -340,7 +340,7 @@ func (w *world) turn(text string, config *task.PushConfig) task.Turn {
 		Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner, ID: must(w.tasks.NewID())}, Caller: caller.ID(), Push: config,
 		Message: task.Message{ID: "m1", Context: "c1", Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}}},
 	}
-	t.Envelope = func(ctx context.Context, next call.Next) (*envelope.Envelope, error) {
+	t.Envelope = func(ctx context.Context, next call.ExpectedEnvelope) (*envelope.Envelope, error) {
 		e := &envelope.Envelope{From: caller.ID(), To: w.vacant.ID(), Seq: next.Seq, Prev: next.Prev, Time: time.Now().UTC().Truncate(time.Microsecond),
 			Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, MessageID: &t.Message.ID, ContextID: &t.Message.Context}}
 		_, err := e.Sign(ctx, caller)
@@ -370,7 +370,7 @@ func (w *world) adds(r task.Ref, c task.PushConfig) {
 // spends counts bytes that a sender has sent in this hour.
 func (w *world) spends(s task.Sender, bytes int64) {
 	w.t.Helper()
-	key := task.PushedDocs.Key(string(s), time.Now().UTC().Truncate(time.Hour).Format(time.RFC3339))
+	key := task.PushedByteDocs.Key(string(s), time.Now().UTC().Truncate(time.Hour).Format(time.RFC3339))
 	before := must(w.data.Doc(w.t.Context(), key))
 	if err := w.data.Commit(w.t.Context(), store.Put{Key: key, IfVersion: before.Version, WriteID: store.WriteID{1}, Number: bytes}); err != nil {
 		w.t.Fatal(err)
@@ -477,7 +477,7 @@ func streams(n int, every time.Duration) call.Behaviour {
 		for i := range n {
 			piece := fmt.Sprintf("%d ", i)
 			all.WriteString(piece)
-			call.Report(ctx, call.Provisional{Text: piece})
+			call.Report(ctx, call.ProvisionalEvent{Text: piece})
 			time.Sleep(every)
 		}
 		return says(all.String()), nil

@@ -26,32 +26,32 @@ const (
 	// After MaxDeliveries-1 deliveries, a configuration gets only statuses and no more artifacts.
 	// The last delivery is reserved for the end of the task.
 	MaxDeliveries = 100
-	// maxLive is the number of deliveries after which pieces of an artifact are delivered with the
+	// maxLiveDeliveries is the number of deliveries after which pieces of an artifact are delivered with the
 	// next status and no longer as they arrive.
-	maxLive = MaxDeliveries / 2
+	maxLiveDeliveries = MaxDeliveries / 2
 	// maxJoined limits the size in bytes of joined pieces in one delivery.
 	maxJoined = 256 << 10
-	// maxBody limits the size of a delivery in bytes. A larger delivery is sent without its texts.
-	maxBody = 1 << 20
+	// maxBodyBytes limits the size of a delivery in bytes. A larger delivery is sent without its texts.
+	maxBodyBytes = 1 << 20
 
 	// The deliveries of a task, including failed attempts, may together send taskBytes plus
-	// taskTimes multiplied by the size of its events. Half of this sum is reserved for the end of
+	// taskSizeFactor multiplied by the size of its events. Half of this sum is reserved for the end of
 	// the task.
-	taskBytes = 64 << 10
-	taskTimes = task.MaxPushConfigs
+	taskBytes      = 64 << 10
+	taskSizeFactor = task.MaxPushConfigs
 	// addressBytes and accountBytes limit the bytes that all tasks of a sender may send per hour.
 	addressBytes = 64 << 20
 	accountBytes = 1 << 30
 
-	timeout   = 10 * time.Second
-	maxReply  = 4 << 10
-	maxHeader = 2 << 10 // limit in bytes for each of token, scheme and credentials
-	maxURL    = 2 << 10
+	requestTimeout = 10 * time.Second
+	maxReplyBytes  = 4 << 10
+	maxHeader      = 2 << 10 // limit in bytes for each of token, scheme and credentials
+	maxURL         = 2 << 10
 )
 
 // MaxTaskBytes returns the number of bytes that the deliveries of a task may send, given the stored
 // size of its events. Statuses without texts are not counted.
-func MaxTaskBytes(size int) int { return taskBytes + taskTimes*size }
+func MaxTaskBytes(size int) int { return taskBytes + taskSizeFactor*size }
 
 // maxRetryAfter limits the wait that a receiver may request.
 const maxRetryAfter = time.Hour
@@ -66,14 +66,14 @@ const SignatureHeader = "Vacancy-Notification"
 
 // Client sends requests. *outbound.Client implements it.
 type Client interface {
-	Permit(ctx context.Context, as outbound.Actor, url string) error
+	CheckPermission(ctx context.Context, as outbound.Actor, url string) error
 	Do(ctx context.Context, as outbound.Actor, r outbound.Request) (outbound.Reply, error)
 }
 
 type Config struct {
-	Tasks  *task.Engine
-	Client Client
-	Sign   func(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
+	Tasks      *task.Engine
+	Client     Client
+	WithSigner func(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
 	// AllowLoopback allows http URLs on this machine.
 	AllowLoopback bool
 	Log           *slog.Logger
@@ -107,12 +107,12 @@ func (p *Pusher) CheckConfig(ctx context.Context, vacant identity.ID, c *task.Pu
 	if err != nil {
 		return problem.Wrap(problem.Malformed, err, "url: %s", problem.AsError(err).Text())
 	}
-	here := outbound.IsThisMachine(u.Hostname())
+	isThisMachine := outbound.IsThisMachine(u.Hostname())
 	switch reason := outbound.AddressRefusal(u.Hostname()); {
-	case here && p.AllowLoopback:
+	case isThisMachine && p.AllowLoopback:
 	case u.Scheme != "https":
 		return problem.Invalid("url", "an https URL", u.Scheme)
-	case here, reason != "": // host names are resolved and checked when a delivery connects
+	case isThisMachine, reason != "": // host names are resolved and checked when a delivery connects
 		return problem.Invalid("url", "a public address", "another")
 	}
 	for field, text := range map[string]string{"token": c.Token, "authentication.scheme": c.Scheme, "authentication.credentials": c.Credentials} {
@@ -123,5 +123,5 @@ func (p *Pusher) CheckConfig(ctx context.Context, vacant identity.ID, c *task.Pu
 	if strings.Contains(c.Scheme, " ") || c.Scheme == "" && c.Credentials != "" {
 		return problem.Invalid("authentication.scheme", "one word", "another")
 	}
-	return p.Client.Permit(ctx, outbound.VacantActor(vacant, outbound.Stranger), c.URL)
+	return p.Client.CheckPermission(ctx, outbound.VacantActor(vacant, outbound.Stranger), c.URL)
 }

@@ -165,13 +165,13 @@ var near = cmp.Comparer(func(a, b time.Duration) bool { return (a - b).Abs() <= 
 func TestTheEndIsAlwaysTold(t *testing.T) {
 	many := func(ctx context.Context, _ *call.Host, _ envelope.Envelope) (envelope.Message, error) {
 		for i := range 150 {
-			call.Report(ctx, call.Provisional{Detail: task.Chunk{Artifact: task.Artifact{ID: fmt.Sprint("a", i), Parts: []task.Part{{Kind: task.Text, Text: "x"}}}, Last: true}})
+			call.Report(ctx, call.ProvisionalEvent{Detail: task.Chunk{Artifact: task.Artifact{ID: fmt.Sprint("a", i), Parts: []task.Part{{Kind: task.Text, Text: "x"}}}, Last: true}})
 		}
 		return says("done"), nil
 	}
 	large := func(ctx context.Context, _ *call.Host, _ envelope.Envelope) (envelope.Message, error) {
 		for i := range 20 {
-			call.Report(ctx, call.Provisional{Detail: task.Chunk{Artifact: task.Artifact{ID: fmt.Sprint("a", i), Parts: []task.Part{{Kind: task.Text, Text: strings.Repeat("x", 200<<10)}}}, Last: true}})
+			call.Report(ctx, call.ProvisionalEvent{Detail: task.Chunk{Artifact: task.Artifact{ID: fmt.Sprint("a", i), Parts: []task.Part{{Kind: task.Text, Text: strings.Repeat("x", 200<<10)}}}, Last: true}})
 		}
 		return says("done"), nil
 	}
@@ -188,7 +188,7 @@ func TestTheEndIsAlwaysTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, tt.behave, func(w *world) {
 				w.hosts["hangs.example"], w.hosts["fails.example"] = hangs, fails
-				turn := w.turn("hi", &task.PushConfig{ID: "1", URL: "https://a.example/hook", From: "1"})
+				turn := w.turn("hi", &task.PushConfig{ID: "1", URL: "https://a.example/hook", ClientAddress: "1"})
 				old := to("old.example", "1")
 				old.Dialect = v03
 				done := w.begins(turn)
@@ -371,7 +371,7 @@ func TestOneConfigurationOfAnEndedTaskDelivers(t *testing.T) {
 		if sent, _ := w.everything(); len(sent) != 1 {
 			t.Errorf("%d deliveries, want one", len(sent))
 		}
-		all, err := w.tasks.Pushes(w.t.Context(), turn.Ref)
+		all, err := w.tasks.PushConfigs(w.t.Context(), turn.Ref)
 		if err != nil || len(all) == 0 {
 			t.Errorf("Pushes() = %v, %v; want those that were set", all, err)
 		}
@@ -400,7 +400,7 @@ func TestTheBytesOfATaskAreBounded(t *testing.T) {
 		}
 		<-done
 		time.Sleep(10 * time.Minute)
-		b, err := w.tasks.Backlog(w.t.Context(), task.Notice{Task: turn.Ref})
+		b, err := w.tasks.ReadBacklog(w.t.Context(), task.Notice{Task: turn.Ref})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -709,7 +709,7 @@ func TestFewTasksAreInMemory(t *testing.T) {
 func TestANewProcessTellsTheEnd(t *testing.T) {
 	stuck := func(ctx context.Context, _ *call.Host, _ envelope.Envelope) (envelope.Message, error) {
 		for _, piece := range []string{"one ", "two"} {
-			call.Report(ctx, call.Provisional{Text: piece})
+			call.Report(ctx, call.ProvisionalEvent{Text: piece})
 			time.Sleep(2 * time.Second)
 		}
 		time.Sleep(5 * time.Minute)
@@ -763,7 +763,7 @@ func TestAFailedReadOfAllIsRepeatedSoon(t *testing.T) {
 // again. The end is told.
 func TestTheEndIsToldAfterPiecesThatWereWithdrawn(t *testing.T) {
 	fails := func(ctx context.Context, _ *call.Host, _ envelope.Envelope) (envelope.Message, error) {
-		call.Report(ctx, call.Provisional{Text: "half an answer"})
+		call.Report(ctx, call.ProvisionalEvent{Text: "half an answer"})
 		time.Sleep(3 * time.Second)
 		return envelope.Message{}, problem.New(problem.Unavailable, "the agent died")
 	}
@@ -848,9 +848,9 @@ func TestARedirectIsNotFollowed(t *testing.T) {
 func TestEachStatusOfManyTurnsIsTold(t *testing.T) {
 	asks := func(ctx context.Context, _ *call.Host, _ envelope.Envelope) (envelope.Message, error) {
 		for i := range 4 {
-			call.Report(ctx, call.Provisional{Detail: task.Chunk{Artifact: task.Artifact{ID: fmt.Sprint("a", i), Parts: []task.Part{{Kind: task.Text, Text: "x"}}}, Last: true}})
+			call.Report(ctx, call.ProvisionalEvent{Detail: task.Chunk{Artifact: task.Artifact{ID: fmt.Sprint("a", i), Parts: []task.Part{{Kind: task.Text, Text: "x"}}}, Last: true}})
 		}
-		call.Report(ctx, call.Provisional{Detail: task.Ending{State: task.InputRequired}})
+		call.Report(ctx, call.ProvisionalEvent{Detail: task.EndRequest{State: task.InputRequired}})
 		return says("and?"), nil
 	}
 	inBubble(t, asks, func(w *world) {
@@ -876,7 +876,7 @@ func TestEachStatusOfManyTurnsIsTold(t *testing.T) {
 // The end of a task that waits for a message is told, too.
 func TestTheCancelOfATaskThatWaitsIsTold(t *testing.T) {
 	asks := func(ctx context.Context, _ *call.Host, _ envelope.Envelope) (envelope.Message, error) {
-		call.Report(ctx, call.Provisional{Detail: task.Ending{State: task.InputRequired}})
+		call.Report(ctx, call.ProvisionalEvent{Detail: task.EndRequest{State: task.InputRequired}})
 		return says("and?"), nil
 	}
 	inBubble(t, asks, func(w *world) {

@@ -15,63 +15,63 @@ import (
 const (
 	// retryDelay is the delay before a failed operation of the store is repeated.
 	retryDelay = time.Second
-	// pieceGap is the minimum time between two checks of a task whose answer arrives in pieces.
-	pieceGap = time.Second
+	// pieceCheckInterval is the minimum time between two checks of a task whose answer arrives in pieces.
+	pieceCheckInterval = time.Second
 	// maxLoaded limits the tasks in memory. A delivery itself contains only its bodies.
 	maxLoaded = 4
-	// maxEntries and maxEntriesOfSender limit the configurations that Run knows. Others remain in
+	// maxEntries and maxSenderEntries limit the configurations that Run knows. Others remain in
 	// the store until there is room.
-	maxEntries         = 16 << 10
-	maxEntriesOfSender = maxEntries / 16
-	// scanGap is the minimum time between two scans of all configurations in the store.
-	scanGap = 10 * time.Second
+	maxEntries       = 16 << 10
+	maxSenderEntries = maxEntries / 16
+	// scanInterval is the minimum time between two scans of all configurations in the store.
+	scanInterval = 10 * time.Second
 )
 
 // schedule contains the configurations known to Run whose deliveries have not ended.
 type schedule struct {
-	woken  chan struct{}
-	loaded chan struct{} // semaphore for the tasks in memory
+	wakeups   chan struct{}
+	loadSlots chan struct{} // semaphore for the tasks in memory
 
-	mu      sync.Mutex
-	pending map[task.Ref]bool // tasks that may have new configurations
-	missed  bool              // whether a limit keeps a stored configuration out of entries
-	scan    bool              // whether all configurations in the store must be read
-	scanned time.Time         // time of the last scan
-	waiting bool              // whether a timer will wake Run for the next scan
-	entries map[place]*entry
-	slots   slots
+	mu           sync.Mutex
+	pending      map[task.Ref]bool // tasks that may have new configurations
+	hasMissed    bool              // whether a limit keeps a stored configuration out of entries
+	scanNeeded   bool              // whether all configurations in the store must be read
+	lastScan     time.Time         // time of the last scan
+	scanTimerSet bool              // whether a timer will wake Run for the next scan
+	entries      map[configKey]*entry
+	slots        slots
 }
 
 func newSchedule() schedule {
-	return schedule{woken: make(chan struct{}, 1), loaded: make(chan struct{}, maxLoaded), pending: map[task.Ref]bool{}, scan: true,
-		entries: map[place]*entry{}, slots: newSlots()}
+	return schedule{wakeups: make(chan struct{}, 1), loadSlots: make(chan struct{}, maxLoaded), pending: map[task.Ref]bool{}, scanNeeded: true,
+		entries: map[configKey]*entry{}, slots: newSlots()}
 }
 
-// place identifies the slot of a task in which a configuration is stored.
-type place struct {
-	task task.Ref
-	slot int
+// configKey identifies the slot of a task in which a configuration is stored.
+type configKey struct {
+	task       task.Ref
+	configSlot int
 }
 
 // entry is a configuration that Run knows.
 type entry struct {
-	place
-	from  *sender
-	host  string
-	holds [3]bounded // while serving: the shares in which its slot is counted
-	state entryState
-	again bool       // while serving: whether the configuration or its task has changed
-	stop  func()     // while waiting: ends the wait
-	kept  *task.Push // progress that is not stored yet
-	idle  int        // number of checks since the last event
+	configKey
+	queue      *senderQueue
+	host       string
+	usedShares [3]boundedShare // while serving: the shares in which its slot is counted
+	state      entryState
+	hasChanged bool       // while serving: whether the configuration or its task has changed
+	stopWait   func()     // while waiting: ends the wait
+	unsaved    *task.Push // progress that is not stored yet
+	idleChecks int        // number of checks since the last event
 }
 
 type entryState uint8
 
 const (
-	waiting entryState = iota // waits for a time or for an event of its task
-	ready                     // waits for a slot
-	serving
+	stateWaiting entryState = iota // waits for a time or for an event of its task
+	stateReady                     // waits for a slot
+	stateServing
 )
 
 func (p *Pusher) markPending(r task.Ref) {
@@ -79,7 +79,7 @@ func (p *Pusher) markPending(r task.Ref) {
 	if len(p.pending) < maxEntries {
 		p.pending[r] = true
 	} else {
-		p.scan = true
+		p.scanNeeded = true
 	}
 	p.mu.Unlock()
 	p.wake()
@@ -87,7 +87,7 @@ func (p *Pusher) markPending(r task.Ref) {
 
 func (p *Pusher) wake() {
 	select {
-	case p.woken <- struct{}{}:
+	case p.wakeups <- struct{}{}:
 	default: // Run is already about to check
 	}
 }
@@ -98,13 +98,13 @@ func (p *Pusher) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for ctx.Err() == nil {
-		if err := p.collect(ctx); err != nil && ctx.Err() == nil {
+		if err := p.loadPending(ctx); err != nil && ctx.Err() == nil {
 			p.logFault(ctx, err)
 			time.AfterFunc(retryDelay, p.wake)
 		}
 		p.dispatch(ctx, &running)
 		select {
-		case <-p.woken:
+		case <-p.wakeups:
 		case <-ctx.Done():
 		}
 	}
@@ -114,13 +114,13 @@ func (p *Pusher) logFault(ctx context.Context, err error) {
 	p.Log.LogAttrs(ctx, slog.LevelError, "push notifications", slog.String("cause", err.Error()))
 }
 
-func (p *Pusher) collect(ctx context.Context) (err error) {
-	pending, scan := p.due()
+func (p *Pusher) loadPending(ctx context.Context) (err error) {
+	pending, scan := p.takePending()
 	defer func() {
 		if err != nil {
 			p.mu.Lock()
 			if scan {
-				p.scan, p.scanned = true, time.Time{} // scan again at the next call
+				p.scanNeeded, p.lastScan = true, time.Time{} // scan again at the next call
 			}
 			maps.Copy(p.pending, pending)
 			p.mu.Unlock()
@@ -131,85 +131,85 @@ func (p *Pusher) collect(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		p.add(open, true)
+		p.addEntries(open, true)
 	}
 	for cursor := ""; scan; scan = cursor != "" {
 		var page []task.Push
 		if page, cursor, err = p.Tasks.OpenPushes(ctx, cursor); err != nil {
 			return err
 		}
-		p.add(page, false)
+		p.addEntries(page, false)
 	}
 	return nil
 }
 
-// due returns the tasks whose configurations must be read now, and whether all configurations in
-// the store must be scanned. A scan is delayed if the last one was less than scanGap ago.
-func (p *Pusher) due() (pending map[task.Ref]bool, scan bool) {
+// takePending returns the tasks whose configurations must be read now, and whether all configurations in
+// the store must be scanned. A scan is delayed if the last one was less than scanInterval ago.
+func (p *Pusher) takePending() (pending map[task.Ref]bool, scan bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	pending, p.pending = p.pending, map[task.Ref]bool{}
-	if !p.scan {
+	if !p.scanNeeded {
 		return pending, false
 	}
 	now := p.Now()
-	if wait := p.scanned.Add(scanGap).Sub(now); wait > 0 {
-		if !p.waiting {
-			p.waiting = true
+	if wait := p.lastScan.Add(scanInterval).Sub(now); wait > 0 {
+		if !p.scanTimerSet {
+			p.scanTimerSet = true
 			time.AfterFunc(wait, p.wake)
 		}
 		return pending, false
 	}
-	p.waiting = false
-	p.scan, p.missed, p.scanned = false, false, now
+	p.scanTimerSet = false
+	p.scanNeeded, p.hasMissed, p.lastScan = false, false, now
 	return pending, true
 }
 
-func (p *Pusher) add(open []task.Push, changed bool) {
+func (p *Pusher) addEntries(pushes []task.Push, changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := range open {
-		push := &open[i]
-		key, host := place{push.Task, push.Slot()}, hostOf(push.Config.URL)
+	for i := range pushes {
+		push := &pushes[i]
+		key, host := configKey{push.Task, push.Slot()}, hostOf(push.Config.URL)
 		e := p.entries[key]
 		switch {
 		case e != nil && !changed:
 			continue
 		case e == nil:
-			from := p.slots.sender(push.Sender())
-			if len(p.entries) >= maxEntries || from.entries >= maxEntriesOfSender {
-				p.missed = true
-				p.slots.forget(from)
+			queue := p.slots.queueOf(push.Sender())
+			if len(p.entries) >= maxEntries || queue.entryCount >= maxSenderEntries {
+				p.hasMissed = true
+				p.slots.removeIfEmpty(queue)
 				continue
 			}
-			from.entries++
-			e = &entry{place: key, from: from}
+			queue.entryCount++
+			e = &entry{configKey: key, queue: queue}
 			p.entries[key] = e
 		}
 		switch e.host = host; e.state {
-		case serving:
-			e.again = true
-		case waiting:
-			p.ready(e)
-		case ready:
+		case stateServing:
+			e.hasChanged = true
+		case stateWaiting:
+			p.markReady(e)
+		case stateReady:
 		}
 	}
 }
 
-// ready queues a configuration for a slot. The caller must hold p.mu.
-func (p *Pusher) ready(e *entry) {
-	if e.stop != nil {
-		e.stop()
-		e.stop = nil
+// markReady queues a configuration for a slot. The caller must hold p.mu.
+func (p *Pusher) markReady(e *entry) {
+	if e.stopWait != nil {
+		e.stopWait()
+		e.stopWait = nil
 	}
-	e.state = ready
-	p.slots.wait(e)
+	e.state = stateReady
+	p.slots.enqueue(e)
 }
 
 func (p *Pusher) endWait(e *entry) {
 	p.mu.Lock()
-	if e.state == waiting && p.entries[e.place] == e {
-		p.ready(e)
+	if e.state == stateWaiting && p.entries[e.configKey] == e {
+		p.markReady(e)
 	}
 	p.mu.Unlock()
 	p.wake()
@@ -219,16 +219,16 @@ func (p *Pusher) dispatch(ctx context.Context, running *sync.WaitGroup) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for ctx.Err() == nil {
-		e := p.slots.take()
+		e := p.slots.assignNext()
 		if e == nil {
 			return
 		}
-		e.state = serving
+		e.state = stateServing
 		running.Go(func() {
 			next := p.serve(ctx, e)
 			p.mu.Lock()
 			p.slots.release(e)
-			p.settle(ctx, e, next, running)
+			p.applyOutcome(ctx, e, next, running)
 			p.mu.Unlock()
 			p.dispatch(ctx, running)
 		})
@@ -238,145 +238,145 @@ func (p *Pusher) dispatch(ctx context.Context, running *sync.WaitGroup) {
 // outcome specifies whether Run keeps a configuration, and when Run serves it again: immediately,
 // after a pause, or when until returns.
 type outcome struct {
-	known bool
-	after time.Duration
-	until func(ctx context.Context) // returns when the task must be checked
-	drop  func()                    // replaces until if the configuration is served immediately
+	isKnown       bool
+	delay         time.Duration
+	waitForChange func(ctx context.Context) // returns when the task must be checked
+	cancelWait    func()                    // replaces until if the configuration is served immediately
 }
 
-// settle applies an outcome. The caller must hold p.mu.
-func (p *Pusher) settle(ctx context.Context, e *entry, next outcome, running *sync.WaitGroup) {
+// applyOutcome applies an outcome. The caller must hold p.mu.
+func (p *Pusher) applyOutcome(ctx context.Context, e *entry, next outcome, running *sync.WaitGroup) {
 	switch {
-	case e.again, next.known && next.after == 0 && next.until == nil:
-		e.again = false
-		if next.drop != nil {
-			next.drop()
+	case e.hasChanged, next.isKnown && next.delay == 0 && next.waitForChange == nil:
+		e.hasChanged = false
+		if next.cancelWait != nil {
+			next.cancelWait()
 		}
-		p.ready(e)
-	case !next.known:
-		delete(p.entries, e.place)
-		e.from.entries--
-		if p.missed && !p.scan {
-			p.scan = true
+		p.markReady(e)
+	case !next.isKnown:
+		delete(p.entries, e.configKey)
+		e.queue.entryCount--
+		if p.hasMissed && !p.scanNeeded {
+			p.scanNeeded = true
 			p.wake()
 		}
-		p.slots.forget(e.from)
-	case next.until != nil:
-		e.state = waiting
+		p.slots.removeIfEmpty(e.queue)
+	case next.waitForChange != nil:
+		e.state = stateWaiting
 		wait, stop := context.WithCancel(ctx)
-		e.stop = stop
+		e.stopWait = stop
 		running.Go(func() {
-			next.until(wait)
+			next.waitForChange(wait)
 			if wait.Err() == nil {
 				p.endWait(e)
 			}
 			stop()
 		})
 	default:
-		e.state = waiting
-		timer := time.AfterFunc(next.after, func() { p.endWait(e) })
-		e.stop = func() { timer.Stop() }
+		e.state = stateWaiting
+		timer := time.AfterFunc(next.delay, func() { p.endWait(e) })
+		e.stopWait = func() { timer.Stop() }
 	}
 }
 
 func (p *Pusher) serve(ctx context.Context, e *entry) outcome {
 	changed, done := p.Tasks.Changes(e.task) // must precede the read of the task
-	follows := false
+	isFollowing := false
 	defer func() {
-		if !follows {
+		if !isFollowing {
 			done()
 		}
 	}()
 	push, d, state, err := p.prepare(ctx, e)
 	switch {
 	case err != nil:
-		return p.fault(ctx, err)
+		return p.retryOutcome(ctx, err)
 	case push == nil:
 		return outcome{}
-	case d != nil && push.Busy.After(p.Now()):
-		return outcome{known: true, after: push.Busy.Sub(p.Now())}
+	case d != nil && push.BusyUntil.After(p.Now()):
+		return outcome{isKnown: true, delay: push.BusyUntil.Sub(p.Now())}
 	case d != nil:
-		e.idle = 0
-		after, err := p.attempt(ctx, push, d)
-		if errors.Is(err, errGivenUp) {
-			return p.end(ctx, push)
+		e.idleChecks = 0
+		retryIn, err := p.attemptDelivery(ctx, push, d)
+		if errors.Is(err, errPushEnded) {
+			return p.endDeliveries(ctx, push)
 		}
 		if err != nil {
-			return p.fault(ctx, err)
+			return p.retryOutcome(ctx, err)
 		}
-		if e.kept = nil; after == 0 {
-			e.kept = push
+		if e.unsaved = nil; retryIn == 0 {
+			e.unsaved = push
 		}
-		return outcome{known: true, after: after}
-	case state.Terminal():
-		return p.end(ctx, push)
+		return outcome{isKnown: true, delay: retryIn}
+	case state.IsTerminal():
+		return p.endDeliveries(ctx, push)
 	}
-	if e.kept != nil {
-		if err := p.Tasks.SaveProgress(ctx, push, task.Spend{}); err != nil {
-			return p.fault(ctx, err)
+	if e.unsaved != nil {
+		if err := p.Tasks.SaveProgress(ctx, push, task.DeliveryCost{}); err != nil {
+			return p.retryOutcome(ctx, err)
 		}
-		e.kept = nil
+		e.unsaved = nil
 	}
-	if !state.Active() {
+	if !state.IsActive() {
 		return outcome{} // the next turn reports the task again
 	}
-	follows = true
-	wait := checkInterval(e.idle)
-	e.idle++
-	pieces := !push.Quiet && push.Count < maxLive
-	return outcome{known: true, until: func(ctx context.Context) { p.follow(ctx, e.task, changed, done, pieces, wait) }, drop: done}
+	isFollowing = true
+	wait := checkInterval(e.idleChecks)
+	e.idleChecks++
+	pieces := !push.OnlyTurnEnds && push.DeliveryCount < maxLiveDeliveries
+	return outcome{isKnown: true, waitForChange: func(ctx context.Context) { p.waitForCheck(ctx, e.task, changed, done, pieces, wait) }, cancelWait: done}
 }
 
 // prepare reads a task and encodes the next delivery of e. If the task does not exist, the
 // configuration was removed or its deliveries have ended, push and d are nil.
 func (p *Pusher) prepare(ctx context.Context, e *entry) (push *task.Push, d *delivery, state task.State, err error) {
 	select {
-	case p.loaded <- struct{}{}:
-		defer func() { <-p.loaded }()
+	case p.loadSlots <- struct{}{}:
+		defer func() { <-p.loadSlots }()
 	case <-ctx.Done():
 		return nil, nil, "", ctx.Err()
 	}
-	b, err := p.Tasks.Backlog(ctx, task.Notice{Task: e.task, Slot: e.slot})
-	if errors.Is(err, task.ErrAgain) || err == nil && len(b.Open) == 0 {
+	b, err := p.Tasks.ReadBacklog(ctx, task.Notice{Task: e.task, Slot: e.configSlot})
+	if errors.Is(err, task.ErrRetryLater) || err == nil && len(b.OpenPushes) == 0 {
 		return nil, nil, "", nil
 	}
 	if err != nil {
 		return nil, nil, "", err
 	}
-	read := b.Open[0]
-	read.Resume(e.kept)
-	return &read, nextDelivery(&read, &b), b.State, nil
+	config := b.OpenPushes[0]
+	config.RestoreProgress(e.unsaved)
+	return &config, nextDelivery(&config, &b), b.State, nil
 }
 
-func (p *Pusher) fault(ctx context.Context, err error) outcome {
+func (p *Pusher) retryOutcome(ctx context.Context, err error) outcome {
 	// If the configuration was removed or replaced, it is read again.
 	if store.IsConflict(err) {
-		return outcome{known: true}
+		return outcome{isKnown: true}
 	}
 	if ctx.Err() == nil {
 		p.logFault(ctx, err)
 	}
-	return outcome{known: true, after: retryDelay}
+	return outcome{isKnown: true, delay: retryDelay}
 }
 
-func (p *Pusher) end(ctx context.Context, push *task.Push) outcome {
+func (p *Pusher) endDeliveries(ctx context.Context, push *task.Push) outcome {
 	if err := p.Tasks.EndPush(ctx, push); err != nil {
-		return p.fault(ctx, err)
+		return p.retryOutcome(ctx, err)
 	}
 	return outcome{}
 }
 
-// follow waits until a task must be checked. It returns when the turn has ended, and after wait at
+// waitForCheck waits until a task must be checked. It returns when the turn has ended, and after wait at
 // the latest. If pieces is true, it also returns when an event has arrived, but not earlier than
-// pieceGap after its start.
-func (p *Pusher) follow(ctx context.Context, r task.Ref, changed <-chan struct{}, done func(), pieces bool, wait time.Duration) {
+// pieceCheckInterval after its start.
+func (p *Pusher) waitForCheck(ctx context.Context, r task.Ref, changed <-chan struct{}, done func(), watchPieces bool, wait time.Duration) {
 	defer func() { done() }()
-	began, look := time.Now(), time.NewTimer(wait)
-	defer look.Stop()
+	start, timer := time.Now(), time.NewTimer(wait)
+	defer timer.Stop()
 	for {
 		select {
 		case <-changed:
-		case <-look.C:
+		case <-timer.C:
 			return
 		case <-ctx.Done():
 			return
@@ -386,9 +386,9 @@ func (p *Pusher) follow(ctx context.Context, r task.Ref, changed <-chan struct{}
 		if active, err := p.Tasks.IsActive(ctx, r); err != nil || !active {
 			return
 		}
-		if pieces {
-			look.Reset(pieceGap - time.Since(began))
-			pieces = false
+		if watchPieces {
+			timer.Reset(pieceCheckInterval - time.Since(start))
+			watchPieces = false
 		}
 	}
 }

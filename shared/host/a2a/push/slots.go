@@ -9,11 +9,11 @@ import (
 // Limits of slots in total, per host and per sender. A slot is held for the duration of one
 // attempt.
 const (
-	maxAtOnce   = 128
-	maxOfHost   = maxAtOnce / 4
-	maxOfSender = maxAtOnce / 8
-	// maxOfSenderHost leaves slots for the other hosts of a sender if one host hangs.
-	maxOfSenderHost = maxOfSender / 4
+	maxSlots       = 128
+	maxHostSlots   = maxSlots / 4
+	maxSenderSlots = maxSlots / 8
+	// maxSenderHostSlots leaves slots for the other hosts of a sender if one host hangs.
+	maxSenderHostSlots = maxSenderSlots / 4
 )
 
 // share is the key of a count of used slots. It selects the slots of a sender, the slots of a host
@@ -26,81 +26,83 @@ type share struct {
 // slots decides which configuration gets the next slot. The senders take turns. A sender's slot goes
 // to the configuration whose host uses the fewest slots of this sender.
 type slots struct {
-	taken   int           // used slots
-	byShare map[share]int // used slots
-	senders map[task.Sender]*sender
-	ring    []*sender // senders with configurations that wait for a slot
+	usedSlots     int           // used slots
+	usedByShare   map[share]int // used slots
+	senders       map[task.Sender]*senderQueue
+	waitingQueues []*senderQueue // senders with configurations that wait for a slot
 }
 
-type sender struct {
-	id      task.Sender
-	entries int      // configurations that Run knows
-	ready   []*entry // configurations that wait for a slot
+type senderQueue struct {
+	id             task.Sender
+	entryCount     int      // configurations that Run knows
+	waitingEntries []*entry // configurations that wait for a slot
 }
 
-func newSlots() slots { return slots{byShare: map[share]int{}, senders: map[task.Sender]*sender{}} }
+func newSlots() slots {
+	return slots{usedByShare: map[share]int{}, senders: map[task.Sender]*senderQueue{}}
+}
 
-func (s *slots) sender(id task.Sender) *sender {
-	from := s.senders[id]
-	if from == nil {
-		from = &sender{id: id}
-		s.senders[id] = from
+func (s *slots) queueOf(id task.Sender) *senderQueue {
+	queue := s.senders[id]
+	if queue == nil {
+		queue = &senderQueue{id: id}
+		s.senders[id] = queue
 	}
-	return from
+	return queue
 }
 
-func (s *slots) wait(e *entry) {
+func (s *slots) enqueue(e *entry) {
 	// The configuration is queued, and take gives it a slot later.
-	if len(e.from.ready) == 0 {
-		s.ring = append(s.ring, e.from)
+	if len(e.queue.waitingEntries) == 0 {
+		s.waitingQueues = append(s.waitingQueues, e.queue)
 	}
-	e.from.ready = append(e.from.ready, e)
+	e.queue.waitingEntries = append(e.queue.waitingEntries, e)
 }
 
-// bounded is a share and the maximum number of its slots.
-type bounded struct {
+// boundedShare is a share and the maximum number of its slots.
+type boundedShare struct {
 	share
-	most int
+	limit int
 }
 
-func (e *entry) shares() [3]bounded {
+func (e *entry) shares() [3]boundedShare {
 	// take compares the first share, so it must be the one of the sender and the host.
-	return [...]bounded{
-		{share{e.from.id, e.host}, maxOfSenderHost},
-		{share{sender: e.from.id}, maxOfSender},
-		{share{host: e.host}, maxOfHost},
+	return [...]boundedShare{
+		{share{e.queue.id, e.host}, maxSenderHostSlots},
+		{share{sender: e.queue.id}, maxSenderSlots},
+		{share{host: e.host}, maxHostSlots},
 	}
 }
 
-// take gives a slot to the next configuration. If no configuration may have one, take returns nil.
-func (s *slots) take() *entry {
-	if s.taken >= maxAtOnce {
+// assignNext gives a slot to the next configuration. If no configuration may have one, take returns nil.
+func (s *slots) assignNext() *entry {
+	if s.usedSlots >= maxSlots {
 		return nil
 	}
-	for range len(s.ring) {
-		from := s.ring[0]
-		s.ring = s.ring[1:]
-		index, least := -1, 0
-		for i, e := range from.ready {
+	for range len(s.waitingQueues) {
+		queue := s.waitingQueues[0]
+		s.waitingQueues = s.waitingQueues[1:]
+		index, fewest := -1, 0
+		for i, e := range queue.waitingEntries {
 			shares := e.shares()
-			full := slices.ContainsFunc(shares[:], func(b bounded) bool { return s.byShare[b.share] >= b.most })
-			if n := s.byShare[shares[0].share]; !full && (index < 0 || n < least) {
-				index, least = i, n
+			full := slices.ContainsFunc(shares[:], func(b boundedShare) bool { return s.usedByShare[b.share] >= b.limit })
+			if n := s.usedByShare[shares[0].share]; !full && (index < 0 || n < fewest) {
+				index, fewest = i, n
 			}
 		}
 		var e *entry
 		if index >= 0 {
-			e = from.ready[index]
-			from.ready = slices.Delete(from.ready, index, index+1)
+			e = queue.waitingEntries[index]
+			queue.waitingEntries = slices.Delete(queue.waitingEntries, index, index+1)
 		}
-		if len(from.ready) > 0 {
-			s.ring = append(s.ring, from)
+		if len(queue.waitingEntries) > 0 {
+			s.waitingQueues = append(s.waitingQueues, queue)
 		}
 		if e != nil {
-			s.taken++
-			e.holds = e.shares()
-			for _, b := range e.holds {
-				s.byShare[b.share]++
+			s.usedSlots++
+			e.usedShares = e.shares()
+			for _, b := range e.usedShares {
+				s.usedByShare[b.share]++
 			}
 			return e
 		}
@@ -109,16 +111,16 @@ func (s *slots) take() *entry {
 }
 
 func (s *slots) release(e *entry) {
-	s.taken--
-	for _, b := range e.holds {
-		if s.byShare[b.share]--; s.byShare[b.share] == 0 {
-			delete(s.byShare, b.share)
+	s.usedSlots--
+	for _, b := range e.usedShares {
+		if s.usedByShare[b.share]--; s.usedByShare[b.share] == 0 {
+			delete(s.usedByShare, b.share)
 		}
 	}
 }
 
-func (s *slots) forget(from *sender) {
-	if from.entries == 0 {
-		delete(s.senders, from.id)
+func (s *slots) removeIfEmpty(queue *senderQueue) {
+	if queue.entryCount == 0 {
+		delete(s.senders, queue.id)
 	}
 }

@@ -19,18 +19,18 @@ func TestSharesOfSlots(t *testing.T) {
 	} {
 		s := newSlots()
 		for i := range 600 {
-			from := s.sender(task.Sender(fmt.Sprint("sender", i%tt.senders)))
-			s.wait(&entry{from: from, host: fmt.Sprint(i % tt.hosts)})
+			from := s.queueOf(task.Sender(fmt.Sprint("sender", i%tt.senders)))
+			s.enqueue(&entry{queue: from, host: fmt.Sprint(i % tt.hosts)})
 		}
 		var held []*entry
-		for e := s.take(); e != nil; e = s.take() {
+		for e := s.assignNext(); e != nil; e = s.assignNext() {
 			held = append(held, e)
 		}
 		if len(held) != tt.want {
 			t.Errorf("%s: %d slots, want %d", name, len(held), tt.want)
 		}
 		s.release(held[0])
-		if s.take() == nil || s.take() != nil {
+		if s.assignNext() == nil || s.assignNext() != nil {
 			t.Errorf("%s: a slot that is given back is not taken once", name)
 		}
 	}
@@ -40,17 +40,17 @@ func TestSharesOfSlots(t *testing.T) {
 // later ones do not overtake it for ever.
 func TestRoomIsForWhatWasMissed(t *testing.T) {
 	p := &Pusher{Config: Config{Now: time.Now}, schedule: newSchedule()}
-	p.due() // the first scan
-	for i := range maxEntriesOfSender + 1 {
-		p.add([]task.Push{{Task: task.Ref{ID: fmt.Sprint(i)}, Config: task.PushConfig{URL: "https://a.example", From: "1"}}}, true)
+	p.takePending() // the first scan
+	for i := range maxSenderEntries + 1 {
+		p.addEntries([]task.Push{{Task: task.Ref{ID: fmt.Sprint(i)}, Config: task.PushConfig{URL: "https://a.example", ClientAddress: "1"}}}, true)
 	}
-	if !p.missed || p.scan {
-		t.Fatalf("missed %t, scan %t; want one that was missed and no scan yet", p.missed, p.scan)
+	if !p.hasMissed || p.scanNeeded {
+		t.Fatalf("missed %t, scan %t; want one that was missed and no scan yet", p.hasMissed, p.scanNeeded)
 	}
-	e := p.slots.take()
+	e := p.slots.assignNext()
 	p.slots.release(e)
-	p.settle(t.Context(), e, outcome{}, nil)
-	if !p.scan {
+	p.applyOutcome(t.Context(), e, outcome{}, nil)
+	if !p.scanNeeded {
 		t.Error("there is room, and no scan")
 	}
 }

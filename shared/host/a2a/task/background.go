@@ -15,38 +15,38 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// ErrAgain means that the queue should deliver the message again later, because its task does not
+// ErrRetryLater means that the queue should deliver the message again later, because its task does not
 // exist yet or another worker runs its turn.
-var ErrAgain = errors.New("the task cannot run yet")
+var ErrRetryLater = errors.New("the task cannot run yet")
 
-// Start stores a task whose turn a worker will run. It sends the message to the queue after the
+// Enqueue stores a task whose turn a worker will run. It sends the message to the queue after the
 // call is verified and before the task is stored, so every stored task has a message. A message
 // without a task is redelivered for a while and then dropped.
-func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
+func (e *Engine) Enqueue(ctx context.Context, t Turn) (Task, error) {
 	if e.Queue == nil {
 		return Task{}, problem.New(problem.Internal, "this process has no queue for tasks")
 	}
 	if found, ok, err := e.findEarlier(ctx, &t); ok || err != nil {
 		return found, err
 	}
-	if err := e.applyNext(ctx, &t); err != nil {
+	if err := e.applyTaskSettings(ctx, &t); err != nil {
 		return Task{}, err
 	}
-	h := e.handoff(&t)
-	o := e.options(&t)
-	o.Work, o.Streamed = MaxWork, true
-	o.AcceptWrites = h.writes(ctx)
+	h := e.newHandoff(&t)
+	o := e.callOptions(&t)
+	o.CallTimeout, o.Streamed = MaxTurnTime, true
+	o.AcceptWrites = h.acceptWrites(ctx)
 	if _, err := e.accept(ctx, &t, func(env *envelope.Envelope) (call.Outcome, bool) {
-		out := e.Calls.Accept(ctx, t.Vacant, env, o)
+		out := e.Calls.AcceptForResume(ctx, t.Vacant, env, o)
 		return out, out.Problem == nil
 	}); err != nil {
 		var refusal *Refusal
 		if errors.As(err, &refusal) {
-			h.settleRefused(ctx, refusal.Problem)
+			h.settleAsRefused(ctx, refusal.Problem)
 		}
 		return e.findResent(ctx, &t, err)
 	}
-	h.settleStored(ctx)
+	h.settleAsStored(ctx)
 	if t.Continue {
 		return e.Get(ctx, t.Ref)
 	}
@@ -56,59 +56,59 @@ func (e *Engine) Start(ctx context.Context, t Turn) (Task, error) {
 // Send sends a call that its caller signed, like call.Host.SendWith. from is the client's address.
 // The turn of a slow vacant (call.Host.IsSlow) runs in the background as a task of the signer. Its
 // outcome is pending until the turn has ended, and a resend finds the answer.
-func (e *Engine) Send(ctx context.Context, route identity.ID, env *envelope.Envelope, by call.Credential, from string) call.Outcome {
+func (e *Engine) Send(ctx context.Context, route identity.ID, env *envelope.Envelope, credential call.Credential, address string) call.Outcome {
 	if e.Queue == nil {
-		return e.Calls.SendWith(ctx, route, env, call.Options{Credential: by})
+		return e.Calls.SendWith(ctx, route, env, call.Options{Credential: credential})
 	}
 	owner := call.KeyOwner(env.From)
-	h := e.handoff(&Turn{Ref: Ref{Vacant: env.To, Owner: owner}, List: owner, Caller: env.From, From: from, Credential: by})
-	out := e.Calls.SendWith(ctx, route, env, call.Options{Credential: by, HandoffWrites: func(row *call.RequestRow) ([]store.Write, error) {
-		h.turn.ID = EnvelopeTask(row.Hash)
+	h := e.newHandoff(&Turn{Ref: Ref{Vacant: env.To, Owner: owner}, ListOwner: owner, Caller: env.From, ClientAddress: address, Credential: credential})
+	out := e.Calls.SendWith(ctx, route, env, call.Options{Credential: credential, HandoffWrites: func(row *call.RequestRow) ([]store.Write, error) {
+		h.turn.ID = EnvelopeTaskID(row.Hash)
 		m := Message{ID: "m-" + h.turn.ID, Context: "c-" + h.turn.ID, Role: User, Metadata: envelope.AppendMetadata(nil, env)}
 		if id := env.Payload.MessageID; id != nil {
 			m.ID = *id
 		}
-		if context := env.Payload.ContextID; context != nil {
-			m.Context = *context
+		if contextID := env.Payload.ContextID; contextID != nil {
+			m.Context = *contextID
 		}
 		for _, text := range env.Payload.Parts {
 			m.Parts = append(m.Parts, Part{Kind: Text, Text: text})
 		}
 		h.turn.Message = m
-		h.task = h.turn.submittedTask(h.began)
-		return h.writes(ctx)(row)
+		h.task = h.turn.submittedTask(h.startedAt)
+		return h.acceptWrites(ctx)(row)
 	}})
 	switch {
-	case h.settle == nil:
+	case h.settleMessage == nil:
 	case out.State == call.Pending:
-		h.settleStored(ctx)
+		h.settleAsStored(ctx)
 	default:
-		h.settleRefused(ctx, out.Problem)
+		h.settleAsRefused(ctx, out.Problem)
 	}
 	return out
 }
 
 // handoff stores a turn as a task and queues it for a worker.
 type handoff struct {
-	engine *Engine
-	turn   *Turn
-	began  time.Time
-	task   Task
-	settle func(ctx context.Context, stored bool) // nil until the message is sent
+	engine        *Engine
+	turn          *Turn
+	startedAt     time.Time
+	task          Task
+	settleMessage func(ctx context.Context, stored bool) // nil until the message is sent
 }
 
-func (e *Engine) handoff(t *Turn) *handoff {
-	began := e.Now().UTC().Truncate(time.Microsecond)
-	return &handoff{engine: e, turn: t, began: began, task: t.submittedTask(began)}
+func (e *Engine) newHandoff(t *Turn) *handoff {
+	startTime := e.Now().UTC().Truncate(time.Microsecond)
+	return &handoff{engine: e, turn: t, startedAt: startTime, task: t.submittedTask(startTime)}
 }
 
-// writes returns the writes for the commit of the call's row. It sends the message to the queue.
-func (h *handoff) writes(ctx context.Context) func(*call.RequestRow) ([]store.Write, error) {
-	deadline, limited := ctx.Deadline()
+// acceptWrites returns the writes for the commit of the call's row. It sends the message to the queue.
+func (h *handoff) acceptWrites(ctx context.Context) func(*call.RequestRow) ([]store.Write, error) {
+	deadline, hasDeadline := ctx.Deadline()
 	ctx = context.WithoutCancel(ctx)
 	return func(row *call.RequestRow) ([]store.Write, error) {
 		ctx := ctx
-		if limited { // an unresponsive queue must not extend the request
+		if hasDeadline { // an unresponsive queue must not extend the request
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithDeadline(ctx, deadline)
 			defer cancel()
@@ -119,17 +119,17 @@ func (h *handoff) writes(ctx context.Context) func(*call.RequestRow) ([]store.Wr
 		var err error
 		if t.Continue {
 			writes, err = e.continueWrites(ctx, t, nil, row)
-		} else if err = e.notifyFirst(ctx, t); err == nil {
-			head := t.head(h.began)
+		} else if err = e.notifyFirstEvent(ctx, t); err == nil {
+			head := t.newHead(h.startedAt)
 			head.Position, head.Background, head.Sender = row.Position, true, sender
-			writes, err = e.newTask(ctx, t, head, &h.task)
-			writes = append(writes, t.placeWrite(sender))
+			writes, err = e.newTaskWrites(ctx, t, head, &h.task)
+			writes = append(writes, t.backgroundCountWrite(sender))
 		}
 		if err != nil {
 			return nil, err
 		}
-		if h.settle == nil {
-			if h.settle, err = e.Queue.Send(ctx, t.message(), sender); err != nil {
+		if h.settleMessage == nil {
+			if h.settleMessage, err = e.Queue.Send(ctx, t.encode(), sender); err != nil {
 				return nil, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; send the same request again")
 			}
 		}
@@ -137,30 +137,30 @@ func (h *handoff) writes(ctx context.Context) func(*call.RequestRow) ([]store.Wr
 	}
 }
 
-func (t *Turn) placeWrite(sender Sender) store.Write {
+func (t *Turn) backgroundCountWrite(sender Sender) store.Write {
 	limit := int64(MaxBackground)
 	if sender.IsAccount() {
-		limit = maxPaid
+		limit = maxAccountBackground
 	}
 	return store.Add{Key: backgroundKey(t.Ref), Delta: 1, Min: 0, Max: limit}
 }
 
-func (h *handoff) settleStored(ctx context.Context) {
-	if h.settle != nil {
-		h.settle(ctx, true)
+func (h *handoff) settleAsStored(ctx context.Context) {
+	if h.settleMessage != nil {
+		h.settleMessage(ctx, true)
 	}
-	h.engine.announce(h.turn)
+	h.engine.announceTurn(h.turn)
 }
 
-func (h *handoff) settleRefused(ctx context.Context, p *problem.Error) {
-	if h.settle != nil {
-		h.settle(ctx, p.Kind == problem.Unavailable)
+func (h *handoff) settleAsRefused(ctx context.Context, p *problem.Error) {
+	if h.settleMessage != nil {
+		h.settleMessage(ctx, p.Kind == problem.Unavailable)
 	}
 }
 
-func (r Ref) message() string { return r.Vacant.String() + "#" + r.Owner.String() + "#" + r.ID }
+func (r Ref) encode() string { return r.Vacant.String() + "#" + r.Owner.String() + "#" + r.ID }
 
-func ParseMessage(s string) (r Ref, err error) {
+func ParseRef(s string) (r Ref, err error) {
 	parts := strings.Split(s, "#")
 	if len(parts) != 3 || !isID(parts[2]) {
 		return r, problem.New(problem.Damaged, "the queue message does not identify a task: %.20q", s)
@@ -173,22 +173,22 @@ func ParseMessage(s string) (r Ref, err error) {
 	return r, err
 }
 
-// Work runs the turn of a queue message, unless the turn was run before. If the queue should
-// deliver the message again, the error is ErrAgain, ErrWaiting, ErrFull, ErrUndecided or a store
+// RunQueued runs the turn of a queue message, unless the turn was run before. If the queue should
+// deliver the message again, the error is ErrRetryLater, ErrWaiting, ErrFull, ErrUndecided or a store
 // error.
-func (e *Engine) Work(ctx context.Context, message string) error {
-	ref, err := ParseMessage(message)
+func (e *Engine) RunQueued(ctx context.Context, message string) error {
+	ref, err := ParseRef(message)
 	if err != nil {
 		e.Log.ErrorContext(ctx, "queue", "cause", err.Error())
 		return nil
 	}
 	r := e.newRunner(ref, time.Time{})
 	now := e.Now()
-	r.flushed, r.traced = now, now // a short turn writes its text and trace only once
-	l, err := e.claim(ctx, r)
+	r.lastFlush, r.lastTraceWrite = now, now // a short turn writes its text and trace only once
+	l, err := e.leaseTurn(ctx, r)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return ErrAgain
+		return ErrRetryLater
 	case err != nil:
 		return err
 	case l == nil:
@@ -196,24 +196,24 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	}
 	// The turn began when its message arrived, which is still the time of the status, because a
 	// waiting turn does not change the status.
-	o := call.Options{Work: MaxWork, Guest: !ref.Owner.SignsMessages(), Task: ref.ID, Began: l.task.Status.Time, CompleteReply: replyIDs(ref.ID, l.task.Context)}
-	d := l.head.Dispatch
-	r.dispatch = d
-	if by := l.turn.by; by != nil {
-		t := Turn{Credential: *by}
-		t.applyDispatch(d)
-		o.Credential, o.Recheck = t.Credential, e.recheckLater(&t)
+	o := call.Options{CallTimeout: MaxTurnTime, Guest: !ref.Owner.SignsMessages(), Task: ref.ID, Arrival: l.task.Status.Time, CompleteReply: replyIDs(ref.ID, l.task.Context)}
+	dispatch := l.head.Dispatch
+	r.dispatch = dispatch
+	if credential := l.lastTurn.credential; credential != nil {
+		t := Turn{Credential: *credential}
+		t.applyDispatch(dispatch)
+		o.Credential, o.RefreshPayer = t.Credential, e.recheckFunc(&t)
 	}
-	r.join(&o)
+	r.attachTo(&o)
 	// The caller's log lines count towards the caller's share of the log in all processes.
 	ctx = obs.WithSender(ctx, obs.Sender{ID: string(l.head.Sender), Guest: !l.head.Sender.IsAccount()})
-	if d != nil && len(l.task.History) > 1 {
-		r.continueLog(ctx)
+	if dispatch != nil && len(l.task.History) > 1 {
+		r.loadLogCounts(ctx)
 	}
-	turnCtx := withTurn(withMessages(ctx, messages{turn: l.task.lastUserMessage(), first: &l.task.History[0]}), ref, d, r)
+	turnCtx := withTurn(withMessages(ctx, turnMessages{current: l.task.lastUserMessage(), first: &l.task.History[0]}), ref, dispatch, r)
 	ended := make(chan struct{})
 	var out call.Outcome
-	e.run(r, func() {
+	e.startRunner(r, func() {
 		defer close(ended)
 		out = e.Calls.Resume(turnCtx, l.pair(), l.head.Position, o)
 	})
@@ -222,7 +222,7 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	switch {
 	case out.State == call.Pending:
 		return ErrUndecided
-	case r.decidedBy(&out):
+	case r.hasDecided(&out):
 		return nil
 	}
 	// Another process decided the overdue call without ending the task. The task ends now, because
@@ -234,7 +234,7 @@ func (e *Engine) Work(ctx context.Context, message string) error {
 	case err != nil || l.head.State != Working || l.head.Runner != r.id:
 		return err
 	}
-	return e.abandon(ctx, l)
+	return e.failAbandoned(ctx, l)
 }
 
 func (t *Task) lastUserMessage() *Message {
@@ -249,35 +249,35 @@ func (t *Task) lastUserMessage() *Message {
 	return nil
 }
 
-// claim gives r the lease of a waiting turn, which is the right to run the turn for a limited time,
+// leaseTurn gives r the lease of a waiting turn, which is the right to run the turn for a limited time,
 // and counts the turn in its shares (Share). If the task has ended, or ends now because its call is
 // refused, claim returns nil.
-func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
-	l, err := e.current(ctx, r.ref)
+func (e *Engine) leaseTurn(ctx context.Context, r *runner) (*loadedTask, error) {
+	l, err := e.loadCurrent(ctx, r.ref)
 	if err != nil {
 		return nil, err
 	}
 	switch {
-	case l.head.State.Terminal():
+	case l.head.State.IsTerminal():
 		return nil, nil
 	case l.head.State == Working:
-		return nil, ErrAgain
+		return nil, ErrRetryLater
 	case l.head.isUnaccepted():
-		if err := e.claimWaiting(ctx, r, l); err != nil || l.head.State != Working {
+		if err := e.leaseFirstTurn(ctx, r, l); err != nil || l.head.State != Working {
 			return nil, err
 		}
-		return e.startTurn(r, l), nil
-	case l.head.Dispatch != nil && l.turn.by != nil: // an answer to the agent's question
-		t := Turn{Credential: *l.turn.by}
+		return e.initRunner(r, l), nil
+	case l.head.Dispatch != nil && l.lastTurn.credential != nil: // an answer to the agent's question
+		t := Turn{Credential: *l.lastTurn.credential}
 		t.applyDispatch(l.head.Dispatch)
-		if err := e.recheck(ctx, &t); problem.Is(err, problem.Unavailable) {
+		if err := e.recheckCredential(ctx, &t); problem.Is(err, problem.Unavailable) {
 			return nil, err
 		} else if err != nil {
-			return nil, e.refuseTurn(ctx, l, problem.AsError(err))
+			return nil, e.failTurn(ctx, l, problem.AsError(err))
 		}
 	}
 	s := Status{State: Working, Time: e.Now().UTC().Truncate(time.Microsecond)}
-	counts, shares, err := e.countIn(ctx, r.ref, l.head.Sender, s.Time)
+	countWrites, shares, err := e.countWrites(ctx, r.ref, l.head.Sender, s.Time)
 	if err != nil {
 		return nil, err
 	}
@@ -287,35 +287,35 @@ func (e *Engine) claim(ctx context.Context, r *runner) (*loaded, error) {
 			return err
 		}
 		if h.State != Submitted {
-			return ErrAgain
+			return ErrRetryLater
 		}
-		r.next = h.Events + 1
-		if err := e.notifyOf(ctx, r.ref, r.next); err != nil {
+		r.nextEvent = h.EventCount + 1
+		if err := e.notifyOpenPushes(ctx, r.ref, r.nextEvent); err != nil {
 			return err
 		}
-		h.State, h.Changed, h.Lease, h.Runner, h.Events = Working, s.Time, e.Now().Add(lease).UTC(), r.id, r.next
+		h.State, h.StatusTime, h.LeaseEnd, h.Runner, h.EventCount = Working, s.Time, e.Now().Add(lease).UTC(), r.id, r.nextEvent
 		h.Shares = shares
-		w, err := e.eventPut(ctx, r.ref, r.next, storedEvent{Event: Event{Status: &s}}, h.expires(), tx.ID)
+		w, err := e.eventPut(ctx, r.ref, r.nextEvent, storedEvent{Event: Event{Status: &s}}, h.expires(), tx.ID)
 		if err != nil {
 			return err
 		}
-		h.Bytes += len(w.Data)
-		tx.Add(w)
-		tx.Add(counts...)
+		h.EventBytes += len(w.Data)
+		tx.AddWrites(w)
+		tx.AddWrites(countWrites...)
 		return r.ref.putHead(tx, h)
 	})
 	if errors.As(err, new(*store.BoundsError)) { // another worker was faster
-		return e.claim(ctx, r)
+		return e.leaseTurn(ctx, r)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return e.startTurn(r, l), nil
+	return e.initRunner(r, l), nil
 }
 
-func (e *Engine) startTurn(r *runner, l *loaded) *loaded {
+func (e *Engine) initRunner(r *runner, l *loadedTask) *loadedTask {
 	e.hub.wake(r.ref.partition())
-	r.began, r.task = l.head.Began, l.task
-	r.next++
+	r.startedAt, r.task = l.head.StartedAt, l.task
+	r.nextEvent++
 	return l
 }

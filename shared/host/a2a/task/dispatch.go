@@ -20,15 +20,15 @@ import (
 
 // Limits of dispatched tasks.
 const (
-	// MaxUnfinished limits the unfinished tasks of an account, and MaxUnfinishedOfVacant the
+	// MaxUnfinished limits the unfinished tasks of an account, and MaxUnfinishedPerVacant the
 	// unfinished tasks of an account at one vacant.
-	MaxUnfinished         = 100
-	MaxUnfinishedOfVacant = maxPaid
-	// RunTime is the default time after which a dispatched task fails. MaxRunTime is the maximum.
-	RunTime    = 6 * time.Hour
-	MaxRunTime = 20 * time.Hour
-	// maxScanned limits the entries that a list request reads.
-	maxScanned = 200
+	MaxUnfinished          = 100
+	MaxUnfinishedPerVacant = maxAccountBackground
+	// DefaultRunTime is the default time after which a dispatched task fails. MaxRunTime is the maximum.
+	DefaultRunTime = 6 * time.Hour
+	MaxRunTime     = 20 * time.Hour
+	// maxScannedEntries limits the entries that a list request reads.
+	maxScannedEntries = 200
 )
 
 // Dispatch contains the settings of a dispatched task, which apply to all its turns. The owner of
@@ -36,12 +36,12 @@ const (
 type Dispatch struct {
 	Agent string `json:"agent"` // name of the vacant, or its id if it has no name
 	// Deadline is the time at which the task fails if it has not ended. If Deadline is zero, the
-	// task may run for RunTime. Later deadlines are reduced to MaxRunTime from now.
+	// task may run for DefaultRunTime. Later deadlines are reduced to MaxRunTime from now.
 	Deadline time.Time `json:"deadline"`
 	// Mode is the definition.Mode of the agent, which limits the rights of its tools.
 	Mode string `json:"mode"`
-	// Answers is the model of the agent. It is set only if IsOwn is true.
-	Answers string `json:"answers,omitempty"`
+	// AgentModel is the model of the agent. It is set only if IsOwn is true.
+	AgentModel string `json:"answers,omitempty"`
 	// The following settings override the agent's settings unless they are empty.
 	Model        string `json:"model,omitempty"`
 	MaxTurns     int    `json:"max_turns,omitempty"`
@@ -53,14 +53,14 @@ type Dispatch struct {
 	// cost is not limited. Spent is the cost of the turns that have ended. If IsOwn is true, the
 	// cost includes the cost of the vacant's models.
 	Budget *money.Amount `json:"budget,omitempty"`
-	Spent  money.Amount  `json:"spent,omitempty"`
+	Cost   money.Amount  `json:"spent,omitempty"`
 	// IsOwn reports whether the owner of the task owns the vacant.
 	IsOwn bool `json:"own,omitempty"`
 	// Files is the task's access to files, or nil if it has no access.
 	Files *Files `json:"files,omitempty"`
-	// Request is the hash of the request, which identifies a repeated request.
-	Request  string   `json:"request,omitempty"`
-	Warnings []string `json:"warnings,omitempty"`
+	// RequestHash is the hash of the request, which identifies a repeated request.
+	RequestHash string   `json:"request,omitempty"`
+	Warnings    []string `json:"warnings,omitempty"`
 }
 
 // Server is an MCP server at a URL. The names of its tools begin with its name.
@@ -73,63 +73,63 @@ type Server struct {
 
 // Files is the access of a dispatched task to a workspace of its owner.
 type Files struct {
-	Owner     string   `json:"owner"` // owner of the workspace
-	Workspace string   `json:"workspace"`
-	Lock      []string `json:"lock,omitempty"`    // paths that the task locks
-	Written   []string `json:"written,omitempty"` // sorted paths that the task's turns have written
+	Owner        string   `json:"owner"` // owner of the workspace
+	Workspace    string   `json:"workspace"`
+	LockPaths    []string `json:"lock,omitempty"`    // paths that the task locks
+	WrittenPaths []string `json:"written,omitempty"` // sorted paths that the task's turns have written
 }
 
 // Locks gives dispatched tasks their locks in workspaces.
 type Locks interface {
-	// Take adds to tx the writes that give a task its lock, or its place in the queue for the lock.
+	// Acquire adds to tx the writes that give a task its lock, or its place in the queue for the lock.
 	// waits reports whether the task must still wait. A task keeps its lock until the task ends.
-	Take(ctx context.Context, tx *store.Tx, r Ref, d *Dispatch) (warnings []string, waits bool, err error)
+	Acquire(ctx context.Context, tx *store.Tx, r Ref, d *Dispatch) (warnings []string, isWaiting bool, err error)
 }
 
-func (e *Engine) takeLock(ctx context.Context, tx *store.Tx, r Ref, d *Dispatch) (waits bool, err error) {
-	if e.Locks == nil || d.Files == nil || len(d.Files.Lock) == 0 {
+func (e *Engine) acquireLock(ctx context.Context, tx *store.Tx, r Ref, d *Dispatch) (isWaiting bool, err error) {
+	if e.Locks == nil || d.Files == nil || len(d.Files.LockPaths) == 0 {
 		return false, nil
 	}
-	warnings, waits, err := e.Locks.Take(ctx, tx, r, d)
+	warnings, isWaiting, err := e.Locks.Acquire(ctx, tx, r, d)
 	d.Warnings = append(slices.Clip(d.Warnings), warnings...)
-	return waits, err
+	return isWaiting, err
 }
 
 func (d *Dispatch) RemainingBudget() *money.Amount {
 	if d.Budget == nil {
 		return nil
 	}
-	left := max(*d.Budget-d.Spent, 0)
-	return &left
+	remaining := max(*d.Budget-d.Cost, 0)
+	return &remaining
 }
 
-type Dispatched struct {
+type DispatchedTask struct {
 	Ref  Ref
 	Task Task
 	Dispatch
-	Began time.Time
+	StartedAt time.Time
 }
 
-// dispatchedTask is a dispatched task in the list of its owner.
-type dispatchedTask struct {
+// dispatchedEntry is a dispatched task in the list of its owner.
+type dispatchedEntry struct {
 	Vacant   identity.ID `json:"vacant"`
 	Agent    string      `json:"agent"`
 	Deadline time.Time   `json:"deadline"`
 }
 
-func accountOf(o call.Owner) string {
+func accountOrOwner(o call.Owner) string {
 	if account, ok := o.Account(); ok {
 		return account.String()
 	}
 	return o.String()
 }
 
-// countUnfinished returns an error if an account has reached a limit of unfinished tasks. Tasks
+// checkUnfinishedLimit returns an error if an account has reached a limit of unfinished tasks. Tasks
 // that have passed their deadlines do not count, because the next reader fails them. Concurrent
 // dispatches may exceed the limits, because they do not see each other's tasks.
-func (e *Engine) countUnfinished(ctx context.Context, r Ref) error {
-	total, ofVacant := 0, 0
-	for d, err := range store.Documents(ctx, e.Store, UnfinishedDocs.Range(accountOf(r.Owner))) {
+func (e *Engine) checkUnfinishedLimit(ctx context.Context, r Ref) error {
+	total, atVacant := 0, 0
+	for d, err := range store.Documents(ctx, e.Store, UnfinishedDocs.Range(accountOrOwner(r.Owner))) {
 		if err != nil {
 			return store.AsProblem(err)
 		}
@@ -141,94 +141,94 @@ func (e *Engine) countUnfinished(ctx context.Context, r Ref) error {
 			continue
 		}
 		if total++; entry.Vacant == r.Vacant {
-			ofVacant++
+			atVacant++
 		}
 	}
 	switch {
 	case total >= MaxUnfinished:
-		return problem.New(problem.TooMany, "the limit of %d unfinished tasks is reached; cancel a task, or wait until one ends", MaxUnfinished)
-	case ofVacant >= MaxUnfinishedOfVacant:
-		return problem.New(problem.TooMany, "the limit of %d unfinished tasks at this agent is reached; cancel a task, or wait until one ends", MaxUnfinishedOfVacant)
+		return problem.New(problem.TooManyRequests, "the limit of %d unfinished tasks is reached; cancel a task, or wait until one ends", MaxUnfinished)
+	case atVacant >= MaxUnfinishedPerVacant:
+		return problem.New(problem.TooManyRequests, "the limit of %d unfinished tasks at this agent is reached; cancel a task, or wait until one ends", MaxUnfinishedPerVacant)
 	}
 	return nil
 }
 
-func (r Ref) unfinishedKey() store.Key { return UnfinishedDocs.Key(accountOf(r.Owner), r.ID) }
+func (r Ref) unfinishedKey() store.Key { return UnfinishedDocs.Key(accountOrOwner(r.Owner), r.ID) }
 
 func DispatchID(owner call.Owner, key string) string {
 	sum := sha256.Sum256([]byte("vacancy dispatch v1\x1f" + owner.String() + "\x1f" + key))
 	return hex.EncodeToString(sum[:16])
 }
 
-// errDispatched means that a task with the same id exists.
-var errDispatched = problem.New(problem.Conflict, "the task was dispatched before")
+// errAlreadyDispatched means that a task with the same id exists.
+var errAlreadyDispatched = problem.New(problem.Conflict, "the task was dispatched before")
 
 // Dispatch stores a task that waits in the queue for its first turn. The call is signed and
 // accepted only when that turn begins, so a waiting task holds no money and does not count against
 // its vacant's turns. t has no Envelope. If a task with the same id exists, Dispatch returns that
 // task.
-func (e *Engine) Dispatch(ctx context.Context, t Turn, d Dispatch) (Dispatched, error) {
+func (e *Engine) Dispatch(ctx context.Context, t Turn, d Dispatch) (DispatchedTask, error) {
 	if e.Queue == nil {
-		return Dispatched{}, problem.New(problem.Internal, "this process has no queue for tasks")
+		return DispatchedTask{}, problem.New(problem.Internal, "this process has no queue for tasks")
 	}
-	if err := e.countUnfinished(ctx, t.Ref); err != nil {
-		return Dispatched{}, err
+	if err := e.checkUnfinishedLimit(ctx, t.Ref); err != nil {
+		return DispatchedTask{}, err
 	}
-	began := e.Now().UTC().Truncate(time.Microsecond)
-	switch last := began.Add(MaxRunTime); {
+	startTime := e.Now().UTC().Truncate(time.Microsecond)
+	switch latestDeadline := startTime.Add(MaxRunTime); {
 	case d.Deadline.IsZero():
-		d.Deadline = began.Add(RunTime)
-	case d.Deadline.After(last):
-		d.Deadline = last
+		d.Deadline = startTime.Add(DefaultRunTime)
+	case d.Deadline.After(latestDeadline):
+		d.Deadline = latestDeadline
 	}
-	task := t.submittedTask(began)
-	sender := SenderOf(t.Owner, t.From)
-	h := t.head(began)
+	task := t.submittedTask(startTime)
+	sender := SenderOf(t.Owner, t.ClientAddress)
+	h := t.newHead(startTime)
 	h.Sender, h.Dispatch = sender, &d
-	entry, err := DispatchedDocs.Encode(dispatchedTask{t.Vacant, d.Agent, d.Deadline})
+	entry, err := DispatchedDocs.Encode(dispatchedEntry{t.Vacant, d.Agent, d.Deadline})
 	if err != nil {
-		return Dispatched{}, problem.Wrap(problem.Internal, err, "task %s", t.ID)
+		return DispatchedTask{}, problem.Wrap(problem.Internal, err, "task %s", t.ID)
 	}
-	owner, expires, warnings := t.Owner.String(), began.Add(MaxAge+Kept).Truncate(time.Second), d.Warnings
-	settle, err := e.Queue.Send(ctx, t.message(), sender)
+	owner, expires, warnings := t.Owner.String(), startTime.Add(MaxAge+Retention).Truncate(time.Second), d.Warnings
+	settle, err := e.Queue.Send(ctx, t.encode(), sender)
 	if err != nil {
-		return Dispatched{}, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; send the same request again")
+		return DispatchedTask{}, problem.Wrap(problem.Unavailable, err, "the task cannot be queued now; send the same request again")
 	}
 	err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		if head, err := tx.Doc(ctx, t.headKey()); err != nil || head.Version > 0 {
-			return cmp.Or[error](err, errDispatched)
+			return cmp.Or[error](err, errAlreadyDispatched)
 		}
 		d.Warnings = warnings
-		if _, err := e.takeLock(ctx, tx, t.Ref, &d); err != nil {
+		if _, err := e.acquireLock(ctx, tx, t.Ref, &d); err != nil {
 			return err
 		}
-		writes, err := e.newTask(ctx, &t, h, &task)
+		writes, err := e.newTaskWrites(ctx, &t, h, &task)
 		if err != nil {
 			return err
 		}
-		tx.Add(append(writes,
+		tx.AddWrites(append(writes,
 			store.Put{Key: t.unfinishedKey(), WriteID: tx.ID, Data: entry, Expires: expires},
 			store.Put{
 				Key: DispatchedDocs.Key(owner, t.ID), WriteID: tx.ID, Data: entry, Expires: expires,
-				Index: DispatchedDocs.IndexKey(newestFirstKey(began)+"#"+t.ID, owner),
+				Index: DispatchedDocs.IndexKey(newestFirstKey(startTime)+"#"+t.ID, owner),
 			})...)
 		return nil
 	})
 	settle(ctx, err == nil || problem.Is(store.AsProblem(err), problem.Unavailable)) // if the store is unavailable, the task may be stored
 	switch {
 	case err == nil:
-		return Dispatched{t.Ref, task, d, began}, nil
-	case errors.Is(err, errDispatched) || store.IsConflict(err): // the same request arrived concurrently
+		return DispatchedTask{t.Ref, task, d, startTime}, nil
+	case errors.Is(err, errAlreadyDispatched) || store.IsConflict(err): // the same request arrived concurrently
 		if found, foundErr := e.FindDispatched(ctx, t.Owner, t.ID); !errors.Is(foundErr, ErrNotFound) {
 			return found, foundErr
 		}
 	case errors.Is(err, store.ErrTooLarge):
-		return Dispatched{}, problem.Wrap(problem.TooLarge, err, "the task is too large to store")
+		return DispatchedTask{}, problem.Wrap(problem.TooLarge, err, "the task is too large to store")
 	}
-	return Dispatched{}, store.AsProblem(err)
+	return DispatchedTask{}, store.AsProblem(err)
 }
 
-func (e *Engine) FindDispatched(ctx context.Context, owner call.Owner, id string) (d Dispatched, err error) {
+func (e *Engine) FindDispatched(ctx context.Context, owner call.Owner, id string) (d DispatchedTask, err error) {
 	if !isID(id) {
 		return d, ErrNotFound
 	}
@@ -242,58 +242,58 @@ func (e *Engine) FindDispatched(ctx context.Context, owner call.Owner, id string
 	return e.loadDispatched(ctx, Ref{entry.Vacant, owner, id})
 }
 
-func (e *Engine) loadDispatched(ctx context.Context, r Ref) (d Dispatched, err error) {
-	l, err := e.current(ctx, r)
+func (e *Engine) loadDispatched(ctx context.Context, r Ref) (d DispatchedTask, err error) {
+	l, err := e.loadCurrent(ctx, r)
 	if err == nil && l.head.Dispatch == nil {
 		err = ErrNotFound
 	}
 	if err != nil {
 		return d, err
 	}
-	return Dispatched{r, l.task, *l.head.Dispatch, l.head.Began}, nil
+	return DispatchedTask{r, l.task, *l.head.Dispatch, l.head.StartedAt}, nil
 }
 
 // ListDispatched returns the dispatched tasks of an owner that fits accepts, newest first, and the
-// cursor of the next page, or "". A page ends after maxScanned tasks or MaxPageBytes, so an empty
+// cursor of the next page, or "". A page ends after maxScannedEntries tasks or MaxPageBytes, so an empty
 // page may have a next page. fits is first called with a task without its texts. If fits returns
 // true, the texts are read and fits is called again.
-func (e *Engine) ListDispatched(ctx context.Context, owner call.Owner, cursor string, size int, fits func(*Dispatched) bool) (tasks []Dispatched, next string, err error) {
+func (e *Engine) ListDispatched(ctx context.Context, owner call.Owner, cursor string, size int, matches func(*DispatchedTask) bool) (tasks []DispatchedTask, next string, err error) {
 	after, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
-		return nil, "", problem.Invalid("cursor", "next of an earlier answer", clip(cursor))
+		return nil, "", problem.Invalid("cursor", "next of an earlier answer", truncate(cursor))
 	}
 	r := DispatchedDocs.IndexRange(owner.String())
-	r.First = cmp.Or(string(after), r.First)
-	scanned, bytes := 0, 0
-	for doc, err := range store.Flatten(store.Pages(ctx, e.Store, r, maxScanned)) {
+	r.Start = cmp.Or(string(after), r.Start)
+	scannedEntries, pageBytes := 0, 0
+	for doc, err := range store.Flatten(store.Pages(ctx, e.Store, r, maxScannedEntries)) {
 		switch {
 		case err != nil:
 			return nil, "", store.AsProblem(err)
 		case doc.Index.Sort == string(after) || doc.IsExpired(e.Now()):
 			continue
-		case len(tasks) == size || scanned == maxScanned || bytes > MaxPageBytes:
+		case len(tasks) == size || scannedEntries == maxScannedEntries || pageBytes > MaxPageBytes:
 			return tasks, next, nil
 		}
-		scanned, next = scanned+1, base64.RawURLEncoding.EncodeToString([]byte(doc.Index.Sort))
+		scannedEntries, next = scannedEntries+1, base64.RawURLEncoding.EncodeToString([]byte(doc.Index.Sort))
 		entry, err := DispatchedDocs.Parse(doc)
 		if err != nil {
 			return nil, "", err
 		}
-		d, err := e.loadFitting(ctx, Ref{entry.Vacant, owner, doc.Key.Sort}, fits)
+		d, err := e.loadMatching(ctx, Ref{entry.Vacant, owner, doc.Key.Sort}, matches)
 		switch {
 		case errors.Is(err, ErrNotFound):
 		case err != nil:
 			return nil, "", err
 		default:
-			tasks, bytes = append(tasks, d), bytes+d.Task.size()
+			tasks, pageBytes = append(tasks, d), pageBytes+d.Task.size()
 		}
 	}
 	return tasks, "", nil
 }
 
-// loadFitting returns a dispatched task, or ErrNotFound if fits rejects the task. It reads the
+// loadMatching returns a dispatched task, or ErrNotFound if fits rejects the task. It reads the
 // events only if fits accepts the task's head or the task must be failed.
-func (e *Engine) loadFitting(ctx context.Context, r Ref, fits func(*Dispatched) bool) (d Dispatched, err error) {
+func (e *Engine) loadMatching(ctx context.Context, r Ref, matches func(*DispatchedTask) bool) (d DispatchedTask, err error) {
 	h, doc, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	switch {
 	case err != nil:
@@ -301,89 +301,89 @@ func (e *Engine) loadFitting(ctx context.Context, r Ref, fits func(*Dispatched) 
 	case doc.Version == 0 || doc.IsExpired(e.Now()) || h.Dispatch == nil:
 		return d, ErrNotFound
 	}
-	d = Dispatched{r, Task{ID: r.ID, Status: Status{State: h.State, Time: h.Changed}}, *h.Dispatch, h.Began}
-	if !h.isAbandoned(e.Now()) && !fits(&d) {
+	d = DispatchedTask{r, Task{ID: r.ID, Status: Status{State: h.State, Time: h.StatusTime}}, *h.Dispatch, h.StartedAt}
+	if !h.isAbandoned(e.Now()) && !matches(&d) {
 		return d, ErrNotFound
 	}
-	if err := e.listing.Acquire(ctx, MaxBytes); err != nil {
-		return d, problem.Wrap(problem.TooMany, err, "the host has no memory to list more tasks now; send the same request again")
+	if err := e.listMemory.Acquire(ctx, MaxBytes); err != nil {
+		return d, problem.Wrap(problem.TooManyRequests, err, "the host has no memory to list more tasks now; send the same request again")
 	}
-	defer e.listing.Release(MaxBytes)
-	if d, err = e.loadDispatched(ctx, r); err == nil && !fits(&d) {
+	defer e.listMemory.Release(MaxBytes)
+	if d, err = e.loadDispatched(ctx, r); err == nil && !matches(&d) {
 		err = ErrNotFound
 	}
 	return d, err
 }
 
-// claimWaiting accepts the first call of a task and gives its turn to a runner, in one commit. It
-// then sets l.head.State to Working. If the call is refused permanently, claimWaiting fails the task
-// and leaves l.head.State unchanged. If the turn cannot begin yet, the error is ErrAgain or
+// leaseFirstTurn accepts the first call of a task and gives its turn to a runner, in one commit. It
+// then sets l.head.State to Working. If the call is refused permanently, leaseFirstTurn fails the task
+// and leaves l.head.State unchanged. If the turn cannot begin yet, the error is ErrRetryLater or
 // ErrWaiting.
-func (e *Engine) claimWaiting(ctx context.Context, r *runner, l *loaded) error {
-	waits, warnings := false, l.head.Dispatch.Warnings
+func (e *Engine) leaseFirstTurn(ctx context.Context, r *runner, l *loadedTask) error {
+	isWaiting, warnings := false, l.head.Dispatch.Warnings
 	err := e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		l.head.Dispatch.Warnings = slices.Clip(warnings)
-		waits, err = e.takeLock(ctx, tx, l.ref, l.head.Dispatch)
+		isWaiting, err = e.acquireLock(ctx, tx, l.ref, l.head.Dispatch)
 		return err
 	})
-	if err != nil || waits {
+	if err != nil || isWaiting {
 		return errors.Join(ErrWaiting, err)
 	}
-	began := e.Now().UTC().Truncate(time.Microsecond)
-	counts, shares, err := e.countIn(ctx, l.ref, l.head.Sender, began)
+	startTime := e.Now().UTC().Truncate(time.Microsecond)
+	countWrites, shares, err := e.countWrites(ctx, l.ref, l.head.Sender, startTime)
 	if err != nil {
 		return errors.Join(ErrWaiting, err)
 	}
-	t := Turn{Ref: l.ref, Credential: *l.turn.by}
+	t := Turn{Ref: l.ref, Credential: *l.lastTurn.credential}
 	t.applyDispatch(l.head.Dispatch)
-	if err = e.recheck(ctx, &t); err == nil {
+	if err = e.recheckCredential(ctx, &t); err == nil {
 		err = e.Sign(ctx, &t, l.task.Context, *l.task.lastUserMessage(), "")
 	}
 	h := l.head
 	if err == nil {
-		o := e.options(&t)
-		o.Work, o.Streamed = MaxWork, true
+		o := e.callOptions(&t)
+		o.CallTimeout, o.Streamed = MaxTurnTime, true
 		o.AcceptWrites = func(row *call.RequestRow) ([]store.Write, error) {
 			n := len(l.events) + 1
-			h.State, h.Caller, h.Position, h.Background, h.Changed = Working, t.Caller, row.Position, true, began
-			h.Lease, h.Runner, h.Shares, h.Events = e.Now().Add(lease).UTC(), r.id, shares, n
+			h.State, h.Caller, h.Position, h.Background, h.StatusTime = Working, t.Caller, row.Position, true, startTime
+			h.LeaseEnd, h.Runner, h.Shares, h.EventCount = e.Now().Add(lease).UTC(), r.id, shares, n
 			id, err := e.updater().NewWriteID()
 			if err != nil {
 				return nil, err
 			}
-			event, err := e.eventPut(ctx, l.ref, n, storedEvent{Event: Event{Status: &Status{State: Working, Time: began}}}, h.expires(), id)
+			event, err := e.eventPut(ctx, l.ref, n, storedEvent{Event: Event{Status: &Status{State: Working, Time: startTime}}}, h.expires(), id)
 			if err != nil {
 				return nil, err
 			}
-			h.Bytes = l.size + len(event.Data)
-			put, err := h.put(l.ref, l.version, id)
-			return append([]store.Write{put, event, t.placeWrite(h.Sender)}, counts...), err
+			h.EventBytes = l.size + len(event.Data)
+			put, err := h.newPut(l.ref, l.version, id)
+			return append([]store.Write{put, event, t.backgroundCountWrite(h.Sender)}, countWrites...), err
 		}
 		_, err = e.accept(ctx, &t, func(env *envelope.Envelope) (call.Outcome, bool) {
-			out := e.Calls.Accept(ctx, t.Vacant, env, o)
+			out := e.Calls.AcceptForResume(ctx, t.Vacant, env, o)
 			return out, out.Problem == nil
 		})
 	}
 	switch p := problem.AsError(err); {
 	case err == nil:
-		l.head, l.task.Status.Time = h, began
-		r.next = h.Events
+		l.head, l.task.Status.Time = h, startTime
+		r.nextEvent = h.EventCount
 		return nil
 	case p.Kind == problem.Unavailable:
 		return err
 	case p.Kind == problem.Conflict:
-		return errors.Join(ErrWaiting, ErrAgain) // another worker may have begun the turn, or the task was canceled
-	case p.Kind == problem.TooMany:
+		return errors.Join(ErrWaiting, ErrRetryLater) // another worker may have begun the turn, or the task was canceled
+	case p.Kind == problem.TooManyRequests:
 		return ErrWaiting
 	default:
-		return e.refuseTurn(ctx, l, p)
+		return e.failTurn(ctx, l, p)
 	}
 }
 
-func (e *Engine) refuseTurn(ctx context.Context, l *loaded, p *problem.Error) error {
-	void := func(o call.Options) (call.State, error) { return e.Calls.Void(ctx, l.pair(), l.head.Position, p, o) }
-	return e.finish(ctx, l, void, func(*call.Decision) end {
-		return end{status: Status{State: Failed, Message: l.task.notice(p.Text()), Time: e.Now().UTC().Truncate(time.Microsecond), Failure: p.Kind.String()}}
+func (e *Engine) failTurn(ctx context.Context, l *loadedTask, p *problem.Error) error {
+	voidCall := func(o call.Options) (call.State, error) { return e.Calls.Void(ctx, l.pair(), l.head.Position, p, o) }
+	return e.decideAndEnd(ctx, l, voidCall, func(*call.Decision) turnEnd {
+		return turnEnd{status: Status{State: Failed, Message: l.task.hostMessage(p.Text()), Time: e.Now().UTC().Truncate(time.Microsecond), FailureKind: p.Kind.String()}}
 	})
 }
 
@@ -391,34 +391,34 @@ func (t *Turn) applyDispatch(d *Dispatch) {
 	if d == nil {
 		return
 	}
-	if left := d.RemainingBudget(); left != nil && (t.MaxPrice == nil || *left < *t.MaxPrice) {
-		t.MaxPrice = left
+	if remaining := d.RemainingBudget(); remaining != nil && (t.MaxPrice == nil || *remaining < *t.MaxPrice) {
+		t.MaxPrice = remaining
 	}
-	t.dispatch, t.IsTask, t.IsOwn = d, true, d.IsOwn
+	t.dispatch, t.IsTaskTurn, t.IsOwnVacant = d, true, d.IsOwn
 }
 
-func (t *Turn) hasSettings(d *Dispatch) bool {
+func (t *Turn) hasCurrentSettings(d *Dispatch) bool {
 	// Spent differs if another turn has ended since t got its settings.
-	return d == nil || t.dispatch != nil && t.dispatch.Spent == d.Spent
+	return d == nil || t.dispatch != nil && t.dispatch.Cost == d.Cost
 }
 
-func (e *Engine) recheck(ctx context.Context, t *Turn) error {
-	if t.dispatch == nil || t.Payer == nil || e.Recheck == nil {
+func (e *Engine) recheckCredential(ctx context.Context, t *Turn) error {
+	if t.dispatch == nil || t.Payer == nil || e.RefreshPayer == nil {
 		return nil
 	}
-	return e.Recheck(ctx, t.Payer)
+	return e.RefreshPayer(ctx, t.Payer)
 }
 
-func (e *Engine) recheckLater(t *Turn) func(context.Context, *call.Payer) error {
+func (e *Engine) recheckFunc(t *Turn) func(context.Context, *call.Payer) error {
 	if t.dispatch == nil {
 		return nil
 	}
-	return e.Recheck
+	return e.RefreshPayer
 }
 
-// applyNext applies the settings of a dispatched task to the turn of its next message.
+// applyTaskSettings applies the settings of a dispatched task to the turn of its next message.
 // continueWrites later compares them with the settings at the time of the commit.
-func (e *Engine) applyNext(ctx context.Context, t *Turn) error {
+func (e *Engine) applyTaskSettings(ctx context.Context, t *Turn) error {
 	if !t.Continue || t.Owner.SignsMessages() {
 		return nil
 	}
@@ -427,25 +427,25 @@ func (e *Engine) applyNext(ctx context.Context, t *Turn) error {
 		return store.AsProblem(err)
 	}
 	t.applyDispatch(h.Dispatch)
-	return e.recheck(ctx, t)
+	return e.recheckCredential(ctx, t)
 }
 
 // Sign makes m the message of a turn. The host signs m with the key that it stores for this
 // conversation of the task's owner. idempotencyKey may be "".
 func (e *Engine) Sign(ctx context.Context, t *Turn, conversation string, m Message, idempotencyKey string) error {
-	signer, err := e.Guests.KeyOf(ctx, t.Vacant, t.Owner.String(), conversation)
+	signer, err := e.Guests.DeriveOwnerKey(ctx, t.Vacant, t.Owner.String(), conversation)
 	if err != nil {
 		return err
 	}
 	t.Message, t.Caller = m, signer.ID()
-	t.Envelope = func(ctx context.Context, next call.Next) (*envelope.Envelope, error) {
+	t.Envelope = func(ctx context.Context, next call.ExpectedEnvelope) (*envelope.Envelope, error) {
 		env := &envelope.Envelope{From: t.Caller, To: t.Vacant, Seq: next.Seq, Prev: next.Prev, Time: e.Now().UTC().Truncate(time.Microsecond), IdempotencyKey: idempotencyKey}
 		if !env.Time.After(next.Floor) {
 			env.Time = next.Floor.Add(time.Microsecond)
 		}
 		env.Payload = envelope.Message{Role: envelope.RoleUser, MessageID: &m.ID, ContextID: &m.Context}
 		for i := range m.Parts {
-			env.Payload.Parts = append(env.Payload.Parts, m.Parts[i].Note())
+			env.Payload.Parts = append(env.Payload.Parts, m.Parts[i].SignedText())
 		}
 		if err := env.Payload.Check(); err != nil {
 			return nil, err
@@ -460,7 +460,7 @@ func (e *Engine) Sign(ctx context.Context, t *Turn, conversation string, m Messa
 type turnContext struct {
 	ref      Ref
 	dispatch *Dispatch
-	worker   *runner // set if a worker runs the turn
+	runner   *runner // set if a worker runs the turn
 }
 
 type turnKey struct{}
@@ -469,11 +469,11 @@ func withTurn(ctx context.Context, r Ref, d *Dispatch, worker *runner) context.C
 	return context.WithValue(ctx, turnKey{}, turnContext{r, d, worker})
 }
 
-// NameOf returns a name of the turn that ctx belongs to, which can be passed to Watch. It returns
+// TurnNameOf returns a name of the turn that ctx belongs to, which can be passed to Watch. It returns
 // "" outside turns that other processes can end.
-func NameOf(ctx context.Context) string {
+func TurnNameOf(ctx context.Context) string {
 	if t, ok := ctx.Value(turnKey{}).(turnContext); ok {
-		return t.ref.message()
+		return t.ref.encode()
 	}
 	return ""
 }

@@ -83,7 +83,7 @@ func (w *team) fire(id identity.ID) {
 func assign(e *task.Engine, vacant identity.ID, account, text string, d task.Dispatch) (task.Ref, error) {
 	owner, id := call.AccountOwner(account, ""), must(e.NewID())
 	turn := task.Turn{
-		Ref: task.Ref{Vacant: vacant, Owner: owner, ID: id}, List: owner,
+		Ref: task.Ref{Vacant: vacant, Owner: owner, ID: id}, ListOwner: owner,
 		Message: task.Message{ID: "m-" + id, Context: "c-" + id, Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}}},
 	}
 	_, err := e.Dispatch(context.Background(), turn, d)
@@ -107,7 +107,7 @@ func (w *team) reply(r task.Ref, text string) task.Turn {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	turn := task.Turn{Ref: r, List: r.Owner, Continue: true}
+	turn := task.Turn{Ref: r, ListOwner: r.Owner, Continue: true}
 	m := task.Message{ID: "m-" + must(w.b.NewID()), Task: r.ID, Context: d.Task.Context, Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}}}
 	if err := w.b.Sign(w.t.Context(), &turn, m.Context, m, ""); err != nil {
 		w.t.Fatal(err)
@@ -131,7 +131,7 @@ func (w *team) unfinished() (n int) {
 var asks = agent(func(ctx context.Context, say func(string) bool) error {
 	text := textOf(task.MessageOf(ctx).Parts)
 	if text == "paint" {
-		call.Report(ctx, call.Provisional{Asks: true})
+		call.Report(ctx, call.ProvisionalEvent{IsQuestion: true})
 		text = "which color?"
 	}
 	say(text)
@@ -145,14 +145,14 @@ func TestADispatchedTaskRunsOnceHoweverOftenItsMessageComes(t *testing.T) {
 	for _, e := range []*task.Engine{w.a, w.b, w.a} {
 		all.Go(func() {
 			// A worker that loses against another learns of the conflict.
-			if err := e.Work(context.Background(), message); err != nil && !errors.Is(err, task.ErrAgain) && !problem.Is(err, problem.Conflict) {
+			if err := e.RunQueued(context.Background(), message); err != nil && !errors.Is(err, task.ErrRetryLater) && !problem.Is(err, problem.Conflict) {
 				t.Errorf("Work() = %v", err)
 			}
 		})
 	}
 	all.Wait()
 	for range 3 {
-		if err := w.b.Work(t.Context(), message); err != nil {
+		if err := w.b.RunQueued(t.Context(), message); err != nil {
 			t.Errorf("Work() of the ended task = %v", err)
 		}
 	}
@@ -185,7 +185,7 @@ func TestACancelMeetsTheAnswer(t *testing.T) {
 			_, canceled = w.b.Cancel(context.Background(), ref)
 			return nil
 		})
-		if err := w.a.Work(t.Context(), message); err != nil {
+		if err := w.a.RunQueued(t.Context(), message); err != nil {
 			t.Errorf("Work() = %v", err)
 		}
 		w.store.set(nil)
@@ -210,7 +210,7 @@ func TestASecondCancelChangesNothing(t *testing.T) {
 	if _, err := w.b.Cancel(t.Context(), ref); !errors.Is(err, task.ErrNotCancelable) {
 		t.Errorf("a second Cancel() = %v", err)
 	}
-	if err := w.b.Work(t.Context(), message); err != nil || w.ran.Load() != 0 {
+	if err := w.b.RunQueued(t.Context(), message); err != nil || w.ran.Load() != 0 {
 		t.Errorf("Work() = %v, %d turns ran", err, w.ran.Load())
 	}
 	if diff := cmp.Diff(first, w.get(w.b, ref)); diff != "" || w.unfinished() != 0 {
@@ -221,28 +221,28 @@ func TestASecondCancelChangesNothing(t *testing.T) {
 func TestATaskThatDoesNotWaitTakesNoAnswer(t *testing.T) {
 	w := newTeam(t, asks)
 	ref, message := w.dispatch("paint")
-	if _, err := w.a.Start(t.Context(), w.reply(ref, "blue")); !errors.Is(err, task.ErrBusy) {
+	if _, err := w.a.Enqueue(t.Context(), w.reply(ref, "blue")); !errors.Is(err, task.ErrBusy) {
 		t.Errorf("before the first turn, Start() = %v", err)
 	}
-	if err := w.b.Work(t.Context(), message); err != nil {
+	if err := w.b.RunQueued(t.Context(), message); err != nil {
 		t.Fatal(err)
 	}
 	if got := summary(w.get(w.b, ref)); got != `input-required says "which color?"` {
 		t.Fatalf("the task is %s", got)
 	}
-	if _, err := w.a.Start(t.Context(), w.reply(ref, "blue")); err != nil {
+	if _, err := w.a.Enqueue(t.Context(), w.reply(ref, "blue")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.a.Start(t.Context(), w.reply(ref, "red")); !errors.Is(err, task.ErrBusy) {
+	if _, err := w.a.Enqueue(t.Context(), w.reply(ref, "red")); !errors.Is(err, task.ErrBusy) {
 		t.Errorf("after an answer, Start() = %v", err)
 	}
-	if err := w.b.Work(t.Context(), <-w.queue.sent); err != nil {
+	if err := w.b.RunQueued(t.Context(), <-w.queue.sent); err != nil {
 		t.Fatal(err)
 	}
 	if got := summary(w.get(w.b, ref)); got != `completed response="blue" says "blue"` {
 		t.Errorf("the task is %s", got)
 	}
-	if _, err := w.a.Start(t.Context(), w.reply(ref, "red")); !errors.Is(err, task.ErrBusy) || w.ran.Load() != 2 {
+	if _, err := w.a.Enqueue(t.Context(), w.reply(ref, "red")); !errors.Is(err, task.ErrBusy) || w.ran.Load() != 2 {
 		t.Errorf("after the end, Start() = %v, %d turns ran", err, w.ran.Load())
 	}
 }
@@ -257,7 +257,7 @@ func TestAnAnswerHasTheBudgetThatIsLeft(t *testing.T) {
 		if textOf(task.MessageOf(ctx).Parts) == "paint" {
 			close(begun)
 			<-release
-			call.Report(ctx, call.Provisional{Asks: true})
+			call.Report(ctx, call.ProvisionalEvent{IsQuestion: true})
 		}
 		say("yes")
 		return nil
@@ -269,11 +269,11 @@ func TestAnAnswerHasTheBudgetThatIsLeft(t *testing.T) {
 	}
 	worked := make(chan error, 1)
 	message := <-w.queue.sent
-	go func() { worked <- w.b.Work(context.Background(), message) }()
+	go func() { worked <- w.b.RunQueued(context.Background(), message) }()
 	await.Receive(t, "the turn runs", begun)
 	early := w.reply(ref, "blue")
 	sign := early.Envelope
-	early.Envelope = func(ctx context.Context, next call.Next) (*envelope.Envelope, error) {
+	early.Envelope = func(ctx context.Context, next call.ExpectedEnvelope) (*envelope.Envelope, error) {
 		close(release) // the first turn ends after the answer has read its budget
 		if err := await.Receive(t, "the turn ends", worked); err != nil {
 			t.Errorf("Work() = %v", err)
@@ -286,13 +286,13 @@ func TestAnAnswerHasTheBudgetThatIsLeft(t *testing.T) {
 		}
 		return sign(ctx, next)
 	}
-	if _, err := w.a.Start(t.Context(), early); !errors.Is(err, task.ErrBusy) {
+	if _, err := w.a.Enqueue(t.Context(), early); !errors.Is(err, task.ErrBusy) {
 		t.Errorf("Start() with the old budget = %v, want %v", err, task.ErrBusy)
 	}
-	if _, err := w.a.Start(t.Context(), w.reply(ref, "blue")); err != nil {
+	if _, err := w.a.Enqueue(t.Context(), w.reply(ref, "blue")); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.b.Work(t.Context(), <-w.queue.sent); err != nil {
+	if err := w.b.RunQueued(t.Context(), <-w.queue.sent); err != nil {
 		t.Fatal(err)
 	}
 	if first, second := <-left, <-left; first != 10 || second != 3 {
@@ -304,7 +304,7 @@ func TestATaskEndsAtTheSecondOfItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTeam(t, says("done"))
 		time.Sleep(123456789) // the beginning is not at a full second
-		for asked, limit := range map[time.Duration]time.Duration{0: task.RunTime, time.Hour: time.Hour, 48 * time.Hour: task.MaxRunTime} {
+		for asked, limit := range map[time.Duration]time.Duration{0: task.DefaultRunTime, time.Hour: time.Hour, 48 * time.Hour: task.MaxRunTime} {
 			deadline := time.Now().Add(asked)
 			if asked == 0 {
 				deadline = time.Time{}
@@ -314,7 +314,7 @@ func TestATaskEndsAtTheSecondOfItsDeadline(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := must(w.b.FindDispatched(t.Context(), ref.Owner, ref.ID))
-			if got := d.Deadline.Sub(d.Began).Round(time.Millisecond); got != limit {
+			if got := d.Deadline.Sub(d.StartedAt).Round(time.Millisecond); got != limit {
 				t.Errorf("a task with the deadline %s has %s, want %s", deadline, got, limit)
 			}
 			time.Sleep(time.Until(d.Deadline) - time.Microsecond)
@@ -325,7 +325,7 @@ func TestATaskEndsAtTheSecondOfItsDeadline(t *testing.T) {
 			if got := w.get(w.b, ref); got.Status.State != task.Failed || !strings.Contains(summary(got), "did not end within "+limit.String()) || w.unfinished() != 0 {
 				t.Errorf("at its deadline the task is %s, %d unfinished", summary(got), w.unfinished())
 			}
-			if err := w.b.Work(t.Context(), <-w.queue.sent); err != nil || w.ran.Load() != 0 {
+			if err := w.b.RunQueued(t.Context(), <-w.queue.sent); err != nil || w.ran.Load() != 0 {
 				t.Errorf("Work() = %v, %d turns ran", err, w.ran.Load())
 			}
 		}
@@ -337,10 +337,10 @@ func TestAnExpiredTaskIsNotFoundWhileItIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTeam(t, says("done"))
 		ref, message := w.dispatch("hi")
-		if err := w.b.Work(t.Context(), message); err != nil {
+		if err := w.b.RunQueued(t.Context(), message); err != nil {
 			t.Fatal(err)
 		}
-		everything := func(*task.Dispatched) bool { return true }
+		everything := func(*task.DispatchedTask) bool { return true }
 		head := must(w.store.Doc(t.Context(), task.HeadDocs.Key(message)))
 		time.Sleep(time.Until(head.Expires) - time.Nanosecond)
 		if all, _, err := w.b.ListDispatched(t.Context(), ref.Owner, "", 10, everything); err != nil || len(all) != 1 {
@@ -371,18 +371,18 @@ func TestTwoAccountsDoNotMeet(t *testing.T) {
 		refs[account], messages[account] = ref, <-w.queue.sent
 	}
 	for _, account := range accounts {
-		if err := w.a.Work(t.Context(), messages[account]); err != nil {
+		if err := w.a.RunQueued(t.Context(), messages[account]); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, account := range accounts {
-		if _, err := w.a.Start(t.Context(), w.reply(refs[account], "color of "+account)); err != nil {
+		if _, err := w.a.Enqueue(t.Context(), w.reply(refs[account], "color of "+account)); err != nil {
 			t.Fatal(err)
 		}
 		messages[account] = <-w.queue.sent
 	}
 	for _, account := range slices.Backward(accounts) {
-		if err := w.a.Work(t.Context(), messages[account]); err != nil {
+		if err := w.a.RunQueued(t.Context(), messages[account]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -399,7 +399,7 @@ func TestTwoAccountsDoNotMeet(t *testing.T) {
 		if _, err := w.b.Cancel(t.Context(), stranger); !errors.Is(err, task.ErrNotFound) {
 			t.Errorf("another account cancels the task of %s: %v", account, err)
 		}
-		all, _, err := w.b.ListDispatched(t.Context(), refs[account].Owner, "", 10, func(*task.Dispatched) bool { return true })
+		all, _, err := w.b.ListDispatched(t.Context(), refs[account].Owner, "", 10, func(*task.DispatchedTask) bool { return true })
 		if err != nil || len(all) != 1 || all[0].Ref != refs[account] {
 			t.Errorf("the list of %s has %d tasks, %v", account, len(all), err)
 		}
@@ -411,7 +411,7 @@ func TestATaskEndsIfItsAgentIsDeleted(t *testing.T) {
 		w := newTeam(t, says("done"))
 		ref, message := w.dispatch("hi")
 		w.fire(ref.Vacant)
-		if err := w.b.Work(t.Context(), message); err != nil {
+		if err := w.b.RunQueued(t.Context(), message); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.get(w.b, ref); got.Status.State != task.Failed || w.ran.Load() != 0 || w.unfinished() != 0 {
@@ -427,7 +427,7 @@ func TestATaskEndsIfItsAgentIsDeleted(t *testing.T) {
 		}))
 		ref, message := w.dispatch("hi")
 		for range 3 {
-			if err := w.b.Work(t.Context(), message); err != nil {
+			if err := w.b.RunQueued(t.Context(), message); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -438,12 +438,12 @@ func TestATaskEndsIfItsAgentIsDeleted(t *testing.T) {
 	t.Run("while it waits for an answer", func(t *testing.T) {
 		w := newTeam(t, asks)
 		ref, message := w.dispatch("paint")
-		if err := w.b.Work(t.Context(), message); err != nil {
+		if err := w.b.RunQueued(t.Context(), message); err != nil {
 			t.Fatal(err)
 		}
 		answer := w.reply(ref, "blue")
 		w.fire(ref.Vacant)
-		if _, err := w.a.Start(t.Context(), answer); err == nil {
+		if _, err := w.a.Enqueue(t.Context(), answer); err == nil {
 			t.Error("the deleted agent takes an answer")
 		}
 		if got, err := w.a.Cancel(t.Context(), ref); err != nil || got.Status.State != task.Canceled || w.unfinished() != 0 {
@@ -457,7 +457,7 @@ func TestATaskThatWaitedForTwentyMinutesRuns(t *testing.T) {
 	w.noon()
 	ref, message := w.dispatch("hi")
 	e := w.worker(4) // the account has a quarter of them
-	share := task.RunningDocs.Key("sender "+string(task.SenderOfMessage(message)), w.clock.now().UTC().Format(time.DateOnly))
+	share := task.RunningCountDocs.Key("sender "+string(task.SenderOfQueueMessage(message)), w.clock.now().UTC().Format(time.DateOnly))
 	if err := w.store.Commit(t.Context(), store.Put{Key: share, WriteID: store.WriteID{1}, Number: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -473,7 +473,7 @@ func TestATaskThatWaitedForTwentyMinutesRuns(t *testing.T) {
 	if err := w.store.Commit(t.Context(), store.Put{Key: share, IfVersion: 1, WriteID: store.WriteID{2}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Work(t.Context(), message); err != nil {
+	if err := e.RunQueued(t.Context(), message); err != nil {
 		t.Fatal(err)
 	}
 	if got := summary(w.get(w.b, ref)); got != `completed response="done" says "done"` {
@@ -484,12 +484,12 @@ func TestATaskThatWaitedForTwentyMinutesRuns(t *testing.T) {
 func TestAnAgentTakesFortyTasksOfAnAccount(t *testing.T) {
 	w := newTeam(t, says("done"))
 	var messages []string
-	for range task.MaxUnfinishedOfVacant {
+	for range task.MaxUnfinishedPerVacant {
 		_, message := w.dispatch("hi")
 		messages = append(messages, message)
 	}
 	const want = "the limit of 40 unfinished tasks at this agent is reached"
-	if _, err := assign(w.a, w.vacant.ID(), "acme", "hi", task.Dispatch{}); !problem.Is(err, problem.TooMany) || !strings.Contains(err.Error(), want) {
+	if _, err := assign(w.a, w.vacant.ID(), "acme", "hi", task.Dispatch{}); !problem.Is(err, problem.TooManyRequests) || !strings.Contains(err.Error(), want) {
 		t.Errorf("one more: %v, want %s", err, want)
 	}
 	if _, err := assign(w.a, w.hire(), "acme", "hi", task.Dispatch{}); err != nil {
@@ -499,11 +499,11 @@ func TestAnAgentTakesFortyTasksOfAnAccount(t *testing.T) {
 		t.Errorf("of another account: %v", err)
 	}
 	for _, message := range messages {
-		if err := w.b.Work(t.Context(), message); err != nil {
+		if err := w.b.RunQueued(t.Context(), message); err != nil {
 			t.Errorf("Work() = %v", err)
 		}
 	}
-	if n := w.ran.Load(); n != task.MaxUnfinishedOfVacant || w.unfinished() != 1 {
+	if n := w.ran.Load(); n != task.MaxUnfinishedPerVacant || w.unfinished() != 1 {
 		t.Errorf("%d turns ran, %d tasks are unfinished", n, w.unfinished())
 	}
 	w.dispatch("after")
@@ -540,13 +540,13 @@ func TestAHundredTasksOfTenAccountsEndOnce(t *testing.T) {
 		}
 	}
 	shares := func(message string, sender task.Sender) []task.Share {
-		return append([]task.Share{{Key: "turns", Max: turns}}, task.Shares(must(task.ParseMessage(message)), sender, false, turns)...)
+		return append([]task.Share{{Key: "turns", Max: turns}}, task.Shares(must(task.ParseRef(message)), sender, false, turns)...)
 	}
 	ctx, end := context.WithCancel(t.Context())
 	stopped := make(chan bool)
 	go func() {
 		defer close(stopped)
-		q.Run(ctx, slog.New(slog.DiscardHandler), shares, e.Work)
+		q.Run(ctx, slog.New(slog.DiscardHandler), shares, e.RunQueued)
 	}()
 	await.Until(t, "the tasks of the other accounts run", func() bool { return others.Load() == (accounts-1)*each })
 	if n := w.ran.Load() - others.Load(); n > turns/4 {
@@ -554,14 +554,14 @@ func TestAHundredTasksOfTenAccountsEndOnce(t *testing.T) {
 	}
 	close(release)
 	await.Until(t, "all tasks end", func() bool {
-		return !slices.ContainsFunc(refs, func(r task.Ref) bool { return !w.get(e, r).Status.State.Terminal() })
+		return !slices.ContainsFunc(refs, func(r task.Ref) bool { return !w.get(e, r).Status.State.IsTerminal() })
 	})
 	end()
 	await.Receive(t, "the queue stops", stopped)
 	e.Wait()
 	for _, ref := range refs {
 		ends := 0
-		err := e.Follow(t.Context(), ref, 0, func(n task.Numbered) bool {
+		err := e.Follow(t.Context(), ref, 0, func(n task.NumberedEvent) bool {
 			if n.Status != nil && n.Status.State == task.Completed {
 				ends++
 			}
@@ -581,7 +581,7 @@ func TestAnEarlierProgramDoesNotReadDispatchedTasks(t *testing.T) {
 	w := newTeam(t, says("done"))
 	earlier := store.JSONCodec[struct{ State string }](1)
 	_, dispatched := w.dispatch("hi")
-	if _, err := w.a.Start(t.Context(), w.turn("hi")); err != nil {
+	if _, err := w.a.Enqueue(t.Context(), w.turn("hi")); err != nil {
 		t.Fatal(err)
 	}
 	for message, isRead := range map[string]bool{dispatched: false, <-w.queue.sent: true} {
@@ -589,7 +589,7 @@ func TestAnEarlierProgramDoesNotReadDispatchedTasks(t *testing.T) {
 			if h, err := earlier.Decode(must(w.store.Doc(t.Context(), task.HeadDocs.Key(message)))); (err == nil && h.State != "") != isRead {
 				t.Errorf("an earlier program reads %+v, %v, want %t", h, err, isRead)
 			}
-			if err := w.b.Work(t.Context(), message); err != nil {
+			if err := w.b.RunQueued(t.Context(), message); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -599,13 +599,13 @@ func TestAnEarlierProgramDoesNotReadDispatchedTasks(t *testing.T) {
 func TestWorkForATaskNeedsItsSettings(t *testing.T) {
 	w := newTeam(t, says("done"))
 	ref, name := w.dispatch("hi")
-	ctx, stop := task.Watch(t.Context(), w.store, name)
+	ctx, stop := task.WatchTurn(t.Context(), w.store, name)
 	if d := task.DispatchOf(ctx, ref.Vacant); d == nil || d.Agent != "writer" || ctx.Err() != nil {
 		t.Errorf("the context has the settings %+v, and has ended: %v", d, ctx.Err())
 	}
 	stop()
 	w.store.away.Store(true)
-	ctx, stop = task.Watch(t.Context(), w.store, name)
+	ctx, stop = task.WatchTurn(t.Context(), w.store, name)
 	defer stop()
 	if !errors.Is(ctx.Err(), context.Canceled) || !problem.Is(context.Cause(ctx), problem.Unavailable) {
 		t.Errorf("without a store the context has ended: %v, because %v", ctx.Err(), context.Cause(ctx))
@@ -644,7 +644,7 @@ func TestAListReadsWhatFits(t *testing.T) {
 	all := func(size int, state task.State) (ids []string, requests int) {
 		t.Helper()
 		for cursor := ""; ; {
-			page, next, err := e.ListDispatched(t.Context(), owner, cursor, size, func(d *task.Dispatched) bool { return state == "" || d.Task.Status.State == state })
+			page, next, err := e.ListDispatched(t.Context(), owner, cursor, size, func(d *task.DispatchedTask) bool { return state == "" || d.Task.Status.State == state })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -704,7 +704,7 @@ func TestATaskWhoseCommitHasNoAnswerRuns(t *testing.T) {
 	if !problem.Is(err, problem.Unavailable) || len(q.stored) == 0 || !<-q.stored {
 		t.Errorf("Dispatch() = %v, want an error, and a message that is delivered", err)
 	}
-	if err := w.b.Work(t.Context(), <-w.queue.sent); err != nil {
+	if err := w.b.RunQueued(t.Context(), <-w.queue.sent); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.get(w.b, ref); got.Status.State != task.Completed {
@@ -717,18 +717,18 @@ func TestADispatchedTaskHasATrace(t *testing.T) {
 	isSilent := false
 	w := newTeam(t, agent(func(ctx context.Context, say func(string) bool) error {
 		if !isSilent {
-			call.Report(ctx, call.Provisional{Thought: "secret "})
-			call.Report(ctx, call.Provisional{Thought: "thought"})
-			call.Report(ctx, call.Provisional{Detail: call.ToolStep{ID: "1", Name: "look", Arguments: `{"for":"a"}`}})
-			call.Report(ctx, call.Provisional{Detail: call.ToolStep{ID: "1", Name: "look", Outcome: call.ToolOK}})
+			call.Report(ctx, call.ProvisionalEvent{Thought: "secret "})
+			call.Report(ctx, call.ProvisionalEvent{Thought: "thought"})
+			call.Report(ctx, call.ProvisionalEvent{Detail: call.ToolStep{ID: "1", Name: "look", Arguments: `{"for":"a"}`}})
+			call.Report(ctx, call.ProvisionalEvent{Detail: call.ToolStep{ID: "1", Name: "look", Outcome: call.ToolOK}})
 		}
 		if textOf(task.MessageOf(ctx).Parts) == "paint" {
-			call.Report(ctx, call.Provisional{Asks: true})
+			call.Report(ctx, call.ProvisionalEvent{IsQuestion: true})
 		}
 		say("done")
 		return nil
 	}))
-	w.a.Chunk, w.b.Chunk = time.Hour, time.Hour // the text of an answer is one event
+	w.a.ChunkInterval, w.b.ChunkInterval = time.Hour, time.Hour // the text of an answer is one event
 	trace := func(r task.Ref) (lines []string) {
 		t.Helper()
 		all, err := w.b.Trace(t.Context(), r)
@@ -746,14 +746,14 @@ func TestADispatchedTaskHasATrace(t *testing.T) {
 	}
 	events := func(r task.Ref) (lines []string) {
 		t.Helper()
-		if err := w.b.Follow(t.Context(), r, 0, func(n task.Numbered) bool {
+		if err := w.b.Follow(t.Context(), r, 0, func(n task.NumberedEvent) bool {
 			what := "artifact"
 			if n.Status != nil {
 				what = string(n.Status.State)
 			}
-			lines = append(lines, fmt.Sprint(n.N, " ", what))
+			lines = append(lines, fmt.Sprint(n.Number, " ", what))
 			if strings.Contains(string(must(json.Marshal(n))), "secret") {
-				t.Errorf("event %d has a thought", n.N)
+				t.Errorf("event %d has a thought", n.Number)
 			}
 			return true
 		}); err != nil {
@@ -764,12 +764,12 @@ func TestADispatchedTaskHasATrace(t *testing.T) {
 	// The turn of a stranger has the same events as the turn of a silent agent.
 	isSilent = true
 	silent, message := w.dispatch("hi")
-	if err := w.b.Work(t.Context(), message); err != nil {
+	if err := w.b.RunQueued(t.Context(), message); err != nil {
 		t.Fatal(err)
 	}
 	isSilent = false
 	ref, message := w.dispatch("hi")
-	if err := w.b.Work(t.Context(), message); err != nil {
+	if err := w.b.RunQueued(t.Context(), message); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(events(silent), events(ref)); diff != "" || len(trace(silent)) != 0 {
@@ -785,13 +785,13 @@ func TestADispatchedTaskHasATrace(t *testing.T) {
 	}
 	// The trace of a later turn follows.
 	ref, message = w.dispatch("paint")
-	if err := w.b.Work(t.Context(), message); err != nil {
+	if err := w.b.RunQueued(t.Context(), message); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.a.Start(t.Context(), w.reply(ref, "blue")); err != nil {
+	if _, err := w.a.Enqueue(t.Context(), w.reply(ref, "blue")); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.b.Work(t.Context(), <-w.queue.sent); err != nil {
+	if err := w.b.RunQueued(t.Context(), <-w.queue.sent); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(append(slices.Clone(one), one...), trace(ref)); diff != "" {
@@ -799,10 +799,10 @@ func TestADispatchedTaskHasATrace(t *testing.T) {
 	}
 	// A task that was not dispatched has none, and a trace is sealed.
 	started := w.turn("hi")
-	if _, err := w.a.Start(t.Context(), started); err != nil {
+	if _, err := w.a.Enqueue(t.Context(), started); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.b.Work(t.Context(), <-w.queue.sent); err != nil {
+	if err := w.b.RunQueued(t.Context(), <-w.queue.sent); err != nil {
 		t.Fatal(err)
 	}
 	if got := trace(started.Ref); len(got) != 0 {

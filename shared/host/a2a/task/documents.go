@@ -6,7 +6,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// taskPartition contains the documents of a task. The star stands for Ref.message. Events sort
+// taskPartition contains the documents of a task. The star stands for Ref.encode. Events sort
 // before the head. A read of both therefore reads the head last, and the head is never older than
 // the events.
 const taskPartition = "task#*"
@@ -15,63 +15,63 @@ const taskPartition = "task#*"
 var (
 	// HeadDocs contains the state of each task. The index lists the tasks of an owner at a vacant,
 	// most recent status first.
-	HeadDocs = store.Kind[head]{
-		Shape: store.Shape{Name: "head of a task", Partition: taskPartition, Sort: "head", Index: "tasks#*#*", Verify: store.VerifyNot},
+	HeadDocs = store.DocKind[head]{
+		Shape: store.Shape{Name: "head of a task", Partition: taskPartition, Sort: "head", Index: "tasks#*#*", Verify: store.VerifySkip},
 		Codec: store.Codec[head]{Decode: decodeHead, Encode: encodeHead},
 	}
-	EventDocs = store.Kind[[]byte]{
-		Shape: store.Shape{Name: "event of a task", Partition: taskPartition, Sort: "e#*", Verify: store.VerifyNot},
-		Codec: store.Bytes(),
+	EventDocs = store.DocKind[[]byte]{
+		Shape: store.Shape{Name: "event of a task", Partition: taskPartition, Sort: "e#*", Verify: store.VerifySkip},
+		Codec: store.BytesCodec(),
 	}
 	// RecentDocs contains the turns of the last minutes, newest first, by the hash of payer, vacant
 	// and message.
-	RecentDocs = store.Kind[recent]{
-		Shape: store.Shape{Name: "recent turn", Partition: "recent#*", Sort: "*", Verify: store.VerifyNot},
-		Codec: store.JSONCodec[recent](1),
+	RecentDocs = store.DocKind[recentEntry]{
+		Shape: store.Shape{Name: "recent turn", Partition: "recent#*", Sort: "*", Verify: store.VerifySkip},
+		Codec: store.JSONCodec[recentEntry](1),
 	}
 	// TraceDocs contains the sealed traces of dispatched tasks. They sort after the head, so
 	// readers of the task do not read them.
-	TraceDocs = store.Kind[[]byte]{
-		Shape: store.Shape{Name: "trace of a task", Partition: taskPartition, Sort: "trace#*", Verify: store.VerifyNot},
-		Codec: store.Bytes(),
+	TraceDocs = store.DocKind[[]byte]{
+		Shape: store.Shape{Name: "trace of a task", Partition: taskPartition, Sort: "trace#*", Verify: store.VerifySkip},
+		Codec: store.BytesCodec(),
 	}
 	// LogDocs contains the sealed logs of dispatched tasks. The key of each document ends with the
 	// number of its last event. The documents sort after the head.
-	LogDocs = store.Kind[[]byte]{
-		Shape: store.Shape{Name: "log of a task", Partition: taskPartition, Sort: "log#*", Verify: store.VerifyNot},
-		Codec: store.Bytes(),
+	LogDocs = store.DocKind[[]byte]{
+		Shape: store.Shape{Name: "log of a task", Partition: taskPartition, Sort: "log#*", Verify: store.VerifySkip},
+		Codec: store.BytesCodec(),
 	}
 	// PushDocs contains the push configurations. The index lists the configurations whose
 	// deliveries have not ended.
-	PushDocs = store.Kind[[]byte]{
-		Shape: store.Shape{Name: "push configuration", Partition: taskPartition, Sort: "push#*", Index: "pushes", Verify: store.VerifyNot},
-		Codec: store.Bytes(),
+	PushDocs = store.DocKind[[]byte]{
+		Shape: store.Shape{Name: "push configuration", Partition: taskPartition, Sort: "push#*", Index: "pushes", Verify: store.VerifySkip},
+		Codec: store.BytesCodec(),
 	}
-	// TurnDocs contains the number of background turns of each vacant.
-	TurnDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "count of turns", Partition: "turns#*", Sort: "background", Owner: store.OfVacant, Verify: store.VerifyNot},
-		Codec: store.Count(),
+	// BackgroundCountDocs contains the number of background turns of each vacant.
+	BackgroundCountDocs = store.DocKind[int64]{
+		Shape: store.Shape{Name: "count of turns", Partition: "turns#*", Sort: "background", Owner: store.OwnedByVacant, Verify: store.VerifySkip},
+		Codec: store.CountCodec(),
 	}
 	// DispatchedDocs contains the dispatched tasks of an owner by id. The index lists the newest
 	// first.
-	DispatchedDocs = store.Kind[dispatchedTask]{
-		Shape: store.Shape{Name: "dispatched task", Partition: "team#*", Sort: "*", Index: "team#*", Verify: store.VerifyNot},
-		Codec: store.JSONCodec[dispatchedTask](1),
+	DispatchedDocs = store.DocKind[dispatchedEntry]{
+		Shape: store.Shape{Name: "dispatched task", Partition: "team#*", Sort: "*", Index: "team#*", Verify: store.VerifySkip},
+		Codec: store.JSONCodec[dispatchedEntry](1),
 	}
 	// UnfinishedDocs contains the unfinished dispatched tasks of an account by id.
-	UnfinishedDocs = store.Kind[dispatchedTask]{
-		Shape: store.Shape{Name: "unfinished task", Partition: "open#*", Sort: "*", Verify: store.VerifyNot},
-		Codec: store.JSONCodec[dispatchedTask](1),
+	UnfinishedDocs = store.DocKind[dispatchedEntry]{
+		Shape: store.Shape{Name: "unfinished task", Partition: "open#*", Sort: "*", Verify: store.VerifySkip},
+		Codec: store.JSONCodec[dispatchedEntry](1),
 	}
-	// RunningDocs contains the numbers of running background turns, per share and day.
-	RunningDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "count of running turns", Partition: "running#*", Sort: "*", Verify: store.VerifyNot},
-		Codec: store.Count(),
+	// RunningCountDocs contains the numbers of running background turns, per share and day.
+	RunningCountDocs = store.DocKind[int64]{
+		Shape: store.Shape{Name: "count of running turns", Partition: "running#*", Sort: "*", Verify: store.VerifySkip},
+		Codec: store.CountCodec(),
 	}
-	// PushedDocs contains the numbers of pushed bytes, per task and per sender and hour.
-	PushedDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "count of what was pushed", Partition: "pushed#*", Sort: "*", Verify: store.VerifyNot},
-		Codec: store.Count(),
+	// PushedByteDocs contains the numbers of pushed bytes, per task and per sender and hour.
+	PushedByteDocs = store.DocKind[int64]{
+		Shape: store.Shape{Name: "count of what was pushed", Partition: "pushed#*", Sort: "*", Verify: store.VerifySkip},
+		Codec: store.CountCodec(),
 	}
 )
 
@@ -79,20 +79,20 @@ var (
 // dispatched task for a task whose call is lost, and fail it. Such a program cannot read the new
 // format, and leaves the task to this program.
 var (
-	plainHeads      = store.JSONCodec[head](1)
-	dispatchedHeads = store.JSONCodec[head](2)
+	plainHeadCodec      = store.JSONCodec[head](1)
+	dispatchedHeadCodec = store.JSONCodec[head](2)
 )
 
 func decodeHead(d store.Doc) (head, error) {
 	if bytes.HasPrefix(d.Data, []byte(`{"format":2,`)) {
-		return dispatchedHeads.Decode(d)
+		return dispatchedHeadCodec.Decode(d)
 	}
-	return plainHeads.Decode(d)
+	return plainHeadCodec.Decode(d)
 }
 
 func encodeHead(h head) ([]byte, error) {
 	if h.Dispatch != nil {
-		return dispatchedHeads.Encode(h)
+		return dispatchedHeadCodec.Encode(h)
 	}
-	return plainHeads.Encode(h)
+	return plainHeadCodec.Encode(h)
 }

@@ -14,36 +14,36 @@ import (
 // ErrNotCancelable means that the task has ended.
 var ErrNotCancelable = problem.New(problem.Conflict, "the task has ended and cannot be canceled")
 
-func (e *Engine) lastEvent(ctx context.Context, r Ref, n int) (last, size int, err error) {
-	rest := store.Range{Partition: r.partition(), First: r.eventKey(n + 1).Sort, Last: HeadDocs.Sort}
-	for d, err := range store.Documents(ctx, e.Store, rest) {
+func (e *Engine) lastEvent(ctx context.Context, r Ref, eventCount int) (last, size int, err error) {
+	newEvents := store.Range{Partition: r.partition(), Start: r.eventKey(eventCount + 1).Sort, End: HeadDocs.Sort}
+	for d, err := range store.Documents(ctx, e.Store, newEvents) {
 		if err != nil {
 			return 0, 0, store.AsProblem(err)
 		}
-		n++
+		eventCount++
 		size += len(d.Data)
 	}
-	return n, size, nil
+	return eventCount, size, nil
 }
 
-// end describes how a turn ends a task.
-type end struct {
-	status Status
-	void   bool         // the turn has no answer, so its artifacts are withdrawn
-	runner string       // required holder of the lease; "" accepts any runner
-	events int          // required number of events; zero accepts any number
-	first  bool         // requires that the first call of the task is not accepted yet
-	spent  money.Amount // cost of the turn
+// turnEnd describes how a turn ends a task.
+type turnEnd struct {
+	status             Status
+	void               bool         // the turn has no answer, so its artifacts are withdrawn
+	requiredRunner     string       // required holder of the lease; "" accepts any runner
+	requiredEvents     int          // required number of events; zero accepts any number
+	requiresUnaccepted bool         // requires that the first call of the task is not accepted yet
+	cost               money.Amount // cost of the turn
 
-	written []string // files that the turn has written
+	writtenPaths []string // files that the turn has written
 }
 
-// errMore means that a task has events that were stored after the task was read.
-var errMore = problem.New(problem.Conflict, "the task has new events")
+// errNewEvents means that a task has events that were stored after the task was read.
+var errNewEvents = problem.New(problem.Conflict, "the task has new events")
 
-// ends returns the writes that end a task: its head, the last event, and the counts of background
+// endWrites returns the writes that end a task: its head, the last event, and the counts of background
 // turns. t is the task before the end.
-func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Write, error) {
+func (e *Engine) endWrites(ctx context.Context, r Ref, t *Task, end turnEnd) ([]store.Write, error) {
 	h, d, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	if err != nil {
 		return nil, store.AsProblem(err)
@@ -51,35 +51,35 @@ func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Wri
 	if d.Version == 0 {
 		return nil, ErrNotFound
 	}
-	if !h.State.canBecome(end.status.State) || end.runner != "" && h.Runner != end.runner {
+	if !h.State.canBecome(end.status.State) || end.requiredRunner != "" && h.Runner != end.requiredRunner {
 		return nil, errEnded
 	}
-	if end.first && !h.isUnaccepted() {
-		return nil, errMore
+	if end.requiresUnaccepted && !h.isUnaccepted() {
+		return nil, errNewEvents
 	}
-	n, more, err := e.lastEvent(ctx, r, h.Events)
+	n, newBytes, err := e.lastEvent(ctx, r, h.EventCount)
 	if err != nil {
 		return nil, err
 	}
-	if end.events > 0 && n != end.events {
-		return nil, errMore
+	if end.requiredEvents > 0 && n != end.requiredEvents {
+		return nil, errNewEvents
 	}
 	// A failure to send the notice must not lose the answer of a runner, so the error is ignored
 	// for a turn with a runner. The process that handles the notice of the turn's start still finds
 	// the end, because it checks the task repeatedly.
-	if err := e.notifyOf(ctx, r, n+1); err != nil && end.runner == "" {
+	if err := e.notifyOpenPushes(ctx, r, n+1); err != nil && end.requiredRunner == "" {
 		return nil, err
 	}
 	s := end.status
-	counted, counts := h.Background, h.countOut()
-	h.State, h.Changed, h.Lease, h.Runner, h.Background, h.Shares, h.Events = s.State, s.Time, time.Time{}, "", false, nil, n+1
+	wasBackground, countWrites := h.Background, h.uncountWrites()
+	h.State, h.StatusTime, h.LeaseEnd, h.Runner, h.Background, h.Shares, h.EventCount = s.State, s.Time, time.Time{}, "", false, nil, n+1
 	if d := h.Dispatch; d != nil {
-		d.Spent += end.spent
+		d.Cost += end.cost
 		if d.Files != nil {
-			d.Files.Written = mergePaths(d.Files.Written, end.written)
+			d.Files.WrittenPaths = mergePaths(d.Files.WrittenPaths, end.writtenPaths)
 		}
-		if s.State.Terminal() {
-			counts = append(counts, store.Delete{Key: r.unfinishedKey(), If: 1})
+		if s.State.IsTerminal() {
+			countWrites = append(countWrites, store.Delete{Key: r.unfinishedKey(), IfVersion: 1})
 		}
 	}
 	id, err := e.updater().NewWriteID()
@@ -88,46 +88,46 @@ func (e *Engine) ends(ctx context.Context, r Ref, t *Task, end end) ([]store.Wri
 	}
 	last := storedEvent{Event: Event{Status: &s}, Void: end.void}
 	if !end.void {
-		last = compact(last.Event, t.answer())
+		last = omitRepeatedText(last.Event, t.answerText())
 	}
 	event, err := e.eventPut(ctx, r, n+1, last, h.expires(), id)
 	if err != nil {
 		return nil, err
 	}
-	h.Bytes += more + len(event.Data)
-	put, err := h.put(r, d.Version, id)
+	h.EventBytes += newBytes + len(event.Data)
+	put, err := h.newPut(r, d.Version, id)
 	if err != nil {
 		return nil, err
 	}
-	writes := append([]store.Write{put, event}, counts...)
-	if counted {
-		writes = append(writes, store.Add{Key: backgroundKey(r), Delta: -1, Min: 0, Max: maxPaid})
+	writes := append([]store.Write{put, event}, countWrites...)
+	if wasBackground {
+		writes = append(writes, store.Add{Key: backgroundKey(r), Delta: -1, Min: 0, Max: maxAccountBackground})
 	}
 	return writes, nil
 }
 
-func backgroundKey(r Ref) store.Key { return TurnDocs.Key(r.Vacant.String()) }
+func backgroundKey(r Ref) store.Key { return BackgroundCountDocs.Key(r.Vacant.String()) }
 
-// maxCancels limits the attempts to cancel a task while pieces of its answer arrive.
-const maxCancels = 20
+// maxCancelTries limits the attempts to cancel a task while pieces of its answer arrive.
+const maxCancelTries = 20
 
 // Cancel ends a task that has not ended, regardless of the instance that runs its turn. If pieces of
 // the turn's answer were stored, they become the answer, which is charged. Otherwise the turn is
 // voided (ends without an answer).
 func (e *Engine) Cancel(ctx context.Context, r Ref) (Task, error) {
 	for try := 1; ; try++ {
-		l, err := e.current(ctx, r)
+		l, err := e.loadCurrent(ctx, r)
 		if err != nil {
 			return Task{}, err
 		}
-		if l.head.State.Terminal() {
+		if l.head.State.IsTerminal() {
 			return Task{}, ErrNotCancelable
 		}
-		err = e.cancel(ctx, l)
-		if errors.Is(err, errMore) && try < maxCancels {
+		err = e.tryCancel(ctx, l)
+		if errors.Is(err, errNewEvents) && try < maxCancelTries {
 			continue
 		}
-		if errors.Is(err, errMore) {
+		if errors.Is(err, errNewEvents) {
 			err = problem.New(problem.Unavailable, "the answer arrives too quickly to cancel it; send the same request again")
 		}
 		if err != nil {
@@ -145,62 +145,62 @@ func (e *Engine) Cancel(ctx context.Context, r Ref) (Task, error) {
 	return l.task, nil
 }
 
-// cancel ends the task as it was read, with the pieces that it had. If the task has changed since,
-// the error is errMore.
-func (e *Engine) cancel(ctx context.Context, l *loaded) error {
+// tryCancel ends the task as it was read, with the pieces that it had. If the task has changed since,
+// the error is errNewEvents.
+func (e *Engine) tryCancel(ctx context.Context, l *loadedTask) error {
 	decide := func(o call.Options) (call.State, error) {
-		if l.turn.said == "" {
+		if l.lastTurn.answerText == "" {
 			canceled := problem.New(problem.Canceled, "the caller canceled the task")
 			return e.Calls.Void(ctx, l.pair(), l.head.Position, canceled, o)
 		}
 		o.CompleteReply = replyIDs(l.ref.ID, l.task.Context)
-		part := call.Partial{Text: l.turn.said, Usage: l.turn.used, Began: l.task.Status.Time}
-		return e.Calls.CutAnswer(ctx, l.pair(), l.head.Position, call.CutCanceled, part, o)
+		part := call.PartialAnswer{Text: l.lastTurn.answerText, Usage: l.lastTurn.usage, StartedAt: l.task.Status.Time}
+		return e.Calls.StorePartialAnswer(ctx, l.pair(), l.head.Position, call.CutCanceled, part, o)
 	}
-	return e.finish(ctx, l, decide, func(d *call.Decision) end {
-		s := Status{State: Canceled, Message: l.task.notice("canceled by the caller"), Time: e.Now().UTC().Truncate(time.Microsecond), Failure: problem.Canceled.String()}
+	return e.decideAndEnd(ctx, l, decide, func(d *call.Decision) turnEnd {
+		s := Status{State: Canceled, Message: l.task.hostMessage("canceled by the caller"), Time: e.Now().UTC().Truncate(time.Microsecond), FailureKind: problem.Canceled.String()}
 		if d.Reply != nil {
-			s.Message, s.Failure = answerMessage(&l.task, d), ""
+			s.Message, s.FailureKind = answerMessage(&l.task, d), ""
 		}
-		return end{status: s, events: len(l.events)}
+		return turnEnd{status: s, requiredEvents: len(l.events)}
 	})
 }
 
-func (e *Engine) abandon(ctx context.Context, l *loaded) error {
-	lost, text := problem.New(problem.Deadline, "the process that ran the turn ended"), "the turn was interrupted; send the message again"
+func (e *Engine) failAbandoned(ctx context.Context, l *loadedTask) error {
+	cause, text := problem.New(problem.DeadlineExceeded, "the process that ran the turn ended"), "the turn was interrupted; send the message again"
 	if l.head.State == Submitted {
-		lost = problem.New(problem.Deadline, "the turn did not begin within %.0f minutes", call.MaxQueued.Minutes())
-		text = lost.Text() + " because the host was busy; send the message again later"
+		cause = problem.New(problem.DeadlineExceeded, "the turn did not begin within %.0f minutes", call.MaxQueued.Minutes())
+		text = cause.Text() + " because the host was busy; send the message again later"
 	}
 	if d := l.head.Dispatch; d != nil && l.head.isOverdue(e.Now()) {
-		lost = problem.New(problem.Deadline, "the task did not end within %s", d.Deadline.Sub(l.head.Began).Round(time.Second))
-		text = lost.Text()
+		cause = problem.New(problem.DeadlineExceeded, "the task did not end within %s", d.Deadline.Sub(l.head.StartedAt).Round(time.Second))
+		text = cause.Text()
 	}
 	decide := func(o call.Options) (call.State, error) {
-		return e.Calls.Void(ctx, l.pair(), l.head.Position, lost, o)
+		return e.Calls.Void(ctx, l.pair(), l.head.Position, cause, o)
 	}
-	return e.finish(ctx, l, decide, func(*call.Decision) end {
-		return end{status: Status{State: Failed, Message: l.task.notice(text), Time: e.Now().UTC().Truncate(time.Microsecond), Failure: lost.Kind.String()}}
+	return e.decideAndEnd(ctx, l, decide, func(*call.Decision) turnEnd {
+		return turnEnd{status: Status{State: Failed, Message: l.task.hostMessage(text), Time: e.Now().UTC().Truncate(time.Microsecond), FailureKind: cause.Kind.String()}}
 	})
 }
 
-// finish stores the answer of a task's turn, or voids its call, and ends the task in the same
+// decideAndEnd stores the answer of a task's turn, or voids its call, and ends the task in the same
 // commit. If the turn is already decided, finish only ends the task. If the task has also ended,
 // finish has no effect.
-func (e *Engine) finish(ctx context.Context, l *loaded, decide func(call.Options) (call.State, error), how func(*call.Decision) end) error {
-	ends := func(ctx context.Context, d call.Decision, void bool) ([]store.Write, error) {
-		end := how(&d)
-		end.void, end.first = void, l.head.isUnaccepted()
-		return e.ends(ctx, l.ref, &l.task, end)
+func (e *Engine) decideAndEnd(ctx context.Context, l *loadedTask, decide func(call.Options) (call.State, error), newEnd func(*call.Decision) turnEnd) error {
+	endWrites := func(ctx context.Context, d call.Decision, void bool) ([]store.Write, error) {
+		end := newEnd(&d)
+		end.void, end.requiresUnaccepted = void, l.head.isUnaccepted()
+		return e.endWrites(ctx, l.ref, &l.task, end)
 	}
-	wrote, state := false, call.Answered
+	hasEndWrites, state := false, call.Answered
 	var err error
 	if l.head.Position > 0 { // a task that was stored with its answer has no turn to decide
 		state, err = decide(call.Options{
-			Task: l.ref.ID, Began: l.task.Status.Time,
+			Task: l.ref.ID, Arrival: l.task.Status.Time,
 			DecideWrites: func(ctx context.Context, d call.Decision) ([]store.Write, error) {
-				wrote = true
-				return ends(ctx, d, d.Reply == nil)
+				hasEndWrites = true
+				return endWrites(ctx, d, d.Reply == nil)
 			},
 		})
 	}
@@ -209,13 +209,13 @@ func (e *Engine) finish(ctx context.Context, l *loaded, decide func(call.Options
 	}
 	// If the call was not accepted, its runner may have begun since l was read, and must not be
 	// stopped.
-	if running, ok := e.hub.runners.Load(l.ref.partition()); ok && !l.head.isUnaccepted() {
-		running.(*runner).cancel()
+	if activeRunner, ok := e.hub.runners.Load(l.ref.partition()); ok && !l.head.isUnaccepted() {
+		activeRunner.(*runner).stopTurn()
 	}
-	if err == nil && !wrote {
+	if err == nil && !hasEndWrites {
 		err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-			writes, err := ends(ctx, call.Decision{}, state != call.Answered)
-			tx.Add(writes...)
+			writes, err := endWrites(ctx, call.Decision{}, state != call.Answered)
+			tx.AddWrites(writes...)
 			return err
 		})
 	}
@@ -223,6 +223,6 @@ func (e *Engine) finish(ctx context.Context, l *loaded, decide func(call.Options
 		return nil
 	}
 	e.hub.wake(l.ref.partition())
-	e.notifyPush(l.ref)
+	e.callOnPush(l.ref)
 	return err
 }

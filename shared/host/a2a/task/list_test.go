@@ -33,14 +33,14 @@ func (w *world) run(size int) string {
 // pages lists all tasks by pages.
 func (w *world) pages(size int) (pages [][]task.Task, total int) {
 	w.t.Helper()
-	q := task.ListRequest{Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner}, List: call.SharedOwner, Size: size}
+	q := task.ListRequest{Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner}, ListOwner: call.SharedOwner, PageSize: size}
 	for {
 		page, err := list(w.t.Context(), w.b, q)
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		pages = append(pages, page.Tasks)
-		if q.Token = page.Next; q.Token == "" {
+		if q.PageToken = page.Next; q.PageToken == "" {
 			return pages, page.Total
 		}
 	}
@@ -75,7 +75,7 @@ func TestAPageEndsAtItsSizeInBytes(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		read := 0
-		if err := w.b.Follow(ctx, turn.Ref, 0, func(n task.Numbered) bool {
+		if err := w.b.Follow(ctx, turn.Ref, 0, func(n task.NumberedEvent) bool {
 			if n.Artifact != nil {
 				read += len(textOf(n.Artifact.Artifact.Parts))
 			}
@@ -127,7 +127,7 @@ func TestListsOfTheHostShareTheirMemory(t *testing.T) {
 		for range 4 {
 			w.run(320 << 10)
 		}
-		q := task.ListRequest{Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner}, List: call.SharedOwner, Size: 100}
+		q := task.ListRequest{Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner}, ListOwner: call.SharedOwner, PageSize: 100}
 		var mu sync.Mutex
 		var flying, refused int
 		read := make(chan struct{})
@@ -145,7 +145,7 @@ func TestListsOfTheHostShareTheirMemory(t *testing.T) {
 				})
 				mu.Lock()
 				defer mu.Unlock()
-				if problem.Is(err, problem.TooMany) {
+				if problem.Is(err, problem.TooManyRequests) {
 					refused++
 				} else if err != nil {
 					t.Errorf("List() = %v", err)
@@ -186,7 +186,7 @@ func TestAListGivesBackWhatItDidNotRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := task.ListRequest{Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner}, List: call.SharedOwner, Size: 100}
+	q := task.ListRequest{Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner}, ListOwner: call.SharedOwner, PageSize: 100}
 	const lists = 32 // twice MaxBytes would be all of MaxListing
 	var nested func(n int) error
 	nested = func(n int) error {

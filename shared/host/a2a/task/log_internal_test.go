@@ -20,19 +20,19 @@ func TestALogHasALimit(t *testing.T) {
 	for range MaxLogEvents + 10 {
 		r.logEvent(LogRead, LogData{Path: "a"})
 	}
-	if n := len(r.log.waiting); n != MaxLogEvents || r.log.waiting[n-1].Type != LogTruncated || r.log.waiting[n-2].Type != LogRead {
-		t.Errorf("%d events, the last %+v", n, r.log.waiting[n-1])
+	if n := len(r.log.pending); n != MaxLogEvents || r.log.pending[n-1].Type != LogTruncated || r.log.pending[n-2].Type != LogRead {
+		t.Errorf("%d events, the last %+v", n, r.log.pending[n-1])
 	}
 	r = newRunner()
 	for range 3 * maxLogBytes / 1000 {
 		r.logEvent(LogBlocked, LogData{Reason: strings.Repeat("x", 900)})
 	}
-	if n := len(r.log.waiting); n > maxLogBytes/900 || r.log.waiting[n-1].Type != LogTruncated {
-		t.Errorf("%d events, the last %+v", n, r.log.waiting[n-1])
+	if n := len(r.log.pending); n > maxLogBytes/900 || r.log.pending[n-1].Type != LogTruncated {
+		t.Errorf("%d events, the last %+v", n, r.log.pending[n-1])
 	}
 	r = newRunner()
 	r.dispatch.IsOwn = false
-	if r.logEvent(LogRead, LogData{}); len(r.log.waiting) != 0 {
+	if r.logEvent(LogRead, LogData{}); len(r.log.pending) != 0 {
 		t.Error("the task of a stranger has a log")
 	}
 }
@@ -40,7 +40,7 @@ func TestALogHasALimit(t *testing.T) {
 // The longest events of a document fit into it.
 func TestADocumentHoldsItsEvents(t *testing.T) {
 	long := strings.Repeat("<", 800) // which JSON escapes
-	b, err := json.Marshal(slices.Repeat([]LogEvent{{MaxLogEvents, time.Now(), LogBlocked, LogData{Path: long, Reason: long}}}, maxLogDoc))
+	b, err := json.Marshal(slices.Repeat([]LogEvent{{MaxLogEvents, time.Now(), LogBlocked, LogData{Path: long, Reason: long}}}, maxLogDocEvents))
 	if err != nil || len(b) > store.MaxData*3/4 {
 		t.Errorf("a document has %d bytes, %v", len(b), err)
 	}
@@ -55,7 +55,7 @@ func TestWrittenFilesAreListedOnce(t *testing.T) {
 	for n := range 200 {
 		many = append(many, fmt.Sprintf("%0400d", n))
 	}
-	if got := mergePaths(many[100:], many[:100]); !slices.Equal(got, many[:maxWritten/400]) {
+	if got := mergePaths(many[100:], many[:100]); !slices.Equal(got, many[:maxWrittenPathBytes/400]) {
 		t.Errorf("%d long paths are listed", len(got))
 	}
 }

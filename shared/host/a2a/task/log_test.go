@@ -32,9 +32,9 @@ func newLogged(t *testing.T) *logged {
 	l.team = newTeam(t, agent(func(ctx context.Context, say func(string) bool) error {
 		for n := range toolCalls {
 			id := fmt.Sprint(n)
-			call.Report(ctx, call.Provisional{Detail: call.ToolStep{ID: id, Name: "Read", Arguments: "{}"}})
-			task.WorkOf(ctx).Log(task.LogRead, task.LogData{Path: "notes.md"})
-			call.Report(ctx, call.Provisional{Detail: call.ToolStep{ID: id, Name: "Read", Outcome: call.ToolOK}})
+			call.Report(ctx, call.ProvisionalEvent{Detail: call.ToolStep{ID: id, Name: "Read", Arguments: "{}"}})
+			task.WorkerTurnOf(ctx).Log(task.LogRead, task.LogData{Path: "notes.md"})
+			call.Report(ctx, call.ProvisionalEvent{Detail: call.ToolStep{ID: id, Name: "Read", Outcome: call.ToolOK}})
 			l.between(n + 1)
 			time.Sleep(5 * time.Millisecond) // several ticks of the runner
 		}
@@ -63,7 +63,7 @@ func (l *logged) written() []time.Time {
 func (l *logged) run() {
 	l.t.Helper()
 	ref, message := l.dispatch("read")
-	if err := l.a.Work(l.t.Context(), message); err != nil {
+	if err := l.a.RunQueued(l.t.Context(), message); err != nil {
 		l.t.Fatal(err)
 	}
 	events := must(l.b.ReadLog(l.t.Context(), ref, 0))

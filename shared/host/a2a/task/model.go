@@ -53,32 +53,32 @@ func States() []State {
 	return []State{Submitted, Working, InputRequired, AuthRequired, Completed, Canceled, Failed, Rejected}
 }
 
-func (s State) Terminal() bool {
+func (s State) IsTerminal() bool {
 	next, isKnown := transitions[s]
 	return isKnown && len(next) == 0
 }
 
-func (s State) Active() bool { return s == Submitted || s == Working }
+func (s State) IsActive() bool { return s == Submitted || s == Working }
 
-func (s State) Waits() bool { return s.canBecome(Submitted) }
+func (s State) AwaitsMessage() bool { return s.canBecome(Submitted) }
 
-// engineNames maps states to their names in the tools for teams of agents, which distinguish six
+// teamStateNames maps states to their names in the tools for teams of agents, which distinguish six
 // states.
-var engineNames = map[State]string{
+var teamStateNames = map[State]string{
 	Submitted: "pending", Working: "working", InputRequired: "input_required", AuthRequired: "input_required",
 	Completed: "completed", Canceled: "cancelled", Failed: "failed", Rejected: "failed",
 }
 
-func (s State) EngineName() string { return cmp.Or(engineNames[s], engineNames[Failed]) }
+func (s State) TeamStateName() string { return cmp.Or(teamStateNames[s], teamStateNames[Failed]) }
 
-func ParseEngineName(name string) (states []State, err error) {
+func ParseTeamStateName(name string) (states []State, err error) {
 	for _, s := range States() {
-		if engineNames[s] == name {
+		if teamStateNames[s] == name {
 			states = append(states, s)
 		}
 	}
 	if len(states) == 0 {
-		return nil, problem.Invalid("state", "pending, working, input_required, completed, cancelled or failed", clip(name))
+		return nil, problem.Invalid("state", "pending, working, input_required, completed, cancelled or failed", truncate(name))
 	}
 	return states, nil
 }
@@ -114,24 +114,24 @@ type Part struct {
 	Metadata  json.RawMessage `json:"metadata,omitempty"` // JSON object, or nil
 }
 
-// Note returns the text that represents the part in the message that the host signs for a caller.
+// SignedText returns the text that represents the part in the message that the host signs for a caller.
 // It is the part's text, or a line that describes the part's content and contains the SHA-256 of
 // its bytes.
-func (p *Part) Note() string {
+func (p *Part) SignedText() string {
 	if p.Kind == Text {
 		return p.Text
 	}
-	what := "file"
+	description := "file"
 	if p.Filename != "" {
-		what += " " + strconv.Quote(p.Filename)
+		description += " " + strconv.Quote(p.Filename)
 	}
-	if media := p.Media(); media != "" {
-		what += ", " + media
+	if media := p.NormalizedMediaType(); media != "" {
+		description += ", " + media
 	}
 	if p.Kind == URL {
-		return "[" + what + ", at " + strconv.Quote(p.Text) + "]"
+		return "[" + description + ", at " + strconv.Quote(p.Text) + "]"
 	}
-	return fmt.Sprintf("[%s, %d bytes, sha256 %x]", what, len(p.Content()), sha256.Sum256(p.Content()))
+	return fmt.Sprintf("[%s, %d bytes, sha256 %x]", description, len(p.Content()), sha256.Sum256(p.Content()))
 }
 
 // Content returns the bytes of a Raw or Data part. The bytes of a Data part are its stored JSON
@@ -147,9 +147,9 @@ func (p *Part) Content() []byte {
 	return b.Bytes()
 }
 
-// Media returns the media type of a part in lower case and without parameters. It returns "" for a
+// NormalizedMediaType returns the media type of a part in lower case and without parameters. It returns "" for a
 // URL part without a media type.
-func (p *Part) Media() string {
+func (p *Part) NormalizedMediaType() string {
 	media, _, _ := strings.Cut(p.MediaType, ";")
 	media = strings.ToLower(strings.TrimSpace(media))
 	if media == "" {
@@ -168,7 +168,7 @@ type Message struct {
 	Metadata   json.RawMessage `json:"metadata,omitempty"`
 	Extensions []string        `json:"extensions,omitempty"`
 	References []string        `json:"references,omitempty"` // ids of other tasks
-	Cut        call.CutReason  `json:"cut,omitempty"`        // reason why this answer is incomplete
+	CutReason  call.CutReason  `json:"cut,omitempty"`        // reason why this answer is incomplete
 	Receipt    string          `json:"receipt,omitempty"`    // path of this answer's receipt, or "" if it has no price
 }
 
@@ -186,19 +186,19 @@ type Status struct {
 	State   State     `json:"state"`
 	Message *Message  `json:"message,omitempty"`
 	Time    time.Time `json:"time"`
-	// Failure is the code of the problem that ended the turn without an answer. Message is then a
+	// FailureKind is the code of the problem that ended the turn without an answer. Message is then a
 	// message of the host.
-	Failure string `json:"failure,omitempty"`
+	FailureKind string `json:"failure,omitempty"`
 	// Paid is the cost of the turn's answer. It is nil for a call without a price or without an
 	// answer.
-	Paid *call.Paid `json:"paid,omitempty"`
+	Paid *call.CallPayment `json:"paid,omitempty"`
 }
 
-func (s *Status) Cut() call.CutReason {
+func (s *Status) CutReason() call.CutReason {
 	if s.Message == nil {
 		return ""
 	}
-	return s.Message.Cut
+	return s.Message.CutReason
 }
 
 // Task is a unit of work for a caller. History contains the messages, oldest first.
@@ -211,9 +211,9 @@ type Task struct {
 	Metadata  json.RawMessage `json:"metadata,omitempty"`
 }
 
-func (t *Task) CheckContext(named string) error {
-	if named != "" && named != t.Context {
-		return problem.Invalid("contextId", "the id of the task's context, or none", clip(named))
+func (t *Task) CheckContext(contextID string) error {
+	if contextID != "" && contextID != t.Context {
+		return problem.Invalid("contextId", "the id of the task's context, or none", truncate(contextID))
 	}
 	return nil
 }
@@ -224,19 +224,19 @@ type Event struct {
 	Task     *Task   `json:"task,omitempty"` // first event: the task as it began
 	Status   *Status `json:"status,omitempty"`
 	Artifact *Chunk  `json:"artifact,omitempty"`
-	// Asked is the message that begins another turn. It is set only together with Status.
-	Asked *Message `json:"asked,omitempty"`
+	// NextMessage is the message that begins another turn. It is set only together with Status.
+	NextMessage *Message `json:"asked,omitempty"`
 }
 
 func (e Event) IsEmpty() bool { return e == Event{} }
 
-// Ending requests that a turn ends in a state other than Completed. Agents send it as the Detail of
-// a call.Provisional, like a Chunk.
-type Ending struct {
+// EndRequest requests that a turn ends in a state other than Completed. Agents send it as the Detail of
+// a call.ProvisionalEvent, like a Chunk.
+type EndRequest struct {
 	State State // state of the task, whose status message is the text of the answer
 }
 
-func (e *Ending) of() (s State, artifact bool) {
+func (e *EndRequest) endState() (s State, hasArtifact bool) {
 	if e == nil {
 		return Completed, true
 	}
@@ -250,15 +250,15 @@ type Chunk struct {
 	Last     bool     `json:"last,omitempty"`   // no chunk follows
 }
 
-// Join appends the chunk that follows c. It does not modify the existing parts of c in place.
-func (c *Chunk) Join(next *Chunk) {
+// Merge appends the chunk that follows c. It does not modify the existing parts of c in place.
+func (c *Chunk) Merge(next *Chunk) {
 	c.Last = next.Last
 	if !next.Append {
 		c.Artifact, c.Append = next.Artifact, false
 		return
 	}
 	c.Artifact.Parts = slices.Clone(c.Artifact.Parts)
-	c.Artifact.join(next.Artifact.Parts)
+	c.Artifact.appendParts(next.Artifact.Parts)
 }
 
 func (c *Chunk) Size() int { return partsSize(c.Artifact.Parts) }
@@ -268,20 +268,20 @@ func (t *Task) Apply(e Event) {
 	case e.Task != nil:
 		*t = *e.Task
 	case e.Status != nil:
-		if e.Asked != nil {
+		if e.NextMessage != nil {
 			t.History = slices.Clone(t.History)
 			if t.Status.Message != nil { // the answer of the previous turn
 				t.History = append(t.History, *t.Status.Message)
 			}
-			t.History = append(t.History, *e.Asked)
+			t.History = append(t.History, *e.NextMessage)
 		}
 		t.Status = *e.Status
 	case e.Artifact != nil:
-		t.add(e.Artifact)
+		t.addChunk(e.Artifact)
 	}
 }
 
-func (t *Task) add(c *Chunk) {
+func (t *Task) addChunk(c *Chunk) {
 	// Do not modify artifacts in place, because events refer to them.
 	t.Artifacts = slices.Clone(t.Artifacts)
 	index := slices.IndexFunc(t.Artifacts, func(a Artifact) bool { return a.ID == c.Artifact.ID })
@@ -289,17 +289,17 @@ func (t *Task) add(c *Chunk) {
 	case index < 0:
 		t.Artifacts = append(t.Artifacts, c.Artifact)
 	case c.Append:
-		t.Artifacts[index].join(c.Artifact.Parts)
+		t.Artifacts[index].appendParts(c.Artifact.Parts)
 	default:
 		t.Artifacts[index] = c.Artifact
 	}
 }
 
-// join appends parts. It merges consecutive texts into one part, so that a streamed artifact reads
+// appendParts appends parts. It merges consecutive texts into one part, so that a streamed artifact reads
 // like an artifact that was written at once.
-func (a *Artifact) join(parts []Part) {
+func (a *Artifact) appendParts(parts []Part) {
 	for _, p := range parts {
-		if n := len(a.Parts); n > 0 && p.plainText() && a.Parts[n-1].plainText() {
+		if n := len(a.Parts); n > 0 && p.isPlainText() && a.Parts[n-1].isPlainText() {
 			a.Parts = slices.Clone(a.Parts)
 			a.Parts[n-1].Text += p.Text
 			continue
@@ -308,34 +308,34 @@ func (a *Artifact) join(parts []Part) {
 	}
 }
 
-func (p *Part) plainText() bool {
+func (p *Part) isPlainText() bool {
 	return p.Kind == Text && p.Metadata == nil && p.Filename == "" && p.MediaType == ""
 }
 
 // View returns the task as a client sees it. It contains at most the given number of history
 // messages, or all if history is nil. It contains the agent's envelope if the client understands
 // envelopes.
-func (t *Task) View(history *int, envelopes bool) Task {
+func (t *Task) View(maxHistory *int, withEnvelopes bool) Task {
 	v := *t
-	if history != nil {
-		v.History = v.History[max(0, len(v.History)-*history):]
+	if maxHistory != nil {
+		v.History = v.History[max(0, len(v.History)-*maxHistory):]
 	}
 	v.History = slices.Clone(v.History)
 	for i := range v.History {
-		v.History[i] = *v.History[i].view(envelopes)
+		v.History[i] = *v.History[i].view(withEnvelopes)
 	}
-	v.Status.Message = v.Status.Message.view(envelopes)
+	v.Status.Message = v.Status.Message.view(withEnvelopes)
 	return v
 }
 
-func (e Event) View(history *int, envelopes bool) Event {
+func (e Event) View(maxHistory *int, withEnvelopes bool) Event {
 	if e.Task != nil {
-		t := e.Task.View(history, envelopes)
+		t := e.Task.View(maxHistory, withEnvelopes)
 		e.Task = &t
 	}
 	if e.Status != nil {
 		s := *e.Status
-		s.Message = s.Message.view(envelopes)
+		s.Message = s.Message.view(withEnvelopes)
 		e.Status = &s
 	}
 	return e
@@ -349,23 +349,23 @@ const CutMember = "urn:vacant:cut:v1"
 // receipt.
 const ReceiptMember = "urn:vacant:receipt:v1"
 
-func (m *Message) view(envelopes bool) *Message {
+func (m *Message) view(withEnvelopes bool) *Message {
 	if m == nil || m.Role != Agent {
 		return m
 	}
 	v := *m
-	if !envelopes {
+	if !withEnvelopes {
 		v.Metadata = nil
 	}
-	for _, member := range []struct{ name, value string }{{CutMember, string(m.Cut)}, {ReceiptMember, m.Receipt}} {
+	for _, member := range []struct{ name, value string }{{CutMember, string(m.CutReason)}, {ReceiptMember, m.Receipt}} {
 		if member.value == "" {
 			continue
 		}
-		open := []byte("{")
+		prefix := []byte("{")
 		if v.Metadata != nil { // an object with members
-			open = append(slices.Clone(v.Metadata[:len(v.Metadata)-1]), ',')
+			prefix = append(slices.Clone(v.Metadata[:len(v.Metadata)-1]), ',')
 		}
-		v.Metadata = fmt.Appendf(open, "%q:%q}", member.name, member.value)
+		v.Metadata = fmt.Appendf(prefix, "%q:%q}", member.name, member.value)
 	}
 	return &v
 }

@@ -16,40 +16,40 @@ type Notice struct {
 	Task Ref
 	// Slot selects the configuration. Zero means all open configurations.
 	Slot int
-	// Idle counts the checks that found no new events.
-	Idle int
-	// Events is the minimum number of events that the task has after the commit that the notice
+	// IdleChecks counts the checks that found no new events.
+	IdleChecks int
+	// MinEvents is the minimum number of events that the task has after the commit that the notice
 	// announces.
-	Events int
-	// SetAt must equal Progress.SetAt of the configuration. Zero accepts any configuration.
-	SetAt uint64
+	MinEvents int
+	// ConfigVersion must equal Progress.ConfigVersion of the configuration. Zero accepts any configuration.
+	ConfigVersion uint64
 }
 
 func (n Notice) String() string {
-	return fmt.Sprintf("%s#%d#%d#%d#%d", n.Task.message(), n.Slot, n.Idle, n.Events, n.SetAt)
+	return fmt.Sprintf("%s#%d#%d#%d#%d", n.Task.encode(), n.Slot, n.IdleChecks, n.MinEvents, n.ConfigVersion)
 }
 
 func ParseNotice(s string) (n Notice, err error) {
-	wrong := problem.New(problem.Damaged, "not a notice of a task: %.20q", s)
+	malformed := problem.New(problem.Damaged, "not a notice of a task: %.20q", s)
 	parts := strings.Split(s, "#")
-	if len(parts) == 6 { // notice of a release without SetAt
+	if len(parts) == 6 { // notice of a release without ConfigVersion
 		parts = append(parts, "0")
 	}
 	if len(parts) != 7 {
-		return n, wrong
+		return n, malformed
 	}
-	if n.Task, err = ParseMessage(strings.Join(parts[:3], "#")); err != nil {
+	if n.Task, err = ParseRef(strings.Join(parts[:3], "#")); err != nil {
 		return n, err
 	}
-	for i, to := range []*int{&n.Slot, &n.Idle, &n.Events} {
+	for i, field := range []*int{&n.Slot, &n.IdleChecks, &n.MinEvents} {
 		v, err := strconv.Atoi(parts[3+i])
 		if err != nil || v < 0 || v > 2*MaxEvents {
-			return n, wrong
+			return n, malformed
 		}
-		*to = v
+		*field = v
 	}
-	if n.SetAt, err = strconv.ParseUint(parts[6], 10, 64); err != nil {
-		return n, wrong
+	if n.ConfigVersion, err = strconv.ParseUint(parts[6], 10, 64); err != nil {
+		return n, malformed
 	}
 	return n, nil
 }
@@ -66,60 +66,60 @@ func (e *Engine) notify(ctx context.Context, n Notice, sender Sender) error {
 	return nil
 }
 
-func (e *Engine) notifyFirst(ctx context.Context, t *Turn) error {
+func (e *Engine) notifyFirstEvent(ctx context.Context, t *Turn) error {
 	if t.Push == nil {
 		return nil
 	}
-	return e.notify(context.WithoutCancel(ctx), Notice{Task: t.Ref, Events: 1}, SenderOf(t.Owner, t.Push.From))
+	return e.notify(context.WithoutCancel(ctx), Notice{Task: t.Ref, MinEvents: 1}, SenderOf(t.Owner, t.Push.ClientAddress))
 }
 
-func (e *Engine) notifyOf(ctx context.Context, r Ref, n int) error {
+func (e *Engine) notifyOpenPushes(ctx context.Context, r Ref, n int) error {
 	if e.Notices == nil {
 		return nil
 	}
-	open, err := e.OpenPushesOf(ctx, r, 0)
-	if err != nil || len(open) == 0 {
+	pushes, err := e.OpenPushesOf(ctx, r, 0)
+	if err != nil || len(pushes) == 0 {
 		return err
 	}
-	return e.notify(ctx, Notice{Task: r, Events: n}, open[0].Sender())
+	return e.notify(ctx, Notice{Task: r, MinEvents: n}, pushes[0].Sender())
 }
 
 // Backlog contains the data of a task that its notifications need.
 type Backlog struct {
-	Events []Numbered
-	Size   int // stored bytes of the events
-	State  State
-	Open   []Push // configurations whose deliveries have not ended
+	Events     []NumberedEvent
+	Size       int // stored bytes of the events
+	State      State
+	OpenPushes []Push // configurations whose deliveries have not ended
 }
 
-func (b *Backlog) At(n int) *Task {
+func (b *Backlog) TaskAfter(eventCount int) *Task {
 	var t Task
-	for _, e := range b.Events[:n] {
+	for _, e := range b.Events[:eventCount] {
 		t.Apply(e.Event)
 	}
 	return &t
 }
 
-// Backlog reads the events that a notice announces. If the announced commit has not happened yet,
-// the error is ErrAgain.
-func (e *Engine) Backlog(ctx context.Context, n Notice) (b Backlog, err error) {
-	l, err := e.current(ctx, n.Task)
+// ReadBacklog reads the events that a notice announces. If the announced commit has not happened yet,
+// the error is ErrRetryLater.
+func (e *Engine) ReadBacklog(ctx context.Context, n Notice) (b Backlog, err error) {
+	l, err := e.loadCurrent(ctx, n.Task)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return b, ErrAgain
+		return b, ErrRetryLater
 	case err != nil:
 		return b, err
-	case len(l.events) < n.Events && !l.head.State.Terminal():
-		return b, ErrAgain
+	case len(l.events) < n.MinEvents && !l.head.State.IsTerminal():
+		return b, ErrRetryLater
 	}
 	b.Events, b.Size, b.State = l.events, l.size, l.head.State
-	b.Open, err = e.OpenPushesOf(ctx, n.Task, n.Slot)
+	b.OpenPushes, err = e.OpenPushesOf(ctx, n.Task, n.Slot)
 	return b, err
 }
 
 // OpenPushesOf returns the configurations of a task whose deliveries have not ended. A positive
 // slot selects the configuration in that slot. Slot 0 selects all.
-func (e *Engine) OpenPushesOf(ctx context.Context, r Ref, slot int) (open []Push, err error) {
+func (e *Engine) OpenPushesOf(ctx context.Context, r Ref, slot int) (pushes []Push, err error) {
 	docs, err := e.pushDocs(ctx, r)
 	if err != nil {
 		return nil, err
@@ -128,9 +128,9 @@ func (e *Engine) OpenPushesOf(ctx context.Context, r Ref, slot int) (open []Push
 		if d.Index == (store.Key{}) || slot > 0 && d.Key != r.pushKey(slot) {
 			continue
 		}
-		if p, ok := e.openPush(ctx, d, r); ok {
-			open = append(open, p)
+		if p, ok := e.pushFromDoc(ctx, d, r); ok {
+			pushes = append(pushes, p)
 		}
 	}
-	return open, nil
+	return pushes, nil
 }

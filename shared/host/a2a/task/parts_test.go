@@ -11,16 +11,16 @@ import (
 // caller reports.
 func TestCallsInATurnHaveNothingOfItsMessage(t *testing.T) {
 	m := Message{ID: "m1", Parts: []Part{{Kind: Text, Text: "see"}, {Kind: Raw, Raw: []byte{1}}}}
-	ctx := withMessages(t.Context(), messages{turn: &m, first: &m, told: []Told{{Role: "user", Text: "before"}}})
+	ctx := withMessages(t.Context(), turnMessages{current: &m, first: &m, reported: []ReportedMessage{{Role: "user", Text: "before"}}})
 	for id, of := range map[string]bool{"m1": true, "m2": false, "": false} {
 		e := &envelope.Envelope{}
 		if id != "" {
 			e.Payload.MessageID = &id
 		}
-		if _, ok := ToldOf(ctx, e); ok != of {
+		if _, ok := ReportedMessagesOf(ctx, e); ok != of {
 			t.Errorf("the call %q has what is reported: %v", id, ok)
 		}
-		if parts := PartsOf(ctx, e); len(parts) == 1 != of {
+		if parts := NonTextPartsOf(ctx, e); len(parts) == 1 != of {
 			t.Errorf("the call %q has %d files", id, len(parts))
 		}
 	}
@@ -34,9 +34,9 @@ func TestNotesNameParts(t *testing.T) {
 		"[file, application/octet-stream, 0 bytes, sha256 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855]":   {Kind: Raw},
 		"[file \"a\\n]\\u202e\", image/png, 1 bytes, sha256 4bf5122f344554c53bde2ebb8cd2b7e3d1600ad631c385a5d7cce23c7785459a]": {Kind: Raw, Raw: []byte{1}, Filename: "a\n]\u202e", MediaType: "Image/PNG;q=1"},
 		"[file, at \"https://example.com/\"]": {Kind: URL, Text: "https://example.com/"},
-		stored.Note():                         {Kind: Data, Data: json.RawMessage("{ \"a\" :\n1 }")},
+		stored.SignedText():                   {Kind: Data, Data: json.RawMessage("{ \"a\" :\n1 }")},
 	} {
-		if got := p.Note(); got != want {
+		if got := p.SignedText(); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}

@@ -15,14 +15,14 @@ import (
 // PushConfig requests that the events of a task are sent to a URL. Scheme and Credentials become
 // the Authorization header of each delivery.
 type PushConfig struct {
-	ID          string `json:"id"`
-	URL         string `json:"url"`
-	Token       string `json:"token,omitempty"`
-	Scheme      string `json:"scheme,omitempty"`
-	Credentials string `json:"credentials,omitempty"`
-	Dialect     uint8  `json:"dialect,omitempty"`   // a2awire.Dialect of the deliveries
-	Extension   bool   `json:"extension,omitempty"` // the receiver understands envelopes
-	From        string `json:"from,omitempty"`      // address of the client that set the configuration
+	ID               string `json:"id"`
+	URL              string `json:"url"`
+	Token            string `json:"token,omitempty"`
+	Scheme           string `json:"scheme,omitempty"`
+	Credentials      string `json:"credentials,omitempty"`
+	Dialect          uint8  `json:"dialect,omitempty"`   // a2awire.Dialect of the deliveries
+	AcceptsEnvelopes bool   `json:"extension,omitempty"` // the receiver understands envelopes
+	ClientAddress    string `json:"from,omitempty"`      // address of the client that set the configuration
 }
 
 // MaxPushConfigs limits the push configurations of a task.
@@ -30,22 +30,22 @@ const MaxPushConfigs = 4
 
 var ErrNoPushConfig = problem.New(problem.NotFound, "the task has no push notification configuration with this id")
 
-func (r Ref) pushKey(slot int) store.Key { return PushDocs.Key(r.message(), strconv.Itoa(slot)) }
+func (r Ref) pushKey(slot int) store.Key { return PushDocs.Key(r.encode(), strconv.Itoa(slot)) }
 
 // Progress is the state of a configuration's deliveries, except for the number of the last
 // delivered event.
 type Progress struct {
-	// SetAt is the document version at which the configuration was set. It distinguishes the
+	// ConfigVersion is the document version at which the configuration was set. It distinguishes the
 	// configuration from earlier configurations in the same slot.
-	SetAt   uint64    `json:"set_at,omitempty"`
-	Whole   bool      `json:"whole,omitempty"`   // the next delivery contains the complete current task
-	Busy    time.Time `json:"busy,omitzero"`     // time until which one process has exclusive use of the deliveries
-	Try     int       `json:"try,omitempty"`     // number of failed attempts of the next delivery
-	Through int       `json:"through,omitempty"` // last event of an attempted delivery, or zero
-	Count   int       `json:"count,omitempty"`   // number of deliveries
-	// Quiet skips all events except the end of a turn. It is set after the last attempt of a
+	ConfigVersion  uint64    `json:"set_at,omitempty"`
+	SendsTask      bool      `json:"whole,omitempty"`   // the next delivery contains the complete current task
+	BusyUntil      time.Time `json:"busy,omitzero"`     // time until which one process has exclusive use of the deliveries
+	FailedTries    int       `json:"try,omitempty"`     // number of failed attempts of the next delivery
+	AttemptedEvent int       `json:"through,omitempty"` // last event of an attempted delivery, or zero
+	DeliveryCount  int       `json:"count,omitempty"`   // number of deliveries
+	// OnlyTurnEnds skips all events except the end of a turn. It is set after the last attempt of a
 	// delivery has failed, and cleared by the next successful delivery.
-	Quiet bool `json:"quiet,omitempty"`
+	OnlyTurnEnds bool `json:"quiet,omitempty"`
 }
 
 // storedPush is a configuration in the store. The Number of its document is the number of the last
@@ -65,12 +65,12 @@ func (e *Engine) pushDoc(ctx context.Context, k store.Key, c storedPush) (store.
 	return store.Doc{Key: k, Data: data, Index: PushDocs.IndexKey(k.Partition + "#" + k.Sort)}, err
 }
 
-func (e *Engine) readPush(ctx context.Context, d store.Doc) (c storedPush, err error) {
-	plain, err := e.open(ctx, d)
+func (e *Engine) openStoredPush(ctx context.Context, d store.Doc) (c storedPush, err error) {
+	plaintext, err := e.open(ctx, d)
 	if err != nil {
 		return c, err
 	}
-	if err := json.Unmarshal(plain, &c); err != nil {
+	if err := json.Unmarshal(plaintext, &c); err != nil {
 		return c, problem.Wrap(problem.Damaged, err, "push configuration %s does not decode", d.Key)
 	}
 	return c, nil
@@ -81,49 +81,49 @@ func (e *Engine) readPush(ctx context.Context, d store.Doc) (c storedPush, err e
 // that is added gets a delivery. Later ones are only stored, because each small request would
 // otherwise make the host send a complete task.
 func (e *Engine) AddPush(ctx context.Context, r Ref, c PushConfig) (PushConfig, error) {
-	l, err := e.current(ctx, r)
+	l, err := e.loadCurrent(ctx, r)
 	if err != nil {
 		return c, err
 	}
-	notice := Notice{Task: r, Events: len(l.events)}
+	notice := Notice{Task: r, MinEvents: len(l.events)}
 	err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		docs, err := e.pushDocs(ctx, r)
 		if err != nil {
 			return err
 		}
-		slot, err := e.slotFor(ctx, r, docs, c.ID)
+		slot, err := e.chooseSlot(ctx, r, docs, c.ID)
 		if err != nil {
 			return err
 		}
-		w, err := e.pushPut(ctx, &l.head, slot, storedPush{c, Progress{Whole: true}}, tx.ID)
+		w, err := e.pushPut(ctx, &l.head, slot, storedPush{c, Progress{SendsTask: true}}, tx.ID)
 		if err != nil {
 			return err
 		}
-		notice.Slot, notice.SetAt = slotOf(w.Key), w.IfVersion+1
-		if l.head.State.Terminal() {
+		notice.Slot, notice.ConfigVersion = slotOf(w.Key), w.IfVersion+1
+		if l.head.State.IsTerminal() {
 			h, err := e.readHead(ctx, tx, r)
 			if err != nil {
 				return err
 			}
-			if h.EndTold {
+			if h.HasLatePush {
 				w.Index = store.Key{}
 			} else {
-				h.EndTold = true
+				h.HasLatePush = true
 				if err := r.putHead(tx, h); err != nil {
 					return err
 				}
 			}
 		}
-		tx.Add(w)
+		tx.AddWrites(w)
 		return nil
 	})
 	if err != nil {
 		return c, store.AsProblem(err)
 	}
-	e.notifyPush(r)
+	e.callOnPush(r)
 	// Notify after the commit, because the worker must find the configuration. If notify fails, the
 	// caller adds the configuration again.
-	return c, e.notify(context.WithoutCancel(ctx), notice, SenderOf(r.Owner, c.From))
+	return c, e.notify(context.WithoutCancel(ctx), notice, SenderOf(r.Owner, c.ClientAddress))
 }
 
 // pushSlot is one of a task's slots for configurations.
@@ -132,13 +132,13 @@ type pushSlot struct {
 	version uint64
 }
 
-func (e *Engine) slotFor(ctx context.Context, r Ref, docs []store.Doc, id string) (pushSlot, error) {
+func (e *Engine) chooseSlot(ctx context.Context, r Ref, docs []store.Doc, id string) (pushSlot, error) {
 	versions, taken := map[store.Key]uint64{}, map[store.Key]bool{}
 	for _, d := range docs {
 		if versions[d.Key] = d.Version; isRemoved(&d) {
 			continue
 		}
-		c, err := e.readPush(ctx, d)
+		c, err := e.openStoredPush(ctx, d)
 		if err != nil {
 			return pushSlot{}, err
 		}
@@ -156,13 +156,13 @@ func (e *Engine) slotFor(ctx context.Context, r Ref, docs []store.Doc, id string
 }
 
 func (e *Engine) pushPut(ctx context.Context, h *head, slot pushSlot, c storedPush, id store.WriteID) (store.Put, error) {
-	c.SetAt = slot.version + 1
+	c.ConfigVersion = slot.version + 1
 	d, err := e.pushDoc(ctx, slot.key, c)
-	return store.Put{Key: d.Key, IfVersion: slot.version, WriteID: id, Data: d.Data, Index: d.Index, Expires: h.Began.Add(MaxAge + Kept).UTC().Truncate(time.Second)}, err
+	return store.Put{Key: d.Key, IfVersion: slot.version, WriteID: id, Data: d.Data, Index: d.Index, Expires: h.StartedAt.Add(MaxAge + Retention).UTC().Truncate(time.Second)}, err
 }
 
-func (e *Engine) Pushes(ctx context.Context, r Ref) (configs []PushConfig, err error) {
-	if _, err := e.current(ctx, r); err != nil {
+func (e *Engine) PushConfigs(ctx context.Context, r Ref) (configs []PushConfig, err error) {
+	if _, err := e.loadCurrent(ctx, r); err != nil {
 		return nil, err
 	}
 	docs, err := e.pushDocs(ctx, r)
@@ -173,7 +173,7 @@ func (e *Engine) Pushes(ctx context.Context, r Ref) (configs []PushConfig, err e
 		if isRemoved(&d) {
 			continue
 		}
-		c, err := e.readPush(ctx, d)
+		c, err := e.openStoredPush(ctx, d)
 		if err != nil {
 			return nil, err
 		}
@@ -183,14 +183,14 @@ func (e *Engine) Pushes(ctx context.Context, r Ref) (configs []PushConfig, err e
 }
 
 func (e *Engine) pushDocs(ctx context.Context, r Ref) ([]store.Doc, error) {
-	docs, _, err := e.Store.Docs(ctx, PushDocs.Range(r.message()), MaxPushConfigs, "")
+	docs, _, err := e.Store.Docs(ctx, PushDocs.Range(r.encode()), MaxPushConfigs, "")
 	return docs, store.AsProblem(err)
 }
 
 func isRemoved(d *store.Doc) bool { return len(d.Data) == 0 }
 
 func (e *Engine) RemovePush(ctx context.Context, r Ref, id string) error {
-	if _, err := e.current(ctx, r); err != nil {
+	if _, err := e.loadCurrent(ctx, r); err != nil {
 		return err
 	}
 	return store.AsProblem(e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
@@ -202,12 +202,12 @@ func (e *Engine) RemovePush(ctx context.Context, r Ref, id string) error {
 			if isRemoved(&d) {
 				continue
 			}
-			c, err := e.readPush(ctx, d)
+			c, err := e.openStoredPush(ctx, d)
 			if err != nil {
 				return err
 			}
 			if c.ID == id {
-				tx.Add(store.Put{Key: d.Key, IfVersion: d.Version, WriteID: tx.ID, Expires: d.Expires})
+				tx.AddWrites(store.Put{Key: d.Key, IfVersion: d.Version, WriteID: tx.ID, Expires: d.Expires})
 			}
 		}
 		return nil
@@ -216,9 +216,9 @@ func (e *Engine) RemovePush(ctx context.Context, r Ref, id string) error {
 
 // Push is a configuration whose deliveries have not ended.
 type Push struct {
-	Task      Ref
-	Config    PushConfig
-	Delivered int // number of the last delivered event
+	Task          Ref
+	Config        PushConfig
+	LastDelivered int // number of the last delivered event
 	Progress
 
 	doc store.Doc
@@ -237,20 +237,20 @@ func (e *Engine) OpenPushes(ctx context.Context, cursor string) (pushes []Push, 
 		if !ok {
 			return nil, "", problem.New(problem.Damaged, "%s is listed as a push configuration, but is not one", d.Key)
 		}
-		r, err := ParseMessage(parts[0])
+		r, err := ParseRef(parts[0])
 		if err != nil {
 			return nil, "", err
 		}
-		if p, ok := e.openPush(ctx, d, r); ok {
+		if p, ok := e.pushFromDoc(ctx, d, r); ok {
 			pushes = append(pushes, p)
 		}
 	}
 	return pushes, next, nil
 }
 
-func (e *Engine) openPush(ctx context.Context, d store.Doc, r Ref) (p Push, ok bool) {
-	c, err := e.readPush(ctx, d) // fails if the configuration is damaged or its text key was destroyed
-	return Push{Task: r, Config: c.PushConfig, Delivered: int(d.Number), Progress: c.Progress, doc: d}, err == nil
+func (e *Engine) pushFromDoc(ctx context.Context, d store.Doc, r Ref) (p Push, ok bool) {
+	c, err := e.openStoredPush(ctx, d) // fails if the configuration is damaged or its text key was destroyed
+	return Push{Task: r, Config: c.PushConfig, LastDelivered: int(d.Number), Progress: c.Progress, doc: d}, err == nil
 }
 
 func (p *Push) Slot() int { return slotOf(p.doc.Key) }
@@ -264,63 +264,63 @@ func slotOf(k store.Key) int {
 	return n
 }
 
-// Resume copies the progress that was not stored yet from an earlier copy of p, unless the
+// RestoreProgress copies the progress that was not stored yet from an earlier copy of p, unless the
 // configuration has changed since.
-func (p *Push) Resume(from *Push) {
-	if from != nil && from.doc.Key == p.doc.Key && from.doc.Version == p.doc.Version {
-		p.Delivered, p.Progress = from.Delivered, from.Progress
+func (p *Push) RestoreProgress(earlier *Push) {
+	if earlier != nil && earlier.doc.Key == p.doc.Key && earlier.doc.Version == p.doc.Version {
+		p.LastDelivered, p.Progress = earlier.LastDelivered, earlier.Progress
 	}
 }
 
-func (p *Push) Sender() Sender { return SenderOf(p.Task.Owner, p.Config.From) }
+func (p *Push) Sender() Sender { return SenderOf(p.Task.Owner, p.Config.ClientAddress) }
 
-// Spend is the cost of a delivery attempt in bytes. It counts towards two limits: the bytes of the
+// DeliveryCost is the cost of a delivery attempt in bytes. It counts towards two limits: the bytes of the
 // task over all configurations, and the bytes per hour of the sender over all tasks.
-type Spend struct {
-	Bytes    int // bytes of the attempt; zero is not counted
-	OfTask   int // limit of the task
-	OfSender int // limit of the sender per hour
+type DeliveryCost struct {
+	Bytes       int // bytes of the attempt; zero is not counted
+	TaskLimit   int // limit of the task
+	SenderLimit int // limit of the sender per hour
 }
 
-// ErrSpent means that a delivery attempt exceeds a limit.
-var ErrSpent = errors.New("a limit of push notifications is reached")
+// ErrDeliveryLimit means that a delivery attempt exceeds a limit.
+var ErrDeliveryLimit = errors.New("a limit of push notifications is reached")
 
 // SaveProgress stores the progress of the deliveries and counts the cost of the next attempt. If
 // the configuration was removed or replaced, or its deliveries have ended, or another process
-// stored progress first, the error is a conflict. If a limit is exceeded, the error is ErrSpent and
+// stored progress first, the error is a conflict. If a limit is exceeded, the error is ErrDeliveryLimit and
 // the progress is not stored.
-func (e *Engine) SaveProgress(ctx context.Context, p *Push, take Spend) error {
+func (e *Engine) SaveProgress(ctx context.Context, p *Push, cost DeliveryCost) error {
 	d, err := e.pushDoc(ctx, p.doc.Key, storedPush{p.Config, p.Progress})
 	if err != nil {
 		return err
 	}
 	p.doc.Data = d.Data
-	if take.Bytes == 0 {
-		return e.putPush(ctx, p, p.doc.Index)
+	if cost.Bytes == 0 {
+		return e.storePush(ctx, p, p.doc.Index)
 	}
 	const window = time.Hour
 	now := e.Now().UTC().Truncate(window)
-	err = e.putPush(ctx, p, p.doc.Index,
-		store.Add{Key: PushedDocs.Key(p.Task.partition(), "bytes"), Delta: int64(take.Bytes), Max: int64(take.OfTask), Expires: p.doc.Expires},
-		store.Add{Key: PushedDocs.Key(string(p.Sender()), now.Format(time.RFC3339)),
-			Delta: int64(take.Bytes), Max: int64(take.OfSender), Expires: now.Add(2 * window)})
+	err = e.storePush(ctx, p, p.doc.Index,
+		store.Add{Key: PushedByteDocs.Key(p.Task.partition(), "bytes"), Delta: int64(cost.Bytes), Max: int64(cost.TaskLimit), Expires: p.doc.Expires},
+		store.Add{Key: PushedByteDocs.Key(string(p.Sender()), now.Format(time.RFC3339)),
+			Delta: int64(cost.Bytes), Max: int64(cost.SenderLimit), Expires: now.Add(2 * window)})
 	if errors.As(err, new(*store.BoundsError)) {
-		return ErrSpent
+		return ErrDeliveryLimit
 	}
 	return err
 }
 
 func (e *Engine) EndPush(ctx context.Context, p *Push) error {
-	return e.putPush(ctx, p, store.Key{})
+	return e.storePush(ctx, p, store.Key{})
 }
 
-func (e *Engine) putPush(ctx context.Context, p *Push, index store.Key, beside ...store.Write) error {
+func (e *Engine) storePush(ctx context.Context, p *Push, index store.Key, otherWrites ...store.Write) error {
 	id, err := e.updater().NewWriteID()
 	if err != nil {
 		return err
 	}
-	w := store.Put{Key: p.doc.Key, IfVersion: p.doc.Version, WriteID: id, Data: p.doc.Data, Number: int64(p.Delivered), Index: index, Expires: p.doc.Expires}
-	if err := e.updater().Commit(ctx, append(beside, w)...); err != nil {
+	w := store.Put{Key: p.doc.Key, IfVersion: p.doc.Version, WriteID: id, Data: p.doc.Data, Number: int64(p.LastDelivered), Index: index, Expires: p.doc.Expires}
+	if err := e.updater().Commit(ctx, append(otherWrites, w)...); err != nil {
 		return err
 	}
 	p.doc.Version, p.doc.Index = p.doc.Version+1, index
@@ -331,7 +331,7 @@ func (e *Engine) putPush(ctx context.Context, p *Push, index store.Key, beside .
 // this process. OnPush must be called before the first request, and fn must not block.
 func (e *Engine) OnPush(fn func(Ref)) { e.onPush = fn }
 
-func (e *Engine) notifyPush(r Ref) {
+func (e *Engine) callOnPush(r Ref) {
 	if e.onPush != nil {
 		e.onPush(r)
 	}

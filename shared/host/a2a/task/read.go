@@ -21,66 +21,66 @@ import (
 // ErrNotFound means that the owner does not have this task, or that it has expired.
 var ErrNotFound = problem.New(problem.NotFound, "task not found: it does not exist, or is not yours")
 
-type Numbered struct {
-	N int
+type NumberedEvent struct {
+	Number int
 	Event
 }
 
-// loaded is a task as it was read from the store.
-type loaded struct {
-	ref     Ref
-	head    head
-	version uint64 // version of the head
-	task    Task
-	events  []Numbered
-	size    int // bytes of the events
-	turn    turn
+// loadedTask is a task as it was read from the store.
+type loadedTask struct {
+	ref      Ref
+	head     head
+	version  uint64 // version of the head
+	task     Task
+	events   []NumberedEvent
+	size     int // bytes of the events
+	lastTurn lastTurn
 }
 
-// turn is the last turn of a task according to its events.
-type turn struct {
-	from    int              // number of the event that began the turn
-	earlier []Artifact       // artifacts of earlier turns
-	said    string           // text of the stored pieces of the answer
-	used    *call.Usage      // storedEvent.Used of the last event that has it
-	by      *call.Credential // storedEvent.By
+// lastTurn is the last turn of a task according to its events.
+type lastTurn struct {
+	firstEvent       int              // number of the event that began the turn
+	earlierArtifacts []Artifact       // artifacts of earlier turns
+	answerText       string           // text of the stored pieces of the answer
+	usage            *call.Usage      // storedEvent.Usage of the last event that has it
+	credential       *call.Credential // storedEvent.Credential
 }
 
-func (e *Engine) load(ctx context.Context, r Ref) (*loaded, error) {
-	l := &loaded{ref: r}
-	return l, e.extend(ctx, l)
+func (e *Engine) load(ctx context.Context, r Ref) (*loadedTask, error) {
+	l := &loadedTask{ref: r}
+	return l, e.loadNewEvents(ctx, l)
 }
 
-// extend reads the head and the events after l's last event. It ignores events after the event that
+// loadNewEvents reads the head and the events after l's last event. It ignores events after the event that
 // ends a task, because the runner that wrote them did not know yet that the task had ended.
-func (e *Engine) extend(ctx context.Context, l *loaded) error {
+func (e *Engine) loadNewEvents(ctx context.Context, l *loadedTask) error {
 	if !isID(l.ref.ID) {
 		return ErrNotFound // the id may not even fit into a key
 	}
-	found := false
-	var damage error
-	r := store.Range{Partition: l.ref.partition(), First: l.ref.eventKey(len(l.events) + 1).Sort, Last: HeadDocs.Sort + "\x00"}
+	hasHead := false
+	var damageErr error
+	r := store.Range{Partition: l.ref.partition(), Start: l.ref.eventKey(len(l.events) + 1).Sort, End: HeadDocs.Sort + "\x00"}
 	for d, err := range store.Documents(ctx, e.Store, r) {
 		if err != nil {
 			return store.AsProblem(err)
 		}
 		switch {
-		case d.Key.Sort != HeadDocs.Sort && damage == nil:
-			damage = e.take(ctx, l, d)
+		case d.Key.Sort != HeadDocs.Sort && damageErr == nil:
+			damageErr = e.addEventDoc(ctx, l, d)
 		case d.Key.Sort == HeadDocs.Sort && d.IsExpired(e.Now()):
 			return ErrNotFound
 		case d.Key.Sort == HeadDocs.Sort:
-			found, l.version = true, d.Version
+			hasHead, l.version = true, d.Version
 			if l.head, err = HeadDocs.Parse(d); err != nil {
 				return err
 			}
 		}
 	}
 	switch {
-	case !found:
+	case !hasHead:
 		return ErrNotFound // events may remain for a while after the head has expired
-	case damage != nil:
-		return damage
+	case damageErr != nil:
+		return damageErr
 	case len(l.events) == 0:
 		return problem.New(problem.Damaged, "task %s has no events", l.ref.ID)
 	}
@@ -92,8 +92,8 @@ func isID(s string) bool {
 	return err == nil && len(b) == len(store.WriteID{})
 }
 
-func (e *Engine) take(ctx context.Context, l *loaded, d store.Doc) error {
-	if l.task.Status.State.Terminal() {
+func (e *Engine) addEventDoc(ctx context.Context, l *loadedTask, d store.Doc) error {
+	if l.task.Status.State.IsTerminal() {
 		return nil
 	}
 	n, ok := eventNumber(d.Key)
@@ -111,60 +111,60 @@ func (e *Engine) take(ctx context.Context, l *loaded, d store.Doc) error {
 		return err
 	}
 	switch {
-	case s.Task != nil, s.Asked != nil:
-		l.turn = turn{from: n, earlier: l.task.Artifacts, by: s.By}
+	case s.Task != nil, s.NextMessage != nil:
+		l.lastTurn = lastTurn{firstEvent: n, earlierArtifacts: l.task.Artifacts, credential: s.Credential}
 	case s.Artifact != nil && s.Artifact.Artifact.ID == ResponseArtifact:
 		if !s.Artifact.Append {
-			l.turn.said = ""
+			l.lastTurn.answerText = ""
 		}
 		for _, p := range s.Artifact.Artifact.Parts {
-			l.turn.said += p.Text
+			l.lastTurn.answerText += p.Text
 		}
 	}
-	if s.Used != nil {
-		l.turn.used = s.Used
+	if s.Usage != nil {
+		l.lastTurn.usage = s.Usage
 	}
 	if s.Void {
-		l.task.Artifacts = l.turn.earlier
-		for i := l.turn.from; i < len(l.events); i++ {
+		l.task.Artifacts = l.lastTurn.earlierArtifacts
+		for i := l.lastTurn.firstEvent; i < len(l.events); i++ {
 			if l.events[i].Artifact != nil {
 				l.events[i].Event = Event{}
 			}
 		}
 	}
 	l.task.Apply(s.Event)
-	expand(&l.task, &s)
+	restoreRepeatedText(&l.task, &s)
 	if s.Task != nil {
-		whole := l.task
-		s.Task = &whole
+		snapshot := l.task
+		s.Task = &snapshot
 	}
-	l.events = append(l.events, Numbered{n, s.Event})
+	l.events = append(l.events, NumberedEvent{n, s.Event})
 	return nil
 }
 
 func (e *Engine) Get(ctx context.Context, r Ref) (Task, error) {
-	l, err := e.current(ctx, r)
+	l, err := e.loadCurrent(ctx, r)
 	if err != nil {
 		return Task{}, err
 	}
 	return l.task, nil
 }
 
-// current loads a task. If the runner of the task has died, the task first fails.
-func (e *Engine) current(ctx context.Context, r Ref) (*loaded, error) {
-	l := &loaded{ref: r}
-	return l, e.follow(ctx, l)
+// loadCurrent loads a task. If the runner of the task has died, the task first fails.
+func (e *Engine) loadCurrent(ctx context.Context, r Ref) (*loadedTask, error) {
+	l := &loadedTask{ref: r}
+	return l, e.refresh(ctx, l)
 }
 
 // ListRequest selects tasks of an owner. Zero fields match all tasks.
 type ListRequest struct {
-	Ref     Ref        // the ID is ignored
-	List    call.Owner // owner as in Turn.List
-	Context string
-	State   State
-	Since   time.Time // earliest time of the status
-	Size    int       // 1 to 100
-	Token   string    // Page.Next of the previous page
+	Ref          Ref        // the ID is ignored
+	ListOwner    call.Owner // owner as in Turn.ListOwner
+	Context      string
+	State        State
+	UpdatedAfter time.Time // earliest time of the status
+	PageSize     int       // 1 to 100
+	PageToken    string    // Page.Next of the previous page
 }
 
 // Page is a page of tasks, most recent status first. It ends early at MaxPageBytes.
@@ -177,10 +177,10 @@ type Page struct {
 // List passes a page of tasks to use. The page counts towards MaxListing until use returns. If
 // MaxListing is reached, the request waits. If its context ends first, the error is of kind
 // TooMany.
-func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error {
-	after, err := base64.RawURLEncoding.DecodeString(q.Token)
+func (e *Engine) List(ctx context.Context, q ListRequest, consume func(*Page)) error {
+	after, err := base64.RawURLEncoding.DecodeString(q.PageToken)
 	if err != nil {
-		return problem.Invalid("pageToken", "nextPageToken of an earlier answer", clip(q.Token))
+		return problem.Invalid("pageToken", "nextPageToken of an earlier answer", truncate(q.PageToken))
 	}
 	heads, total, err := e.listHeads(ctx, &q, string(after))
 	if err != nil {
@@ -188,40 +188,40 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 	}
 	// Tasks of known size are read concurrently. A task that is still growing may reach MaxBytes. A
 	// page with such a task is read one task at a time, so that it needs MaxBytes only once.
-	n, room, parallel := 0, 0, 8
-	for ; n < min(len(heads), q.Size) && (n == 0 || room+heads[n].Bytes <= MaxPageBytes); n++ {
-		room += heads[n].Bytes
-		if heads[n].State == Working || heads[n].Bytes == 0 { // written before heads had Bytes
-			parallel = 1
+	n, reservedBytes, concurrency := 0, 0, 8
+	for ; n < min(len(heads), q.PageSize) && (n == 0 || reservedBytes+heads[n].EventBytes <= MaxPageBytes); n++ {
+		reservedBytes += heads[n].EventBytes
+		if heads[n].State == Working || heads[n].EventBytes == 0 { // written before heads had Bytes
+			concurrency = 1
 		}
 	}
-	if parallel == 1 {
-		room = max(room, MaxPageBytes) + MaxBytes
+	if concurrency == 1 {
+		reservedBytes = max(reservedBytes, MaxPageBytes) + MaxBytes
 	}
-	room = min(room, MaxListing)
-	if err := e.listing.Acquire(ctx, int64(room)); err != nil {
-		return problem.Wrap(problem.TooMany, err, "the host has no memory to list more tasks now; send the same request again")
+	reservedBytes = min(reservedBytes, MaxListing)
+	if err := e.listMemory.Acquire(ctx, int64(reservedBytes)); err != nil {
+		return problem.Wrap(problem.TooManyRequests, err, "the host has no memory to list more tasks now; send the same request again")
 	}
-	defer func() { e.listing.Release(int64(room)) }()
-	tasks := make([]*loaded, n)
-	var read atomic.Int64
+	defer func() { e.listMemory.Release(int64(reservedBytes)) }()
+	tasks := make([]*loadedTask, n)
+	var readBytes atomic.Int64
 	errs := make([]error, n)
 	var g errgroup.Group
-	g.SetLimit(parallel)
+	g.SetLimit(concurrency)
 	for i := range tasks {
 		r := q.Ref
-		r.ID = heads[i].sort[min(17, len(heads[i].sort)):] // follows the 16 digits of newestFirstKey and "#"
+		r.ID = heads[i].sortKey[min(17, len(heads[i].sortKey)):] // follows the 16 digits of newestFirstKey and "#"
 		g.Go(func() error {
-			if parallel == 1 && read.Load() > MaxPageBytes {
+			if concurrency == 1 && readBytes.Load() > MaxPageBytes {
 				return nil // the page ends before this task
 			}
-			l, err := e.current(ctx, r)
+			l, err := e.loadCurrent(ctx, r)
 			switch {
 			case errors.Is(err, ErrNotFound): // the index may lag behind
 			case err != nil:
 				errs[i] = err
 			default:
-				read.Add(int64(l.size))
+				readBytes.Add(int64(l.size))
 				tasks[i] = l
 			}
 			return nil
@@ -247,28 +247,28 @@ func (e *Engine) List(ctx context.Context, q ListRequest, use func(*Page)) error
 		}
 	}
 	if n < len(heads) {
-		p.Next = base64.RawURLEncoding.EncodeToString([]byte(heads[n-1].sort))
+		p.Next = base64.RawURLEncoding.EncodeToString([]byte(heads[n-1].sortKey))
 	}
 	// Release the unused reservation before the client consumes the page.
-	kept := min(size, room)
-	e.listing.Release(int64(room - kept))
-	room = kept
-	use(&p)
+	usedBytes := min(size, reservedBytes)
+	e.listMemory.Release(int64(reservedBytes - usedBytes))
+	reservedBytes = usedBytes
+	consume(&p)
 	return nil
 }
 
 // listedHead is a head with its sort key in the index.
 type listedHead struct {
 	head
-	sort string
+	sortKey string
 }
 
 // listHeads reads matching heads after a sort key from the index, at most one more than a page, and
 // counts all matching heads. It stops counting above MaxListed, but continues to search for the
 // heads of the page.
-func (e *Engine) listHeads(ctx context.Context, q *ListRequest, after string) (fit []listedHead, total int, err error) {
-	r := HeadDocs.IndexRange(q.Ref.Vacant.String(), q.List.String())
-	last := ""
+func (e *Engine) listHeads(ctx context.Context, q *ListRequest, after string) (matching []listedHead, total int, err error) {
+	r := HeadDocs.IndexRange(q.Ref.Vacant.String(), q.ListOwner.String())
+	lastKey := ""
 	for cursor := ""; ; {
 		page, next, err := e.Store.Docs(ctx, r, store.MaxPage, cursor)
 		if err != nil {
@@ -279,55 +279,55 @@ func (e *Engine) listHeads(ctx context.Context, q *ListRequest, after string) (f
 			if err != nil {
 				return nil, 0, err
 			}
-			last = d.Index.Sort
-			if d.IsExpired(e.Now()) || q.Context != "" && h.Context != contextHash(q.Context) || q.State != "" && h.State != q.State ||
-				!q.Since.IsZero() && !h.Changed.After(q.Since) {
+			lastKey = d.Index.Sort
+			if d.IsExpired(e.Now()) || q.Context != "" && h.ContextHash != hashContextID(q.Context) || q.State != "" && h.State != q.State ||
+				!q.UpdatedAfter.IsZero() && !h.StatusTime.After(q.UpdatedAfter) {
 				continue
 			}
 			total++
-			if last > after && len(fit) <= q.Size {
-				fit = append(fit, listedHead{h, last})
+			if lastKey > after && len(matching) <= q.PageSize {
+				matching = append(matching, listedHead{h, lastKey})
 			}
 		}
-		counted := total > MaxListed
+		isCountOver := total > MaxListed
 		switch cursor = next; {
-		case cursor == "" || counted && len(fit) > q.Size:
-			return fit, total, nil
-		case counted && last < after: // the rest need not be counted
-			r.First, cursor, last = after, "", after
+		case cursor == "" || isCountOver && len(matching) > q.PageSize:
+			return matching, total, nil
+		case isCountOver && lastKey < after: // the rest need not be counted
+			r.Start, cursor, lastKey = after, "", after
 		}
 	}
 }
 
-func clip(s string) string { return s[:min(len(s), 80)] }
+func truncate(s string) string { return s[:min(len(s), 80)] }
 
 // Follow passes the events of a task after number after to emit, and then new events as they
 // arrive. It ends when the task has ended, ctx ends or emit returns false.
-func (e *Engine) Follow(ctx context.Context, r Ref, after int, emit func(Numbered) bool) error {
-	return e.followUntil(ctx, r, after, State.Terminal, emit)
+func (e *Engine) Follow(ctx context.Context, r Ref, after int, emit func(NumberedEvent) bool) error {
+	return e.followUntil(ctx, r, after, State.IsTerminal, emit)
 }
 
-func (e *Engine) FollowTurn(ctx context.Context, r Ref, after int, emit func(Numbered) bool) error {
-	return e.followUntil(ctx, r, after, func(s State) bool { return s.Terminal() || s.Waits() }, emit)
+func (e *Engine) FollowTurn(ctx context.Context, r Ref, after int, emit func(NumberedEvent) bool) error {
+	return e.followUntil(ctx, r, after, func(s State) bool { return s.IsTerminal() || s.AwaitsMessage() }, emit)
 }
 
-func (e *Engine) followUntil(ctx context.Context, r Ref, after int, over func(State) bool, emit func(Numbered) bool) error {
-	l := &loaded{ref: r}
+func (e *Engine) followUntil(ctx context.Context, r Ref, after int, isDone func(State) bool, emit func(NumberedEvent) bool) error {
+	l := &loadedTask{ref: r}
 	for idle := 0; ; idle++ {
-		changed, done := e.hub.wait(r.partition())
-		err := e.follow(ctx, l)
+		changed, unsubscribe := e.hub.subscribe(r.partition())
+		err := e.refresh(ctx, l)
 		for _, event := range l.events[min(after, len(l.events)):] {
 			if err == nil && !event.IsEmpty() && !emit(event) {
-				done()
+				unsubscribe()
 				return nil
 			}
-			after, idle = event.N, 0
+			after, idle = event.Number, 0
 		}
-		if err != nil || over(l.task.Status.State) {
-			done()
+		if err != nil || isDone(l.task.Status.State) {
+			unsubscribe()
 			return err
 		}
-		poll := e.Poll
+		poll := e.PollInterval
 		switch {
 		case poll > 0:
 		case idle < 4:
@@ -342,27 +342,27 @@ func (e *Engine) followUntil(ctx context.Context, r Ref, after int, over func(St
 		case <-ctx.Done():
 		}
 		timer.Stop()
-		done()
+		unsubscribe()
 		if ctx.Err() != nil {
 			return nil
 		}
 	}
 }
 
-// follow adds new events to l. If the runner of the task has died, follow also fails the task.
-func (e *Engine) follow(ctx context.Context, l *loaded) error {
-	err := e.extend(ctx, l)
+// refresh adds new events to l. If the runner of the task has died, follow also fails the task.
+func (e *Engine) refresh(ctx context.Context, l *loadedTask) error {
+	err := e.loadNewEvents(ctx, l)
 	if err != nil || !l.head.isAbandoned(e.Now()) {
 		return err
 	}
-	if err := e.abandon(ctx, l); err != nil && !errors.Is(err, errMore) {
+	if err := e.failAbandoned(ctx, l); err != nil && !errors.Is(err, errNewEvents) {
 		return err
 	}
-	return e.extend(ctx, l)
+	return e.loadNewEvents(ctx, l)
 }
 
 func (e *Engine) Snapshot(ctx context.Context, r Ref) (Task, int, error) {
-	l, err := e.current(ctx, r)
+	l, err := e.loadCurrent(ctx, r)
 	if err != nil {
 		return Task{}, 0, err
 	}
@@ -372,14 +372,14 @@ func (e *Engine) Snapshot(ctx context.Context, r Ref) (Task, int, error) {
 // TurnSnapshot returns a task as it was when its last turn began, and the number of the event that
 // began the turn.
 func (e *Engine) TurnSnapshot(ctx context.Context, r Ref) (t Task, n int, err error) {
-	l, err := e.current(ctx, r)
+	l, err := e.loadCurrent(ctx, r)
 	if err != nil {
 		return Task{}, 0, err
 	}
 	n = 1
 	for _, event := range l.events {
-		if event.Asked != nil {
-			n = event.N
+		if event.NextMessage != nil {
+			n = event.Number
 		}
 	}
 	for _, event := range l.events[:n] {
@@ -396,11 +396,11 @@ type hub struct {
 }
 
 type topic struct {
-	changed chan struct{}
-	waiting int
+	changed     chan struct{}
+	waiterCount int
 }
 
-func (h *hub) wait(partition string) (changed <-chan struct{}, done func()) {
+func (h *hub) subscribe(partition string) (changed <-chan struct{}, unsubscribe func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.topics == nil {
@@ -411,11 +411,11 @@ func (h *hub) wait(partition string) (changed <-chan struct{}, done func()) {
 		t = &topic{changed: make(chan struct{})}
 		h.topics[partition] = t
 	}
-	t.waiting++
+	t.waiterCount++
 	return t.changed, func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if t.waiting--; t.waiting == 0 && h.topics[partition] == t {
+		if t.waiterCount--; t.waiterCount == 0 && h.topics[partition] == t {
 			delete(h.topics, partition)
 		}
 	}
@@ -432,28 +432,28 @@ func (h *hub) wake(partition string) {
 
 // LastCall returns the call of a task's last turn and its answer. The answer is nil if the call has
 // not been answered.
-func (e *Engine) LastCall(ctx context.Context, r Ref) (pair call.Pair, q call.RequestRow, a *call.ResponseRow, err error) {
+func (e *Engine) LastCall(ctx context.Context, r Ref) (pair call.Pair, request call.RequestRow, response *call.ResponseRow, err error) {
 	h, d, err := HeadDocs.Get(ctx, e.Store, r.headKey())
 	switch {
 	case err != nil:
-		return pair, q, nil, store.AsProblem(err)
+		return pair, request, nil, store.AsProblem(err)
 	case d.Version == 0 || d.IsExpired(e.Now()):
-		return pair, q, nil, ErrNotFound
+		return pair, request, nil, ErrNotFound
 	}
 	pair = call.Pair{Caller: h.Caller, Vacant: r.Vacant}
-	q, a, err = e.Calls.AnsweredCall(ctx, pair, h.Position)
-	return pair, q, a, err
+	request, response, err = e.Calls.LoadCallAndAnswer(ctx, pair, h.Position)
+	return pair, request, response, err
 }
 
 // Changes returns a channel that is closed when this process writes the next event of a task. The
 // caller must call done when it no longer waits.
-func (e *Engine) Changes(r Ref) (changed <-chan struct{}, done func()) {
-	return e.hub.wait(r.partition())
+func (e *Engine) Changes(r Ref) (changed <-chan struct{}, unsubscribe func()) {
+	return e.hub.subscribe(r.partition())
 }
 
 func (e *Engine) IsActive(ctx context.Context, r Ref) (bool, error) {
 	h, d, err := HeadDocs.Get(ctx, e.Store, r.headKey())
-	return err == nil && d.Version > 0 && h.State.Active(), store.AsProblem(err)
+	return err == nil && d.Version > 0 && h.State.IsActive(), store.AsProblem(err)
 }
 
-func (l *loaded) pair() call.Pair { return call.Pair{Caller: l.head.Caller, Vacant: l.ref.Vacant} }
+func (l *loadedTask) pair() call.Pair { return call.Pair{Caller: l.head.Caller, Vacant: l.ref.Vacant} }

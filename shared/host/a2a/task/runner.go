@@ -25,62 +25,62 @@ func (e *Engine) Begin(ctx context.Context, t Turn) (ref Ref, done <-chan struct
 		close(ended)
 		return t.Ref, ended, err
 	}
-	if err := e.applyNext(ctx, &t); err != nil {
+	if err := e.applyTaskSettings(ctx, &t); err != nil {
 		close(ended)
 		return t.Ref, ended, err
 	}
-	looked := e.lookForLost(ctx, &t)
-	began := e.Now().UTC().Truncate(time.Microsecond)
-	r := e.newRunner(t.Ref, began)
-	r.quiet, r.brief, r.dispatch = t.Quiet, t.Quiet && t.Work == 0, t.dispatch
+	waitForLostCheck := e.startLostCheck(ctx, &t)
+	startTime := e.Now().UTC().Truncate(time.Microsecond)
+	r := e.newRunner(t.Ref, startTime)
+	r.storesAtEnd, r.isClientWaiting, r.dispatch = t.StoresAtEnd, t.StoresAtEnd && t.CallTimeout == 0, t.dispatch
 	r.ramp = e.ChunkRamp
-	o := e.options(&t)
-	r.join(&o)
-	o.Work, o.Streamed = MaxWork, !t.Quiet
-	if t.Work > 0 {
-		o.Work = t.Work
+	o := e.callOptions(&t)
+	r.attachTo(&o)
+	o.CallTimeout, o.Streamed = MaxTurnTime, !t.StoresAtEnd
+	if t.CallTimeout > 0 {
+		o.CallTimeout = t.CallTimeout
 	}
 	o.AcceptWrites = func(row *call.RequestRow) ([]store.Write, error) {
-		if err := looked(); err != nil {
+		if err := waitForLostCheck(); err != nil {
 			return nil, err
 		}
 		if t.Continue {
 			return e.continueWrites(context.WithoutCancel(ctx), &t, r, row)
 		}
-		h := t.head(began)
-		h.State, h.Position, h.Lease, h.Runner = Working, row.Position, e.Now().Add(lease).UTC(), r.id
-		task := t.submittedTask(began)
+		h := t.newHead(startTime)
+		h.State, h.Position, h.LeaseEnd, h.Runner = Working, row.Position, e.Now().Add(lease).UTC(), r.id
+		task := t.submittedTask(startTime)
 		task.Status.State = Working
-		if err := e.notifyFirst(ctx, &t); err != nil {
+		if err := e.notifyFirstEvent(ctx, &t); err != nil {
 			return nil, err
 		}
-		return e.newTask(context.WithoutCancel(ctx), &t, h, &task)
+		return e.newTaskWrites(context.WithoutCancel(ctx), &t, h, &task)
 	}
 	var a *call.AcceptedCall
 	_, err = e.accept(ctx, &t, func(env *envelope.Envelope) (out call.Outcome, ok bool) {
-		a, out = e.Calls.Begin(ctx, t.Vacant, env, o)
+		a, out = e.Calls.AcceptForRun(ctx, t.Vacant, env, o)
 		return out, a != nil
 	})
 	if err != nil {
 		close(ended)
 		// An answer that is already paid for is delivered even if a new call would be refused.
-		if lost := looked(); errors.Is(lost, ErrLost) {
-			return t.Ref, ended, lost
+		if lostErr := waitForLostCheck(); errors.Is(lostErr, ErrAnswerLost) {
+			return t.Ref, ended, lostErr
 		}
 		found, err := e.findResent(ctx, &t, err)
 		t.ID = found.ID
 		return t.Ref, ended, err
 	}
-	e.announce(&t)
+	e.announceTurn(&t)
 	if !t.Continue {
-		r.task, r.next = t.submittedTask(began), 2
+		r.task, r.nextEvent = t.submittedTask(startTime), 2
 	}
-	ctx = withTurn(withMessages(ctx, messages{&t.Message, &r.task.History[0], t.Told}), t.Ref, t.dispatch, nil)
-	e.run(r, func() {
+	ctx = withTurn(withMessages(ctx, turnMessages{&t.Message, &r.task.History[0], t.ReportedMessages}), t.Ref, t.dispatch, nil)
+	e.startRunner(r, func() {
 		defer close(ended)
 		out := e.Calls.Run(ctx, a)
-		if t.Ended != nil && r.decidedBy(&out) {
-			t.Ended(&Ended{began, a.Pair, a.Position, &r.status})
+		if t.OnEnd != nil && r.hasDecided(&out) {
+			t.OnEnd(&EndedTurn{startTime, a.Pair, a.Position, &r.status})
 		}
 	})
 	return t.Ref, ended, nil
@@ -103,21 +103,21 @@ func (e *Engine) continueWrites(ctx context.Context, t *Turn, r *runner, row *ca
 	}
 	t.Message.Context = l.task.Context
 	h := l.head
-	if !h.State.Waits() || !t.hasSettings(h.Dispatch) {
+	if !h.State.AwaitsMessage() || !t.hasCurrentSettings(h.Dispatch) {
 		return nil, ErrBusy
 	}
 	m := t.Message
 	m.Task = t.ID
-	event := storedEvent{Event: Event{Status: &Status{State: Working, Time: e.Now().UTC().Truncate(time.Microsecond)}, Asked: &m}}
+	event := storedEvent{Event: Event{Status: &Status{State: Working, Time: e.Now().UTC().Truncate(time.Microsecond)}, NextMessage: &m}}
 	n := len(l.events) + 1
-	h.State, h.Changed, h.Caller, h.Position, h.Events = Working, event.Status.Time, t.Caller, row.Position, n
-	var more []store.Write
+	h.State, h.StatusTime, h.Caller, h.Position, h.EventCount = Working, event.Status.Time, t.Caller, row.Position, n
+	var otherWrites []store.Write
 	if r == nil {
 		h.State, h.Background, h.Sender, event.Status.State = Submitted, true, t.sender(row), Submitted
-		event.By = &t.Credential
-		more = append(more, t.placeWrite(h.Sender))
+		event.Credential = &t.Credential
+		otherWrites = append(otherWrites, t.backgroundCountWrite(h.Sender))
 	} else {
-		h.Lease, h.Runner, h.Background = e.Now().Add(lease).UTC(), r.id, false
+		h.LeaseEnd, h.Runner, h.Background = e.Now().Add(lease).UTC(), r.id, false
 	}
 	id, err := e.updater().NewWriteID()
 	if err != nil {
@@ -127,13 +127,13 @@ func (e *Engine) continueWrites(ctx context.Context, t *Turn, r *runner, row *ca
 	if err != nil {
 		return nil, err
 	}
-	h.Bytes = l.size + len(w.Data)
-	put, err := h.put(t.Ref, l.version, id)
+	h.EventBytes = l.size + len(w.Data)
+	put, err := h.newPut(t.Ref, l.version, id)
 	if err != nil {
 		return nil, err
 	}
 	if t.Push == nil {
-		if err := e.notifyOf(ctx, t.Ref, n); err != nil {
+		if err := e.notifyOpenPushes(ctx, t.Ref, n); err != nil {
 			return nil, err
 		}
 	} else {
@@ -141,7 +141,7 @@ func (e *Engine) continueWrites(ctx context.Context, t *Turn, r *runner, row *ca
 		if err != nil {
 			return nil, err
 		}
-		slot, err := e.slotFor(ctx, t.Ref, docs, t.Push.ID)
+		slot, err := e.chooseSlot(ctx, t.Ref, docs, t.Push.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -150,59 +150,59 @@ func (e *Engine) continueWrites(ctx context.Context, t *Turn, r *runner, row *ca
 			return nil, err
 		}
 		w.Number = int64(n - 1) // earlier events count as delivered
-		more = append(more, w)
-		if err := e.notify(ctx, Notice{Task: t.Ref, Events: n}, SenderOf(t.Owner, t.Push.From)); err != nil {
+		otherWrites = append(otherWrites, w)
+		if err := e.notify(ctx, Notice{Task: t.Ref, MinEvents: n}, SenderOf(t.Owner, t.Push.ClientAddress)); err != nil {
 			return nil, err
 		}
 	}
 	if r != nil {
-		r.began, r.task, r.next = h.Began, l.task, n+1
+		r.startedAt, r.task, r.nextEvent = h.StartedAt, l.task, n+1
 		r.task.Apply(event.Event)
-		r.said = r.task.answer()
+		r.storedText = r.task.answerText()
 	}
-	return append(more, put, w), nil
+	return append(otherWrites, put, w), nil
 }
 
-func (e *Engine) run(r *runner, turn func()) {
+func (e *Engine) startRunner(r *runner, runTurn func()) {
 	e.hub.runners.Store(r.ref.partition(), r)
 	e.running.Go(func() {
-		var beside sync.WaitGroup
+		var housekeeping sync.WaitGroup
 		finished := make(chan struct{})
 		// Store pieces that have waited long enough, renew the lease, and check whether another
 		// instance has ended the task.
-		beside.Go(func() {
+		housekeeping.Go(func() {
 			defer r.engine.hub.runners.CompareAndDelete(r.ref.partition(), r)
-			look := time.NewTicker(time.Second)
-			defer look.Stop()
+			leaseTicker := time.NewTicker(time.Second)
+			defer leaseTicker.Stop()
 			defer r.flushTimer.Stop()
-			renewed := r.engine.Now()
+			lastRenewal := r.engine.Now()
 			for {
 				select {
 				case <-finished:
 					return
 				case <-r.flushTimer.C:
-					ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+					ctx, cancel := context.WithTimeout(context.Background(), maxFlushTime)
 					r.mu.Lock()
-					_ = r.flush(ctx, false)
+					_ = r.flushText(ctx, false)
 					r.mu.Unlock()
 					cancel()
-				case <-look.C:
+				case <-leaseTicker.C:
 					r.mu.Lock()
 					if r.isTraceDue() {
 						r.storeTrace(context.Background())
 					}
 					r.mu.Unlock()
 					r.storeLog(context.Background())
-					renew := r.engine.Now().Sub(renewed) > lease/3
-					if r.look(renew) && renew {
-						renewed = r.engine.Now()
+					isRenewalDue := r.engine.Now().Sub(lastRenewal) > lease/3
+					if r.checkLease(isRenewalDue) && isRenewalDue {
+						lastRenewal = r.engine.Now()
 					}
 				}
 			}
 		})
-		turn()
+		runTurn()
 		close(finished)
-		beside.Wait()
+		housekeeping.Wait()
 		e.hub.wake(r.ref.partition())
 	})
 }
@@ -210,14 +210,14 @@ func (e *Engine) run(r *runner, turn func()) {
 // runner runs one turn. It stores the pieces of the answer, renews the lease, and detects that
 // another writer has ended the task.
 type runner struct {
-	engine *Engine
-	ref    Ref
-	id     string
-	began  time.Time
-	stop   chan struct{} // closed to stop the turn
-	quiet  bool          // pieces are stored only at the end
-	brief  bool          // a client request waits for the turn
-	ramp   int           // Config.ChunkRamp, or 0 for a background turn
+	engine          *Engine
+	ref             Ref
+	id              string
+	startedAt       time.Time
+	stop            chan struct{} // closed to stop the turn
+	storesAtEnd     bool          // pieces are stored only at the end
+	isClientWaiting bool          // a client request waits for the turn
+	ramp            int           // Config.ChunkRamp, or 0 for a background turn
 	// flushTimer fires when the pending text is due to be stored.
 	flushTimer *time.Timer
 	// dispatch contains the settings of a dispatched task, or is nil.
@@ -225,53 +225,53 @@ type runner struct {
 
 	// mu guards the fields below. Callers of logEvent, record, isTraceDue, storeTrace, flush,
 	// closeText, complete and put must hold it.
-	mu      sync.Mutex
-	stopped bool
-	task    Task
-	next    int       // number of the next event
-	said    string    // text that is stored
-	heard   []byte    // text that is not stored yet
-	stored  int       // stored bytes of the events
-	flushed time.Time // time at which text was last stored
-	broken  bool      // pieces were lost, so the answer must replace the artifact
-	closed  bool      // the last piece of the answer is stored
-	ending  *Ending   // requested end, or nil
-	status  Status    // final status of the turn; its State is "" until the turn is decided
+	mu            sync.Mutex
+	stopped       bool
+	task          Task
+	nextEvent     int         // number of the next event
+	storedText    string      // text that is stored
+	pendingText   []byte      // text that is not stored yet
+	storedBytes   int         // stored bytes of the events
+	lastFlush     time.Time   // time at which text was last stored
+	hasLostPieces bool        // pieces were lost, so the answer must replace the artifact
+	isTextClosed  bool        // the last piece of the answer is stored
+	endRequest    *EndRequest // requested end, or nil
+	status        Status      // final status of the turn; its State is "" until the turn is decided
 
-	came     int         // bytes of text and thoughts so far
-	reported *call.Usage // last reported usage
-	counted  int         // value of came at the time of the last report
+	receivedBytes int         // bytes of text and thoughts so far
+	reportedUsage *call.Usage // last reported usage
+	bytesAtReport int         // value of came at the time of the last report
 
-	trace                  []TraceEntry // entries that are not stored yet
-	traceSize, traceStored int          // bytes of all entries, and of the stored entries
-	traceDocs              int          // number of documents
-	traced                 time.Time    // time of the last document
+	pendingTrace               []TraceEntry // entries that are not stored yet
+	traceSize, storedTraceSize int          // bytes of all entries, and of the stored entries
+	traceDocCount              int          // number of documents
+	lastTraceWrite             time.Time    // time of the last document
 
-	log sessionLog
+	log turnLog
 }
 
-func (e *Engine) newRunner(r Ref, began time.Time) *runner {
+func (e *Engine) newRunner(r Ref, startTime time.Time) *runner {
 	id, err := e.NewID()
 	if err != nil {
 		id = r.ID // runner ids only distinguish runners
 	}
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
-	return &runner{engine: e, ref: r, id: id, began: began, stop: make(chan struct{}), flushTimer: timer}
+	return &runner{engine: e, ref: r, id: id, startedAt: startTime, stop: make(chan struct{}), flushTimer: timer}
 }
 
-func (r *runner) join(o *call.Options) {
-	o.Sink, o.DecideWrites, o.Stop = r.take, r.decisionWrites, r.stop
+func (r *runner) attachTo(o *call.Options) {
+	o.Sink, o.DecideWrites, o.Stop = r.handleProgress, r.decisionWrites, r.stop
 }
 
-// decidedBy reports whether r decided the turn. The turn must have ended with the outcome out, so
+// hasDecided reports whether r decided the turn. The turn must have ended with the outcome out, so
 // that the status no longer changes.
-func (r *runner) decidedBy(out *call.Outcome) bool {
+func (r *runner) hasDecided(out *call.Outcome) bool {
 	s := r.status.State
 	return (out.Reply != nil || out.State == call.Unanswered) && s != "" && (s == Failed) == (out.Reply == nil)
 }
 
-func (r *runner) cancel() {
+func (r *runner) stopTurn() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.stopped {
@@ -280,61 +280,61 @@ func (r *runner) cancel() {
 	}
 }
 
-// take is the Sink of the call. It joins pieces of text. It stores the first piece immediately, and
+// handleProgress is the Sink of the call. It joins pieces of text. It stores the first piece immediately, and
 // later pieces when they are large enough or joinTime has passed.
-func (r *runner) take(p call.Progress) {
-	piece, ok := p.(call.Provisional)
+func (r *runner) handleProgress(p call.Progress) {
+	piece, ok := p.(call.ProvisionalEvent)
 	if !ok {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	ctx, cancel := context.WithTimeout(context.Background(), maxFlushTime)
 	defer cancel()
-	r.came += len(piece.Text) + len(piece.Thought)
-	if u, before := piece.Usage, r.reported; u != nil {
-		r.reported, r.counted = u, r.came
-		if before != nil && (u.Turns > before.Turns || u.Tools > before.Tools) {
+	r.receivedBytes += len(piece.Text) + len(piece.Thought)
+	if usage, previous := piece.Usage, r.reportedUsage; usage != nil {
+		r.reportedUsage, r.bytesAtReport = usage, r.receivedBytes
+		if previous != nil && (usage.Turns > previous.Turns || usage.ToolCalls > previous.ToolCalls) {
 			// Another process that cancels the task charges the usage that is stored with the
 			// readable part of the answer. The next piece may be far away, because model turns and
 			// tools take long, so the usage is stored now.
 			switch {
-			case len(r.heard) > 0 && !r.quiet:
-				_ = r.flush(ctx, false)
-			case r.said != "" && !r.broken && r.next < MaxEvents-1:
-				_ = r.put(ctx, storedEvent{Used: r.usageSoFar()})
+			case len(r.pendingText) > 0 && !r.storesAtEnd:
+				_ = r.flushText(ctx, false)
+			case r.storedText != "" && !r.hasLostPieces && r.nextEvent < MaxEvents-1:
+				_ = r.storeEvent(ctx, storedEvent{Usage: r.usageSoFar()})
 			}
 		}
 	}
 	switch d := piece.Detail.(type) {
 	case Chunk:
-		_ = r.put(ctx, storedEvent{Event: Event{Artifact: &d}})
-	case Ending:
-		r.ending = &d
+		_ = r.storeEvent(ctx, storedEvent{Event: Event{Artifact: &d}})
+	case EndRequest:
+		r.endRequest = &d
 	case call.ToolStep:
-		r.record(TraceEntry{Tool: &d})
+		r.recordTrace(TraceEntry{Tool: &d})
 		if d.Outcome != "" {
 			r.logEvent(LogUpdate, LogData{Tool: d.Name, Outcome: d.Outcome})
 		}
 		return
 	}
 	if piece.Thought != "" {
-		r.record(TraceEntry{Thought: piece.Thought})
+		r.recordTrace(TraceEntry{Thought: piece.Thought})
 	}
-	if piece.Asks {
-		r.ending = &Ending{InputRequired}
+	if piece.IsQuestion {
+		r.endRequest = &EndRequest{InputRequired}
 	}
-	if _, artifact := r.ending.of(); !artifact {
+	if _, hasArtifact := r.endRequest.endState(); !hasArtifact {
 		return // the text is only the message of the status
 	}
-	r.heard = append(r.heard, piece.Text...)
-	switch wait := r.joinTime() - r.engine.Now().Sub(r.flushed); {
-	case r.quiet:
-	case piece.Last:
+	r.pendingText = append(r.pendingText, piece.Text...)
+	switch wait := r.joinTime() - r.engine.Now().Sub(r.lastFlush); {
+	case r.storesAtEnd:
+	case piece.IsLast:
 		// A later cancel charges the usage that is stored with the end of the text.
 		_ = r.closeText(ctx)
-	case r.flushed.IsZero() || len(r.heard) >= maxChunk || wait <= 0:
-		_ = r.flush(ctx, false) // an error loses no text, because the answer contains it again
+	case r.lastFlush.IsZero() || len(r.pendingText) >= maxChunkBytes || wait <= 0:
+		_ = r.flushText(ctx, false) // an error loses no text, because the answer contains it again
 	default:
 		r.flushTimer.Reset(wait)
 	}
@@ -342,20 +342,20 @@ func (r *runner) take(p call.Progress) {
 
 // joinTime returns how long pieces of text are joined before they are stored.
 func (r *runner) joinTime() time.Duration {
-	if r.next < r.ramp {
-		return r.engine.Chunk * time.Duration(r.next) / time.Duration(r.ramp)
+	if r.nextEvent < r.ramp {
+		return r.engine.ChunkInterval * time.Duration(r.nextEvent) / time.Duration(r.ramp)
 	}
-	return r.engine.Chunk
+	return r.engine.ChunkInterval
 }
 
 func (r *runner) closeText(ctx context.Context) error {
 	switch {
-	case len(r.heard) > 0:
-		return r.flush(ctx, true)
-	case r.said == "" || r.closed || r.broken:
+	case len(r.pendingText) > 0:
+		return r.flushText(ctx, true)
+	case r.storedText == "" || r.isTextClosed || r.hasLostPieces:
 		return nil
 	}
-	return r.put(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(""), Append: true, Last: true}}, Used: r.usageSoFar()})
+	return r.storeEvent(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(""), Append: true, Last: true}}, Usage: r.usageSoFar()})
 }
 
 // usageSoFar returns the turn's usage so far: the usage that the agent reported, plus an estimate
@@ -363,61 +363,61 @@ func (r *runner) closeText(ctx context.Context) error {
 // also estimates the request. A model's first report contains that estimate (package loop).
 func (r *runner) usageSoFar() *call.Usage {
 	var u call.Usage
-	if r.reported != nil {
-		u = *r.reported
-	} else if asked := r.task.lastUserMessage(); asked != nil {
-		n := 0 // bytes that a model reads as text
-		for _, p := range asked.Parts {
-			if n += len(p.Text) + len(p.Data); strings.HasPrefix(p.Media(), "text/") || p.Media() == "application/json" {
-				n += len(p.Raw)
+	if r.reportedUsage != nil {
+		u = *r.reportedUsage
+	} else if message := r.task.lastUserMessage(); message != nil {
+		textBytes := 0 // bytes that a model reads as text
+		for _, p := range message.Parts {
+			if textBytes += len(p.Text) + len(p.Data); strings.HasPrefix(p.NormalizedMediaType(), "text/") || p.NormalizedMediaType() == "application/json" {
+				textBytes += len(p.Raw)
 			}
 		}
-		u.In = call.EstimatedTokens(n)
+		u.InputTokens = call.EstimateTokens(textBytes)
 	}
-	if rest := r.came - r.counted; rest > 0 {
-		u.Out += call.EstimatedTokens(rest)
-		u.Unreported = max(u.Unreported, 1)
+	if unreportedBytes := r.receivedBytes - r.bytesAtReport; unreportedBytes > 0 {
+		u.OutputTokens += call.EstimateTokens(unreportedBytes)
+		u.UnreportedTurns = max(u.UnreportedTurns, 1)
 	}
 	return &u
 }
 
-// flushTime limits the time for which storing a piece may delay the turn. It is less than the time
+// maxFlushTime limits the time for which storing a piece may delay the turn. It is less than the time
 // that a call waits for its Sink.
-const flushTime = 900 * time.Millisecond
+const maxFlushTime = 900 * time.Millisecond
 
-func (r *runner) flush(ctx context.Context, last bool) error {
-	if len(r.heard) == 0 || r.broken || r.next >= MaxEvents-1 || r.stored+len(r.heard) > MaxBytes {
+func (r *runner) flushText(ctx context.Context, isLast bool) error {
+	if len(r.pendingText) == 0 || r.hasLostPieces || r.nextEvent >= MaxEvents-1 || r.storedBytes+len(r.pendingText) > MaxBytes {
 		return nil
 	}
-	c := &Chunk{Artifact: textArtifact(string(r.heard)), Append: r.said != "", Last: last}
-	if err := r.put(ctx, storedEvent{Event: Event{Artifact: c}, Used: r.usageSoFar()}); err != nil {
+	c := &Chunk{Artifact: textArtifact(string(r.pendingText)), Append: r.storedText != "", Last: isLast}
+	if err := r.storeEvent(ctx, storedEvent{Event: Event{Artifact: c}, Usage: r.usageSoFar()}); err != nil {
 		// The event may be stored. The answer will replace the artifact.
-		r.broken = true
+		r.hasLostPieces = true
 		return err
 	}
-	r.said += string(r.heard)
-	r.heard, r.flushed = nil, r.engine.Now()
+	r.storedText += string(r.pendingText)
+	r.pendingText, r.lastFlush = nil, r.engine.Now()
 	return nil
 }
 
-func (r *runner) put(ctx context.Context, event storedEvent) error {
+func (r *runner) storeEvent(ctx context.Context, event storedEvent) error {
 	e := r.engine
 	id, err := e.updater().NewWriteID()
 	if err != nil {
 		return err
 	}
-	h := head{Began: r.began}
-	w, err := e.eventPut(ctx, r.ref, r.next, event, h.expires(), id)
+	h := head{StartedAt: r.startedAt}
+	w, err := e.eventPut(ctx, r.ref, r.nextEvent, event, h.expires(), id)
 	if err != nil {
 		return err
 	}
 	if err := e.updater().Commit(ctx, w); err != nil {
 		return err
 	}
-	r.next++
-	r.stored += len(w.Data)
+	r.nextEvent++
+	r.storedBytes += len(w.Data)
 	if c := event.Artifact; c != nil && c.Artifact.ID == ResponseArtifact && c.Last {
-		r.closed = true
+		r.isTextClosed = true
 	}
 	r.task.Apply(event.Event)
 	e.hub.wake(r.ref.partition())
@@ -432,40 +432,40 @@ func (r *runner) decisionWrites(ctx context.Context, d call.Decision) ([]store.W
 	defer r.mu.Unlock()
 	e := r.engine
 	r.storeTrace(ctx)
-	if _, artifact := r.ending.of(); d.Reply != nil && artifact {
-		if err := r.complete(ctx, d.Reply.Payload.Text()); err != nil {
+	if _, hasArtifact := r.endRequest.endState(); d.Reply != nil && hasArtifact {
+		if err := r.completeAnswer(ctx, d.Reply.Payload.Text()); err != nil {
 			return nil, err
 		}
 	}
-	r.status = e.finalStatus(&r.task, d, r.ending, r.brief)
-	end := end{status: r.status, void: d.Reply == nil, runner: r.id, spent: d.Spent, written: r.log.written}
-	return e.ends(ctx, r.ref, &r.task, end)
+	r.status = e.finalStatus(&r.task, d, r.endRequest, r.isClientWaiting)
+	end := turnEnd{status: r.status, void: d.Reply == nil, requiredRunner: r.id, cost: d.Cost, writtenPaths: r.log.writtenPaths}
+	return e.endWrites(ctx, r.ref, &r.task, end)
 }
 
-func (r *runner) complete(ctx context.Context, answer string) error {
-	if r.task.answer() == answer && len(r.heard) == 0 {
+func (r *runner) completeAnswer(ctx context.Context, answer string) error {
+	if r.task.answerText() == answer && len(r.pendingText) == 0 {
 		// An error must not lose the answer. The status ends the task even without the mark of the
 		// last piece.
 		_ = r.closeText(ctx)
 		return nil
 	}
-	if r.said+string(r.heard) == answer && !r.broken {
-		if err := r.flush(ctx, true); err == nil && len(r.heard) == 0 {
+	if r.storedText+string(r.pendingText) == answer && !r.hasLostPieces {
+		if err := r.flushText(ctx, true); err == nil && len(r.pendingText) == 0 {
 			return nil
 		}
 	}
 	// Pieces were lost, or the agent did not stream.
-	n, _, err := r.engine.lastEvent(ctx, r.ref, r.next-1)
+	n, _, err := r.engine.lastEvent(ctx, r.ref, r.nextEvent-1)
 	if err != nil {
 		return err
 	}
-	r.next, r.heard = n+1, nil
-	return r.put(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(answer), Last: true}}, Used: r.usageSoFar()})
+	r.nextEvent, r.pendingText = n+1, nil
+	return r.storeEvent(ctx, storedEvent{Event: Event{Artifact: &Chunk{Artifact: textArtifact(answer), Last: true}}, Usage: r.usageSoFar()})
 }
 
-// look reads the head. It renews the lease if renew is true, and stops the turn if the task has
+// checkLease reads the head. It renews the lease if renew is true, and stops the turn if the task has
 // ended. It reports whether the lease is held.
-func (r *runner) look(renew bool) bool {
+func (r *runner) checkLease(isRenewalDue bool) bool {
 	e := r.engine
 	ctx, cancel := context.WithTimeout(context.Background(), lease/4)
 	defer cancel()
@@ -477,14 +477,14 @@ func (r *runner) look(renew bool) bool {
 		if h.State != Working || h.Runner != r.id {
 			return errEnded
 		}
-		if !renew {
+		if !isRenewalDue {
 			return nil
 		}
-		h.Lease = e.Now().Add(lease).UTC()
+		h.LeaseEnd = e.Now().Add(lease).UTC()
 		return r.ref.putHead(tx, h)
 	})
 	if errors.Is(err, errEnded) || errors.Is(err, ErrNotFound) {
-		r.cancel()
+		r.stopTurn()
 	}
 	return err == nil
 }
@@ -501,7 +501,7 @@ func (e *Engine) readHead(ctx context.Context, tx *store.Tx, r Ref) (*head, erro
 }
 
 func (r Ref) putHead(tx *store.Tx, h *head) error {
-	p, err := h.put(r, 0, tx.ID)
+	p, err := h.newPut(r, 0, tx.ID)
 	tx.Put(store.Doc{Key: p.Key, Data: p.Data, Index: p.Index, Expires: p.Expires})
 	return err
 }

@@ -52,7 +52,7 @@ func TestRandomSchedulesLeaveTasksAndRowsThatAgree(t *testing.T) {
 		w.store.set(func(writes []store.Write) error {
 			switch c := chance(); {
 			case c < faults/2:
-				return store.NotApplied(errors.New("refused"))
+				return store.NotAppliedError(errors.New("refused"))
 			case c < faults:
 				if err := w.store.Store.Commit(context.Background(), writes...); err != nil {
 					return err
@@ -76,7 +76,7 @@ func TestRandomSchedulesLeaveTasksAndRowsThatAgree(t *testing.T) {
 				})
 			}
 			all.Go(func() {
-				_ = w.b.Follow(context.Background(), turn.Ref, 0, func(n task.Numbered) bool { return n.N < 3 })
+				_ = w.b.Follow(context.Background(), turn.Ref, 0, func(n task.NumberedEvent) bool { return n.Number < 3 })
 			})
 		}
 		all.Wait()
@@ -103,11 +103,11 @@ func (w *world) does(way string, turn task.Turn) {
 			await.Receive(w.t, "the turn ends", done)
 		}
 	case "start":
-		_, _ = w.a.Start(ctx, turn)
+		_, _ = w.a.Enqueue(ctx, turn)
 		for range 3 { // at least once
 			select {
 			case message := <-w.queue.sent:
-				_ = w.a.Work(ctx, message)
+				_ = w.a.RunQueued(ctx, message)
 				w.queue.sent <- message
 			default:
 			}

@@ -28,8 +28,8 @@ func SenderOf(owner call.Owner, address string) Sender {
 	return Sender(addressPrefix + hex.EncodeToString(sum[:16]))
 }
 
-func SenderOfMessage(message string) Sender {
-	r, err := ParseMessage(message)
+func SenderOfQueueMessage(queueMessage string) Sender {
+	r, err := ParseRef(queueMessage)
 	if err != nil {
 		return ""
 	}
@@ -46,5 +46,5 @@ func (t *Turn) sender(row *call.RequestRow) Sender {
 	if _, ok := t.Owner.Account(); !ok && row.PaidBy == call.PaidByAccount {
 		return SenderOf(call.AccountOwner(hex.EncodeToString(row.Payer[:]), ""), "")
 	}
-	return SenderOf(t.Owner, t.From)
+	return SenderOf(t.Owner, t.ClientAddress)
 }

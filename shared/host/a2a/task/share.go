@@ -16,21 +16,21 @@ type Share struct {
 	Max int
 }
 
-// strangerTurns limits the concurrent turns of the address of a stranger, who has no account. On a
+// maxStrangerTurns limits the concurrent turns of the address of a stranger, who has no account. On a
 // host that runs 64 turns, it takes sixteen addresses to use the share of all strangers.
-const strangerTurns = 2
+const maxStrangerTurns = 2
 
 // Shares returns the shares of a turn on a host that runs the given number of concurrent turns. A
 // stranger is a sender without an account. All strangers together may use half of the turns,
 // whereas accounts may use all turns. The shares do not depend on the vacant, because every
-// background turn may last for MaxWork.
-func Shares(r Ref, sender Sender, stranger bool, turns int) []Share {
-	quarter, half := max(1, turns/4), max(1, turns/2)
+// background turn may last for MaxTurnTime.
+func Shares(r Ref, sender Sender, isStranger bool, maxTurns int) []Share {
+	quarter, half := max(1, maxTurns/4), max(1, maxTurns/2)
 	vacant, key := Share{"vacant " + r.Vacant.String(), quarter}, "sender "+string(sender)
-	if !stranger {
+	if !isStranger {
 		return []Share{vacant, {key, quarter}}
 	}
-	return []Share{vacant, {key, min(quarter, strangerTurns)}, {"strangers", half}}
+	return []Share{vacant, {key, min(quarter, maxStrangerTurns)}, {"strangers", half}}
 }
 
 // ErrFull means that a share of the turn has no room. The queue redelivers the message until the
@@ -53,36 +53,36 @@ var ErrUndecided = errors.New("the payment of the answer is not certain yet")
 // because its key may contain the hash of a client's address.
 const (
 	// longestTurn is the time after which a turn has ended or has lost its lease.
-	longestTurn = MaxWork + 2*lease
-	// keptCounts is the time from the beginning of a day to the removal of its counts. It exceeds
+	longestTurn = MaxTurnTime + 2*lease
+	// countRetention is the time from the beginning of a day to the removal of its counts. It exceeds
 	// the lifetime of the tasks that were counted.
-	keptCounts = MaxAge + Kept + 48*time.Hour
+	countRetention = MaxAge + Retention + 48*time.Hour
 )
 
 func dayOf(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour) }
 
 func runningKey(share string, day time.Time) store.Key {
-	return RunningDocs.Key(share, day.Format(time.DateOnly))
+	return RunningCountDocs.Key(share, day.Format(time.DateOnly))
 }
 
-// countIn returns the writes that count a turn in its shares when it begins, and the keys of the
+// countWrites returns the writes that count a turn in its shares when it begins, and the keys of the
 // shares. If a share has no room, the error is ErrFull. If a share becomes full before the commit,
 // the commit fails with a *store.BoundsError.
-func (e *Engine) countIn(ctx context.Context, r Ref, sender Sender, now time.Time) (writes []store.Write, keys []string, err error) {
-	if e.Turns == 0 {
+func (e *Engine) countWrites(ctx context.Context, r Ref, sender Sender, now time.Time) (writes []store.Write, keys []string, err error) {
+	if e.MaxRunningTurns == 0 {
 		return nil, nil, nil
 	}
 	day := dayOf(now)
-	for _, s := range Shares(r, sender, !sender.IsAccount(), e.Turns) {
-		add := store.Add{Key: runningKey(s.Key, day), Delta: 1, Max: int64(s.Max), Expires: day.Add(keptCounts)}
+	for _, s := range Shares(r, sender, !sender.IsAccount(), e.MaxRunningTurns) {
+		add := store.Add{Key: runningKey(s.Key, day), Delta: 1, Max: int64(s.Max), Expires: day.Add(countRetention)}
 		if now.Sub(day) < longestTurn { // turns of the previous day may still be running, but no more of them begin
-			n, _, err := RunningDocs.Get(ctx, e.Store, runningKey(s.Key, day.AddDate(0, 0, -1)))
+			n, _, err := RunningCountDocs.Get(ctx, e.Store, runningKey(s.Key, day.AddDate(0, 0, -1)))
 			if err != nil {
 				return nil, nil, store.AsProblem(err)
 			}
 			add.Max -= n
 		}
-		n, _, err := RunningDocs.Get(ctx, e.Store, add.Key) // cheaper than a failed transaction
+		n, _, err := RunningCountDocs.Get(ctx, e.Store, add.Key) // cheaper than a failed transaction
 		switch {
 		case err != nil:
 			return nil, nil, store.AsProblem(err)
@@ -96,10 +96,10 @@ func (e *Engine) countIn(ctx context.Context, r Ref, sender Sender, now time.Tim
 	return writes, keys, nil
 }
 
-func (h *head) countOut() (writes []store.Write) {
+func (h *head) uncountWrites() (writes []store.Write) {
 	for _, key := range h.Shares { // Changed is the time at which the turn began
-		day := dayOf(h.Changed)
-		writes = append(writes, store.Add{Key: runningKey(key, day), Delta: -1, Max: math.MaxInt64, Expires: day.Add(keptCounts)})
+		day := dayOf(h.StatusTime)
+		writes = append(writes, store.Add{Key: runningKey(key, day), Delta: -1, Max: math.MaxInt64, Expires: day.Add(countRetention)})
 	}
 	return writes
 }

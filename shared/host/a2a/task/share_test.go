@@ -44,7 +44,7 @@ func TestEveryTurnHasItsShares(t *testing.T) {
 // worker is another engine over the store that counts the turns, of which so many may run.
 func (w *world) worker(turns int) *task.Engine {
 	c := w.b.Config
-	c.Turns = turns
+	c.MaxRunningTurns = turns
 	e := task.New(c)
 	w.t.Cleanup(e.Wait)
 	return e
@@ -53,7 +53,7 @@ func (w *world) worker(turns int) *task.Engine {
 // running is the number of turns that count for a share on the clock's day.
 func (w *world) running(share string) int64 {
 	w.t.Helper()
-	n, _, err := task.RunningDocs.Get(w.t.Context(), w.store, task.RunningDocs.Key(share, w.clock.now().UTC().Format(time.DateOnly)))
+	n, _, err := task.RunningCountDocs.Get(w.t.Context(), w.store, task.RunningCountDocs.Key(share, w.clock.now().UTC().Format(time.DateOnly)))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func (w *world) noon() {
 func (w *world) refused(e *task.Engine, message string) error {
 	w.t.Helper()
 	refusal := make(chan error, 1)
-	go func() { refusal <- e.Work(context.Background(), message) }()
+	go func() { refusal <- e.RunQueued(context.Background(), message) }()
 	return await.Receive(w.t, "a message without room is refused", refusal)
 }
 
@@ -92,8 +92,8 @@ func TestWorkersCountTheTurnsThatRun(t *testing.T) {
 	w.noon()
 	for n := range all {
 		turn := w.turn("hi")
-		turn.From = string(rune('a' + n))
-		if _, err := w.a.Start(t.Context(), turn); err != nil {
+		turn.ClientAddress = string(rune('a' + n))
+		if _, err := w.a.Enqueue(t.Context(), turn); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,7 +105,7 @@ func TestWorkersCountTheTurnsThatRun(t *testing.T) {
 			select {
 			case m := <-w.queue.sent:
 				running.Go(func() {
-					if err := engines[n%2].Work(context.Background(), m); errors.Is(err, task.ErrFull) {
+					if err := engines[n%2].RunQueued(context.Background(), m); errors.Is(err, task.ErrFull) {
 						full.Add(1)
 						time.AfterFunc(time.Millisecond, func() { w.queue.sent <- m })
 					} else if err != nil {
@@ -140,8 +140,8 @@ func TestATurnCountsForAllOfItsSharesOrNone(t *testing.T) {
 	var messages []string
 	for range 3 {
 		turn := w.turn("hi")
-		turn.From = "203.0.113.7"
-		if _, err := w.a.Start(t.Context(), turn); err != nil {
+		turn.ClientAddress = "203.0.113.7"
+		if _, err := w.a.Enqueue(t.Context(), turn); err != nil {
 			t.Fatal(err)
 		}
 		messages = append(messages, await.Receive(t, "a message is queued", w.queue.sent))
@@ -149,7 +149,7 @@ func TestATurnCountsForAllOfItsSharesOrNone(t *testing.T) {
 	var running sync.WaitGroup
 	for _, m := range messages[:2] {
 		running.Go(func() {
-			if err := e.Work(context.Background(), m); err != nil {
+			if err := e.RunQueued(context.Background(), m); err != nil {
 				t.Errorf("Work() = %v", err)
 			}
 		})
@@ -165,7 +165,7 @@ func TestATurnCountsForAllOfItsSharesOrNone(t *testing.T) {
 	}
 	close(release)
 	running.Wait()
-	if err := e.Work(t.Context(), messages[2]); err != nil || w.ran.Load() != 3 {
+	if err := e.RunQueued(t.Context(), messages[2]); err != nil || w.ran.Load() != 3 {
 		t.Errorf("when there is room, Work() = %v, %d turns ran", err, w.ran.Load())
 	}
 }
@@ -175,11 +175,11 @@ func TestATurnWithoutRoomFailsInTheEnd(t *testing.T) {
 	w := newWorld(t, agent(func(_ context.Context, say func(string) bool) error { say("done"); return nil }))
 	w.noon()
 	turn := w.turn("hi")
-	if _, err := w.a.Start(t.Context(), turn); err != nil {
+	if _, err := w.a.Enqueue(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
 	e, message := w.worker(1), await.Receive(t, "a message is queued", w.queue.sent)
-	share := task.RunningDocs.Key("strangers", w.clock.now().UTC().Format(time.DateOnly))
+	share := task.RunningCountDocs.Key("strangers", w.clock.now().UTC().Format(time.DateOnly))
 	if err := w.store.Commit(t.Context(), store.Put{Key: share, WriteID: store.WriteID{1}, Number: 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestATurnWithoutRoomFailsInTheEnd(t *testing.T) {
 		t.Errorf("Work() = %v, want the share full for a guest", err)
 	}
 	w.clock.advance(20 * time.Second)
-	if err := e.Work(t.Context(), message); err != nil || w.ran.Load() != 0 {
+	if err := e.RunQueued(t.Context(), message); err != nil || w.ran.Load() != 0 {
 		t.Errorf("in the end Work() = %v, %d turns ran", err, w.ran.Load())
 	}
 	got, err := w.b.Get(t.Context(), turn.Ref)
@@ -205,12 +205,12 @@ func TestAnEndedTurnGivesItsRoomBack(t *testing.T) {
 	w.noon()
 	e := w.worker(4)
 	turn := w.turn("hi")
-	if _, err := w.a.Start(t.Context(), turn); err != nil {
+	if _, err := w.a.Enqueue(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
 	var running sync.WaitGroup
 	message := await.Receive(t, "a message is queued", w.queue.sent)
-	running.Go(func() { _ = e.Work(context.Background(), message) })
+	running.Go(func() { _ = e.RunQueued(context.Background(), message) })
 	share := "vacant " + w.vacant.ID().String()
 	await.Until(t, "the turn runs", func() bool { return w.ran.Load() == 1 })
 	if n := w.running(share); n != 1 {
@@ -237,7 +237,7 @@ func TestATurnCountsBeyondMidnight(t *testing.T) {
 	w.clock.advance(12*time.Hour - 30*time.Second)
 	e := w.worker(4)
 	start := func() string {
-		if _, err := w.a.Start(t.Context(), w.turn("hi")); err != nil {
+		if _, err := w.a.Enqueue(t.Context(), w.turn("hi")); err != nil {
 			t.Fatal(err)
 		}
 		return await.Receive(t, "a message is queued", w.queue.sent)
@@ -245,7 +245,7 @@ func TestATurnCountsBeyondMidnight(t *testing.T) {
 	before := start()
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := e.Work(context.Background(), before); err != nil {
+		if err := e.RunQueued(context.Background(), before); err != nil {
 			t.Errorf("Work() = %v", err)
 		}
 	})
@@ -257,7 +257,7 @@ func TestATurnCountsBeyondMidnight(t *testing.T) {
 	}
 	close(release)
 	running.Wait()
-	if err := e.Work(t.Context(), next); err != nil || w.ran.Load() != 2 {
+	if err := e.RunQueued(t.Context(), next); err != nil || w.ran.Load() != 2 {
 		t.Errorf("when there is room, Work() = %v, %d turns ran", err, w.ran.Load())
 	}
 	if n := w.running("vacant " + w.vacant.ID().String()); n != 0 {

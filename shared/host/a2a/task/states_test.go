@@ -23,8 +23,8 @@ func TestATaskPassesOnlyToTheStatesOfTheTable(t *testing.T) {
 			}
 		}
 		wantTerminal, wantWaits := next == "" && from != "unknown", strings.HasPrefix(next, "submitted")
-		if from.Terminal() != wantTerminal || from.Waits() != wantWaits || from.Active() != (strings.Contains(next, "failed") && !wantWaits) {
-			t.Errorf("%s: terminal %t, waits %t, active %t", from, from.Terminal(), from.Waits(), from.Active())
+		if from.IsTerminal() != wantTerminal || from.AwaitsMessage() != wantWaits || from.IsActive() != (strings.Contains(next, "failed") && !wantWaits) {
+			t.Errorf("%s: terminal %t, waits %t, active %t", from, from.IsTerminal(), from.AwaitsMessage(), from.IsActive())
 		}
 	}
 	if len(transitions) != len(States()) {
@@ -38,20 +38,20 @@ func TestTheEngineHasSixNamesForTheStates(t *testing.T) {
 		Rejected: "failed", AuthRequired: "input_required", "unknown": "failed",
 	}
 	for s, name := range names {
-		if s.EngineName() != name {
-			t.Errorf("%s is named %s, want %s", s, s.EngineName(), name)
+		if s.TeamStateName() != name {
+			t.Errorf("%s is named %s, want %s", s, s.TeamStateName(), name)
 		}
 	}
 	for _, s := range []State{Submitted, Working, InputRequired, Completed, Failed, Canceled} {
-		if back, err := ParseEngineName(s.EngineName()); err != nil || back[0] != s {
-			t.Errorf("%s is parsed as %v, %v, want %s first", s.EngineName(), back, err, s)
+		if back, err := ParseTeamStateName(s.TeamStateName()); err != nil || back[0] != s {
+			t.Errorf("%s is parsed as %v, %v, want %s first", s.TeamStateName(), back, err, s)
 		}
 	}
-	if all, err := ParseEngineName("failed"); err != nil || !slices.Equal(all, []State{Failed, Rejected}) {
+	if all, err := ParseTeamStateName("failed"); err != nil || !slices.Equal(all, []State{Failed, Rejected}) {
 		t.Errorf("failed is parsed as %v, %v", all, err)
 	}
 	for _, name := range []string{"", "submitted", "canceled", "rejected", "unknown"} {
-		if all, err := ParseEngineName(name); !errors.As(err, new(*problem.Error)) {
+		if all, err := ParseTeamStateName(name); !errors.As(err, new(*problem.Error)) {
 			t.Errorf("%q is parsed as %v, %v, want an error", name, all, err)
 		}
 	}

@@ -45,11 +45,11 @@ const (
 	MaxBytes  = 8 << 20 // bytes of all events
 	// MaxBackground limits the turns of a vacant that wait or run in the background.
 	MaxBackground = 32
-	// maxPaid replaces MaxBackground for an account, so that accounts still find places when
+	// maxAccountBackground replaces MaxBackground for an account, so that accounts still find places when
 	// strangers use MaxBackground places.
-	maxPaid = MaxBackground + 8
-	// MaxWork limits the time of a turn that runs in the background or is followed.
-	MaxWork = call.MaxWork
+	maxAccountBackground = MaxBackground + 8
+	// MaxTurnTime limits the time of a turn that runs in the background or is followed.
+	MaxTurnTime = call.MaxCallTimeout
 	// MaxListed is the number up to which the tasks of an owner are counted.
 	MaxListed = 1000
 	// MaxPageBytes limits the stored size of the tasks in a page. A page that reaches the limit may
@@ -61,8 +61,8 @@ const (
 	MaxListing = 16 << 20
 	// lease is the time after which a silent runner is considered dead.
 	lease = 60 * time.Second
-	// maxChunk is the size in bytes at which a chunk is stored early.
-	maxChunk = 8 << 10
+	// maxChunkBytes is the size in bytes at which a chunk is stored early.
+	maxChunkBytes = 8 << 10
 )
 
 // Config contains the dependencies of an Engine.
@@ -75,31 +75,31 @@ type Config struct {
 	Queue Queue
 	// Guests provides the keys with which the host signs for callers that do not sign.
 	Guests *guests.Keys
-	// Recheck returns an error if the credential of a dispatched task is no longer accepted or its
+	// RefreshPayer returns an error if the credential of a dispatched task is no longer accepted or its
 	// account is suspended. It is called when a turn begins, and when a call begins that the turn
 	// causes. If Recheck is nil, the host has no accounts.
-	Recheck func(context.Context, *call.Payer) error
+	RefreshPayer func(context.Context, *call.Payer) error
 	// Locks locks files for dispatched tasks. If Locks is nil, tasks have no files.
 	Locks Locks
-	// Turns limits the background turns that all processes of the host run concurrently. The store
+	// MaxRunningTurns limits the background turns that all processes of the host run concurrently. The store
 	// counts the turns of each Share. If Turns is 0, Queue limits the turns.
-	Turns int
+	MaxRunningTurns int
 	// Notices receives notices of events to push. It is for processes that run only while they
 	// answer a request. If Notices is nil, OnPush announces the events.
 	Notices Notices
-	// Chunk is the time during which pieces of a streamed answer are joined into one event. The
+	// ChunkInterval is the time during which pieces of a streamed answer are joined into one event. The
 	// default is 500 ms.
-	Chunk time.Duration
+	ChunkInterval time.Duration
 	// ChunkRamp is the number of events over which the joining time grows from 0 to Chunk while a
 	// client follows the turn. A short answer is then streamed without delay, and a long answer
 	// has few events. If ChunkRamp is 0, the joining time is always Chunk.
 	ChunkRamp int
-	// Poll is the interval at which a follower checks for events of other instances. The default is
+	// PollInterval is the interval at which a follower checks for events of other instances. The default is
 	// 250 ms for the first checks, and then one second.
-	Poll time.Duration
-	Log  *slog.Logger
-	Now  func() time.Time
-	Rand io.Reader // safe for concurrent use
+	PollInterval time.Duration
+	Log          *slog.Logger
+	Now          func() time.Time
+	Rand         io.Reader // safe for concurrent use
 }
 
 // Queue passes turns to workers at least once. Its messages are keys without text.
@@ -107,30 +107,30 @@ type Queue interface {
 	// Send stores a message. The sender must call settle with true if the message's task is stored
 	// or may be stored, and otherwise with false. If settle is not called, the message is delivered
 	// late and dropped after a while. The queue distributes its capacity among the senders.
-	Send(ctx context.Context, message string, of Sender) (settle func(ctx context.Context, stored bool), err error)
+	Send(ctx context.Context, message string, sender Sender) (settle func(ctx context.Context, stored bool), err error)
 }
 
 // Notices passes notices to processes that push, at least once. It is fair between senders: if one
 // sender keeps the processes busy, the notices of other senders are delivered first.
 type Notices interface {
 	// SendAfter stores a notice that is delivered after a delay.
-	SendAfter(ctx context.Context, notice string, of Sender, after time.Duration) error
+	SendAfter(ctx context.Context, notice string, sender Sender, delay time.Duration) error
 }
 
 // Engine runs turns and stores tasks. It is safe for concurrent use. Several engines may share a
 // store.
 type Engine struct {
 	Config
-	hub     hub
-	running sync.WaitGroup
-	listing *semaphore.Weighted // counts bytes up to MaxListing
-	onPush  func(Ref)
-	taken   sync.Map // ids of lost turns that a request of this process repeats
+	hub              hub
+	running          sync.WaitGroup
+	listMemory       *semaphore.Weighted // counts bytes up to MaxListing
+	onPush           func(Ref)
+	claimedLostTurns sync.Map // ids of lost turns that a request of this process repeats
 }
 
 func New(c Config) *Engine {
-	c.Chunk = cmp.Or(c.Chunk, 500*time.Millisecond)
-	return &Engine{Config: c, listing: semaphore.NewWeighted(MaxListing)}
+	c.ChunkInterval = cmp.Or(c.ChunkInterval, 500*time.Millisecond)
+	return &Engine{Config: c, listMemory: semaphore.NewWeighted(MaxListing)}
 }
 
 func (e *Engine) updater() store.Updater { return store.Updater{Store: e.Store, Rand: e.Rand} }
@@ -145,51 +145,51 @@ func (e *Engine) NewID() (string, error) {
 // Turn is a message to a vacant that begins a task or continues one.
 type Turn struct {
 	Ref
-	List    call.Owner // owner in the list of tasks; zero if the task is not listed
-	Message Message
+	ListOwner call.Owner // owner in the list of tasks; zero if the task is not listed
+	Message   Message
 	// Envelope signs the message as the next message of its pair (a caller and a vacant). If another
 	// message was faster, Envelope is called again, unless Signed is set.
-	Envelope func(context.Context, call.Next) (*envelope.Envelope, error)
+	Envelope func(context.Context, call.ExpectedEnvelope) (*envelope.Envelope, error)
 	// Signed marks an envelope that the caller signed. The host accepts or refuses it without
 	// signing again.
 	Signed bool
-	// Carries reports whether a message contains the envelope of a Signed turn.
-	Carries func(*Message) bool
-	// Opens is set by a handler that knows that the pair has no call yet. The pair's last call is
+	// ContainsEnvelope reports whether a message contains the envelope of a Signed turn.
+	ContainsEnvelope func(*Message) bool
+	// IsFirstCall is set by a handler that knows that the pair has no call yet. The pair's last call is
 	// then not read from the store.
-	Opens bool
+	IsFirstCall bool
 	// Caller is the signer of the message.
 	Caller identity.ID
-	// From is the address of the client, or "" if unknown.
-	From string
-	// Work limits the time of a turn that this process runs. If Work is zero, Begin uses MaxWork,
-	// and Run uses the limit of the vacant or the host. A worker always uses MaxWork.
-	Work time.Duration
-	// Quiet stores the pieces of the answer only at the end, because no client reads them earlier.
-	Quiet bool
-	// Ended is called at the end of a turn that this process has run and decided. It may be nil.
-	Ended func(*Ended)
-	// Accepted is called when the call is accepted, or when a repeated call is found to have been
+	// ClientAddress is the address of the client, or "" if unknown.
+	ClientAddress string
+	// CallTimeout limits the time of a turn that this process runs. If Work is zero, Begin uses MaxTurnTime,
+	// and Run uses the limit of the vacant or the host. A worker always uses MaxTurnTime.
+	CallTimeout time.Duration
+	// StoresAtEnd stores the pieces of the answer only at the end, because no client reads them earlier.
+	StoresAtEnd bool
+	// OnEnd is called at the end of a turn that this process has run and decided. It may be nil.
+	OnEnd func(*EndedTurn)
+	// OnAccept is called when the call is accepted, or when a repeated call is found to have been
 	// accepted earlier. In both cases the pipeline logs the call. Accepted may be nil.
-	Accepted func()
+	OnAccept func()
 	// Operation is the protocol's name for the client's request. It is logged.
 	Operation string
 	// Continue makes the message the next message of a task that waits for it.
 	Continue bool
-	// Once marks a message whose id was chosen by its owner and determines the task's id. A
+	// Idempotent marks a message whose id was chosen by its owner and determines the task's id. A
 	// repeated message finds the existing task and does not run again.
-	Once bool
-	// Unfit is the error for an idempotent message that did not arrive earlier. If Unfit is nil,
+	Idempotent bool
+	// NewMessageError is the error for an idempotent message that did not arrive earlier. If Unfit is nil,
 	// the message is accepted. A repeated message gets its stored answer even if the vacant would
 	// refuse the message now.
-	Unfit error
-	// Told contains the earlier messages that the caller reports, for a turn that this process
+	NewMessageError error
+	// ReportedMessages contains the earlier messages that the caller reports, for a turn that this process
 	// runs. If Told is nil, the turn uses the vacant's memory. The messages are not stored, but
 	// Message or its envelope contains their hash.
-	Told []Told
+	ReportedMessages []ReportedMessage
 	// Recent records the turn for clients that repeat a message without an id. It is nil for other
 	// clients.
-	Recent *Recent
+	Recent *RecentTurns
 	call.Credential
 	// Push is the configuration with which the task begins, or nil.
 	Push *PushConfig
@@ -204,14 +204,14 @@ func (r *Refusal) Error() string { return r.Problem.Error() }
 
 func (r *Refusal) Unwrap() error { return r.Problem }
 
-// maxSigned limits the attempts to sign a message when other messages are faster.
-const maxSigned = 8
+// maxSignTries limits the attempts to sign a message when other messages are faster.
+const maxSignTries = 8
 
 func (e *Engine) accept(ctx context.Context, t *Turn, begin func(*envelope.Envelope) (call.Outcome, bool)) (call.Outcome, error) {
-	next := call.Next{Seq: 1}
-	if !t.Signed && !t.Opens {
+	next := call.ExpectedEnvelope{Seq: 1}
+	if !t.Signed && !t.IsFirstCall {
 		var err error
-		if next, err = e.Calls.Next(ctx, call.Pair{Caller: t.Caller, Vacant: t.Vacant}); err != nil {
+		if next, err = e.Calls.ExpectedEnvelope(ctx, call.Pair{Caller: t.Caller, Vacant: t.Vacant}); err != nil {
 			return call.Outcome{}, err
 		}
 	}
@@ -229,18 +229,18 @@ func (e *Engine) accept(ctx context.Context, t *Turn, begin func(*envelope.Envel
 		}
 		// Another message of the pair was faster, or the message was not signed after the floor,
 		// the time until which the vacant accepts no signatures.
-		again := !t.Signed && out.State == "" && out.HasChain && try < maxSigned &&
-			slices.Contains([]problem.Kind{problem.Replay, problem.Gap, problem.Fork, problem.Floor}, out.Problem.Kind)
-		if !again {
+		shouldRetry := !t.Signed && out.State == "" && out.HasChain && try < maxSignTries &&
+			slices.Contains([]problem.Kind{problem.Replay, problem.Gap, problem.Fork, problem.BelowFloor}, out.Problem.Kind)
+		if !shouldRetry {
 			return out, &Refusal{out}
 		}
-		next = call.Next{Seq: out.ExpectedSeq, Prev: out.ChainTip, Floor: out.Floor}
+		next = call.ExpectedEnvelope{Seq: out.ExpectedSeq, Prev: out.ChainTip, Floor: out.Floor}
 	}
 }
 
 func (t *Turn) reportAccepted() {
-	if t.Accepted != nil {
-		t.Accepted()
+	if t.OnAccept != nil {
+		t.OnAccept()
 	}
 }
 
@@ -251,10 +251,10 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 		return found, err
 	}
 	// A message with files and its answer may not fit into one document.
-	if t.Continue || t.Once || slices.ContainsFunc(t.Message.Parts, func(p Part) bool { return p.Kind != Text }) {
+	if t.Continue || t.Idempotent || slices.ContainsFunc(t.Message.Parts, func(p Part) bool { return p.Kind != Text }) {
 		// Such a turn has little time. If pieces were readable, the caller could read them on
 		// another connection without paying for an answer that arrives too late.
-		t.Quiet = true
+		t.StoresAtEnd = true
 		ref, done, err := e.Begin(ctx, t)
 		if err != nil {
 			return Task{}, err
@@ -262,28 +262,28 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 		<-done
 		return e.Get(ctx, ref)
 	}
-	began := e.Now().UTC().Truncate(time.Microsecond)
+	startTime := e.Now().UTC().Truncate(time.Microsecond)
 	var task Task
-	var output details
-	o := e.options(&t)
-	o.Work, o.Sink = t.Work, output.take
-	o.AcceptWrites = func(*call.RequestRow) ([]store.Write, error) { return nil, e.notifyFirst(ctx, &t) }
+	var output detailCollector
+	o := e.callOptions(&t)
+	o.CallTimeout, o.Sink = t.CallTimeout, output.handleProgress
+	o.AcceptWrites = func(*call.RequestRow) ([]store.Write, error) { return nil, e.notifyFirstEvent(ctx, &t) }
 	o.DecideWrites = func(ctx context.Context, d call.Decision) ([]store.Write, error) {
-		task = t.submittedTask(began)
-		chunks, ending := output.all()
+		task = t.submittedTask(startTime)
+		chunks, endRequest := output.result()
 		for i := range chunks {
 			if d.Reply != nil {
-				task.add(&chunks[i])
+				task.addChunk(&chunks[i])
 			}
 		}
-		e.decide(&task, d, ending, t.Work == 0)
-		h := t.head(began)
-		h.State, h.Changed = task.Status.State, task.Status.Time
-		return e.newTask(ctx, &t, h, &task)
+		e.applyDecision(&task, d, endRequest, t.CallTimeout == 0)
+		h := t.newHead(startTime)
+		h.State, h.StatusTime = task.Status.State, task.Status.Time
+		return e.newTaskWrites(ctx, &t, h, &task)
 	}
 	var a *call.AcceptedCall
 	_, err := e.accept(ctx, &t, func(env *envelope.Envelope) (out call.Outcome, ok bool) {
-		a, out = e.Calls.Begin(ctx, t.Vacant, env, o)
+		a, out = e.Calls.AcceptForRun(ctx, t.Vacant, env, o)
 		return out, a != nil
 	})
 	if err != nil {
@@ -291,8 +291,8 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 	}
 	e.running.Add(1)
 	defer e.running.Done()
-	out := e.Calls.Run(withMessages(ctx, messages{&t.Message, &t.Message, t.Told}), a)
-	e.announce(&t)
+	out := e.Calls.Run(withMessages(ctx, turnMessages{&t.Message, &t.Message, t.ReportedMessages}), a)
+	e.announceTurn(&t)
 	if out.Reply == nil && out.State != call.Unanswered {
 		return Task{}, out.Problem
 	}
@@ -305,73 +305,73 @@ func (e *Engine) Run(ctx context.Context, t Turn) (Task, error) {
 // findEarlier finds the task of an idempotent message that arrived earlier. If there is no such
 // task, the error is t.Unfit, which may be nil.
 func (e *Engine) findEarlier(ctx context.Context, t *Turn) (found Task, ok bool, err error) {
-	if !t.Once {
+	if !t.Idempotent {
 		return found, false, nil
 	}
 	found, err = e.Get(ctx, t.Ref)
 	if errors.Is(err, ErrNotFound) {
-		return found, false, t.Unfit
+		return found, false, t.NewMessageError
 	}
 	index := slices.IndexFunc(found.History, func(m Message) bool { return m.Role == User && m.ID == t.Message.ID })
 	switch {
 	case err != nil:
 		return found, false, err
 	case index < 0:
-		return found, false, t.Unfit
+		return found, false, t.NewMessageError
 	}
-	stored, is := found.History[index], t.Message
-	stored.Task, is.Task = "", ""
-	before, err := json.Marshal(&stored)
-	now, nowErr := json.Marshal(&is)
-	if err != nil || nowErr != nil || !bytes.Equal(before, now) {
+	stored, received := found.History[index], t.Message
+	stored.Task, received.Task = "", ""
+	storedJSON, err := json.Marshal(&stored)
+	receivedJSON, receivedErr := json.Marshal(&received)
+	if err != nil || receivedErr != nil || !bytes.Equal(storedJSON, receivedJSON) {
 		return found, false, problem.Invalid("messageId", "a new id, or the message that had it", "another message with the same id")
 	}
 	t.reportAccepted()
 	return found, true, nil
 }
 
-// Ended describes a turn that was run and decided.
-type Ended struct {
-	Began    time.Time
-	Pair     call.Pair
-	Position uint64 // position of the call
-	Status   *Status
+// EndedTurn describes a turn that was run and decided.
+type EndedTurn struct {
+	StartedAt time.Time
+	Pair      call.Pair
+	Position  uint64 // position of the call
+	Status    *Status
 }
 
-// details collects everything except text that an agent sends in a turn that is stored once.
-type details struct {
-	mu     sync.Mutex
-	chunks []Chunk
-	ending *Ending
+// detailCollector collects everything except text that an agent sends in a turn that is stored once.
+type detailCollector struct {
+	mu         sync.Mutex
+	chunks     []Chunk
+	endRequest *EndRequest
 }
 
-func (s *details) take(p call.Progress) {
-	piece, ok := p.(call.Provisional)
+func (s *detailCollector) handleProgress(p call.Progress) {
+	piece, ok := p.(call.ProvisionalEvent)
 	if !ok {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if piece.Asks {
-		s.ending = &Ending{InputRequired}
+	if piece.IsQuestion {
+		s.endRequest = &EndRequest{InputRequired}
 	}
 	switch d := piece.Detail.(type) {
 	case Chunk:
 		s.chunks = append(s.chunks, d)
-	case Ending:
-		s.ending = &d
+	case EndRequest:
+		s.endRequest = &d
 	}
 }
 
-func (s *details) all() ([]Chunk, *Ending) {
+func (s *detailCollector) result() ([]Chunk, *EndRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.chunks, s.ending
+	return s.chunks, s.endRequest
 }
 
-func (e *Engine) announce(t *Turn) {
+func (e *Engine) announceTurn(t *Turn) {
 	if t.Push != nil || t.Continue {
-		e.notifyPush(t.Ref)
+		e.callOnPush(t.Ref)
 	}
 }
 
@@ -382,7 +382,7 @@ func (e *Engine) findResent(ctx context.Context, t *Turn, err error) (Task, erro
 	refusal, ok := err.(*Refusal)
 	// If an idempotent message arrives twice within a microsecond, both copies are signed as the
 	// same bytes, and the host refuses the second as a resend.
-	if ok && t.Once && (refusal.Problem.Kind == problem.Conflict || refusal.State != "") {
+	if ok && t.Idempotent && (refusal.Problem.Kind == problem.Conflict || refusal.State != "") {
 		if found, ok, err := e.findEarlier(ctx, t); ok || err != nil {
 			return found, err
 		}
@@ -390,12 +390,12 @@ func (e *Engine) findResent(ctx context.Context, t *Turn, err error) (Task, erro
 	if !ok || !t.Signed || refusal.State == "" || refusal.State == call.Unknown {
 		return Task{}, err
 	}
-	began := t.Ref
-	began.ID = EnvelopeTask(refusal.Hash)
-	found, getErr := e.Get(ctx, began)
+	begunRef := t.Ref
+	begunRef.ID = EnvelopeTaskID(refusal.Hash)
+	found, getErr := e.Get(ctx, begunRef)
 	if t.Continue && errors.Is(getErr, ErrNotFound) {
 		found, getErr = e.Get(ctx, t.Ref)
-		if getErr == nil && !slices.ContainsFunc(found.History, func(m Message) bool { return t.Carries(&m) }) {
+		if getErr == nil && !slices.ContainsFunc(found.History, func(m Message) bool { return t.ContainsEnvelope(&m) }) {
 			getErr = ErrNotFound
 		}
 	}
@@ -409,70 +409,70 @@ func (e *Engine) findResent(ctx context.Context, t *Turn, err error) (Task, erro
 	return found, nil
 }
 
-func (e *Engine) options(t *Turn) call.Options {
-	return call.Options{Guest: !t.Owner.SignsMessages(), Task: t.ID, Operation: t.Operation, Credential: t.Credential, Recheck: e.recheckLater(t), CompleteReply: func(m *envelope.Message) {
+func (e *Engine) callOptions(t *Turn) call.Options {
+	return call.Options{Guest: !t.Owner.SignsMessages(), Task: t.ID, Operation: t.Operation, Credential: t.Credential, RefreshPayer: e.recheckFunc(t), CompleteReply: func(m *envelope.Message) {
 		replyIDs(t.ID, t.Message.Context)(m) // the context of a continued task is known only when the call is accepted
 	}}
 }
 
-func MessageTask(vacant identity.ID, owner call.Owner, message string) string {
-	sum := sha256.Sum256([]byte("vacancy message v1\x1f" + vacant.String() + "\x1f" + owner.String() + "\x1f" + message))
+func MessageTaskID(vacant identity.ID, owner call.Owner, messageID string) string {
+	sum := sha256.Sum256([]byte("vacancy message v1\x1f" + vacant.String() + "\x1f" + owner.String() + "\x1f" + messageID))
 	return hex.EncodeToString(sum[:16])
 }
 
-func EnvelopeTask(hash identity.Hash) string { return hash.String()[:32] }
+func EnvelopeTaskID(hash identity.Hash) string { return hash.String()[:32] }
 
 // MessageOf returns the message of the turn that ctx belongs to, including parts that no signature
 // covers. It returns nil outside turns.
 func MessageOf(ctx context.Context) *Message {
-	m, _ := ctx.Value(messagesKey{}).(messages)
-	return m.turn
+	m, _ := ctx.Value(messagesKey{}).(turnMessages)
+	return m.current
 }
 
-func (m *messages) isOf(e *envelope.Envelope) bool {
+func (m *turnMessages) belongsTo(e *envelope.Envelope) bool {
 	// Calls that the vacant makes during the turn have the same context, but random message ids.
-	return m.turn != nil && e.Payload.MessageID != nil && *e.Payload.MessageID == m.turn.ID
+	return m.current != nil && e.Payload.MessageID != nil && *e.Payload.MessageID == m.current.ID
 }
 
-// PartsOf returns the parts of the message of e's turn that the host signed as notes (Part.Note),
+// NonTextPartsOf returns the parts of the message of e's turn that the host signed as notes (Part.SignedText),
 // in their order.
-func PartsOf(ctx context.Context, e *envelope.Envelope) (files []Part) {
-	m, _ := ctx.Value(messagesKey{}).(messages)
-	if !m.isOf(e) {
+func NonTextPartsOf(ctx context.Context, e *envelope.Envelope) (parts []Part) {
+	m, _ := ctx.Value(messagesKey{}).(turnMessages)
+	if !m.belongsTo(e) {
 		return nil
 	}
-	for _, p := range m.turn.Parts {
+	for _, p := range m.current.Parts {
 		if p.Kind != Text {
-			files = append(files, p)
+			parts = append(parts, p)
 		}
 	}
-	return files
+	return parts
 }
 
 func FirstMessageOf(ctx context.Context) *Message {
-	m, _ := ctx.Value(messagesKey{}).(messages)
+	m, _ := ctx.Value(messagesKey{}).(turnMessages)
 	return m.first
 }
 
-type messages struct {
-	turn, first *Message
-	told        []Told
+type turnMessages struct {
+	current, first *Message
+	reported       []ReportedMessage
 }
 
 type messagesKey struct{}
 
-func withMessages(ctx context.Context, m messages) context.Context {
+func withMessages(ctx context.Context, m turnMessages) context.Context {
 	return context.WithValue(ctx, messagesKey{}, m)
 }
 
-// Watch returns a context that ends within two seconds after the end of the turn named by NameOf.
+// WatchTurn returns a context that ends within two seconds after the end of the turn named by TurnNameOf.
 // It is for a process that works for the runner of that turn. The context has the settings of a
 // dispatched task. If the settings cannot be read, the context is already canceled, because the
 // work could otherwise exceed the budget of the task. Later store errors do not end the context.
-func Watch(ctx context.Context, s store.Store, name string) (context.Context, context.CancelFunc) {
+func WatchTurn(ctx context.Context, s store.Store, name string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() { cancel(context.Canceled) }
-	r, err := ParseMessage(name)
+	r, err := ParseRef(name)
 	if err != nil {
 		return ctx, stop
 	}
@@ -486,11 +486,11 @@ func Watch(ctx context.Context, s store.Store, name string) (context.Context, co
 	}
 	ctx = withTurn(ctx, r, h.Dispatch, nil)
 	go func() {
-		look := time.NewTicker(time.Second)
-		defer look.Stop()
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
 		for {
 			select {
-			case <-look.C:
+			case <-ticker.C:
 			case <-ctx.Done():
 				return
 			}
@@ -505,10 +505,10 @@ func Watch(ctx context.Context, s store.Store, name string) (context.Context, co
 
 // replyIDs returns a function that gives an answer the ids that it has as a message of its task, so
 // that the signature covers them.
-func replyIDs(task, context string) func(*envelope.Message) {
+func replyIDs(taskID, contextID string) func(*envelope.Message) {
 	return func(m *envelope.Message) {
-		id := "re-" + task
-		m.MessageID, m.ContextID = &id, &context
+		id := "re-" + taskID
+		m.MessageID, m.ContextID = &id, &contextID
 	}
 }
 
@@ -518,52 +518,52 @@ func (t *Turn) submittedTask(start time.Time) Task {
 	return Task{ID: t.ID, Context: m.Context, Status: Status{State: Submitted, Time: start}, History: []Message{m}}
 }
 
-func (t *Turn) head(began time.Time) head {
+func (t *Turn) newHead(startTime time.Time) head {
 	return head{
-		State: Submitted, Began: began, Changed: began, Caller: t.Caller,
-		Context: contextHash(t.Message.Context), List: t.List,
+		State: Submitted, StartedAt: startTime, StatusTime: startTime, Caller: t.Caller,
+		ContextHash: hashContextID(t.Message.Context), ListOwner: t.ListOwner,
 	}
 }
 
-func (e *Engine) decide(t *Task, d call.Decision, end *Ending, more bool) {
-	if _, artifact := end.of(); d.Reply != nil && artifact {
-		t.add(&Chunk{Artifact: textArtifact(d.Reply.Payload.Text())})
+func (e *Engine) applyDecision(t *Task, d call.Decision, end *EndRequest, isClientWaiting bool) {
+	if _, hasArtifact := end.endState(); d.Reply != nil && hasArtifact {
+		t.addChunk(&Chunk{Artifact: textArtifact(d.Reply.Payload.Text())})
 	}
-	t.Status = e.finalStatus(t, d, end, more)
+	t.Status = e.finalStatus(t, d, end, isClientWaiting)
 }
 
 // finalStatus returns the status at the end of a turn. more reports whether a client request waits
 // for the turn, which would have more time as a stream.
-func (e *Engine) finalStatus(t *Task, d call.Decision, end *Ending, more bool) Status {
+func (e *Engine) finalStatus(t *Task, d call.Decision, end *EndRequest, isClientWaiting bool) Status {
 	s := Status{Time: e.Now().UTC().Truncate(time.Microsecond)}
 	if d.Reply != nil {
-		s.State, _ = end.of()
-		s.Message, s.Paid = answerMessage(t, &d), d.Paid
+		s.State, _ = end.endState()
+		s.Message, s.Paid = answerMessage(t, &d), d.Payment
 		return s
 	}
-	s.State, s.Failure = Failed, problem.BehaviourFailed.String()
+	s.State, s.FailureKind = Failed, problem.BehaviourFailed.String()
 	text := "the call was closed before it was answered"
 	if d.Failure != nil {
 		p := problem.AsError(d.Failure)
-		s.Failure, text = p.Kind.String(), p.Text()
+		s.FailureKind, text = p.Kind.String(), p.Text()
 	}
 	var limit *call.TimeLimit
-	if more && errors.As(d.Failure, &limit) && limit.IsForWaiting {
-		text += fmt.Sprintf("; as a stream, or with returnImmediately, it has %.0f minutes", MaxWork.Minutes())
+	if isClientWaiting && errors.As(d.Failure, &limit) && limit.IsWaitLimit {
+		text += fmt.Sprintf("; as a stream, or with returnImmediately, it has %.0f minutes", MaxTurnTime.Minutes())
 	}
-	s.Message = t.notice(text)
+	s.Message = t.hostMessage(text)
 	return s
 }
 
-func (t *Task) notice(text string) *Message {
+func (t *Task) hostMessage(text string) *Message {
 	return &Message{ID: "st-" + t.ID, Context: t.Context, Task: t.ID, Role: Agent, Parts: []Part{{Kind: Text, Text: text}}}
 }
 
 func answerMessage(t *Task, d *call.Decision) *Message {
 	reply := d.Reply
-	m := &Message{Context: t.Context, Task: t.ID, Role: Agent, Metadata: envelope.AppendMetadata(nil, reply), Cut: d.Cut}
-	if d.Paid != nil {
-		m.Receipt = call.ReceiptPath(call.Pair{Caller: reply.To, Vacant: reply.From}, d.Paid.Position)
+	m := &Message{Context: t.Context, Task: t.ID, Role: Agent, Metadata: envelope.AppendMetadata(nil, reply), CutReason: d.CutReason}
+	if d.Payment != nil {
+		m.Receipt = call.ReceiptPath(call.Pair{Caller: reply.To, Vacant: reply.From}, d.Payment.Position)
 	}
 	if reply.Payload.MessageID != nil {
 		m.ID = *reply.Payload.MessageID
@@ -574,44 +574,44 @@ func answerMessage(t *Task, d *call.Decision) *Message {
 	return m
 }
 
-// maxSnapshot limits the size of the texts of a task that is stored as one event together with its
+// maxSnapshotBytes limits the size of the texts of a task that is stored as one event together with its
 // answer.
-const maxSnapshot = 128 << 10
+const maxSnapshotBytes = 128 << 10
 
-func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]store.Write, error) {
-	events := []storedEvent{compact(Event{Task: task}, task.answer())}
-	if task.size() > maxSnapshot && task.Status.State != Submitted && task.Status.State != Working {
-		first := t.submittedTask(h.Began)
+func (e *Engine) newTaskWrites(ctx context.Context, t *Turn, h head, task *Task) ([]store.Write, error) {
+	events := []storedEvent{omitRepeatedText(Event{Task: task}, task.answerText())}
+	if task.size() > maxSnapshotBytes && task.Status.State != Submitted && task.Status.State != Working {
+		first := t.submittedTask(h.StartedAt)
 		events = []storedEvent{{Event: Event{Task: &first}}}
 		for i := range task.Artifacts {
 			events = append(events, storedEvent{Event: Event{Artifact: &Chunk{Artifact: task.Artifacts[i], Last: true}}})
 		}
-		events = append(events, compact(Event{Status: &task.Status}, task.answer()))
+		events = append(events, omitRepeatedText(Event{Status: &task.Status}, task.answerText()))
 	}
 	if h.Background || h.Dispatch != nil {
-		events[0].By = &t.Credential
+		events[0].Credential = &t.Credential
 	}
-	h.Events = len(events)
+	h.EventCount = len(events)
 	id, err := e.updater().NewWriteID()
 	if err != nil {
 		return nil, err
 	}
-	var puts []store.Write
+	var eventPuts []store.Write
 	for i, event := range events {
 		w, err := e.eventPut(ctx, t.Ref, i+1, event, h.expires(), id)
 		if err != nil {
 			return nil, err
 		}
-		h.Bytes += len(w.Data)
-		puts = append(puts, w)
+		h.EventBytes += len(w.Data)
+		eventPuts = append(eventPuts, w)
 	}
-	put, err := h.put(t.Ref, 0, id)
+	put, err := h.newPut(t.Ref, 0, id)
 	if err != nil {
 		return nil, err
 	}
 	writes := []store.Write{put}
 	if t.Recent != nil {
-		w, err := t.Recent.put(t.ID, h.Began, id)
+		w, err := t.Recent.newPut(t.ID, h.StartedAt, id)
 		if err != nil {
 			return nil, err
 		}
@@ -624,20 +624,20 @@ func (e *Engine) newTask(ctx context.Context, t *Turn, h head, task *Task) ([]st
 		}
 		writes = append(writes, w)
 	}
-	return append(writes, puts...), nil
+	return append(writes, eventPuts...), nil
 }
 
 func (e *Engine) eventPut(ctx context.Context, r Ref, n int, event storedEvent, expires time.Time, id store.WriteID) (store.Put, error) {
 	k := r.eventKey(n)
-	plain, err := encodeEvent(event)
+	plaintext, err := encodeEvent(event)
 	if err != nil {
 		return store.Put{}, problem.Wrap(problem.Internal, err, "event %s", k)
 	}
-	data, err := e.seal(ctx, k, plain)
+	data, err := e.seal(ctx, k, plaintext)
 	return store.Put{Key: k, WriteID: id, Data: data, Expires: expires}, err
 }
 
-func (t *Task) answer() string {
+func (t *Task) answerText() string {
 	for _, a := range t.Artifacts {
 		if a.ID == ResponseArtifact && len(a.Parts) == 1 {
 			return a.Parts[0].Text

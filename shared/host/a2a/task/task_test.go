@@ -161,7 +161,7 @@ func newWorld(t *testing.T, of substrate.Substrate, changes ...func(*call.Config
 			change(&config)
 		}
 		calls := call.New(config)
-		e := task.New(task.Config{Store: over, Calls: calls, Texts: texts, Queue: w.queue, Chunk: time.Millisecond, Poll: 5 * time.Millisecond,
+		e := task.New(task.Config{Store: over, Calls: calls, Texts: texts, Queue: w.queue, ChunkInterval: time.Millisecond, PollInterval: 5 * time.Millisecond,
 			Log: slog.New(slog.DiscardHandler), Now: w.clock.now, Rand: rand.Reader})
 		t.Cleanup(e.Wait)
 		return e
@@ -175,10 +175,10 @@ func (w *world) turn(text string) task.Turn {
 	caller := keyOf(w.t)
 	id := must(w.a.NewID())
 	t := task.Turn{
-		Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner, ID: id}, List: call.SharedOwner, Caller: caller.ID(),
+		Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner, ID: id}, ListOwner: call.SharedOwner, Caller: caller.ID(),
 		Message: task.Message{ID: "m1", Context: "c1", Role: task.User, Parts: []task.Part{{Kind: task.Text, Text: text}}},
 	}
-	t.Envelope = func(ctx context.Context, next call.Next) (*envelope.Envelope, error) {
+	t.Envelope = func(ctx context.Context, next call.ExpectedEnvelope) (*envelope.Envelope, error) {
 		e := &envelope.Envelope{From: caller.ID(), To: w.vacant.ID(), Seq: next.Seq, Prev: next.Prev, Time: w.clock.Truncated(),
 			Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, MessageID: &t.Message.ID, ContextID: &t.Message.Context}}
 		_, err := e.Sign(ctx, caller)
@@ -305,7 +305,7 @@ func TestFollowersOnAnyInstanceSeeTheSameEvents(t *testing.T) {
 	var followers sync.WaitGroup
 	for _, e := range []*task.Engine{w.a, w.b} {
 		followers.Go(func() {
-			if err := e.Follow(t.Context(), turn.Ref, 0, func(n task.Numbered) bool {
+			if err := e.Follow(t.Context(), turn.Ref, 0, func(n task.NumberedEvent) bool {
 				mu.Lock()
 				defer mu.Unlock()
 				what := ""
@@ -317,7 +317,7 @@ func TestFollowersOnAnyInstanceSeeTheSameEvents(t *testing.T) {
 				default:
 					what = fmt.Sprintf("%q %v %v", textOf(n.Artifact.Artifact.Parts), n.Artifact.Append, n.Artifact.Last)
 				}
-				seen[e] = append(seen[e], fmt.Sprintf("%d %s", n.N, what))
+				seen[e] = append(seen[e], fmt.Sprintf("%d %s", n.Number, what))
 				return true
 			}); err != nil {
 				t.Errorf("Follow() = %v", err)
@@ -338,7 +338,7 @@ func TestFollowersOnAnyInstanceSeeTheSameEvents(t *testing.T) {
 		}
 	}
 	var late []int
-	if err := w.b.Follow(t.Context(), turn.Ref, 3, func(n task.Numbered) bool { late = append(late, n.N); return true }); err != nil || fmt.Sprint(late) != "[4 5 6]" {
+	if err := w.b.Follow(t.Context(), turn.Ref, 3, func(n task.NumberedEvent) bool { late = append(late, n.Number); return true }); err != nil || fmt.Sprint(late) != "[4 5 6]" {
 		t.Errorf("a follower after 3 saw %v, %v", late, err)
 	}
 }
@@ -346,7 +346,7 @@ func TestFollowersOnAnyInstanceSeeTheSameEvents(t *testing.T) {
 func TestThePiecesOfAnAnswerAreJoinedLongerAfterItsBeginning(t *testing.T) {
 	for ramp, want := range map[int]string{0: "[a bcdef]", 5: "[a bcdef]", 1 << 40: "[a b c d e f]"} {
 		w := newWorld(t, says("a", "b", "c", "d", "e", "f"))
-		w.a.Chunk, w.a.ChunkRamp = time.Hour, ramp
+		w.a.ChunkInterval, w.a.ChunkRamp = time.Hour, ramp
 		turn := w.turn("hi")
 		_, done, err := w.a.Begin(t.Context(), turn)
 		if err != nil {
@@ -354,7 +354,7 @@ func TestThePiecesOfAnAnswerAreJoinedLongerAfterItsBeginning(t *testing.T) {
 		}
 		await.Receive(t, "the turn ends", done)
 		var pieces []string
-		if err := w.b.Follow(t.Context(), turn.Ref, 0, func(n task.Numbered) bool {
+		if err := w.b.Follow(t.Context(), turn.Ref, 0, func(n task.NumberedEvent) bool {
 			if n.Artifact != nil && len(n.Artifact.Artifact.Parts) > 0 && textOf(n.Artifact.Artifact.Parts) != "" {
 				pieces = append(pieces, textOf(n.Artifact.Artifact.Parts))
 			}
@@ -376,13 +376,13 @@ func TestAPieceIsStoredWhileTheAgentIsSilent(t *testing.T) {
 		<-seen
 		return nil
 	}))
-	w.a.Chunk = 20 * time.Millisecond
+	w.a.ChunkInterval = 20 * time.Millisecond
 	turn := w.turn("hi")
 	_, done, err := w.a.Begin(t.Context(), turn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.a.Follow(t.Context(), turn.Ref, 0, func(n task.Numbered) bool {
+	if err := w.a.Follow(t.Context(), turn.Ref, 0, func(n task.NumberedEvent) bool {
 		return n.Artifact == nil || textOf(n.Artifact.Artifact.Parts) != "b"
 	}); err != nil {
 		t.Fatal(err)
@@ -395,7 +395,7 @@ func TestAPieceIsStoredWhileTheAgentIsSilent(t *testing.T) {
 func refusesEvents(refuse func() bool) func([]store.Write) error {
 	return func(writes []store.Write) error {
 		if p, ok := writes[0].(store.Put); ok && len(writes) == 1 && strings.HasPrefix(p.Key.Sort, "e#") && refuse() {
-			return store.NotApplied(errors.New("down"))
+			return store.NotAppliedError(errors.New("down"))
 		}
 		return nil
 	}
@@ -489,7 +489,7 @@ func TestATurnWhoseRunnerDiedFailsOnce(t *testing.T) {
 	frozen := true
 	w.store.set(func(writes []store.Write) error {
 		if p, ok := writes[0].(store.Put); ok && len(writes) == 1 && p.Key.Sort == "head" && frozen {
-			return store.NotApplied(errors.New("frozen"))
+			return store.NotAppliedError(errors.New("frozen"))
 		}
 		return nil
 	})
@@ -511,13 +511,13 @@ func TestATurnWhoseRunnerDiedFailsOnce(t *testing.T) {
 func TestAWorkerRunsWhatWasStarted(t *testing.T) {
 	w := newWorld(t, says("done"))
 	turn := w.turn("hi")
-	started, err := w.a.Start(t.Context(), turn)
+	started, err := w.a.Enqueue(t.Context(), turn)
 	if err != nil || started.Status.State != task.Submitted || w.ran.Load() != 0 {
 		t.Fatalf("Start() = %s, %v, %d turns ran", summary(started), err, w.ran.Load())
 	}
 	message := await.Receive(t, "a message is queued", w.queue.sent)
 	for range 3 { // a queue delivers at least once
-		if err := w.b.Work(t.Context(), message); err != nil {
+		if err := w.b.RunQueued(t.Context(), message); err != nil {
 			t.Fatalf("Work() = %v", err)
 		}
 	}
@@ -538,13 +538,13 @@ func TestAMessageStaysWhoseTaskMayBeStored(t *testing.T) {
 		return errors.Join(err, store.ErrUnavailable)
 	})
 	turn := w.turn("hi")
-	if _, err := w.a.Start(t.Context(), turn); !problem.Is(err, problem.Unavailable) {
+	if _, err := w.a.Enqueue(t.Context(), turn); !problem.Is(err, problem.Unavailable) {
 		t.Fatalf("Start() = %v, want unavailable", err)
 	}
 	if n := w.queue.withdrawn.Load(); n != 0 {
 		t.Errorf("%d messages were withdrawn, want none", n)
 	}
-	if err := w.b.Work(t.Context(), <-w.queue.sent); err != nil {
+	if err := w.b.RunQueued(t.Context(), <-w.queue.sent); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := summary(w.get(w.b, turn.Ref)), `completed response="done" says "done"`; got != want {
@@ -557,23 +557,23 @@ func TestTheMessageOfATaskAtWorkComesAgain(t *testing.T) {
 	block, begun := make(chan bool), make(chan bool)
 	w := newWorld(t, agent(func(_ context.Context, say func(string) bool) error { close(begun); <-block; say("late"); return nil }))
 	turn := w.turn("hi")
-	if _, err := w.a.Start(t.Context(), turn); err != nil {
+	if _, err := w.a.Enqueue(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
 	message := <-w.queue.sent
 	worked := make(chan error)
-	go func() { worked <- w.a.Work(context.Background(), message) }()
+	go func() { worked <- w.a.RunQueued(context.Background(), message) }()
 	<-begun
-	if err := w.b.Work(t.Context(), message); !errors.Is(err, task.ErrAgain) {
-		t.Errorf("Work() beside the worker = %v, want %v", err, task.ErrAgain)
+	if err := w.b.RunQueued(t.Context(), message); !errors.Is(err, task.ErrRetryLater) {
+		t.Errorf("Work() beside the worker = %v, want %v", err, task.ErrRetryLater)
 	}
-	w.store.set(func([]store.Write) error { return store.NotApplied(errors.New("the worker is dead")) })
+	w.store.set(func([]store.Write) error { return store.NotAppliedError(errors.New("the worker is dead")) })
 	w.clock.advance(2 * time.Minute)
-	if err := w.b.Work(t.Context(), message); err != nil {
+	if err := w.b.RunQueued(t.Context(), message); err != nil {
 		t.Errorf("Work() after the worker's lease = %v", err)
 	}
 	var head store.Doc
-	for d, err := range store.Documents(t.Context(), w.store.Store, store.Range{Partition: "task#" + turn.Vacant.String() + "#" + turn.Owner.String() + "#" + turn.ID, Last: "\xff"}) {
+	for d, err := range store.Documents(t.Context(), w.store.Store, store.Range{Partition: "task#" + turn.Vacant.String() + "#" + turn.Owner.String() + "#" + turn.ID, End: "\xff"}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -595,15 +595,15 @@ func TestAWorkerEndsTheTaskOfItsOwnTurnOnly(t *testing.T) {
 		block, begun := make(chan bool), make(chan bool)
 		w := newWorld(t, agent(func(context.Context, func(string) bool) error { close(begun); <-block; return nil }))
 		turn := w.turn("hi")
-		if _, err := w.a.Start(t.Context(), turn); err != nil {
+		if _, err := w.a.Enqueue(t.Context(), turn); err != nil {
 			t.Fatal(err)
 		}
 		worked := make(chan error, 1)
 		message := await.Receive(t, "a message is queued", w.queue.sent)
-		go func() { worked <- w.a.Work(context.Background(), message) }()
+		go func() { worked <- w.a.RunQueued(context.Background(), message) }()
 		await.Receive(t, "the turn runs", begun)
 		pair := call.Pair{Caller: turn.Caller, Vacant: turn.Vacant}
-		if _, err := w.b.Calls.Void(t.Context(), pair, 1, problem.New(problem.Deadline, "it is due"), call.Options{}); err != nil {
+		if _, err := w.b.Calls.Void(t.Context(), pair, 1, problem.New(problem.DeadlineExceeded, "it is due"), call.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		key, want := task.HeadDocs.Key(message), task.Failed
@@ -628,14 +628,14 @@ func TestAWorkerEndsTheTaskOfItsOwnTurnOnly(t *testing.T) {
 // elsewhere is a ledger whose payments are made elsewhere, and stay uncertain.
 type elsewhere struct{ calltest.Ledger }
 
-func (*elsewhere) Quote(context.Context, call.Query) (call.Charge, error) {
-	return call.Charge{Kind: call.PaidByVoucher, Hold: 1, Version: 1}, nil
+func (*elsewhere) Quote(context.Context, call.QuoteRequest) (call.PaymentPlan, error) {
+	return call.PaymentPlan{Kind: call.PaidByVoucher, Hold: 1, Version: 1}, nil
 }
-func (*elsewhere) Debit(call.Pair, *call.Charge, *call.RequestRow) []store.Write { return nil }
-func (*elsewhere) Refund(call.Pair, *call.RequestRow, bool) []store.Write        { return nil }
-func (*elsewhere) Late(*call.RequestRow) bool                                    { return true }
+func (*elsewhere) Debit(call.Pair, *call.PaymentPlan, *call.RequestRow) []store.Write { return nil }
+func (*elsewhere) Refund(call.Pair, *call.RequestRow, bool) []store.Write             { return nil }
+func (*elsewhere) CanSettleLate(*call.RequestRow) bool                                { return true }
 
-func (*elsewhere) Settle(context.Context, call.Settlement) (call.FinalCharge, error) {
+func (*elsewhere) Settle(context.Context, call.SettlementRequest) (call.FinalCharge, error) {
 	return call.FinalCharge{}, call.ErrUncertain
 }
 
@@ -648,15 +648,15 @@ func TestTheMessageOfAnUndecidedTurnComesAgain(t *testing.T) {
 		c.Directory, c.Ledger = vacant, ledger
 	})
 	turn := w.turn("hi")
-	if _, err := w.a.Start(t.Context(), turn); err != nil {
+	if _, err := w.a.Enqueue(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
 	message := <-w.queue.sent
-	if err := w.a.Work(t.Context(), message); !errors.Is(err, task.ErrUndecided) {
+	if err := w.a.RunQueued(t.Context(), message); !errors.Is(err, task.ErrUndecided) {
 		t.Errorf("Work() = %v, want %v", err, task.ErrUndecided)
 	}
 	w.clock.advance(2 * time.Minute) // the worker's lease is over, and the sweeper has not asked yet
-	if err := w.b.Work(t.Context(), message); !errors.Is(err, call.ErrUncertain) || w.ran.Load() != 1 {
+	if err := w.b.RunQueued(t.Context(), message); !errors.Is(err, call.ErrUncertain) || w.ran.Load() != 1 {
 		t.Errorf("Work() after the lease = %v, %d turns ran, want uncertain and one", err, w.ran.Load())
 	}
 }
@@ -664,27 +664,27 @@ func TestTheMessageOfAnUndecidedTurnComesAgain(t *testing.T) {
 func TestAVacantHasABoundedNumberOfTurnsInTheBackground(t *testing.T) {
 	w := newWorld(t, says("done"))
 	for i := range task.MaxBackground {
-		if _, err := w.a.Start(t.Context(), w.turn("hi")); err != nil {
+		if _, err := w.a.Enqueue(t.Context(), w.turn("hi")); err != nil {
 			t.Fatalf("Start() %d = %v", i, err)
 		}
 	}
 	last := w.turn("one too many")
-	if _, err := w.a.Start(t.Context(), last); !problem.Is(err, problem.TooMany) {
+	if _, err := w.a.Enqueue(t.Context(), last); !problem.Is(err, problem.TooManyRequests) {
 		t.Fatalf("Start() = %v, want too many", err)
 	}
 	if n := w.queue.withdrawn.Load(); n != 1 {
 		t.Errorf("%d messages were withdrawn, want that of the refused call", n)
 	}
-	if err := w.b.Work(t.Context(), await.Receive(t, "a message is queued", w.queue.sent)); err != nil {
+	if err := w.b.RunQueued(t.Context(), await.Receive(t, "a message is queued", w.queue.sent)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.a.Start(t.Context(), w.turn("room again")); err != nil {
+	if _, err := w.a.Enqueue(t.Context(), w.turn("room again")); err != nil {
 		t.Fatalf("after one ended, Start() = %v", err)
 	}
 	// The message of the refused one names no task.
 	for range task.MaxBackground {
 		message := await.Receive(t, "a message is queued", w.queue.sent)
-		if err := w.b.Work(t.Context(), message); strings.Contains(message, last.ID) != errors.Is(err, task.ErrAgain) {
+		if err := w.b.RunQueued(t.Context(), message); strings.Contains(message, last.ID) != errors.Is(err, task.ErrRetryLater) {
 			t.Errorf("Work(%s) = %v", message, err)
 		}
 	}
@@ -693,13 +693,13 @@ func TestAVacantHasABoundedNumberOfTurnsInTheBackground(t *testing.T) {
 func TestACanceledTaskDoesNotRun(t *testing.T) {
 	w := newWorld(t, says("done"))
 	turn := w.turn("hi")
-	if _, err := w.a.Start(t.Context(), turn); err != nil {
+	if _, err := w.a.Enqueue(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.b.Cancel(t.Context(), turn.Ref); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.b.Work(t.Context(), await.Receive(t, "a message is queued", w.queue.sent)); err != nil || w.ran.Load() != 0 {
+	if err := w.b.RunQueued(t.Context(), await.Receive(t, "a message is queued", w.queue.sent)); err != nil || w.ran.Load() != 0 {
 		t.Errorf("Work() = %v, %d turns ran", err, w.ran.Load())
 	}
 }
@@ -716,7 +716,7 @@ func TestListIsNewestFirstAndFiltered(t *testing.T) {
 		turn := w.turn("hi")
 		turn.Message.Context = fmt.Sprintf("c%d", i%2)
 		if i == 4 {
-			turn.List = call.KeyOwner(keyOf(t).ID())
+			turn.ListOwner = call.KeyOwner(keyOf(t).ID())
 		}
 		w.clock.advance(time.Second)
 		if _, err := w.a.Run(t.Context(), turn); err != nil {
@@ -725,12 +725,12 @@ func TestListIsNewestFirstAndFiltered(t *testing.T) {
 		ids = append([]string{turn.ID}, ids...)
 	}
 	ids = ids[1:]
-	q := task.ListRequest{Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner}, List: call.SharedOwner, Size: 3}
+	q := task.ListRequest{Ref: task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner}, ListOwner: call.SharedOwner, PageSize: 3}
 	page, err := list(t.Context(), w.b, q)
 	if err != nil || page.Total != 4 || len(page.Tasks) != 3 || page.Next == "" {
 		t.Fatalf("List() = %d of %d, next %q, %v", len(page.Tasks), page.Total, page.Next, err)
 	}
-	q.Token = page.Next
+	q.PageToken = page.Next
 	rest, err := list(t.Context(), w.b, q)
 	if err != nil || rest.Total != 4 || len(rest.Tasks) != 1 || rest.Next != "" {
 		t.Fatalf("List(next) = %d of %d, next %q, %v", len(rest.Tasks), rest.Total, rest.Next, err)
@@ -743,15 +743,15 @@ func TestListIsNewestFirstAndFiltered(t *testing.T) {
 		t.Errorf("listed (-want +got):\n%s", diff)
 	}
 	for what, q := range map[string]task.ListRequest{
-		"a context": {Context: "c1"}, "a state": {State: task.Failed}, "a time": {Since: w.clock.now().Add(-2500 * time.Millisecond)},
+		"a context": {Context: "c1"}, "a state": {State: task.Failed}, "a time": {UpdatedAfter: w.clock.now().Add(-2500 * time.Millisecond)},
 	} {
-		q.Ref, q.List, q.Size = task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner}, call.SharedOwner, 10
+		q.Ref, q.ListOwner, q.PageSize = task.Ref{Vacant: w.vacant.ID(), Owner: call.GuestOwner}, call.SharedOwner, 10
 		page, err := list(t.Context(), w.b, q)
 		if want := map[string]int{"a context": 2, "a state": 0, "a time": 2}[what]; err != nil || page.Total != want {
 			t.Errorf("with %s: %d, %v, want %d", what, page.Total, err, want)
 		}
 	}
-	q.Token = "!"
+	q.PageToken = "!"
 	if _, err := list(t.Context(), w.b, q); !problem.Is(err, problem.Malformed) && !problem.Is(err, problem.Usage) {
 		t.Errorf("List(wrong token) = %v", err)
 	}
@@ -763,13 +763,13 @@ func TestATaskIsGoneADayAfterItsEnd(t *testing.T) {
 	if _, err := w.a.Run(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
-	w.clock.advance(task.Kept - time.Minute)
+	w.clock.advance(task.Retention - time.Minute)
 	w.get(w.b, turn.Ref)
 	w.clock.advance(2 * time.Minute)
 	if _, err := w.b.Get(t.Context(), turn.Ref); !errors.Is(err, task.ErrNotFound) {
 		t.Errorf("Get() = %v", err)
 	}
-	page, err := list(t.Context(), w.b, task.ListRequest{Ref: turn.Ref, List: call.SharedOwner, Size: 10})
+	page, err := list(t.Context(), w.b, task.ListRequest{Ref: turn.Ref, ListOwner: call.SharedOwner, PageSize: 10})
 	if err != nil || page.Total != 0 {
 		t.Errorf("List() = %d, %v", page.Total, err)
 	}
@@ -785,16 +785,16 @@ func TestACrashAtAnyCommitLeavesTaskAndRowsThatAgree(t *testing.T) {
 			await.Receive(w.t, "the turn ends", done)
 		},
 		"background": func(w *world, turn task.Turn) {
-			_, _ = w.a.Start(context.Background(), turn)
+			_, _ = w.a.Enqueue(context.Background(), turn)
 			select {
 			case message := <-w.queue.sent:
-				_ = w.a.Work(context.Background(), message)
+				_ = w.a.RunQueued(context.Background(), message)
 				w.queue.sent <- message
 			default:
 			}
 		},
 		"cancel": func(w *world, turn task.Turn) {
-			if _, err := w.a.Start(context.Background(), turn); err == nil {
+			if _, err := w.a.Enqueue(context.Background(), turn); err == nil {
 				_, _ = w.a.Cancel(context.Background(), turn.Ref)
 			}
 		},
@@ -813,7 +813,7 @@ func TestACrashAtAnyCommitLeavesTaskAndRowsThatAgree(t *testing.T) {
 					mu.Lock()
 					defer mu.Unlock()
 					if dead {
-						return store.NotApplied(errors.New("the instance is dead"))
+						return store.NotAppliedError(errors.New("the instance is dead"))
 					}
 					if commits++; commits < at {
 						return nil
@@ -825,7 +825,7 @@ func TestACrashAtAnyCommitLeavesTaskAndRowsThatAgree(t *testing.T) {
 						}
 						return fmt.Errorf("%w: the acknowledgement is lost", store.ErrUnavailable)
 					}
-					return store.NotApplied(errors.New("the instance dies"))
+					return store.NotAppliedError(errors.New("the instance dies"))
 				})
 				way(w, turn)
 				mu.Lock()
@@ -852,11 +852,11 @@ func (w *world) agrees(what string, turn task.Turn, answer string) {
 	w.t.Helper()
 	ctx := context.Background()
 	pair := call.Pair{Caller: turn.Caller, Vacant: turn.Vacant}
-	w.clock.advance(call.MaxQueued + task.MaxWork + time.Minute)
+	w.clock.advance(call.MaxQueued + task.MaxTurnTime + time.Minute)
 	for {
 		select {
 		case message := <-w.queue.sent: // it comes back to another worker
-			if err := w.b.Work(ctx, message); err != nil && !errors.Is(err, task.ErrAgain) {
+			if err := w.b.RunQueued(ctx, message); err != nil && !errors.Is(err, task.ErrRetryLater) {
 				w.t.Errorf("%s: Work() = %v", what, err)
 			}
 			continue
@@ -875,7 +875,7 @@ func (w *world) agrees(what string, turn task.Turn, answer string) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		answered, cut = answered || r.Kind == call.RowAnswer, cut+r.Cut
+		answered, cut = answered || r.Kind == call.RowAnswer, cut+r.CutReason
 	}
 	switch {
 	case errors.Is(err, task.ErrNotFound):
@@ -884,9 +884,9 @@ func (w *world) agrees(what string, turn task.Turn, answer string) {
 		}
 	case err != nil:
 		w.t.Errorf("%s: Get() = %v", what, err)
-	case !got.Status.State.Terminal() || (answered && cut == "") != (got.Status.State == task.Completed):
+	case !got.Status.State.IsTerminal() || (answered && cut == "") != (got.Status.State == task.Completed):
 		w.t.Errorf("%s: the task is %s, answered %v", what, summary(got), answered)
-	case answered != (len(got.Artifacts) > 0) || got.Status.Message.Cut != cut:
+	case answered != (len(got.Artifacts) > 0) || got.Status.Message.CutReason != cut:
 		w.t.Errorf("%s: the task is %s, answered %v, cut %q", what, summary(got), answered, cut)
 	case cut != "" && (got.Status.State != task.Canceled || !strings.HasPrefix(answer, textOf(got.Artifacts[0].Parts))):
 		w.t.Errorf("%s: the task is %s, cut %q", what, summary(got), cut)
@@ -895,7 +895,7 @@ func (w *world) agrees(what string, turn task.Turn, answer string) {
 	}
 	if err == nil {
 		pieces := 0
-		followed := w.b.Follow(ctx, turn.Ref, 0, func(n task.Numbered) bool {
+		followed := w.b.Follow(ctx, turn.Ref, 0, func(n task.NumberedEvent) bool {
 			if n.Artifact != nil {
 				pieces++
 			}
@@ -934,8 +934,8 @@ func TestATaskIsFoundByItsOwnerOnly(t *testing.T) {
 	ctx, all := t.Context(), owners(t)
 	for whose, owner := range all {
 		turn := w.turn("hi")
-		turn.Owner, turn.List, turn.Once = owner, owner, true
-		turn.ID = task.MessageTask(turn.Vacant, owner, turn.Message.ID)
+		turn.Owner, turn.ListOwner, turn.Idempotent = owner, owner, true
+		turn.ID = task.MessageTaskID(turn.Vacant, owner, turn.Message.ID)
 		if _, err := w.a.Run(ctx, turn); err != nil {
 			t.Fatal(err)
 		}
@@ -944,7 +944,7 @@ func TestATaskIsFoundByItsOwnerOnly(t *testing.T) {
 			ref := turn.Ref
 			ref.Owner = asker
 			again := turn
-			again.Owner, again.ID = asker, task.MessageTask(turn.Vacant, asker, turn.Message.ID)
+			again.Owner, again.ID = asker, task.MessageTaskID(turn.Vacant, asker, turn.Message.ID)
 			more := w.turn("more")
 			more.Ref, more.Continue = ref, true
 			push := task.PushConfig{ID: "p", URL: "https://example.com"}
@@ -954,10 +954,10 @@ func TestATaskIsFoundByItsOwnerOnly(t *testing.T) {
 			}{
 				"get":           {func() error { _, err := w.a.Get(ctx, ref); return err }, nil},
 				"snapshot":      {func() error { _, _, err := w.a.Snapshot(ctx, ref); return err }, nil},
-				"follow":        {func() error { return w.a.Follow(ctx, ref, 0, func(task.Numbered) bool { return true }) }, nil},
+				"follow":        {func() error { return w.a.Follow(ctx, ref, 0, func(task.NumberedEvent) bool { return true }) }, nil},
 				"cancel":        {func() error { _, err := w.a.Cancel(ctx, ref); return err }, task.ErrNotCancelable},
 				"continue":      {func() error { _, err := w.a.Run(ctx, more); return err }, task.ErrBusy},
-				"push configs":  {func() error { _, err := w.a.Pushes(ctx, ref); return err }, nil},
+				"push configs":  {func() error { _, err := w.a.PushConfigs(ctx, ref); return err }, nil},
 				"add a push":    {func() error { _, err := w.a.AddPush(ctx, ref, push); return err }, nil},
 				"remove a push": {func() error { return w.a.RemovePush(ctx, ref, push.ID) }, nil},
 			} {
@@ -972,7 +972,7 @@ func TestATaskIsFoundByItsOwnerOnly(t *testing.T) {
 			if same := again.ID == turn.ID; same != (asker == owner) {
 				t.Errorf("message ids of %s and %s name one task: %t", whose, whom, same)
 			}
-			page, err := list(ctx, w.a, task.ListRequest{Ref: ref, List: asker, Size: 10})
+			page, err := list(ctx, w.a, task.ListRequest{Ref: ref, ListOwner: asker, PageSize: 10})
 			if found := slices.ContainsFunc(page.Tasks, func(one task.Task) bool { return one.ID == turn.ID }); err != nil || found != (asker == owner) {
 				t.Errorf("the list of %s has the task of %s: %t, %v", whom, whose, found, err)
 			}
@@ -1014,7 +1014,7 @@ func TestAMessageSignedTwiceAsTheSameBytesIsOneTask(t *testing.T) {
 			return turn.Ref, err
 		},
 		"in the background": func(e *task.Engine, turn task.Turn) (task.Ref, error) {
-			found, err := e.Start(t.Context(), turn)
+			found, err := e.Enqueue(t.Context(), turn)
 			return task.Ref{Vacant: turn.Vacant, Owner: turn.Owner, ID: found.ID}, err
 		},
 		"a stream": func(e *task.Engine, turn task.Turn) (task.Ref, error) {
@@ -1027,16 +1027,16 @@ func TestAMessageSignedTwiceAsTheSameBytesIsOneTask(t *testing.T) {
 	} {
 		w := newWorld(t, says("done"))
 		first := w.turn("hi")
-		first.Owner, first.Once = call.AccountOwner("acme", ""), true
-		first.ID = task.MessageTask(first.Vacant, first.Owner, first.Message.ID)
+		first.Owner, first.Idempotent = call.AccountOwner("acme", ""), true
+		first.ID = task.MessageTaskID(first.Vacant, first.Owner, first.Message.ID)
 		late, sign := first, first.Envelope
 		var same *envelope.Envelope
-		first.Envelope = func(ctx context.Context, next call.Next) (*envelope.Envelope, error) {
+		first.Envelope = func(ctx context.Context, next call.ExpectedEnvelope) (*envelope.Envelope, error) {
 			e, err := sign(ctx, next)
 			same = e
 			return e, err
 		}
-		late.Envelope = func(context.Context, call.Next) (*envelope.Envelope, error) {
+		late.Envelope = func(context.Context, call.ExpectedEnvelope) (*envelope.Envelope, error) {
 			if _, err := w.b.Run(t.Context(), first); err != nil { // after late has found no task
 				t.Fatal(err)
 			}
@@ -1072,19 +1072,19 @@ func (e events) Infer(context.Context, substrate.Request) iter.Seq2[substrate.Ev
 // a token for every four bytes, rounded up.
 func TestACutAnswerUsesWhatWasReportedAndAnEstimateOfTheRest(t *testing.T) {
 	text := substrate.Text(strings.Repeat("x", 9))
-	report := substrate.Usage{In: 1000, Out: 50, Turns: 1, Cost: 7}
+	report := substrate.Usage{InputTokens: 1000, OutputTokens: 50, Turns: 1, Cost: 7}
 	for name, tt := range map[string]struct {
 		events []any
 		want   *call.Usage // nil if the call is void
 	}{
 		"nothing came":        {[]any{}, nil},
 		"a report alone":      {[]any{report}, nil},
-		"text alone":          {[]any{text}, &call.Usage{In: 2, Out: 3, Unreported: 1}},
-		"more text":           {[]any{text, text}, &call.Usage{In: 2, Out: 5, Unreported: 1}},
-		"a report, then text": {[]any{report, text}, &call.Usage{In: 1000, Out: 53, Turns: 1, Unreported: 1, Cost: 7}},
+		"text alone":          {[]any{text}, &call.Usage{InputTokens: 2, OutputTokens: 3, UnreportedTurns: 1}},
+		"more text":           {[]any{text, text}, &call.Usage{InputTokens: 2, OutputTokens: 5, UnreportedTurns: 1}},
+		"a report, then text": {[]any{report, text}, &call.Usage{InputTokens: 1000, OutputTokens: 53, Turns: 1, UnreportedTurns: 1, Cost: 7}},
 		"text after a report of text": {[]any{text, report, text, text},
-			&call.Usage{In: 1000, Out: 55, Turns: 1, Unreported: 1, Cost: 7}},
-		"a report of all text that is stored": {[]any{text, text, report}, &call.Usage{In: 2, Out: 5, Unreported: 1}},
+			&call.Usage{InputTokens: 1000, OutputTokens: 55, Turns: 1, UnreportedTurns: 1, Cost: 7}},
+		"a report of all text that is stored": {[]any{text, text, report}, &call.Usage{InputTokens: 2, OutputTokens: 5, UnreportedTurns: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var w *world
@@ -1108,8 +1108,8 @@ func TestACutAnswerUsesWhatWasReportedAndAnEstimateOfTheRest(t *testing.T) {
 			await.Receive(t, "the turn ends", done)
 			rows := must(w.store.Store.Rows(t.Context(), call.Pair{Caller: turn.Caller, Vacant: turn.Vacant}.Responses(), 0, 10, store.Ascending))
 			row := must(call.DecodeResponse(rows[0]))
-			if len(rows) != 1 || (row.Kind == call.RowAnswer) != (tt.want != nil) || (row.Cut == call.CutCanceled) != (tt.want != nil) {
-				t.Fatalf("%d rows, the first is a %v, cut %q", len(rows), row.Kind, row.Cut)
+			if len(rows) != 1 || (row.Kind == call.RowAnswer) != (tt.want != nil) || (row.CutReason == call.CutCanceled) != (tt.want != nil) {
+				t.Fatalf("%d rows, the first is a %v, cut %q", len(rows), row.Kind, row.CutReason)
 			}
 			if diff := cmp.Diff(tt.want, row.Usage); tt.want != nil && diff != "" {
 				t.Errorf("usage (-want +got):\n%s", diff)
@@ -1133,8 +1133,8 @@ func TestACancelOfALaterTurnCutsThatTurn(t *testing.T) {
 			}
 			return nil
 		}
-		call.Report(ctx, call.Provisional{Detail: task.Chunk{Artifact: task.Artifact{ID: "file", Parts: []task.Part{{Kind: task.Text, Text: "kept"}}}}})
-		call.Report(ctx, call.Provisional{Detail: task.Ending{State: task.InputRequired}})
+		call.Report(ctx, call.ProvisionalEvent{Detail: task.Chunk{Artifact: task.Artifact{ID: "file", Parts: []task.Part{{Kind: task.Text, Text: "kept"}}}}})
+		call.Report(ctx, call.ProvisionalEvent{Detail: task.EndRequest{State: task.InputRequired}})
 		say("what else?")
 		return nil
 	}))
@@ -1186,7 +1186,7 @@ func TestAConfigurationOfBeforeIsKeptNoMore(t *testing.T) {
 			if err := change(w, turn.Ref); err != nil {
 				t.Fatal(err)
 			}
-			for _, take := range []task.Spend{{}, {Bytes: 1, OfTask: 1, OfSender: 1}} {
+			for _, take := range []task.DeliveryCost{{}, {Bytes: 1, TaskLimit: 1, SenderLimit: 1}} {
 				if err := w.a.SaveProgress(t.Context(), &old, take); !store.IsConflict(err) {
 					t.Errorf("Keep(%+v) = %v, want a conflict", take, err)
 				}
@@ -1204,7 +1204,7 @@ func TestTheSenderOfNotificationsIsAnAccountOrAnAddress(t *testing.T) {
 	sender := func(owner call.Owner, from string) task.Sender {
 		t.Helper()
 		turn := w.turn("hi")
-		turn.Owner, turn.Push = owner, &task.PushConfig{ID: "p", URL: "https://a.example", From: from}
+		turn.Owner, turn.Push = owner, &task.PushConfig{ID: "p", URL: "https://a.example", ClientAddress: from}
 		if _, err := w.a.Run(t.Context(), turn); err != nil {
 			t.Fatal(err)
 		}

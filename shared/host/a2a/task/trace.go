@@ -15,9 +15,9 @@ import (
 
 // Limits of the trace of a turn.
 const (
-	maxTrace    = 1 << 20         // bytes per turn
-	maxTraceDoc = 32 << 10        // bytes after which a document is stored early
-	traceTime   = 5 * time.Second // time after which new entries are stored, even if they are few
+	maxTraceBytes    = 1 << 20         // bytes per turn
+	maxTraceDocBytes = 32 << 10        // bytes after which a document is stored early
+	traceInterval    = 5 * time.Second // time after which new entries are stored, even if they are few
 )
 
 // TraceEntry is a thought of an agent, or the beginning or end of a tool call, in a turn of a
@@ -35,7 +35,7 @@ func (e *Engine) Trace(ctx context.Context, r Ref) (entries []TraceEntry, err er
 	if !isID(r.ID) {
 		return nil, ErrNotFound
 	}
-	return readEntries[TraceEntry](ctx, e, TraceDocs.Range(r.message()))
+	return readEntries[TraceEntry](ctx, e, TraceDocs.Range(r.encode()))
 }
 
 func readEntries[T any](ctx context.Context, e *Engine, docs store.Range) (items []T, err error) {
@@ -46,7 +46,7 @@ func readEntries[T any](ctx context.Context, e *Engine, docs store.Range) (items
 		case d.IsExpired(e.Now()):
 			continue
 		}
-		plain, err := e.open(ctx, d)
+		plaintext, err := e.open(ctx, d)
 		switch {
 		case errors.Is(err, textkeys.ErrDestroyed):
 			continue
@@ -54,7 +54,7 @@ func readEntries[T any](ctx context.Context, e *Engine, docs store.Range) (items
 			return nil, err
 		}
 		var entries []T
-		if err := json.Unmarshal(plain, &entries); err != nil {
+		if err := json.Unmarshal(plaintext, &entries); err != nil {
 			return nil, problem.Wrap(problem.Damaged, err, "%s does not decode", d.Key)
 		}
 		items = append(items, entries...)
@@ -63,11 +63,11 @@ func readEntries[T any](ctx context.Context, e *Engine, docs store.Range) (items
 }
 
 func (r *runner) putEntries(ctx context.Context, k store.Key, entries any) error {
-	plain, err := json.Marshal(entries)
+	plaintext, err := json.Marshal(entries)
 	if err != nil {
 		return err
 	}
-	data, err := r.engine.seal(ctx, k, plain)
+	data, err := r.engine.seal(ctx, k, plaintext)
 	if err != nil {
 		return err
 	}
@@ -75,43 +75,43 @@ func (r *runner) putEntries(ctx context.Context, k store.Key, entries any) error
 	if err != nil {
 		return err
 	}
-	h := head{Began: r.began}
+	h := head{StartedAt: r.startedAt}
 	return r.engine.updater().Commit(ctx, store.Put{Key: k, WriteID: id, Data: data, Expires: h.expires()})
 }
 
-func (r *runner) record(entry TraceEntry) {
+func (r *runner) recordTrace(entry TraceEntry) {
 	size := len(entry.Thought)
 	if entry.Tool != nil {
 		size = len(entry.Tool.ID) + len(entry.Tool.Name) + len(entry.Tool.Arguments)
 	}
-	if r.dispatch == nil || r.traceSize+size > maxTrace {
+	if r.dispatch == nil || r.traceSize+size > maxTraceBytes {
 		return
 	}
 	r.traceSize += size
-	if n := len(r.trace); n > 0 && entry.Tool == nil && r.trace[n-1].Tool == nil {
-		r.trace[n-1].Thought += entry.Thought
+	if n := len(r.pendingTrace); n > 0 && entry.Tool == nil && r.pendingTrace[n-1].Tool == nil {
+		r.pendingTrace[n-1].Thought += entry.Thought
 		return
 	}
 	entry.Time = r.engine.Now().UTC().Truncate(time.Microsecond)
-	r.trace = append(r.trace, entry)
+	r.pendingTrace = append(r.pendingTrace, entry)
 }
 
 func (r *runner) isTraceDue() bool {
-	return len(r.trace) > 0 && (r.engine.Now().Sub(r.traced) >= traceTime || r.traceSize-r.traceStored >= maxTraceDoc)
+	return len(r.pendingTrace) > 0 && (r.engine.Now().Sub(r.lastTraceWrite) >= traceInterval || r.traceSize-r.storedTraceSize >= maxTraceDocBytes)
 }
 
 // storeTrace stores the entries of the trace that are not stored yet. If that fails, the entries
 // are dropped, so that the answer does not fail because of them. r.mu is held.
 func (r *runner) storeTrace(ctx context.Context) {
-	if len(r.trace) == 0 {
+	if len(r.pendingTrace) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, flushTime)
+	ctx, cancel := context.WithTimeout(ctx, maxFlushTime)
 	defer cancel()
-	entries := r.trace
-	r.traceDocs++
-	r.trace, r.traced, r.traceStored = nil, r.engine.Now(), r.traceSize
+	entries := r.pendingTrace
+	r.traceDocCount++
+	r.pendingTrace, r.lastTraceWrite, r.storedTraceSize = nil, r.engine.Now(), r.traceSize
 	// The key begins with the number of the next event, so that the documents of a later turn sort
 	// after the documents of this turn.
-	_ = r.putEntries(ctx, TraceDocs.Key(r.ref.message(), fmt.Sprintf("%06d-%06d", r.next, r.traceDocs)), entries)
+	_ = r.putEntries(ctx, TraceDocs.Key(r.ref.encode(), fmt.Sprintf("%06d-%06d", r.nextEvent, r.traceDocCount)), entries)
 }

@@ -14,36 +14,36 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// UpgradeTasks moves the tasks that an account has at a vacant from call.FormerOwner, which earlier
+// UpgradeTasks moves the tasks that an account has at a vacant from call.LegacyAccountOwner, which earlier
 // versions stored as their owner, to call.AccountOwner. It skips tasks that have expired, are
 // damaged, or contain texts that cannot be opened. If it finds damage, it returns an error at the
 // end.
 func (e *Engine) UpgradeTasks(ctx context.Context, vacant identity.ID, account string) error {
-	former := call.FormerOwner(account)
-	var damaged error
+	former := call.LegacyAccountOwner(account)
+	var damageErr error
 	for d, err := range store.Documents(ctx, e.Store, HeadDocs.IndexRange(vacant.String(), former.String())) {
 		if err != nil {
 			return err
 		}
-		r, err := ParseMessage(strings.TrimPrefix(d.Key.Partition, "task#"))
+		r, err := ParseRef(strings.TrimPrefix(d.Key.Partition, "task#"))
 		if err != nil || d.IsExpired(e.Now()) {
 			continue
 		}
 		switch err := e.upgradeTask(ctx, r, call.AccountOwner(account, "")); {
 		case problem.Is(err, problem.Damaged):
-			damaged = err
+			damageErr = err
 		case err != nil && !errors.Is(err, textkeys.ErrDestroyed):
 			return err
 		}
 	}
-	return damaged
+	return damageErr
 }
 
-func UpgradeMessage(text string, accounts []string) string {
+func UpgradeQueueMessage(queueMessage string, accounts []string) string {
 	for _, a := range accounts {
-		text = strings.Replace(text, "#"+call.FormerOwner(a).String()+"#", "#"+call.AccountOwner(a, "").String()+"#", 1)
+		queueMessage = strings.Replace(queueMessage, "#"+call.LegacyAccountOwner(a).String()+"#", "#"+call.AccountOwner(a, "").String()+"#", 1)
 	}
-	return text
+	return queueMessage
 }
 
 // upgradeTask moves a task to another owner. It seals all documents again, because the key of a
@@ -55,13 +55,13 @@ func UpgradeMessage(text string, accounts []string) string {
 func (e *Engine) upgradeTask(ctx context.Context, from Ref, owner call.Owner) error {
 	to := from
 	to.Owner = owner
-	began, err := e.copyTask(ctx, from, to, false)
+	original, err := e.copyTask(ctx, from, to, false)
 	if err != nil {
 		return err
 	}
-	if message := began.History[0].ID; from.ID == MessageTask(from.Vacant, from.Owner, message) {
-		repeated := Ref{to.Vacant, owner, MessageTask(to.Vacant, owner, message)}
-		if _, err := e.copyTask(ctx, from, repeated, true); err != nil {
+	if messageID := original.History[0].ID; from.ID == MessageTaskID(from.Vacant, from.Owner, messageID) {
+		repeatRef := Ref{to.Vacant, owner, MessageTaskID(to.Vacant, owner, messageID)}
+		if _, err := e.copyTask(ctx, from, repeatRef, true); err != nil {
 			return err
 		}
 	}
@@ -76,33 +76,33 @@ func (e *Engine) upgradeTask(ctx context.Context, from Ref, owner call.Owner) er
 // true, the copy is for a client that repeats the message. Such a copy is not listed and has no
 // pushes. In such a copy, a turn that waits for a worker is stored as failed, because the worker
 // will run only the turn of the original.
-func (e *Engine) copyTask(ctx context.Context, from, to Ref, repeated bool) (began Task, err error) {
+func (e *Engine) copyTask(ctx context.Context, from, to Ref, isRepeat bool) (original Task, err error) {
 	h, _, err := HeadDocs.Get(ctx, e.Store, from.headKey())
 	if err != nil {
-		return began, err
+		return original, err
 	}
-	waits := repeated && h.State == Submitted
-	moved, err := e.Store.Doc(ctx, to.headKey())
+	isPending := isRepeat && h.State == Submitted
+	copiedHead, err := e.Store.Doc(ctx, to.headKey())
 	if err != nil {
-		return began, err
+		return original, err
 	}
 	for d, err := range store.Documents(ctx, e.Store, store.Range{Partition: from.partition()}) {
 		if err != nil {
-			return began, err
+			return original, err
 		}
-		push, isPush := PushDocs.Parts(d.Key)
+		pushParts, isPush := PushDocs.Parts(d.Key)
 		n, isEvent := eventNumber(d.Key)
-		if !isEvent && (!isPush || repeated || isRemoved(&d)) || waits && n > 1 {
+		if !isEvent && (!isPush || isRepeat || isRemoved(&d)) || isPending && n > 1 {
 			continue
 		}
-		plain, err := e.open(ctx, d)
+		plaintext, err := e.open(ctx, d)
 		if err != nil {
-			return began, err
+			return original, err
 		}
 		copied := store.Doc{Key: to.eventKey(n), Number: d.Number, Expires: d.Expires}
 		switch {
 		case isPush:
-			copied.Key = PushDocs.Key(to.message(), push[1])
+			copied.Key = PushDocs.Key(to.encode(), pushParts[1])
 			if d.Index != (store.Key{}) {
 				copied.Index = PushDocs.IndexKey(copied.Key.Partition + "#" + copied.Key.Sort)
 			}
@@ -112,28 +112,28 @@ func (e *Engine) copyTask(ctx context.Context, from, to Ref, repeated bool) (beg
 				err = problem.New(problem.Damaged, "event %s does not begin a task", d.Key)
 			}
 			if err != nil {
-				return began, err
+				return original, err
 			}
-			began = *event.Task
-			began.History = slices.Clone(began.History)
-			if !repeated {
+			original = *event.Task
+			original.History = slices.Clone(original.History)
+			if !isRepeat {
 				break
 			}
-			if asked := &event.Task.History[0]; asked.Context == "c-"+from.ID {
-				asked.Context = "c-" + to.ID // the current context id for a client without a context
+			if firstMessage := &event.Task.History[0]; firstMessage.Context == "c-"+from.ID {
+				firstMessage.Context = "c-" + to.ID // the current context id for a client without a context
 			}
-			if waits {
-				event.Task.Status = Status{State: Failed, Time: e.Now().UTC().Truncate(time.Microsecond), Message: began.notice("the message was accepted before, as task " + from.ID)}
+			if isPending {
+				event.Task.Status = Status{State: Failed, Time: e.Now().UTC().Truncate(time.Microsecond), Message: original.hostMessage("the message was accepted before, as task " + from.ID)}
 			}
-			if plain, err = encodeEvent(event); err != nil {
-				return began, err
+			if plaintext, err = encodeEvent(event); err != nil {
+				return original, err
 			}
 		}
-		if moved.Version > 0 {
+		if copiedHead.Version > 0 {
 			continue // copied before an interruption
 		}
-		if copied.Data, err = e.seal(ctx, copied.Key, plain); err != nil {
-			return began, err
+		if copied.Data, err = e.seal(ctx, copied.Key, plaintext); err != nil {
+			return original, err
 		}
 		err = e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 			_, err := tx.Doc(ctx, copied.Key)
@@ -141,20 +141,20 @@ func (e *Engine) copyTask(ctx context.Context, from, to Ref, repeated bool) (beg
 			return err
 		})
 		if err != nil {
-			return began, err
+			return original, err
 		}
 	}
-	if moved.Version > 0 {
-		return began, nil
+	if copiedHead.Version > 0 {
+		return original, nil
 	}
-	if h.List = to.Owner; repeated {
-		h.List, h.Background, h.Shares = call.Owner{}, false, nil
+	if h.ListOwner = to.Owner; isRepeat {
+		h.ListOwner, h.Background, h.Shares = call.Owner{}, false, nil
 	}
-	if waits {
-		h.State, h.Changed, h.Events = Failed, e.Now().UTC().Truncate(time.Microsecond), 1
+	if isPending {
+		h.State, h.StatusTime, h.EventCount = Failed, e.Now().UTC().Truncate(time.Microsecond), 1
 	}
-	h.Bytes = 0 // unknown, because the documents that were sealed again may have other sizes
-	return began, e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+	h.EventBytes = 0 // unknown, because the documents that were sealed again may have other sizes
+	return original, e.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		return to.putHead(tx, &h)
 	})
 }

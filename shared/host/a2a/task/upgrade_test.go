@@ -17,8 +17,8 @@ const account = "acct"
 // ofAccount is a message whose id is its account's own, as a program sent it that named the owner so.
 func (w *world) ofAccount(owner call.Owner, context string) task.Turn {
 	turn := w.turn("hi")
-	turn.Owner, turn.List, turn.Once = owner, owner, true
-	turn.ID = task.MessageTask(turn.Vacant, owner, "m1")
+	turn.Owner, turn.ListOwner, turn.Idempotent = owner, owner, true
+	turn.ID = task.MessageTaskID(turn.Vacant, owner, "m1")
 	if turn.Message.Context = context; context == "" {
 		turn.Message.Context = "c-" + turn.ID
 	}
@@ -49,7 +49,7 @@ func (w *world) upgrade() {
 }
 
 func TestAMessageOfAnEarlierProgramDoesNotRunAgain(t *testing.T) {
-	former, owner := call.FormerOwner(account), call.AccountOwner(account, "")
+	former, owner := call.LegacyAccountOwner(account), call.AccountOwner(account, "")
 	for _, context := range []string{"", "mine"} {
 		w := newWorld(t, says("hello"))
 		turn := w.ofAccount(former, context)
@@ -66,7 +66,7 @@ func TestAMessageOfAnEarlierProgramDoesNotRunAgain(t *testing.T) {
 		if _, err := w.b.Get(t.Context(), turn.Ref); !errors.Is(err, task.ErrNotFound) {
 			t.Errorf("the task of the former owner: %v", err)
 		}
-		page, err := list(t.Context(), w.b, task.ListRequest{Ref: today, List: owner, Size: 10})
+		page, err := list(t.Context(), w.b, task.ListRequest{Ref: today, ListOwner: owner, PageSize: 10})
 		if err != nil || page.Total != 1 || page.Tasks[0].ID != turn.ID {
 			t.Errorf("List() = %d tasks, %v, want the one", page.Total, err)
 		}
@@ -83,10 +83,10 @@ func TestAMessageOfAnEarlierProgramDoesNotRunAgain(t *testing.T) {
 }
 
 func TestAQueuedTurnOfAnEarlierProgramRunsOnce(t *testing.T) {
-	former, owner := call.FormerOwner(account), call.AccountOwner(account, "")
+	former, owner := call.LegacyAccountOwner(account), call.AccountOwner(account, "")
 	w := newWorld(t, says("hello"))
 	turn := w.ofAccount(former, "")
-	if _, err := w.a.Start(t.Context(), turn); err != nil {
+	if _, err := w.a.Enqueue(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
 	w.upgrade()
@@ -100,8 +100,8 @@ func TestAQueuedTurnOfAnEarlierProgramRunsOnce(t *testing.T) {
 	if got := repeat(); got.Status.State != task.Failed || !strings.Contains(summary(got), turn.ID) || w.ran.Load() != 0 {
 		t.Errorf("repeated while it waits: %s after %d turns", summary(got), w.ran.Load())
 	}
-	message := task.UpgradeMessage(<-w.queue.sent, []string{"other", account})
-	if err := w.b.Work(t.Context(), message); err != nil {
+	message := task.UpgradeQueueMessage(<-w.queue.sent, []string{"other", account})
+	if err := w.b.RunQueued(t.Context(), message); err != nil {
 		t.Fatal(err)
 	}
 	today := turn.Ref
@@ -122,13 +122,13 @@ func TestAQueuedTurnOfAnEarlierProgramRunsOnce(t *testing.T) {
 // A stage's queue cannot be rewritten as the file of a server can.
 func TestAMessageThatStaysInAQueueDoesNotRun(t *testing.T) {
 	w := newWorld(t, says("hello"))
-	turn := w.ofAccount(call.FormerOwner(account), "")
-	if _, err := w.a.Start(t.Context(), turn); err != nil {
+	turn := w.ofAccount(call.LegacyAccountOwner(account), "")
+	if _, err := w.a.Enqueue(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
 	w.upgrade()
 	message := <-w.queue.sent
-	if err := w.b.Work(t.Context(), message); !errors.Is(err, task.ErrAgain) {
+	if err := w.b.RunQueued(t.Context(), message); !errors.Is(err, task.ErrRetryLater) {
 		t.Errorf("Work() = %v, want ErrAgain: the same message may be ahead of its task's document", err)
 	}
 	w.clock.advance(call.MaxQueued + 1)
@@ -137,25 +137,25 @@ func TestAMessageThatStaysInAQueueDoesNotRun(t *testing.T) {
 	if got.Status.State != task.Failed || w.ran.Load() != 0 {
 		t.Errorf("after %v: %s after %d turns, want a failure and none", call.MaxQueued, summary(got), w.ran.Load())
 	}
-	if err := w.b.Work(t.Context(), message); !errors.Is(err, task.ErrAgain) || w.ran.Load() != 0 {
+	if err := w.b.RunQueued(t.Context(), message); !errors.Is(err, task.ErrRetryLater) || w.ran.Load() != 0 {
 		t.Errorf("later: Work() = %v after %d turns", err, w.ran.Load())
 	}
 }
 
 func TestPushConfigurationsGoWithTheirTask(t *testing.T) {
 	w := newWorld(t, says("hello"))
-	turn := w.ofAccount(call.FormerOwner(account), "")
+	turn := w.ofAccount(call.LegacyAccountOwner(account), "")
 	turn.Push = &task.PushConfig{ID: "p", URL: "https://b.example", Token: "secret"}
 	if _, err := w.a.Run(t.Context(), turn); err != nil {
 		t.Fatal(err)
 	}
-	before, err := w.b.Pushes(t.Context(), turn.Ref)
+	before, err := w.b.PushConfigs(t.Context(), turn.Ref)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.upgrade()
 	turn.Owner = call.AccountOwner(account, "")
-	after, err := w.b.Pushes(t.Context(), turn.Ref)
+	after, err := w.b.PushConfigs(t.Context(), turn.Ref)
 	if diff := cmp.Diff(before, after); diff != "" || err != nil || len(after) != 1 {
 		t.Errorf("Pushes() = %v (-want +got):\n%s", err, diff)
 	}

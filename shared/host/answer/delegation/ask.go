@@ -20,7 +20,7 @@ import (
 // call takes the position, ask signs the task again for the next one, until the deadline.
 func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, call.CutReason, error) {
 	pair := call.Pair{Caller: r.question.Vacant, Vacant: child}
-	tip, err := r.tip(ctx, pair)
+	tip, err := r.loadTip(ctx, pair)
 	if err != nil {
 		return "", "", err
 	}
@@ -28,17 +28,17 @@ func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, 
 	if _, err := io.ReadFull(r.Rand, b[:]); err != nil {
 		return "", "", problem.Wrap(problem.Unavailable, err, "no randomness")
 	}
-	name := hex.EncodeToString(b[:])
+	messageID := hex.EncodeToString(b[:])
 	e := envelope.Envelope{
-		From: pair.Caller, To: pair.Vacant, IdempotencyKey: name,
-		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{task}, MessageID: &name},
+		From: pair.Caller, To: pair.Vacant, IdempotencyKey: messageID,
+		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{task}, MessageID: &messageID},
 	}
 	for try := 1; ; try++ {
 		e.Seq, e.Prev, e.Time = tip.Seq+1, tip.Hash, r.Now().UTC().Truncate(time.Microsecond)
 		if !e.Time.After(tip.Floor) {
 			e.Time = tip.Floor.Add(time.Microsecond)
 		}
-		err := r.vacants.Sign(ctx, pair.Caller, func(s identity.Signer) error {
+		err := r.vacants.WithSigner(ctx, pair.Caller, func(s identity.Signer) error {
 			_, err := e.Sign(ctx, s)
 			return err
 		})
@@ -48,20 +48,20 @@ func (r *run) ask(ctx context.Context, child identity.ID, task string) (string, 
 		out := r.send(ctx, &e)
 		switch {
 		case out.Reply != nil: // a reply to this request or to an earlier one with the same bytes
-			return out.Reply.Payload.Text(), out.Cut, nil
+			return out.Reply.Payload.Text(), out.CutReason, nil
 		case out.Problem == nil:
 			return "", "", problem.New(problem.Damaged, "it returned no answer")
-		case out.State != "" || out.TooOld || !out.HasChain || !slices.Contains([]problem.Kind{problem.Replay, problem.Gap, problem.Fork, problem.Floor}, out.Problem.Kind):
+		case out.State != "" || out.HasUnsearchedEpochs || !out.HasChain || !slices.Contains([]problem.Kind{problem.Replay, problem.Gap, problem.Fork, problem.BelowFloor}, out.Problem.Kind):
 			return "", "", out.Problem
 		}
 		if err := r.backOff(ctx, try); err != nil {
-			return "", "", problem.Wrap(problem.Deadline, err, "concurrent calls to it were accepted first each time: %s", out.Problem.Text())
+			return "", "", problem.Wrap(problem.DeadlineExceeded, err, "concurrent calls to it were accepted first each time: %s", out.Problem.Text())
 		}
 		tip = chain.Tip{Seq: out.ExpectedSeq - 1, Hash: out.ChainTip, Floor: out.Floor}
 	}
 }
 
-func (r *run) tip(ctx context.Context, p call.Pair) (chain.Tip, error) {
+func (r *run) loadTip(ctx context.Context, p call.Pair) (chain.Tip, error) {
 	row, err := r.Store.Tip(ctx, p.Requests())
 	if err != nil {
 		return chain.Tip{}, problem.Wrap(problem.Unavailable, err, "storage is unavailable")
@@ -81,8 +81,8 @@ func (r *run) send(ctx context.Context, e *envelope.Envelope) call.Outcome {
 		out := r.calls.Send(ctx, e.To, e)
 		// If the outcome is unknown, the host may have accepted the envelope. Another envelope must
 		// not take its position, so the same bytes are sent again.
-		unknown := out.Problem != nil && out.Reply == nil && (out.State == call.Pending || out.Problem.Kind == problem.Unavailable)
-		if !unknown || try == store.MaxTries || r.backOff(ctx, try) != nil {
+		isUnknown := out.Problem != nil && out.Reply == nil && (out.State == call.Pending || out.Problem.Kind == problem.Unavailable)
+		if !isUnknown || try == store.MaxTries || r.backOff(ctx, try) != nil {
 			return out
 		}
 	}

@@ -16,10 +16,10 @@ import (
 // combine combines results, which must not be empty, into one answer. If a result is incomplete, an
 // answer that repeats it is marked as incomplete.
 func (r *run) combine(ctx context.Context, results []result) (text string, err error) {
-	repeated := results
-	switch a := &r.plan.Aggregate; a.How {
+	usedResults := results
+	switch a := &r.plan.Aggregate; a.Method {
 	case plan.List:
-		text = list(results)
+		text = listTexts(results)
 	case plan.Join:
 		var texts []string
 		for _, res := range results {
@@ -27,27 +27,27 @@ func (r *run) combine(ctx context.Context, results []result) (text string, err e
 		}
 		text = strings.Join(texts, a.Separator)
 	case plan.First:
-		text, repeated = results[0].text, results[:1]
+		text, usedResults = results[0].text, results[:1]
 	case plan.Vote:
-		text = vote(results)
+		text = findMostFrequent(results)
 	case plan.BySubstrate:
-		text, err = r.bySubstrate(ctx, results)
-		repeated = nil
+		text, err = r.combineBySubstrate(ctx, results)
+		usedResults = nil
 	default:
-		err = problem.New(problem.Damaged, "the plan has an unknown aggregation: %q", a.How)
+		err = problem.New(problem.Damaged, "the plan has an unknown aggregation: %q", a.Method)
 	}
 	if err == nil && len(text) > substrate.MaxText {
 		err = &problem.Error{Kind: problem.SubstrateTooLarge, Field: "answer", Want: fmt.Sprintf("at most %d bytes from all children together", substrate.MaxText), Got: strconv.Itoa(len(text))}
 	}
-	for _, res := range repeated {
-		if res.cut != "" {
-			call.RecordCut(ctx, res.cut)
+	for _, res := range usedResults {
+		if res.cutReason != "" {
+			call.RecordCutReason(ctx, res.cutReason)
 		}
 	}
 	return text, err
 }
 
-func list(results []result) string {
+func listTexts(results []result) string {
 	// The combiner of the reference implementation returns the same JSON array.
 	dst := []byte{'['}
 	for i, res := range results {
@@ -59,7 +59,7 @@ func list(results []result) string {
 	return string(append(dst, ']'))
 }
 
-func vote(results []result) string {
+func findMostFrequent(results []result) string {
 	// White space around an answer is ignored. Among the most frequent answers, the earliest wins.
 	votes := map[string]int{}
 	for _, res := range results {
@@ -74,7 +74,7 @@ func vote(results []result) string {
 	return best
 }
 
-func (r *run) bySubstrate(ctx context.Context, results []result) (string, error) {
+func (r *run) combineBySubstrate(ctx context.Context, results []result) (string, error) {
 	spec, err := substrate.Parse(r.plan.Aggregate.Substrate)
 	if err != nil {
 		return "", err
@@ -93,16 +93,16 @@ func (r *run) bySubstrate(ctx context.Context, results []result) (string, error)
 			dst = append(dst, ',')
 		}
 		dst = canon.AppendString(append(dst, `{"kind":`...), res.kind)
-		dst = append(canon.AppendString(append(dst, `,"text":`...), res.cut.Remark(res.text)), '}')
+		dst = append(canon.AppendString(append(dst, `,"text":`...), res.cutReason.AppendRemark(res.text)), '}')
 	}
 	a, err := substrate.ReadAnswer(s.Infer(ctx, substrate.Request{
 		Caller: q.Caller, Vacant: q.Vacant, Chooser: q.Chooser, ContextID: q.ContextID, Turns: []substrate.Turn{{Role: substrate.Caller, Text: string(append(dst, "]}"...))}},
 	}))
-	if err == nil && a.Reason == substrate.Called {
+	if err == nil && a.Reason == substrate.ToolUse {
 		err = problem.New(problem.SubstrateMisconfigured, "the combiner's model called a tool, but the combiner has no tools")
 	}
-	if why := a.IncompleteReason(); why != "" {
-		call.RecordCut(ctx, why)
+	if reason := a.CutReason(); reason != "" {
+		call.RecordCutReason(ctx, reason)
 	}
 	return a.Text, err
 }

@@ -53,12 +53,12 @@ type Vacants interface {
 	Plan(ctx context.Context, id identity.ID) (p plan.Plan, ok bool, err error)
 	// Show returns a vacant's record, which is at most a second old.
 	Show(ctx context.Context, id identity.ID) (r vacants.Record, ok bool, err error)
-	// Askable is like Show, but ok is false for a vacant that the agent of asker may not ask.
-	Askable(ctx context.Context, asker, id identity.ID) (r vacants.Record, ok bool, err error)
-	// Entries writes one entry into each of two logbooks in one commit. If second is the zero
+	// FindAskable is like Show, but ok is false for a vacant that the agent of asker may not ask.
+	FindAskable(ctx context.Context, asker, id identity.ID) (r vacants.Record, ok bool, err error)
+	// AppendEntries writes one entry into each of two logbooks in one commit. If second is the zero
 	// value, it writes only the first entry.
-	Entries(ctx context.Context, first, second vacants.LogEntry, beside ...store.Write) error
-	Sign(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
+	AppendEntries(ctx context.Context, first, second vacants.LogEntry, beside ...store.Write) error
+	WithSigner(ctx context.Context, id identity.ID, fn func(identity.Signer) error) error
 }
 
 // Calls is the call pipeline. It must be safe for concurrent use. *call.Host implements it.
@@ -76,9 +76,9 @@ type Config struct {
 	Guard outbound.EndpointGuard
 	// Wait sleeps between tries, or returns early when ctx ends.
 	Wait func(ctx context.Context, d time.Duration) error
-	// Margin is the part of a call's time that is reserved for the pipeline. If it is zero,
-	// call.DefaultMargin is used.
-	Margin time.Duration
+	// ReplyMargin is the part of a call's time that is reserved for the pipeline. If it is zero,
+	// call.DefaultReplyMargin is used.
+	ReplyMargin time.Duration
 }
 
 // Runner answers for composites. It is safe for concurrent use.
@@ -94,7 +94,7 @@ func New(c Config) *Runner {
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
 	}
-	c.Margin = cmp.Or(c.Margin, call.DefaultMargin)
+	c.ReplyMargin = cmp.Or(c.ReplyMargin, call.DefaultReplyMargin)
 	return &Runner{Config: c}
 }
 
@@ -114,9 +114,9 @@ func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Req
 		return "", err
 	}
 	planRun := &run{Runner: r, host: host{v, c}, walk: w, question: q, plan: &p}
-	delegateAll := planRun.sequential
+	delegateAll := planRun.delegateInOrder
 	if p.Parallel {
-		delegateAll = planRun.parallel
+		delegateAll = planRun.delegateInParallel
 	}
 	results, err := delegateAll(ctx)
 	if skip := p.OnFailure == plan.Skip && len(results) > 0 && ctx.Err() == nil; err != nil && !skip {
@@ -126,30 +126,30 @@ func (r *Runner) Answer(ctx context.Context, v Vacants, c Calls, q substrate.Req
 	if err != nil {
 		return "", asDeadlineError(ctx, err)
 	}
-	a := logbook.Aggregation{Result: identity.Sum([]byte(text))}
+	a := logbook.Aggregation{CombinedHash: identity.Sum([]byte(text))}
 	for _, res := range results {
 		a.Children = append(a.Children, res.child)
-		a.Tasks = append(a.Tasks, identity.Sum([]byte(res.task)))
-		a.Results = append(a.Results, identity.Sum([]byte(res.text)))
+		a.TaskHashes = append(a.TaskHashes, identity.Sum([]byte(res.task)))
+		a.ResultHashes = append(a.ResultHashes, identity.Sum([]byte(res.text)))
 	}
-	err = v.Entries(ctx, vacants.LogEntry{ID: q.Vacant, Kind: logbook.KindAggregate, Payload: a.Payload()}, vacants.LogEntry{})
+	err = v.AppendEntries(ctx, vacants.LogEntry{ID: q.Vacant, Kind: logbook.KindAggregate, Payload: a.Payload()}, vacants.LogEntry{})
 	return text, asDeadlineError(ctx, err)
 }
 
 func asDeadlineError(ctx context.Context, err error) error {
 	// After the deadline, every error has the kind Deadline.
-	if err == nil || ctx.Err() == nil || problem.Is(err, problem.Deadline) {
+	if err == nil || ctx.Err() == nil || problem.Is(err, problem.DeadlineExceeded) {
 		return err
 	}
-	return problem.Wrap(problem.Deadline, err, "the plan did not finish in time")
+	return problem.Wrap(problem.DeadlineExceeded, err, "the plan did not finish in time")
 }
 
 // walk contains the path of vacants that wait for an answer, and counts the delegations of a call.
 // Plans are checked when they are set, but they may change during a call, so walk checks the limits
 // again.
 type walk struct {
-	path  []identity.ID // vacants of the chain of calls; the last one delegates
-	calls *atomic.Int32
+	path      []identity.ID // vacants of the chain of calls; the last one delegates
+	callCount *atomic.Int32
 }
 
 type walkKey struct{}
@@ -157,7 +157,7 @@ type walkKey struct{}
 func extendWalk(ctx context.Context, id identity.ID) (context.Context, walk) {
 	w, ok := ctx.Value(walkKey{}).(walk)
 	if !ok {
-		w.calls = new(atomic.Int32)
+		w.callCount = new(atomic.Int32)
 	}
 	w.path = append(slices.Clip(w.path), id)
 	return context.WithValue(ctx, walkKey{}, w), w
@@ -170,8 +170,8 @@ func (w walk) checkDepth() error {
 	return nil
 }
 
-func (w walk) spend() error {
-	if n := w.calls.Add(1); n > plan.MaxCalls {
+func (w walk) countDelegation() error {
+	if n := w.callCount.Add(1); n > plan.MaxCalls {
 		return problem.New(problem.SubstrateMisconfigured, "the plans of this call make more than %d delegations", plan.MaxCalls)
 	}
 	return nil

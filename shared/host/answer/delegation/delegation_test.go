@@ -49,8 +49,8 @@ func TestACompositeAnswersByItsPlan(t *testing.T) {
 		"none is left":     {plan: `"on_failure":"skip",` + three, minds: map[string]thinks{"a": fail, "b": fail, "c": fail}, fails: problem.BehaviourFailed},
 		"combiner fails":   {plan: `"aggregate":{"how":"substrate","substrate":"test:judge"},` + three, minds: map[string]thinks{"judge": fail}, fails: problem.BehaviourFailed},
 		"too much in all":  {plan: three, minds: map[string]thinks{"a": say(strings.Repeat("x", 200<<10)), "b": say(strings.Repeat("x", 200<<10))}, fails: problem.SubstrateTooLarge},
-		"too late":         {plan: three, minds: map[string]thinks{"b": never}, fails: problem.Deadline},
-		"too late, in all": {plan: `"parallel":true,` + three, minds: map[string]thinks{"b": never}, fails: problem.Deadline},
+		"too late":         {plan: three, minds: map[string]thinks{"b": never}, fails: problem.DeadlineExceeded},
+		"too late, in all": {plan: `"parallel":true,` + three, minds: map[string]thinks{"b": never}, fails: problem.DeadlineExceeded},
 		"without the late": {plan: `"parallel":true,"on_failure":"skip",` + three, minds: map[string]thinks{"a": say("x"), "b": never, "c": say("z")}, want: `["x","z"]`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func never(ctx context.Context, _ substrate.Request) (string, error) {
 func TestACompositeSaysThatAnAnswerWasCut(t *testing.T) {
 	const two = `"delegate":[{"child":"a"},{"child":"b"}]`
 	cut := func(ctx context.Context, q substrate.Request) (string, error) {
-		call.RecordCut(ctx, call.CutLength)
+		call.RecordCutReason(ctx, call.CutLength)
 		return "half", nil
 	}
 	for plan, want := range map[string]struct {
@@ -136,8 +136,8 @@ func TestACompositeSaysThatAnAnswerWasCut(t *testing.T) {
 		h.set(parent.ID, `{"version":1,`+plan+`}`)
 		h.minds.set("a", cut)
 		out := h.calls.Send(t.Context(), identity.ID{}, newCaller(t, parent.ID).sign(t, "hi"))
-		if out.Reply == nil || out.Reply.Payload.Text() != want.text || out.Cut != want.cut {
-			t.Errorf("%s: %+v, %v, cut %q; want %q, cut %q", plan, out.Reply, out.Problem, out.Cut, want.text, want.cut)
+		if out.Reply == nil || out.Reply.Payload.Text() != want.text || out.CutReason != want.cut {
+			t.Errorf("%s: %+v, %v, cut %q; want %q, cut %q", plan, out.Reply, out.Problem, out.CutReason, want.text, want.cut)
 		}
 		wantClean(t, h, s)
 	}
@@ -227,7 +227,7 @@ func TestErrorsOfAChildAreNotShown(t *testing.T) {
 		_, alone := h.ask(plain.ID, "x")
 		want := alone.Text()
 		if c.name == "says too much" { // for its parent it failed like any other
-			want = problem.BehaviourFailed.Row().Text
+			want = problem.BehaviourFailed.Forms().DefaultMessage
 		}
 		// The parent of a late child had a part of the time.
 		if inside == nil || limit.ReplaceAllString(inside.Text(), "") != limit.ReplaceAllString(want, "") || inside.Kind != alone.Kind {
@@ -376,7 +376,7 @@ func TestPlansBelowEachOtherAnswerTogether(t *testing.T) {
 		at = h.spawn(at, name)[0].ID
 	}
 	for _, one := range [][2]string{{"l4", "l5"}, {"l3", "l4"}, {"l2", "l3"}, {"l1", "l2"}} {
-		r, err := h.vacants.ByName(t.Context(), vacants.Operator(), one[0])
+		r, err := h.vacants.GetByName(t.Context(), vacants.OperatorAsker(), one[0])
 		h.must(err)
 		h.set(r.ID, `{"version":1,"aggregate":{"how":"first"},"delegate":[{"child":"`+one[1]+`","task":"`+one[0]+` {input}"}]}`)
 	}
@@ -410,7 +410,7 @@ func TestACallGoesNoDeeperAndMakesNoMoreCallsThanItMay(t *testing.T) {
 	}
 	wantRefused := func(id identity.ID, text string) {
 		t.Helper()
-		if _, _, err := h.vacants.SetPlan(t.Context(), vacants.Operator(), id, parse(t, text)); !problem.Is(err, problem.Malformed) {
+		if _, _, err := h.vacants.SetPlan(t.Context(), vacants.OperatorAsker(), id, parse(t, text)); !problem.Is(err, problem.Malformed) {
 			t.Errorf("SetPlan() = %v, want a refusal", err)
 		}
 	}
@@ -464,7 +464,7 @@ func TestAReportCountsCallsFailuresAndTheirTime(t *testing.T) {
 	}
 	got := map[string]delegation.Child{}
 	for cursor, more := "", true; more; more = cursor != "" {
-		page, next, err := delegation.Report(t.Context(), vacants.Operator(), h.vacants, s, parent.ID, cursor, 2)
+		page, next, err := delegation.ReportChildren(t.Context(), vacants.OperatorAsker(), h.vacants, s, parent.ID, cursor, 2)
 		h.must(err)
 		for _, c := range page {
 			got[c.Record.Name] = c
@@ -483,8 +483,8 @@ func TestAReportCountsCallsFailuresAndTheirTime(t *testing.T) {
 		{idle.ID, "idle", 0, 0, 0, 0, time.Nanosecond},
 	} {
 		c := got[want.name]
-		if c.Record.ID != want.id || c.Calls != want.calls || c.Decided != want.decided || c.Failures != want.failures || c.Median < want.atLeast || c.Median >= want.lessThan {
-			t.Errorf("Report() of %s = %d calls, %d decided, %d failures, p50 %s, want %+v", want.name, c.Calls, c.Decided, c.Failures, c.Median, want)
+		if c.Record.ID != want.id || c.Calls != want.calls || c.DecidedCalls != want.decided || c.FailedCalls != want.failures || c.MedianLatency < want.atLeast || c.MedianLatency >= want.lessThan {
+			t.Errorf("Report() of %s = %d calls, %d decided, %d failures, p50 %s, want %+v", want.name, c.Calls, c.DecidedCalls, c.FailedCalls, c.MedianLatency, want)
 		}
 	}
 	if len(got) != 3 {
@@ -509,7 +509,7 @@ func TestADeletedCompositeLeavesAWholeHomeAtEveryStep(t *testing.T) {
 		if r.ID == parent.ID {
 			d, err := s.Doc(t.Context(), vacants.PlanKey(r.ID))
 			h.must(err)
-			h.must(s.Commit(t.Context(), store.Delete{Key: d.Key, If: d.Version}))
+			h.must(s.Commit(t.Context(), store.Delete{Key: d.Key, IfVersion: d.Version}))
 			wantClean(t, h, s)
 		}
 		_, err = h.vacants.Delete(t.Context(), r.ID)

@@ -37,7 +37,7 @@ func TestACallBrokenOffAnywhereLeavesWholeLogbooks(t *testing.T) {
 			}
 			n := 0
 			for at, op := range ops {
-				for _, fate := range storetest.FatesOf(op) {
+				for _, fate := range storetest.FaultsOf(op) {
 					for _, crash := range []bool{false, true} {
 						if n++; !storetest.InSample(n) {
 							continue
@@ -57,7 +57,7 @@ func brokenOff(t *testing.T, text string, at int, fate storetest.Fault, crash bo
 	s := newStore()
 	clean, parent, children := firm(t, s, text)
 	var mu sync.Mutex
-	lossy := &storetest.Lossy{Store: s, Decide: func(op string, _ []store.Write) storetest.Fault {
+	lossy := &storetest.Lossy{Store: s, ChooseFault: func(op string, _ []store.Write) storetest.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		ops = append(ops, op)
@@ -79,7 +79,7 @@ func brokenOff(t *testing.T, text string, at int, fate storetest.Fault, crash bo
 	if at < 0 && failed != nil {
 		t.Errorf("Send() = %v, want no failure", failed)
 	}
-	lossy.AwaitPending(t.Context())
+	lossy.ApplyPending(t.Context())
 	after := clean.over(s, ample)
 	given, taken := count(after.log(parent.ID), logbook.KindDelegate), 0
 	for _, child := range children {
@@ -111,7 +111,7 @@ func (c *scripted) Send(_ context.Context, _ identity.ID, e *envelope.Envelope) 
 }
 
 func refusal(k problem.Kind) call.Outcome {
-	return call.Outcome{Problem: problem.New(k, "%s", k.Row().Text)}
+	return call.Outcome{Problem: problem.New(k, "%s", k.Forms().DefaultMessage)}
 }
 
 func TestUnknownOutcomeIsResentAndTakenPositionIsResigned(t *testing.T) {
@@ -131,7 +131,7 @@ func TestUnknownOutcomeIsResentAndTakenPositionIsResigned(t *testing.T) {
 	}
 	later := time.Now().UTC().Truncate(time.Microsecond).Add(time.Hour)
 	floor := func(*envelope.Envelope) call.Outcome {
-		o := refusal(problem.Floor)
+		o := refusal(problem.BelowFloor)
 		o.HasChain, o.ExpectedSeq, o.Floor = true, 1, later
 		return o
 	}
@@ -166,7 +166,7 @@ func TestUnknownOutcomeIsResentAndTakenPositionIsResigned(t *testing.T) {
 		"below the floor":  {outcomes: []func(*envelope.Envelope) call.Outcome{floor, answer}, seqs: []int64{1, 1}, same: []bool{false, false}},
 		"refused":          {outcomes: []func(*envelope.Envelope) call.Outcome{stands(problem.NotAccepting, 1, hash(0))}, seqs: []int64{1}, same: []bool{false}, fails: problem.NotAccepting},
 		"failed":           {outcomes: []func(*envelope.Envelope) call.Outcome{final(problem.BehaviourFailed)}, seqs: []int64{1}, same: []bool{false}, fails: problem.BehaviourFailed},
-		"late":             {outcomes: []func(*envelope.Envelope) call.Outcome{final(problem.Deadline)}, seqs: []int64{1}, same: []bool{false}, fails: problem.Deadline},
+		"late":             {outcomes: []func(*envelope.Envelope) call.Outcome{final(problem.DeadlineExceeded)}, seqs: []int64{1}, same: []bool{false}, fails: problem.DeadlineExceeded},
 		"void when resent": {outcomes: []func(*envelope.Envelope) call.Outcome{unknown, final(problem.Replay)}, seqs: []int64{1, 1}, same: []bool{false, true}, fails: problem.Replay},
 		"never known":      {outcomes: []func(*envelope.Envelope) call.Outcome{unknown}, seqs: []int64{1, 1, 1, 1, 1, 1}, same: []bool{false, true, true, true, true, true}, fails: problem.Unavailable},
 	} {
@@ -175,7 +175,7 @@ func TestUnknownOutcomeIsResentAndTakenPositionIsResigned(t *testing.T) {
 			h, parent, children := firm(t, s, `{"version":1,"aggregate":{"how":"first"},"delegate":[{"child":"drafter"}]}`)
 			calls := &scripted{outcomes: c.outcomes}
 			runner := delegation.New(delegation.Config{Store: s, Now: time.Now, Rand: rand.Reader, Wait: noWait})
-			got, err := runner.Answer(t.Context(), h.vacants, calls, substrate.Ask(parent.ID, parent.ID, "x"))
+			got, err := runner.Answer(t.Context(), h.vacants, calls, substrate.NewTextRequest(parent.ID, parent.ID, "x"))
 			switch {
 			case c.fails == problem.Internal && (err != nil || got != "yes"):
 				t.Errorf("Answer() = %q, %v, want yes", got, err)
@@ -209,7 +209,7 @@ func TestWithTooLittleTimeNothingIsAsked(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), margin) // all of it is the pipeline's
 	defer cancel()
 	before := len(h.log(parent.ID))
-	if _, err := h.runner.Answer(ctx, h.vacants, h.calls, substrate.Ask(parent.ID, parent.ID, "x")); !problem.Is(err, problem.Deadline) {
+	if _, err := h.runner.Answer(ctx, h.vacants, h.calls, substrate.NewTextRequest(parent.ID, parent.ID, "x")); !problem.Is(err, problem.DeadlineExceeded) {
 		t.Errorf("Answer() = %v, want Deadline", err)
 	}
 	if n := len(h.log(parent.ID)) + len(h.log(children[0].ID)) - before; n != 1 {

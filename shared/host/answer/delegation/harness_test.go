@@ -99,7 +99,7 @@ func (a asking) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrat
 				return
 			}
 		}
-		yield(substrate.Called, nil)
+		yield(substrate.ToolUse, nil)
 	}
 }
 
@@ -107,7 +107,7 @@ func (a asking) Infer(_ context.Context, r substrate.Request) iter.Seq2[substrat
 func (h *fixture) agent(name string, times int, asks ...string) vacants.Record {
 	h.Helper()
 	a := definition.Agent{Provider: substrate.KindMock, Model: strings.Repeat("+", times), Vacants: asks}
-	r, err := h.vacants.Create(h.Context(), vacants.CreateSpec{By: vacants.Operator(), Name: name, Capability: "asks", Agent: &a})
+	r, err := h.vacants.Create(h.Context(), vacants.CreateSpec{Asker: vacants.OperatorAsker(), Name: name, Capability: "asks", Agent: &a})
 	h.must(err)
 	return r
 }
@@ -158,17 +158,17 @@ func (h *fixture) over(s store.Store, work time.Duration) *fixture {
 	// Agents have one of the providers that they know.
 	kinds := substrate.Kinds{echo.Kind: echo.New, "test": h.minds.open, substrate.KindMock: func(name string) (substrate.Substrate, error) { return h.minds.model(name), nil }}
 	guard := func(ctx context.Context, as outbound.Actor, url string) error {
-		return egress.Guard{Vacants: o.vacants.Records, Manifests: o.reg}.Permit(ctx, as, url)
+		return egress.Guard{Vacants: o.vacants.Records, Manifests: o.reg}.CheckPermission(ctx, as, url)
 	}
-	o.runner = delegation.New(delegation.Config{Store: s, Guard: guard, Substrates: kinds, Now: time.Now, Rand: rand.Reader, Margin: margin, Wait: h.wait})
+	o.runner = delegation.New(delegation.Config{Store: s, Guard: guard, Substrates: kinds, Now: time.Now, Rand: rand.Reader, ReplyMargin: margin, Wait: h.wait})
 	o.vacants = hosttest.NewVacants(h, s, time.Now, "http://127.0.0.1:8080", vacants.Config{
 		Vault: h.vault, Wait: h.wait,
 		Resources: &resources.Resources{Substrates: kinds},
 	})
 	o.reg = o.vacants.Registry
 	o.calls = call.New(call.Config{
-		Store: s, Directory: answer.New(answer.Config{Vacants: o.vacants, Guard: guard, Margin: margin}), Texts: textkeys.New(s, h.vault, time.Now, rand.Reader, 0), Now: time.Now, Rand: rand.Reader,
-		Self: o.vacants.HostID, Revoked: o.reg.AnyRevoked, Sibling: o.reg.IsChild, Work: work, Margin: margin, Wait: h.wait,
+		Store: s, Directory: answer.New(answer.Config{Vacants: o.vacants, Guard: guard, ReplyMargin: margin}), Texts: textkeys.New(s, h.vault, time.Now, rand.Reader, 0), Now: time.Now, Rand: rand.Reader,
+		Self: o.vacants.HostID, AreRevoked: o.reg.AreRevoked, IsSibling: o.reg.IsChild, CallTimeout: work, ReplyMargin: margin, Wait: h.wait,
 	})
 	return o
 }
@@ -210,7 +210,7 @@ func parse(t testing.TB, text string) plan.Plan {
 
 func (h *fixture) set(id identity.ID, text string) plan.Plan {
 	h.Helper()
-	_, p, err := h.vacants.SetPlan(h.Context(), vacants.Operator(), id, parse(h, text))
+	_, p, err := h.vacants.SetPlan(h.Context(), vacants.OperatorAsker(), id, parse(h, text))
 	h.must(err)
 	return p
 }
@@ -313,7 +313,7 @@ func count(list []string, one string) (n int) {
 func wantClean(t testing.TB, h *fixture, s fsck.Source) {
 	t.Helper()
 	var found []string
-	_, err := fsck.Run(t.Context(), fsck.Config{Source: s, Vault: h.vault, Now: time.Now, Found: func(f fsck.Finding) error {
+	_, err := fsck.Run(t.Context(), fsck.Config{Source: s, Vault: h.vault, Now: time.Now, ReportFinding: func(f fsck.Finding) error {
 		found = append(found, f.String())
 		return nil
 	}})

@@ -18,24 +18,24 @@ type DelegatedAnswer struct {
 
 // Delegate lets parent's owner delegate a task to a child, in the same steps as a plan with one
 // delegation. The account in by pays for the calls that answer the task, within its limits.
-func (r *Runner) Delegate(ctx context.Context, v Vacants, calls *call.Host, by call.Credential, parent, child identity.ID, task string) (DelegatedAnswer, error) {
+func (r *Runner) Delegate(ctx context.Context, v Vacants, calls *call.Host, credential call.Credential, parent, child identity.ID, task string) (DelegatedAnswer, error) {
 	ctx, w := extendWalk(ctx, parent)
-	paid := &paidCalls{host: calls, by: by}
+	paid := &paidCalls{pipeline: calls, credential: credential}
 	parentRun := &run{Runner: r, host: host{v, paid}, walk: w, question: substrate.Request{Vacant: parent}}
 	res, err := parentRun.delegate(ctx, &plan.Delegation{Child: child.String(), Task: task}, task)
-	return DelegatedAnswer{res.cut.Remark(res.text), paid.request, paid.reply}, asDeadlineError(ctx, err)
+	return DelegatedAnswer{res.cutReason.AppendRemark(res.text), paid.request, paid.reply}, asDeadlineError(ctx, err)
 }
 
 // paidCalls implements Calls. It adds the credential to each call, and records the hashes of the
 // last call.
 type paidCalls struct {
-	host           *call.Host
-	by             call.Credential
+	pipeline       *call.Host
+	credential     call.Credential
 	request, reply identity.Hash
 }
 
 func (p *paidCalls) Send(ctx context.Context, route identity.ID, e *envelope.Envelope) call.Outcome {
-	out := p.host.SendWith(ctx, route, e, call.Options{Credential: p.by})
+	out := p.pipeline.SendWith(ctx, route, e, call.Options{Credential: p.credential})
 	p.request, p.reply = out.Hash, identity.Hash{}
 	if out.Reply != nil {
 		p.reply = out.Reply.Hash()

@@ -17,18 +17,18 @@ import (
 // MaxRecentCalls is the number of a child's last decided calls that Report reads.
 const MaxRecentCalls = 50
 
-// atOnce limits the children that Report reads concurrently.
-const atOnce = 8
+// maxConcurrentReads limits the children that Report reads concurrently.
+const maxConcurrentReads = 8
 
 // Child is a child with statistics of its parent's calls to it.
 type Child struct {
 	Record vacants.Record
 	Calls  uint64 // number of accepted calls
-	// Decided is the number of recent decided calls that were read, and Failures is the number of
+	// DecidedCalls is the number of recent decided calls that were read, and Failures is the number of
 	// them that have no answer. Median is the median latency of the answered calls, or zero if
 	// there are none.
-	Decided, Failures int
-	Median            time.Duration
+	DecidedCalls, FailedCalls int
+	MedianLatency             time.Duration
 }
 
 // ChildLister lists the hosted children of a parent. *vacants.Directory implements it.
@@ -36,16 +36,16 @@ type ChildLister interface {
 	Children(ctx context.Context, by vacants.Asker, parent identity.ID, cursor string, n int) ([]vacants.Record, string, error)
 }
 
-// Report returns a page of parent's children that by may see, and the cursor of the next page. For
+// ReportChildren returns a page of parent's children that by may see, and the cursor of the next page. For
 // each child it reads the last request row and one page of response rows.
-func Report(ctx context.Context, by vacants.Asker, k ChildLister, s store.Store, parent identity.ID, cursor string, n int) ([]Child, string, error) {
-	records, next, err := k.Children(ctx, by, parent, cursor, n)
+func ReportChildren(ctx context.Context, asker vacants.Asker, lister ChildLister, s store.Store, parent identity.ID, cursor string, n int) ([]Child, string, error) {
+	records, next, err := lister.Children(ctx, asker, parent, cursor, n)
 	if err != nil {
 		return nil, "", err
 	}
 	children := make([]Child, len(records))
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
+	g.SetLimit(maxConcurrentReads)
 	for i, r := range records {
 		g.Go(func() (err error) {
 			children[i], err = readChild(gctx, s, parent, r)
@@ -67,11 +67,11 @@ func readChild(ctx context.Context, s store.Store, parent identity.ID, r vacants
 	if tip.Position == 0 {
 		return c, nil
 	}
-	last, err := call.DecodeRequest(tip)
+	lastRequest, err := call.DecodeRequest(tip)
 	if err != nil {
 		return c, damagedError(pair, err)
 	}
-	c.Calls = last.Position - last.Epoch // Epoch is the number of resets, which are rows but not calls
+	c.Calls = lastRequest.Position - lastRequest.Epoch // Epoch is the number of resets, which are rows but not calls
 	if tip, err = s.Tip(ctx, pair.Responses()); err != nil || tip.Position == 0 {
 		return c, unavailableError(err)
 	}
@@ -79,22 +79,22 @@ func readChild(ctx context.Context, s store.Store, parent identity.ID, r vacants
 	if err != nil {
 		return c, unavailableError(err)
 	}
-	var took []time.Duration
+	var latencies []time.Duration
 	for _, row := range rows {
 		rsp, err := call.DecodeResponse(row)
 		if err != nil {
 			return c, damagedError(pair, err)
 		}
 		if rsp.Kind == call.RowVoid {
-			c.Failures++
+			c.FailedCalls++
 		} else {
-			took = append(took, rsp.Took)
+			latencies = append(latencies, rsp.Duration)
 		}
 	}
-	c.Decided = len(rows)
-	if len(took) > 0 {
-		slices.Sort(took)
-		c.Median = took[len(took)/2]
+	c.DecidedCalls = len(rows)
+	if len(latencies) > 0 {
+		slices.Sort(latencies)
+		c.MedianLatency = latencies[len(latencies)/2]
 	}
 	return c, nil
 }

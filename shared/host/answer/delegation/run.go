@@ -31,59 +31,59 @@ type run struct {
 type result struct {
 	child            identity.ID
 	kind, task, text string
-	cut              call.CutReason
+	cutReason        call.CutReason
 }
 
-func (r *run) sequential(ctx context.Context) (results []result, failed error) {
+func (r *run) delegateInOrder(ctx context.Context) (results []result, failures error) {
 	// The reference implementation also calls the children in their order.
 	previous := ""
-	for i := range r.plan.Delegate {
-		d := &r.plan.Delegate[i]
-		res, err := r.delegate(ctx, d, d.Fill(r.question.Text(), previous))
+	for i := range r.plan.Delegations {
+		d := &r.plan.Delegations[i]
+		res, err := r.delegate(ctx, d, d.RenderTask(r.question.Text(), previous))
 		if err != nil {
-			failed = errors.Join(failed, err)
+			failures = errors.Join(failures, err)
 			if r.plan.OnFailure == plan.Abort || ctx.Err() != nil {
-				return nil, failed
+				return nil, failures
 			}
 			continue
 		}
-		results, previous = append(results, res), res.cut.Remark(res.text)
-		if r.plan.Aggregate.How == plan.First {
+		results, previous = append(results, res), res.cutReason.AppendRemark(res.text)
+		if r.plan.Aggregate.Method == plan.First {
 			break // further answers would not be used
 		}
 	}
-	return results, failed
+	return results, failures
 }
 
-func (r *run) parallel(ctx context.Context) (results []result, failed error) {
+func (r *run) delegateInParallel(ctx context.Context) (results []result, failures error) {
 	type outcome struct {
 		result
 		err error
 	}
 	// All calls must end, because a running call cannot be canceled, and a Lambda function must not
 	// be frozen during a call.
-	outcomes := make([]outcome, len(r.plan.Delegate))
-	var wait sync.WaitGroup
-	for i := range r.plan.Delegate {
-		d := &r.plan.Delegate[i]
-		wait.Go(func() {
+	outcomes := make([]outcome, len(r.plan.Delegations))
+	var group sync.WaitGroup
+	for i := range r.plan.Delegations {
+		d := &r.plan.Delegations[i]
+		group.Go(func() {
 			defer func() {
 				if p := recover(); p != nil { // the call fails, but the process continues
 					outcomes[i].err = fmt.Errorf("delegation panicked: %v\n%s", p, debug.Stack())
 				}
 			}()
-			outcomes[i].result, outcomes[i].err = r.delegate(ctx, d, d.Fill(r.question.Text(), ""))
+			outcomes[i].result, outcomes[i].err = r.delegate(ctx, d, d.RenderTask(r.question.Text(), ""))
 		})
 	}
-	wait.Wait()
+	group.Wait()
 	for _, res := range outcomes {
 		if res.err != nil {
-			failed = errors.Join(failed, res.err)
+			failures = errors.Join(failures, res.err)
 			continue
 		}
 		results = append(results, res.result)
 	}
-	return results, failed
+	return results, failures
 }
 
 // delegate calls one child (steps 1 to 4 in the package documentation).
@@ -93,12 +93,12 @@ func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (re
 		return result{}, err
 	}
 	res := result{child: child, kind: d.Kind, task: task}
-	if err := r.walk.spend(); err != nil {
+	if err := r.walk.countDelegation(); err != nil {
 		return res, err
 	}
 	// A child that cannot answer is refused before entries are written. The pipeline would also
 	// refuse the call, but a terminal vacant cannot sign a logbook entry.
-	c, err := r.inTime(ctx, child)
+	c, err := r.loadIfTimeRemains(ctx, child)
 	switch {
 	case err != nil:
 	case c.Parent == nil || *c.Parent != r.question.Vacant:
@@ -110,29 +110,29 @@ func (r *run) delegate(ctx context.Context, d *plan.Delegation, task string) (re
 		return res, wrapChildError(child, err)
 	}
 	parent := r.question.Vacant
-	entry := logbook.Delegation{Parent: parent, Child: child, Kind: cmp.Or(d.Kind, logbook.SubtaskKind(canon.NewString(d.Task))), Task: identity.Sum([]byte(task))}
-	err = r.vacants.Entries(ctx,
+	entry := logbook.Delegation{Parent: parent, Child: child, SubtaskKind: cmp.Or(d.Kind, logbook.SubtaskKind(canon.NewString(d.Task))), TaskHash: identity.Sum([]byte(task))}
+	err = r.vacants.AppendEntries(ctx,
 		vacants.LogEntry{ID: parent, Kind: logbook.KindDelegate, Payload: entry.DelegatePayload()},
 		vacants.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: entry.ExecutePayload()})
 	if err != nil {
 		return res, wrapChildError(child, err)
 	}
-	res.text, res.cut, err = r.ask(ctx, child, task)
+	res.text, res.cutReason, err = r.ask(ctx, child, task)
 	return res, wrapChildError(child, err)
 }
 
-// inTime returns the record of a vacant. It returns an error if the remaining time is shorter than
+// loadIfTimeRemains returns the record of a vacant. It returns an error if the remaining time is shorter than
 // the time that the vacant may take.
-func (r *run) inTime(ctx context.Context, id identity.ID) (vacants.Record, error) {
-	if end, ok := ctx.Deadline(); ok && time.Until(end) <= r.Margin {
-		return vacants.Record{}, problem.New(problem.Deadline, "too little time is left to ask")
+func (r *run) loadIfTimeRemains(ctx context.Context, id identity.ID) (vacants.Record, error) {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= r.ReplyMargin {
+		return vacants.Record{}, problem.New(problem.DeadlineExceeded, "too little time is left to ask")
 	}
 	c, ok, err := r.vacants.Show(ctx, id)
 	if err == nil && !ok {
 		err = problem.New(problem.NotFound, "it is no longer hosted here")
 	}
-	if end, limited := ctx.Deadline(); err == nil && limited {
-		err = call.CheckTime(c.MaxCallTime, time.Until(end)-r.Margin)
+	if deadline, hasDeadline := ctx.Deadline(); err == nil && hasDeadline {
+		err = call.CheckTimeLeft(c.CallTimeout, time.Until(deadline)-r.ReplyMargin)
 	}
 	return c, err
 }
@@ -142,7 +142,7 @@ func wrapChildError(child identity.ID, err error) error {
 		return nil
 	}
 	p := problem.AsError(err)
-	if p.Kind.IsFailure() && p.Text() == p.Kind.Row().Text {
+	if p.Kind.IsFailure() && p.Text() == p.Kind.Forms().DefaultMessage {
 		// The pipeline adds the same words about the parent.
 		return problem.Wrap(p.Kind, p.Err, "child %s failed", child.Short())
 	}

@@ -20,8 +20,8 @@ import (
 
 const toolPrefix = "vacant__"
 
-// schema describes the argument of the tools that ask vacants.
-const schema = `{"type":"object","properties":{"message":{"type":"string","description":"what to ask or tell it"}},"required":["message"],"additionalProperties":false}`
+// messageSchema describes the argument of the tools that ask vacants.
+const messageSchema = `{"type":"object","properties":{"message":{"type":"string","description":"what to ask or tell it"}},"required":["message"],"additionalProperties":false}`
 
 // VacantTools returns a tool for each vacant of this host that the agent of asker may ask now. It
 // omits the other vacants in asked. The returned context counts the calls of the tools, and the
@@ -34,25 +34,25 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 	toolRun := &run{Runner: r, host: host{v, c}, walk: w, question: substrate.Request{Vacant: asker}}
 	var offer loop.Offer
 	for _, id := range asked {
-		is, ok, err := v.Askable(ctx, asker, id)
+		callee, ok, err := v.FindAskable(ctx, asker, id)
 		if err != nil {
 			return ctx, loop.Offer{}, err
 		}
 		if !ok {
-			offer.LeftOut.Add(call.OmittedTool{Name: loop.SanitizeName(toolPrefix + id.Short()), Reason: "the vacant does not accept calls now, or not from this agent", Change: "vacants without it"})
+			offer.OmittedTools.Add(call.OmittedTool{Name: loop.SanitizeName(toolPrefix + id.Short()), Reason: "the vacant does not accept calls now, or not from this agent", Remedy: "vacants without it"})
 			continue
 		}
-		if err := toolRun.checkReach(ctx, &is); err != nil {
+		if err := toolRun.checkReach(ctx, &callee); err != nil {
 			// A failure of this host ends the call. Other errors are refusals, which only omit the
 			// tool.
-			if problem.AsError(err).Kind.Row().Status >= http.StatusInternalServerError {
+			if problem.AsError(err).Kind.Forms().HTTPStatus >= http.StatusInternalServerError {
 				return ctx, loop.Offer{}, err
 			}
-			offer.LeftOut.Add(call.OmittedTool{Name: loop.SanitizeName(toolPrefix + is.Name), Reason: "the agent may not reach the vacant: " + substrate.Excerpt([]byte(problem.AsError(err).Text())), Change: "vacants without it"})
+			offer.OmittedTools.Add(call.OmittedTool{Name: loop.SanitizeName(toolPrefix + callee.Name), Reason: "the agent may not reach the vacant: " + substrate.Excerpt([]byte(problem.AsError(err).Text())), Remedy: "vacants without it"})
 			continue
 		}
 		offer.Tools = append(offer.Tools, loop.Tool{
-			Tool:   substrate.Tool{Name: toolPrefix + is.Name, Description: "Asks the agent " + is.Name + ": " + is.Capability, Schema: json.RawMessage(schema)},
+			Tool:   substrate.Tool{Name: toolPrefix + callee.Name, Description: "Asks the agent " + callee.Name + ": " + callee.Capability, Schema: json.RawMessage(messageSchema)},
 			Spends: true,
 			Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
 				limits := canon.DefaultLimits()
@@ -69,7 +69,7 @@ func (r *Runner) VacantTools(ctx context.Context, v Vacants, c Calls, asker iden
 				}
 				text, err := toolRun.askVacant(ctx, id, asked.Message)
 				if err != nil {
-					return "", problem.WithPlace(problem.AsError(err).Kind, is.Name, err)
+					return "", problem.WithPlace(problem.AsError(err).Kind, callee.Name, err)
 				}
 				return text, nil
 			},
@@ -87,25 +87,25 @@ func (r *run) askVacant(ctx context.Context, id identity.ID, message string) (st
 	if err := r.walk.checkDepth(); err != nil {
 		return "", err
 	}
-	if err := r.walk.spend(); err != nil {
+	if err := r.walk.countDelegation(); err != nil {
 		return "", err
 	}
-	is, err := r.inTime(ctx, id)
+	callee, err := r.loadIfTimeRemains(ctx, id)
 	if err != nil {
 		return "", err
 	}
-	if err := r.checkReach(ctx, &is); err != nil {
+	if err := r.checkReach(ctx, &callee); err != nil {
 		return "", err
 	}
-	text, cut, err := r.ask(ctx, id, message)
-	return cut.Remark(text), err
+	text, cutReason, err := r.ask(ctx, id, message)
+	return cutReason.AppendRemark(text), err
 }
 
-func (r *run) checkReach(ctx context.Context, is *vacants.Record) error {
-	if r.Guard == nil || is.Parent != nil && *is.Parent == r.question.Vacant {
+func (r *run) checkReach(ctx context.Context, callee *vacants.Record) error {
+	if r.Guard == nil || callee.Parent != nil && *callee.Parent == r.question.Vacant {
 		return nil
 	}
-	c, err := card.Parse(is.Card)
+	c, err := card.Parse(callee.Card)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func TestAnAgentIsToldThatAnAnswerWasCut(t *testing.T) {
 	h := open(t, newStore())
 	h.create("archive")
 	h.minds.set("archive", func(ctx context.Context, _ substrate.Request) (string, error) {
-		call.RecordCut(ctx, call.CutLength)
+		call.RecordCutReason(ctx, call.CutLength)
 		return "half", nil
 	})
 	got, failed := h.ask(h.agent("clerk", 1, "archive").ID, "find it")
@@ -58,7 +58,7 @@ func TestWhatAnAgentMayNotAskIsTold(t *testing.T) {
 	h.minds.set("broken", func(context.Context, substrate.Request) (string, error) { return "", errBroken })
 	child := func(name string, asks string) vacants.Record {
 		a := definition.Agent{Provider: substrate.KindMock, Model: "+", Vacants: []string{asks}}
-		r, _, err := h.vacants.Spawn(t.Context(), vacants.SpawnSpec{By: vacants.Operator(), Parent: parent.ID, Path: "D2", Name: name, Capability: "asks", Agent: &a, Outbound: composite.ParentPermitted})
+		r, _, err := h.vacants.Spawn(t.Context(), vacants.SpawnSpec{Asker: vacants.OperatorAsker(), Parent: parent.ID, Path: "D2", Name: name, Capability: "asks", Agent: &a, OutboundPolicy: composite.ParentPermitted})
 		h.must(err)
 		return r
 	}
@@ -73,7 +73,7 @@ func TestWhatAnAgentMayNotAskIsTold(t *testing.T) {
 	} {
 		if tt.what == "one that asks itself by way of another" {
 			a := definition.Agent{Provider: substrate.KindMock, Model: "+", Vacants: []string{"vain"}}
-			_, err := h.vacants.Update(t.Context(), asleep.ID, vacants.Changes{By: vacants.Operator(), Agent: &a})
+			_, err := h.vacants.Update(t.Context(), asleep.ID, vacants.Changes{Asker: vacants.OperatorAsker(), Agent: &a})
 			h.must(err)
 		}
 		got, failed := h.ask(tt.asker.ID, "hi")
@@ -113,7 +113,7 @@ func TestVacantToolsAreBoundLikePlans(t *testing.T) {
 	}
 	asked := uint64(0)
 	for _, asker := range []string{"one"} {
-		r, err := h.vacants.ByName(t.Context(), vacants.Operator(), asker)
+		r, err := h.vacants.GetByName(t.Context(), vacants.OperatorAsker(), asker)
 		h.must(err)
 		tip, err := s.Tip(t.Context(), call.Pair{Caller: r.ID, Vacant: leaf.ID}.Requests())
 		h.must(err)
@@ -127,9 +127,9 @@ func TestVacantToolsAreBoundLikePlans(t *testing.T) {
 	for i, name := range []string{"d", "c", "b", "a", "z"} {
 		h.agent(name, 1, []string{"e", "d", "c", "b", "a"}[i])
 	}
-	z, err := h.vacants.ByName(t.Context(), vacants.Operator(), "z")
+	z, err := h.vacants.GetByName(t.Context(), vacants.OperatorAsker(), "z")
 	h.must(err)
-	a, err := h.vacants.ByName(t.Context(), vacants.Operator(), "a")
+	a, err := h.vacants.GetByName(t.Context(), vacants.OperatorAsker(), "a")
 	h.must(err)
 	if got, failed := h.ask(a.ID, "hi"); failed != nil || got != "heard: heard: heard: heard: e(hi)" {
 		t.Errorf("four below each other say %q, %v", got, failed)
@@ -155,7 +155,7 @@ func TestAnAgentIsOfferedWhatItMayAsk(t *testing.T) {
 	_, _, err := h.vacants.Publish(t.Context(), shown.ID, vacants.PublishOptions{})
 	h.must(err)
 	give := func(by vacants.Asker, what ...string) error {
-		_, err := h.vacants.Update(t.Context(), clerk.ID, vacants.Changes{By: by, Agent: &definition.Agent{Provider: substrate.KindMock, Model: "+", Vacants: what}})
+		_, err := h.vacants.Update(t.Context(), clerk.ID, vacants.Changes{Asker: by, Agent: &definition.Agent{Provider: substrate.KindMock, Model: "+", Vacants: what}})
 		return err
 	}
 	hears := func(want string) {
@@ -164,7 +164,7 @@ func TestAnAgentIsOfferedWhatItMayAsk(t *testing.T) {
 			t.Errorf("the clerk says %q, %v, want %q", got, failed, want)
 		}
 	}
-	acme := vacants.Tenant("acme")
+	acme := vacants.TenantAsker("acme")
 	for _, other := range []vacants.Record{hidden, closed} {
 		for what, nobody := range map[string]string{
 			other.Name: "nobody", other.ID.String(): identity.ID{9}.String(), other.ID.Short(): identity.ID{9}.Short(),
@@ -174,7 +174,7 @@ func TestAnAgentIsOfferedWhatItMayAsk(t *testing.T) {
 				t.Errorf("%s = %v, want as of nobody: %v", what, err, missing)
 			}
 		}
-		if err := give(vacants.Operator(), other.Name); !problem.Is(err, problem.Malformed) || problem.AsError(err).Field != "vacants[0]" {
+		if err := give(vacants.OperatorAsker(), other.Name); !problem.Is(err, problem.Malformed) || problem.AsError(err).Field != "vacants[0]" {
 			t.Errorf("%s, by the operator = %v, want the rule", other.Name, err)
 		}
 	}

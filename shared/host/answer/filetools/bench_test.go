@@ -20,7 +20,7 @@ func BenchmarkGrep(b *testing.B) {
 	line := []byte(strings.Repeat("the quick brown fox jumps over the lazy dog ", 2) + "\n")
 	text := bytes.Repeat(line, workspace.MaxFile/len(line))
 	for n := range workspace.MaxBytes / workspace.MaxFile {
-		if _, err := s.Files.Write(b.Context(), s.ref, workspace.Write{Path: fmt.Sprintf("f%03d", n), Data: text}); err != nil {
+		if _, err := s.Files.Write(b.Context(), s.workspaceRef, workspace.Change{Path: fmt.Sprintf("f%03d", n), Data: text}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -44,7 +44,7 @@ func BenchmarkGrep(b *testing.B) {
 				}
 			}()
 			for b.Loop() {
-				if got, err := s.grep(b.Context(), grepping{Pattern: pattern}); err != nil || got != "no matches" {
+				if got, err := s.searchLines(b.Context(), grepArguments{Pattern: pattern}); err != nil || got != "no matches" {
 					b.Fatal(got, err)
 				}
 			}

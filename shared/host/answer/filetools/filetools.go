@@ -31,48 +31,48 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// maxTries limits the attempts of a write that fails because the file or a lock has changed
+// maxWriteTries limits the attempts of a write that fails because the file or a lock has changed
 // concurrently.
-const maxTries = 32
+const maxWriteTries = 32
 
 // Config configures Tools. If Files is nil, the host has no workspaces.
 type Config struct {
 	Files *workspace.Workspaces
 	Locks *locks.Locks
-	// GrepBytes limits the bytes that a call of Grep reads. Zero means maxGrep.
+	// GrepBytes limits the bytes that a call of Grep reads. Zero means maxGrepBytes.
 	GrepBytes int64
 }
 
 // session is an agent's use of a workspace during a call.
 type session struct {
 	*Config
-	work    *task.Work
-	ref     workspace.Ref
-	folders []string // folders that the agent may read; if empty, all
-	known   sync.Map // hashes of the versions that the agent knows, keyed by path
+	turn         *task.WorkerTurn
+	workspaceRef workspace.Ref
+	folders      []string // folders that the agent may read; if empty, all
+	knownHashes  sync.Map // hashes of the versions that the agent knows, keyed by path
 }
 
 // Tools returns the tools of an agent. w must have files.
-func (c *Config) Tools(w *task.Work, a *definition.Agent) []loop.Tool {
-	s := &session{Config: c, work: w, ref: workspace.Ref{Owner: w.Files.Owner, Name: w.Files.Workspace}}
+func (c *Config) Tools(w *task.WorkerTurn, a *definition.Agent) []loop.Tool {
+	s := &session{Config: c, turn: w, workspaceRef: workspace.Ref{Owner: w.Files.Owner, Name: w.Files.Workspace}}
 	if len(a.IncludeDirs) > 0 {
-		s.folders = slices.Concat([]string{definition.SharedFolder}, w.Files.Lock, a.IncludeDirs)
+		s.folders = slices.Concat([]string{definition.SharedFolder}, w.Files.LockPaths, a.IncludeDirs)
 	}
 	return []loop.Tool{
-		tool("Read", "Reads a text file of the workspace, with numbers of lines.", s.read),
-		tool("Glob", "Lists the files of the workspace whose paths match a pattern.", s.listMatches),
-		tool("Grep", "Finds the lines of files of the workspace that match a regular expression of RE2.", s.grep),
-		tool("LS", "Lists the files and folders of a folder of the workspace.", s.list),
-		s.markWriting(tool("Write", "Creates a file of the workspace, or replaces a file that you have read.", s.create)),
-		s.markWriting(tool("Edit", "Replaces a text in a file of the workspace.", s.edit)),
-		s.markWriting(tool("MultiEdit", "Makes several replacements in a file of the workspace, one after the other, or none of them.", s.multiEdit)),
-		s.markWriting(tool("NotebookEdit", "Replaces, inserts or deletes a cell of a Jupyter notebook of the workspace.", s.editNotebook)),
+		newTool("Read", "Reads a text file of the workspace, with numbers of lines.", s.readLines),
+		newTool("Glob", "Lists the files of the workspace whose paths match a pattern.", s.listMatches),
+		newTool("Grep", "Finds the lines of files of the workspace that match a regular expression of RE2.", s.searchLines),
+		newTool("LS", "Lists the files and folders of a folder of the workspace.", s.listFolder),
+		s.asWritingTool(newTool("Write", "Creates a file of the workspace, or replaces a file that you have read.", s.writeFile)),
+		s.asWritingTool(newTool("Edit", "Replaces a text in a file of the workspace.", s.editFile)),
+		s.asWritingTool(newTool("MultiEdit", "Makes several replacements in a file of the workspace, one after the other, or none of them.", s.editFileRepeatedly)),
+		s.asWritingTool(newTool("NotebookEdit", "Replaces, inserts or deletes a cell of a Jupyter notebook of the workspace.", s.editNotebook)),
 	}
 }
 
-// tool returns a tool that decodes its arguments strictly. It rejects duplicate members, because
+// newTool returns a tool that decodes its arguments strictly. It rejects duplicate members, because
 // the gate and the tool could otherwise see different paths.
-func tool[In any](name, description string, run func(context.Context, In) (string, error)) loop.Tool {
+func newTool[In any](name, description string, run func(context.Context, In) (string, error)) loop.Tool {
 	schema, err := jsonschema.For[In](nil)
 	encoded, encodeErr := json.Marshal(schema)
 	if err = cmp.Or(err, encodeErr); err != nil {
@@ -90,13 +90,13 @@ func tool[In any](name, description string, run func(context.Context, In) (strin
 	}
 }
 
-func (s *session) markWriting(t loop.Tool) loop.Tool {
+func (s *session) asWritingTool(t loop.Tool) loop.Tool {
 	t.Writes = true
 	t.OnRefusal = func(_ context.Context, arguments json.RawMessage, reason string) {
 		var in map[string]any
 		_ = json.Unmarshal(arguments, &in) // the gate may have refused the call because it does not decode
 		path, _ := cmp.Or(in["file_path"], in["notebook_path"]).(string)
-		s.recordBlocked(path, reason)
+		s.logBlocked(path, reason)
 	}
 	return t
 }
@@ -104,46 +104,46 @@ func (s *session) markWriting(t loop.Tool) loop.Tool {
 // filePath normalizes a path chosen by a model. The path may begin with a slash or "./".
 func filePath(p string) (string, error) {
 	if slices.Contains(strings.Split(p, "/"), "..") {
-		return workspace.CheckPath(p) // returns the error for a path with ".."
+		return workspace.NormalizePath(p) // returns the error for a path with ".."
 	}
-	return workspace.CheckPath(strings.TrimPrefix(path.Clean("/"+p), "/"))
+	return workspace.NormalizePath(strings.TrimPrefix(path.Clean("/"+p), "/"))
 }
 
-func (s *session) open(ctx context.Context, name string) (f workspace.File, data []byte, err error) {
+func (s *session) readAndLog(ctx context.Context, name string) (f workspace.File, data []byte, err error) {
 	if name, err = filePath(name); err != nil {
 		return f, nil, err
 	}
-	if !s.mayRead(name) {
+	if !s.canRead(name) {
 		return f, nil, problem.New(problem.Forbidden, "%s is denied: the agent may read only %s", name, strings.Join(s.folders, ", "))
 	}
-	if f, data, err = s.Files.Read(ctx, s.ref, name); err == nil {
-		s.record(task.LogRead, &f)
+	if f, data, err = s.Files.Read(ctx, s.workspaceRef, name); err == nil {
+		s.logAccess(task.LogRead, &f)
 	}
 	return f, data, err
 }
 
-func (s *session) mayRead(path string) bool {
-	return len(s.folders) == 0 || slices.ContainsFunc(s.folders, func(dir string) bool { return locks.IsBelow(path, dir) })
+func (s *session) canRead(path string) bool {
+	return len(s.folders) == 0 || slices.ContainsFunc(s.folders, func(dir string) bool { return locks.IsWithin(path, dir) })
 }
 
-func (s *session) record(t task.LogType, f *workspace.File) {
-	s.known.Store(f.Path, f.Hash)
-	s.work.Log(t, task.LogData{Path: redact(f.Path), Size: &f.Size, Hash: f.Hash})
+func (s *session) logAccess(t task.LogType, f *workspace.File) {
+	s.knownHashes.Store(f.Path, f.Hash)
+	s.turn.Log(t, task.LogData{Path: redact(f.Path), Size: &f.Size, Hash: f.Hash})
 }
 
-func (s *session) recordBlocked(path, reason string) {
-	if normal, err := filePath(path); err == nil {
-		path = normal
+func (s *session) logBlocked(path, reason string) {
+	if normalized, err := filePath(path); err == nil {
+		path = normalized
 	}
-	s.work.Log(task.LogBlocked, task.LogData{Path: redact(path), Reason: redact(reason)})
+	s.turn.Log(task.LogBlocked, task.LogData{Path: redact(path), Reason: redact(reason)})
 }
 
-// names matches the parts of a text that redact checks: each name in a path, because a long path
+// redactCandidate matches the parts of a text that redact checks: each name in a path, because a long path
 // would look like a secret, and ids of tasks, which redact retains.
-var names = regexp.MustCompile(`\btask [0-9a-f]{32}\b|[^ /]+`)
+var redactCandidate = regexp.MustCompile(`\btask [0-9a-f]{32}\b|[^ /]+`)
 
 func redact(text string) string {
-	return names.ReplaceAllStringFunc(substrate.Truncate(text, 2*workspace.MaxPath), func(name string) string {
+	return redactCandidate.ReplaceAllStringFunc(substrate.Truncate(text, 2*workspace.MaxPath), func(name string) string {
 		if strings.HasPrefix(name, "task ") {
 			return name
 		}
@@ -151,51 +151,53 @@ func redact(text string) string {
 	})
 }
 
-// save replaces the text of a file by the result of change, and logs the write or the reason why
+// saveFile replaces the text of a file by the result of change, and logs the write or the reason why
 // the write was blocked. It retries if a lock has changed concurrently. If isEdit is true, it also
 // retries if the file has changed concurrently.
-func (s *session) save(ctx context.Context, name string, isEdit bool, change func(text string) (string, error)) (string, error) {
-	f, err := s.trySave(ctx, name, isEdit, change)
-	for try := 1; try < maxTries && (locks.IsChanged(err) || isEdit && problem.Is(err, problem.Precondition)); try++ {
+func (s *session) saveFile(ctx context.Context, name string, isEdit bool, change func(text string) (string, error)) (string, error) {
+	f, err := s.trySaveFile(ctx, name, isEdit, change)
+	for try := 1; try < maxWriteTries && (locks.IsLockChange(err) || isEdit && problem.Is(err, problem.PreconditionFailed)); try++ {
 		if s.Locks.Store.Backoff(ctx, try) != nil {
 			break
 		}
-		f, err = s.trySave(ctx, name, isEdit, change)
+		f, err = s.trySaveFile(ctx, name, isEdit, change)
 	}
 	if err != nil {
-		s.recordBlocked(name, problem.AsError(err).Text())
+		s.logBlocked(name, problem.AsError(err).Text())
 		return "", err
 	}
-	s.record(task.LogWrite, &f)
+	s.logAccess(task.LogWrite, &f)
 	return fmt.Sprintf("wrote %d bytes to %s", f.Size, f.Path), nil
 }
 
-func (s *session) trySave(ctx context.Context, name string, isEdit bool, change func(text string) (string, error)) (f workspace.File, err error) {
+func (s *session) trySaveFile(ctx context.Context, name string, isEdit bool, change func(text string) (string, error)) (f workspace.File, err error) {
 	if name, err = filePath(name); err != nil {
 		return f, err
 	}
-	var before []byte
-	knownHash, _ := s.known.Load(name)
+	var oldData []byte
+	knownHash, _ := s.knownHashes.Load(name)
 	hash, _ := knownHash.(string)
 	if isEdit {
-		if f, before, err = s.open(ctx, name); err != nil {
+		if f, oldData, err = s.readAndLog(ctx, name); err != nil {
 			return f, err
 		}
 		hash = f.Hash
 	}
-	text, err := change(string(before))
+	text, err := change(string(oldData))
 	if err != nil {
 		return f, problem.WithPlace(problem.AsError(err).Kind, name, err)
 	}
-	if err := call.Recheck(ctx); err != nil {
+	if err := call.RecheckCredential(ctx); err != nil {
 		return f, err
 	}
-	f, err = s.Files.Write(ctx, s.ref, workspace.Write{
-		Path: name, Data: []byte(text), If: workspace.If{Absent: hash == "", Hash: hash}, Task: s.work.Ref.ID,
-		Also: func(ctx context.Context, tx *store.Tx) error { return s.Locks.Guard(ctx, tx, s.ref, s.work.Ref, name) },
+	f, err = s.Files.Write(ctx, s.workspaceRef, workspace.Change{
+		Path: name, Data: []byte(text), Condition: workspace.Condition{Absent: hash == "", Hash: hash}, Task: s.turn.Ref.ID,
+		AddWrites: func(ctx context.Context, tx *store.Tx) error {
+			return s.Locks.CheckWrite(ctx, tx, s.workspaceRef, s.turn.Ref, name)
+		},
 	})
-	if !isEdit && problem.Is(err, problem.Precondition) {
-		err = problem.New(problem.Precondition, "%s exists, or was changed by others since you read it; read it before you replace it, or use Edit", name)
+	if !isEdit && problem.Is(err, problem.PreconditionFailed) {
+		err = problem.New(problem.PreconditionFailed, "%s exists, or was changed by others since you read it; read it before you replace it, or use Edit", name)
 	}
 	return f, err
 }
@@ -204,11 +206,11 @@ type target struct {
 	Path string `json:"file_path" canon:"required" jsonschema:"the path of the file in the workspace, for example .vault/report.md"`
 }
 
-func (s *session) create(ctx context.Context, in struct {
+func (s *session) writeFile(ctx context.Context, in struct {
 	target
 	Content string `json:"content" canon:"required" jsonschema:"the text of the file"`
 }) (string, error) {
-	return s.save(ctx, in.Path, false, func(string) (string, error) { return in.Content, nil })
+	return s.saveFile(ctx, in.Path, false, func(string) (string, error) { return in.Content, nil })
 }
 
 type replacement struct {
@@ -217,9 +219,9 @@ type replacement struct {
 	All bool   `json:"replace_all,omitempty" jsonschema:"replace each occurrence"`
 }
 
-// apply replaces the text. Its errors must not contain contents of the file, because they are
+// replaceIn replaces the text. Its errors must not contain contents of the file, because they are
 // logged.
-func (r *replacement) apply(text string) (string, error) {
+func (r *replacement) replaceIn(text string) (string, error) {
 	n := strings.Count(text, r.Old)
 	switch {
 	case r.Old == "" || r.Old == r.New:
@@ -234,23 +236,23 @@ func (r *replacement) apply(text string) (string, error) {
 	return strings.ReplaceAll(text, r.Old, r.New), nil
 }
 
-func (s *session) edit(ctx context.Context, in struct {
+func (s *session) editFile(ctx context.Context, in struct {
 	target
 	replacement
 }) (string, error) {
-	return s.save(ctx, in.Path, true, in.apply)
+	return s.saveFile(ctx, in.Path, true, in.replaceIn)
 }
 
-func (s *session) multiEdit(ctx context.Context, in struct {
+func (s *session) editFileRepeatedly(ctx context.Context, in struct {
 	target
 	Edits []replacement `json:"edits" canon:"required" jsonschema:"the replacements"`
 }) (string, error) {
 	if len(in.Edits) == 0 {
 		return "", problem.Invalid("edits", "at least one replacement", "none")
 	}
-	return s.save(ctx, in.Path, true, func(text string) (_ string, err error) {
+	return s.saveFile(ctx, in.Path, true, func(text string) (_ string, err error) {
 		for i := range in.Edits {
-			if text, err = in.Edits[i].apply(text); err != nil {
+			if text, err = in.Edits[i].replaceIn(text); err != nil {
 				return "", problem.WithPlace(problem.AsError(err).Kind, fmt.Sprintf("edits[%d]", i), err)
 			}
 		}

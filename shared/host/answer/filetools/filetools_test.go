@@ -32,10 +32,10 @@ func newSession(t testing.TB, blobs func() (blob.Blobs, error)) *session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &session{Config: &Config{}, ref: workspace.Ref{Owner: workspace.Operator, Name: workspace.Main}}
+	s := &session{Config: &Config{}, workspaceRef: workspace.Ref{Owner: workspace.OperatorOwner, Name: workspace.MainName}}
 	s.Files = workspace.New(workspace.Config{
 		Store: store.Updater{Store: memory.New(), Rand: rand.Reader}, Vault: vault, Now: time.Now, Blobs: blobs,
-		MayWrite: func(context.Context, string) error { return nil },
+		CheckWritable: func(context.Context, string) error { return nil },
 	})
 	return s
 }
@@ -63,7 +63,7 @@ func withFiles(t *testing.T, count int, text string) *session {
 	o := &objects{}
 	s := newSession(t, func() (blob.Blobs, error) { return o, nil })
 	for n := range count {
-		if _, err := s.Files.Write(t.Context(), s.ref, workspace.Write{Path: fmt.Sprintf("d/f%04d", n), Data: []byte(text)}); err != nil {
+		if _, err := s.Files.Write(t.Context(), s.workspaceRef, workspace.Change{Path: fmt.Sprintf("d/f%04d", n), Data: []byte(text)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,7 +86,7 @@ func follow(t *testing.T, q *scope, line *int, run func() (string, error)) (line
 			return lines, stops
 		}
 		stops = append(stops, found[1])
-		q.After = found[3]
+		q.AfterPath = found[3]
 		*line, _ = strconv.Atoi(found[4])
 	}
 	t.Fatal("it does not end")
@@ -98,27 +98,27 @@ func TestGrepGoesOnAfterItsLimits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		files int
 		text  string
-		in    grepping
+		in    grepArguments
 		limit int64
 		stops []string
 		lines int
 	}{
-		"hits":                {3, strings.Repeat("x\n", 130), grepping{Pattern: "x"}, 0, []string{"100 matches", "100 matches", "100 matches"}, 390},
-		"one more hit":        {1, strings.Repeat("x\n", 101), grepping{Pattern: "x"}, 0, []string{"100 matches"}, 101},
-		"no more hits":        {1, strings.Repeat("x\n", 100), grepping{Pattern: "x"}, 0, nil, 100},
-		"files that match":    {150, "x\nx", grepping{Pattern: "x", Mode: "files_with_matches"}, 0, []string{"100 matches"}, 150},
-		"files":               {1001, "a", grepping{Pattern: "x"}, 0, []string{"500 files", "500 files"}, 1},
-		"files and hits":      {501, "x", grepping{Pattern: "x"}, 0, slices.Repeat([]string{"100 matches"}, 5), 501},
-		"bytes on AWS":        {9, strings.Repeat("a\n", 1<<19), grepping{Pattern: "x"}, 8 << 20, []string{"8 files"}, 1},
-		"bytes of an answer":  {3, strings.Repeat(strings.Repeat("x", 1000)+"\n", 90), grepping{Pattern: "x"}, 0, []string{"100 matches", "100 matches"}, 270},
-		"files of a pattern":  {30, "x", grepping{Pattern: "x", Glob: "f000*"}, 0, nil, 10},
-		"files of a folder":   {3, "x", grepping{Pattern: "x", scope: scope{Folder: "/d/"}}, 0, nil, 3},
-		"a folder in capital": {3, "x", grepping{Pattern: "x", scope: scope{Folder: "D"}}, 0, nil, 1},
+		"hits":                {3, strings.Repeat("x\n", 130), grepArguments{Pattern: "x"}, 0, []string{"100 matches", "100 matches", "100 matches"}, 390},
+		"one more hit":        {1, strings.Repeat("x\n", 101), grepArguments{Pattern: "x"}, 0, []string{"100 matches"}, 101},
+		"no more hits":        {1, strings.Repeat("x\n", 100), grepArguments{Pattern: "x"}, 0, nil, 100},
+		"files that match":    {150, "x\nx", grepArguments{Pattern: "x", Mode: "files_with_matches"}, 0, []string{"100 matches"}, 150},
+		"files":               {1001, "a", grepArguments{Pattern: "x"}, 0, []string{"500 files", "500 files"}, 1},
+		"files and hits":      {501, "x", grepArguments{Pattern: "x"}, 0, slices.Repeat([]string{"100 matches"}, 5), 501},
+		"bytes on AWS":        {9, strings.Repeat("a\n", 1<<19), grepArguments{Pattern: "x"}, 8 << 20, []string{"8 files"}, 1},
+		"bytes of an answer":  {3, strings.Repeat(strings.Repeat("x", 1000)+"\n", 90), grepArguments{Pattern: "x"}, 0, []string{"100 matches", "100 matches"}, 270},
+		"files of a pattern":  {30, "x", grepArguments{Pattern: "x", Glob: "f000*"}, 0, nil, 10},
+		"files of a folder":   {3, "x", grepArguments{Pattern: "x", scope: scope{Folder: "/d/"}}, 0, nil, 3},
+		"a folder in capital": {3, "x", grepArguments{Pattern: "x", scope: scope{Folder: "D"}}, 0, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := withFiles(t, tt.files, tt.text)
 			s.GrepBytes = tt.limit
-			lines, stops := follow(t, &tt.in.scope, &tt.in.Line, func() (string, error) { return s.grep(t.Context(), tt.in) })
+			lines, stops := follow(t, &tt.in.scope, &tt.in.AfterLine, func() (string, error) { return s.searchLines(t.Context(), tt.in) })
 			if !slices.Equal(stops, tt.stops) || len(lines) != tt.lines {
 				t.Errorf("it stops after %q with %d lines, want %q and %d", stops, len(lines), tt.stops, tt.lines)
 			}
@@ -134,17 +134,17 @@ func TestListsGoOnAfterTheirLimit(t *testing.T) {
 	s := withFiles(t, 1100, "x")
 	q, line := scope{Folder: "d"}, 0
 	for tool, run := range map[string]func() (string, error){
-		"Glob": func() (string, error) { return s.entries(t.Context(), "Glob", q, "f*", false) },
-		"LS":   func() (string, error) { return s.list(t.Context(), q) },
+		"Glob": func() (string, error) { return s.listEntries(t.Context(), "Glob", q, "f*", false) },
+		"LS":   func() (string, error) { return s.listFolder(t.Context(), q) },
 	} {
-		q.After = ""
+		q.AfterPath = ""
 		lines, stops := follow(t, &q, &line, run)
 		if len(slices.Compact(lines)) != 1100 || lines[1099] != "d/f1099" || len(stops) != 2 {
 			t.Errorf("%s lists %d files and stops after %q", tool, len(lines), stops)
 		}
 	}
 	for _, folder := range []string{"", ".", "/", "./"} {
-		if got, err := s.list(t.Context(), scope{Folder: folder}); got != "d/\n" || err != nil {
+		if got, err := s.listFolder(t.Context(), scope{Folder: folder}); got != "d/\n" || err != nil {
 			t.Errorf("LS of %q = %q, %v", folder, got, err)
 		}
 	}
@@ -156,7 +156,7 @@ func TestArgumentsOfTools(t *testing.T) {
 	c := &Config{}
 	run := map[string]func(string) error{}
 	got := map[string]string{}
-	for _, tool := range c.Tools(&task.Work{Dispatch: &task.Dispatch{Files: &task.Files{}}}, &definition.Agent{}) {
+	for _, tool := range c.Tools(&task.WorkerTurn{Dispatch: &task.Dispatch{Files: &task.Files{}}}, &definition.Agent{}) {
 		var schema struct {
 			Type       string
 			Properties map[string]struct{ Description string }
@@ -217,8 +217,8 @@ func TestErrorsOfEditsHaveNoContents(t *testing.T) {
 	in := replacement{Old: canary + "-OLD", New: canary + "-NEW"}
 	book := notebookEdit{ID: canary, Source: canary}
 	for _, text := range []string{canary, canary + "-OLD " + canary + "-OLD", `{"cells":[{"source":"` + canary + `"}]}`, `{"cells":"` + canary} {
-		_, err := in.apply(text)
-		_, bookErr := book.apply(text)
+		_, err := in.replaceIn(text)
+		_, bookErr := book.editCells(text)
 		if err == nil || bookErr == nil || strings.Contains(err.Error()+bookErr.Error(), canary) {
 			t.Errorf("%q: %v, %v", text, err, bookErr)
 		}
@@ -266,7 +266,7 @@ func TestPatternsOfPaths(t *testing.T) {
 		{"{a,{b,c}}", "a b c", "d"},
 		{"./src/a", "src/a", "a"},
 	} {
-		f, err := globOf(tt.pattern)
+		f, err := compileGlob(tt.pattern)
 		if err != nil {
 			t.Fatalf("globOf(%q) = %v", tt.pattern, err)
 		}
@@ -282,7 +282,7 @@ func TestPatternsOfPaths(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"{a", "a}", "{a,{b}"} {
-		if _, err := globOf(bad); !problem.Is(err, problem.Malformed) {
+		if _, err := compileGlob(bad); !problem.Is(err, problem.Malformed) {
 			t.Errorf("globOf(%q) = %v", bad, err)
 		}
 	}
@@ -306,7 +306,7 @@ func TestLinesThatMatch(t *testing.T) {
 		{"a", "", false, nil},
 		{"\xff", "a", false, nil},
 	} {
-		in := grepping{Pattern: tt.pattern, Fold: tt.fold}
+		in := grepArguments{Pattern: tt.pattern, IgnoreCase: tt.fold}
 		x, err := in.check()
 		if tt.pattern == "\xff" {
 			if err == nil {
@@ -318,7 +318,7 @@ func TestLinesThatMatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []int
-		for _, h := range in.find(x, "a", []byte(tt.text)) {
+		for _, h := range in.findHits(x, "a", []byte(tt.text)) {
 			got = append(got, h.line)
 		}
 		if !slices.Equal(got, tt.want) {
@@ -326,7 +326,7 @@ func TestLinesThatMatch(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"(", "(?=a)"} {
-		in := grepping{Pattern: bad}
+		in := grepArguments{Pattern: bad}
 		if _, err := in.check(); !problem.Is(err, problem.Malformed) {
 			t.Errorf("check(%.10q) = %v", bad, err)
 		}
@@ -347,7 +347,7 @@ func TestReplacements(t *testing.T) {
 		{replacement{"b", "b", false}, "abb", "! differs"},
 		{replacement{"b", strings.Repeat("c", workspace.MaxFile), true}, strings.Repeat("b", 1000), "! at most 1048576 bytes"},
 	} {
-		got, err := tt.e.apply(tt.text)
+		got, err := tt.e.replaceIn(tt.text)
 		want, failed := strings.CutPrefix(tt.want, "! ")
 		if failed != (err != nil) || err == nil && got != want || failed && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q in %q = %q, %v, want %q", tt.e.Old, tt.text[:min(len(tt.text), 9)], got, err, tt.want)
@@ -364,7 +364,7 @@ func TestCellsOfNotebooks(t *testing.T) {
 	}{
 		"replace code":         {notebookEdit{ID: "a", Source: "2"}, book, `{"cell_type":"code","execution_count":null,"id":"a","outputs":[],"source":"2"}`},
 		"replace by number":    {notebookEdit{Number: &one, Source: "<y>"}, book, `{"cell_type":"markdown","id":"b","source":"<y>"}`},
-		"change the type":      {notebookEdit{ID: "a", Source: "2", Type: "markdown"}, book, `{"cell_type":"markdown","id":"a","source":"2"}`},
+		"change the type":      {notebookEdit{ID: "a", Source: "2", CellType: "markdown"}, book, `{"cell_type":"markdown","id":"a","source":"2"}`},
 		"insert at first":      {notebookEdit{Mode: "insert", Source: "n"}, book, `[{"cell_type":"code","execution_count":null,"metadata":{},"outputs":[],"source":"n"},{"cell_type":"code","execution_count":3`},
 		"insert after":         {notebookEdit{Mode: "insert", ID: "b", Source: "n"}, book, `"source":"x"},{"cell_type":"code"`},
 		"delete":               {notebookEdit{Mode: "delete", ID: "a"}, book, `"cells":[{"cell_type":"markdown"`},
@@ -377,7 +377,7 @@ func TestCellsOfNotebooks(t *testing.T) {
 		"cells are null":       {notebookEdit{ID: "a"}, `{"cells":[null]}`, "! a notebook with cells"},
 		"cells of other kinds": {notebookEdit{ID: "a"}, `{"cells":[1]}`, "! a notebook with cells"},
 	} {
-		got, err := tt.in.apply(tt.text)
+		got, err := tt.in.editCells(tt.text)
 		got = strings.NewReplacer("\n", "", " ", "").Replace(got)
 		want, failed := strings.CutPrefix(tt.want, "! ")
 		if failed != (err != nil) || err == nil && !strings.Contains(got, want) || failed && !strings.Contains(err.Error(), want) {

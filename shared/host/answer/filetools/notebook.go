@@ -14,33 +14,33 @@ import (
 )
 
 type notebookEdit struct {
-	Path   string `json:"notebook_path" canon:"required" jsonschema:"the path of the notebook"`
-	ID     string `json:"cell_id,omitempty" jsonschema:"the id of the cell, or of the cell after which to insert"`
-	Number *int   `json:"cell_number,omitempty" jsonschema:"the number of the cell, from 0, instead of its id"`
-	Source string `json:"new_source,omitempty" jsonschema:"the text of the cell"`
-	Type   string `json:"cell_type,omitempty" jsonschema:"code or markdown"`
-	Mode   string `json:"edit_mode,omitempty" jsonschema:"replace, insert or delete; the default is replace"`
+	Path     string `json:"notebook_path" canon:"required" jsonschema:"the path of the notebook"`
+	ID       string `json:"cell_id,omitempty" jsonschema:"the id of the cell, or of the cell after which to insert"`
+	Number   *int   `json:"cell_number,omitempty" jsonschema:"the number of the cell, from 0, instead of its id"`
+	Source   string `json:"new_source,omitempty" jsonschema:"the text of the cell"`
+	CellType string `json:"cell_type,omitempty" jsonschema:"code or markdown"`
+	Mode     string `json:"edit_mode,omitempty" jsonschema:"replace, insert or delete; the default is replace"`
 }
 
 func (s *session) editNotebook(ctx context.Context, in notebookEdit) (string, error) {
 	switch {
 	case !slices.Contains([]string{"", "replace", "insert", "delete"}, in.Mode):
 		return "", problem.Invalid("edit_mode", "replace, insert or delete", fmt.Sprintf("%.40q", in.Mode))
-	case !slices.Contains([]string{"", "code", "markdown"}, in.Type):
-		return "", problem.Invalid("cell_type", "code or markdown", fmt.Sprintf("%.40q", in.Type))
+	case !slices.Contains([]string{"", "code", "markdown"}, in.CellType):
+		return "", problem.Invalid("cell_type", "code or markdown", fmt.Sprintf("%.40q", in.CellType))
 	}
-	return s.save(ctx, in.Path, true, in.apply)
+	return s.saveFile(ctx, in.Path, true, in.editCells)
 }
 
-// apply edits a Jupyter notebook and preserves the members that it does not edit. Its errors must
+// editCells edits a Jupyter notebook and preserves the members that it does not edit. Its errors must
 // not contain contents of the file, because they are logged.
-func (in *notebookEdit) apply(text string) (string, error) {
+func (in *notebookEdit) editCells(text string) (string, error) {
 	var book map[string]any
-	var typed struct {
+	var notebook struct {
 		Cells []map[string]json.RawMessage `json:"cells"`
 	}
-	err := errors.Join(json.Unmarshal([]byte(text), &book), json.Unmarshal([]byte(text), &typed))
-	cells := typed.Cells
+	err := errors.Join(json.Unmarshal([]byte(text), &book), json.Unmarshal([]byte(text), &notebook))
+	cells := notebook.Cells
 	if err != nil || cells == nil || slices.ContainsFunc(cells, func(c map[string]json.RawMessage) bool { return c == nil }) {
 		return "", problem.Invalid("notebook_path", "a notebook with cells, in JSON", "another file")
 	}
@@ -63,8 +63,8 @@ func (in *notebookEdit) apply(text string) (string, error) {
 		}
 		c := cells[index]
 		c["source"] = canon.AppendString(nil, in.Source)
-		if in.Type != "" {
-			c["cell_type"] = json.RawMessage(`"` + in.Type + `"`)
+		if in.CellType != "" {
+			c["cell_type"] = json.RawMessage(`"` + in.CellType + `"`)
 		}
 		delete(c, "outputs") // outputs of the previous source
 		delete(c, "execution_count")

@@ -21,45 +21,45 @@ import (
 
 // Limits of an answer. A tool that reaches a limit reports how to continue.
 const (
-	maxAnswer  = 60 << 10  // bytes
-	maxLines   = 2000      // per call of Read
-	maxHits    = 100       // per call of Grep
-	maxEntries = 500       // per call of Glob or LS
-	maxFiles   = 500       // per call of Grep
-	maxLine    = 2000      // bytes per line that Read shows
-	maxShown   = 300       // bytes per line that Grep shows
-	maxGrep    = 100 << 20 // default of Config.GrepBytes
-	atOnce     = 8         // files that Grep reads concurrently
+	maxAnswerBytes     = 60 << 10  // bytes
+	maxReadLines       = 2000      // per call of Read
+	maxGrepHits        = 100       // per call of Grep
+	maxListEntries     = 500       // per call of Glob or LS
+	maxGrepFiles       = 500       // per call of Grep
+	maxReadLineBytes   = 2000      // bytes per line that Read shows
+	maxGrepLineBytes   = 300       // bytes per line that Grep shows
+	maxGrepBytes       = 100 << 20 // default of Config.GrepBytes
+	maxConcurrentReads = 8         // files that Grep reads concurrently
 )
 
-func (s *session) read(ctx context.Context, in struct {
+func (s *session) readLines(ctx context.Context, in struct {
 	target
 	Offset int `json:"offset,omitempty" jsonschema:"the first line"`
 	Limit  int `json:"limit,omitempty" jsonschema:"the number of lines"`
 }) (string, error) {
-	f, data, err := s.open(ctx, in.Path)
+	f, data, err := s.readAndLog(ctx, in.Path)
 	switch {
 	case err != nil:
 		return "", err
 	case !utf8.Valid(data):
 		return "", problem.Invalid("file_path", "a text file in UTF-8", fmt.Sprintf("%s, a file of %d bytes that is not UTF-8", f.Path, f.Size))
-	case in.Limit < 1 || in.Limit > maxLines:
-		in.Limit = maxLines
+	case in.Limit < 1 || in.Limit > maxReadLines:
+		in.Limit = maxReadLines
 	}
 	var out strings.Builder
 	lines := slices.Collect(strings.Lines(string(data)))
 	first := max(in.Offset, 1)
 	for n := first; n <= len(lines); n++ {
-		if n == first+in.Limit || out.Len() > maxAnswer-maxLine {
+		if n == first+in.Limit || out.Len() > maxAnswerBytes-maxReadLineBytes {
 			fmt.Fprintf(&out, "[more: read again with offset %d]", n)
 			break
 		}
-		fmt.Fprintf(&out, "%6d\t%s\n", n, cut(strings.TrimRight(lines[n-1], "\r\n"), maxLine))
+		fmt.Fprintf(&out, "%6d\t%s\n", n, truncateLine(strings.TrimRight(lines[n-1], "\r\n"), maxReadLineBytes))
 	}
 	return cmp.Or(out.String(), fmt.Sprintf("[%s has %d lines]", f.Path, len(lines))), nil
 }
 
-func cut(line string, size int) string {
+func truncateLine(line string, size int) string {
 	if len(line) <= size {
 		return line
 	}
@@ -68,13 +68,13 @@ func cut(line string, size int) string {
 
 // scope is the part of a workspace that a tool searches.
 type scope struct {
-	Folder string `json:"path,omitempty" jsonschema:"the folder; the default is the workspace"`
-	After  string `json:"after_path,omitempty" jsonschema:"where to go on, as an earlier answer says"`
-	glob   *regexp.Regexp
+	Folder    string `json:"path,omitempty" jsonschema:"the folder; the default is the workspace"`
+	AfterPath string `json:"after_path,omitempty" jsonschema:"where to go on, as an earlier answer says"`
+	glob      *regexp.Regexp
 }
 
 func (q *scope) check(pattern string) (err error) {
-	if q.glob, err = globOf(pattern); err != nil {
+	if q.glob, err = compileGlob(pattern); err != nil {
 		return err
 	}
 	if strings.Trim(q.Folder, "./") == "" && !strings.Contains(q.Folder, "..") {
@@ -93,10 +93,10 @@ var (
 	alternatives = regexp.MustCompile(`\\\{.*?\\\}`)
 )
 
-// globOf returns a regular expression for the paths that match a pattern. * and ? match within a
+// compileGlob returns a regular expression for the paths that match a pattern. * and ? match within a
 // name, ** also matches slashes, and {a,b} matches alternatives. A pattern without a slash matches
 // the last name of a path.
-func globOf(pattern string) (*regexp.Regexp, error) {
+func compileGlob(pattern string) (*regexp.Regexp, error) {
 	quoted := regexp.QuoteMeta(strings.TrimPrefix(strings.TrimPrefix(pattern, "./"), "/"))
 	expression := wildcards.Replace(alternatives.ReplaceAllStringFunc(quoted, func(braces string) string { return strings.ReplaceAll(braces, ",", "|") }))
 	if !strings.Contains(pattern, "/") {
@@ -109,16 +109,16 @@ func globOf(pattern string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// files lists the files of a scope that the agent may read, starting at the path q.After.
-func (s *session) files(ctx context.Context, q scope) iter.Seq2[workspace.File, error] {
+// searchFiles lists the files of a scope that the agent may read, starting at the path q.After.
+func (s *session) searchFiles(ctx context.Context, q scope) iter.Seq2[workspace.File, error] {
 	const page = 500
 	candidates := store.Flatten(store.AllPages(func(cursor string) ([]workspace.File, string, error) {
-		return s.Files.List(ctx, s.ref, q.Folder, page, cursor)
+		return s.Files.ListFiles(ctx, s.workspaceRef, q.Folder, page, cursor)
 	}))
 	return func(yield func(workspace.File, error) bool) {
 		for f, err := range candidates {
 			rest, ok := strings.CutPrefix(f.Path, q.Folder) // a folder may exist in several spellings
-			isListed := ok && q.glob.MatchString(rest) && s.mayRead(f.Path) && workspace.Fold(f.Path) >= workspace.Fold(q.After)
+			isListed := ok && q.glob.MatchString(rest) && s.canRead(f.Path) && workspace.FoldPath(f.Path) >= workspace.FoldPath(q.AfterPath)
 			if (err != nil || isListed) && !yield(f, err) {
 				return
 			}
@@ -130,21 +130,21 @@ func (s *session) listMatches(ctx context.Context, in struct {
 	scope
 	Pattern string `json:"pattern" canon:"required,max=400" jsonschema:"the pattern, for example src/**/*.go"`
 }) (string, error) {
-	return s.entries(ctx, "Glob", in.scope, in.Pattern, false)
+	return s.listEntries(ctx, "Glob", in.scope, in.Pattern, false)
 }
 
-func (s *session) list(ctx context.Context, in scope) (string, error) {
-	return s.entries(ctx, "LS", in, "**", true)
+func (s *session) listFolder(ctx context.Context, in scope) (string, error) {
+	return s.listEntries(ctx, "LS", in, "**", true)
 }
 
-// entries lists the files of a scope. If isShallow is true, it lists each subfolder as one entry.
-func (s *session) entries(ctx context.Context, tool string, q scope, pattern string, isShallow bool) (string, error) {
+// listEntries lists the files of a scope. If isShallow is true, it lists each subfolder as one entry.
+func (s *session) listEntries(ctx context.Context, tool string, q scope, pattern string, isShallow bool) (string, error) {
 	if err := q.check(pattern); err != nil {
 		return "", err
 	}
 	var out strings.Builder
-	last, n := q.After, 0
-	for f, err := range s.files(ctx, q) {
+	lastEntry, n := q.AfterPath, 0
+	for f, err := range s.searchFiles(ctx, q) {
 		if err != nil {
 			return "", err
 		}
@@ -152,85 +152,85 @@ func (s *session) entries(ctx context.Context, tool string, q scope, pattern str
 		if name, _, isBelow := strings.Cut(entry[len(q.Folder):], "/"); isShallow && isBelow {
 			entry = q.Folder + name + "/"
 		}
-		if entry == last {
+		if entry == lastEntry {
 			continue
 		}
-		if n == maxEntries || out.Len() > maxAnswer {
-			fmt.Fprintf(&out, "[stopped after %d entries: call %s again with after_path %q]", n, tool, last)
+		if n == maxListEntries || out.Len() > maxAnswerBytes {
+			fmt.Fprintf(&out, "[stopped after %d entries: call %s again with after_path %q]", n, tool, lastEntry)
 			break
 		}
-		n, last = n+1, entry
+		n, lastEntry = n+1, entry
 		out.WriteString(entry + "\n")
 	}
 	return cmp.Or(out.String(), "no files"), nil
 }
 
-type grepping struct {
+type grepArguments struct {
 	scope
-	Pattern string `json:"pattern" canon:"required,max=1024" jsonschema:"the expression"`
-	Glob    string `json:"glob,omitempty" canon:"max=400" jsonschema:"only files that match this pattern"`
-	Fold    bool   `json:"ignore_case,omitempty" jsonschema:"take upper and lower case as equal"`
-	Mode    string `json:"output_mode,omitempty" jsonschema:"content or files_with_matches; the default is content"`
-	Line    int    `json:"after_line,omitempty" jsonschema:"where to go on, as an earlier answer says"`
+	Pattern    string `json:"pattern" canon:"required,max=1024" jsonschema:"the expression"`
+	Glob       string `json:"glob,omitempty" canon:"max=400" jsonschema:"only files that match this pattern"`
+	IgnoreCase bool   `json:"ignore_case,omitempty" jsonschema:"take upper and lower case as equal"`
+	Mode       string `json:"output_mode,omitempty" jsonschema:"content or files_with_matches; the default is content"`
+	AfterLine  int    `json:"after_line,omitempty" jsonschema:"where to go on, as an earlier answer says"`
 }
 
-func (s *session) grep(ctx context.Context, in grepping) (string, error) {
+func (s *session) searchLines(ctx context.Context, in grepArguments) (string, error) {
 	re, err := in.check()
 	if err != nil {
 		return "", err
 	}
 	var results []*[]hit
-	var found atomic.Int64
-	last, size, isCut := "", int64(0), false
+	var hitCount atomic.Int64
+	lastPath, totalBytes, isStopped := "", int64(0), false
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
-	for f, err := range s.files(ctx, in.scope) {
-		if f.Path == in.After && in.Line <= 0 && err == nil {
+	group.SetLimit(maxConcurrentReads)
+	for f, err := range s.searchFiles(ctx, in.scope) {
+		if f.Path == in.AfterPath && in.AfterLine <= 0 && err == nil {
 			continue
 		}
-		isCut = len(results) == maxFiles || size+f.Size > cmp.Or(s.GrepBytes, maxGrep)
-		if isCut || found.Load() > maxHits { // searches of all earlier files have started
+		isStopped = len(results) == maxGrepFiles || totalBytes+f.Size > cmp.Or(s.GrepBytes, maxGrepBytes)
+		if isStopped || hitCount.Load() > maxGrepHits { // searches of all earlier files have started
 			break
 		}
 		hits := new([]hit)
-		results, last, size = append(results, hits), f.Path, size+f.Size
+		results, lastPath, totalBytes = append(results, hits), f.Path, totalBytes+f.Size
 		group.Go(func() error {
 			if err != nil {
 				return err
 			}
-			data, err := s.Files.Content(ctx, f)
+			data, err := s.Files.ReadContent(ctx, f)
 			if problem.Is(err, problem.Damaged) {
 				return nil // the file was replaced long ago, or verify reports the damage
 			}
-			*hits = in.find(re, f.Path, data)
-			found.Add(int64(len(*hits)))
+			*hits = in.findHits(re, f.Path, data)
+			hitCount.Add(int64(len(*hits)))
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return "", err
 	}
-	const more = "[stopped after %d %s: call Grep again with after_path %q and after_line %d]"
+	const stoppedFormat = "[stopped after %d %s: call Grep again with after_path %q and after_line %d]"
 	var out strings.Builder
 	n, lastHit := 0, hit{}
 	for _, hits := range results {
 		for _, h := range *hits {
-			if n == maxHits || out.Len() > maxAnswer {
-				fmt.Fprintf(&out, more, n, "matches", lastHit.path, lastHit.line)
+			if n == maxGrepHits || out.Len() > maxAnswerBytes {
+				fmt.Fprintf(&out, stoppedFormat, n, "matches", lastHit.path, lastHit.line)
 				return out.String(), nil
 			}
 			n, lastHit = n+1, h
 			out.WriteString(h.text + "\n")
 		}
 	}
-	if isCut {
-		fmt.Fprintf(&out, more, len(results), "files", last, 0)
+	if isStopped {
+		fmt.Fprintf(&out, stoppedFormat, len(results), "files", lastPath, 0)
 	}
 	return cmp.Or(out.String(), "no matches"), nil
 }
 
-func (in *grepping) check() (*regexp.Regexp, error) {
-	if in.Fold {
+func (in *grepArguments) check() (*regexp.Regexp, error) {
+	if in.IgnoreCase {
 		in.Pattern = "(?i)" + in.Pattern
 	}
 	re, err := regexp.Compile(in.Pattern)
@@ -250,21 +250,21 @@ type hit struct {
 	text string
 }
 
-func (in *grepping) find(re *regexp.Regexp, path string, data []byte) (hits []hit) {
+func (in *grepArguments) findHits(re *regexp.Regexp, path string, data []byte) (hits []hit) {
 	if bytes.IndexByte(data[:min(len(data), 8<<10)], 0) >= 0 { // a binary file has no hits
 		return nil
 	}
 	n := 0
 	for line := range bytes.Lines(data) {
 		n++
-		if line = bytes.TrimRight(line, "\r\n"); path == in.After && n <= in.Line || !re.Match(line) {
+		if line = bytes.TrimRight(line, "\r\n"); path == in.AfterPath && n <= in.AfterLine || !re.Match(line) {
 			continue
 		}
 		if in.Mode == "files_with_matches" {
 			return []hit{{path, 0, path}}
 		}
-		text := cut(strings.ToValidUTF8(string(line), "\uFFFD"), maxShown)
-		if hits = append(hits, hit{path, n, fmt.Sprintf("%s:%d: %s", path, n, text)}); len(hits) > maxHits {
+		text := truncateLine(strings.ToValidUTF8(string(line), "\uFFFD"), maxGrepLineBytes)
+		if hits = append(hits, hit{path, n, fmt.Sprintf("%s:%d: %s", path, n, text)}); len(hits) > maxGrepHits {
 			break
 		}
 	}

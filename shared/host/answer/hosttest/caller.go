@@ -15,8 +15,8 @@ import (
 type Caller struct {
 	*Fixture
 	Key *identity.Key
-	// Thread is the context id of the next calls. It may be nil.
-	Thread *string
+	// ContextID is the context id of the next calls. It may be nil.
+	ContextID *string
 
 	seq  int64
 	prev identity.Hash
@@ -37,7 +37,7 @@ func (c *Caller) sign(seq int64, prev identity.Hash, text string) *envelope.Enve
 	id := "m1"
 	e := &envelope.Envelope{
 		From: c.Key.ID(), To: c.Demo.ID, Seq: seq, Prev: prev, Time: c.Time, IdempotencyKey: "k",
-		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, MessageID: &id, ContextID: c.Thread},
+		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}, MessageID: &id, ContextID: c.ContextID},
 	}
 	_, err := e.Sign(c.Ctx, c.Key)
 	c.Must(err)
@@ -50,7 +50,7 @@ func (c *Caller) Call(text string) call.Outcome {
 	c.Helper()
 	c.last = c.sign(c.seq+1, c.prev, text)
 	out := c.Host.Send(c.Ctx, identity.ID{}, c.last)
-	if answered := out.Problem == nil; answered == (text == "fail" || c.deaf) {
+	if isAnswered := out.Problem == nil; isAnswered == (text == "fail" || c.dropsResponses) {
 		c.Fatalf("Send(%q) = %v", text, out.Problem)
 	}
 	c.seq, c.prev = c.seq+1, c.last.Hash()
@@ -74,9 +74,9 @@ func (c *Caller) Reset() {
 // Crash sends a call that is accepted but not decided.
 func (c *Caller) Crash(text string) *envelope.Envelope {
 	c.Helper()
-	c.deaf = true
+	c.dropsResponses = true
 	c.Call(text)
-	c.deaf = false
+	c.dropsResponses = false
 	return c.last
 }
 
@@ -135,18 +135,18 @@ func (h *Fixture) Story() *Caller {
 	a.Call("fail")
 	a.Call("bye")
 	a.Crash("pending")
-	h.awaitVacants()
+	h.changeVacants()
 	return a
 }
 
-func (h *Fixture) awaitVacants() {
+func (h *Fixture) changeVacants() {
 	// The vacants are paused, resumed, moved to another URL and closed.
 	_, err := h.Vacants.Pause(h.Ctx, h.Demo.ID)
 	h.Must(err)
 	_, err = h.Vacants.Resume(h.Ctx, h.Demo.ID)
 	h.Must(err)
-	h.Open("http://127.0.0.1:9999")
-	_, err = h.Vacants.Rebase(h.Ctx)
+	h.OpenHost("http://127.0.0.1:9999")
+	_, err = h.Vacants.UpdateCardURLs(h.Ctx)
 	h.Must(err)
 	other, err := h.Vacants.Create(h.Ctx, vacants.CreateSpec{Name: "other", Capability: "is closed", Substrate: "echo"})
 	h.Must(err)

@@ -49,7 +49,7 @@ type Fixture struct {
 	Host    *call.Host
 	Demo    vacants.Record
 
-	deaf bool // responses cannot be written, as after a crash
+	dropsResponses bool // responses cannot be written, as after a crash
 }
 
 func New(t testing.TB, st Store) *Fixture {
@@ -58,23 +58,23 @@ func New(t testing.TB, st Store) *Fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewSealed(t, st, vault)
+	return NewWithVault(t, st, vault)
 }
 
-func NewSealed(t testing.TB, st Store, vault custody.Vault) *Fixture {
+func NewWithVault(t testing.TB, st Store, vault custody.Vault) *Fixture {
 	t.Helper()
 	h := &Fixture{TB: t, Ctx: context.Background(), Store: st, Time: time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC), Vault: vault}
 	var err error
-	h.Open("http://127.0.0.1:8080")
+	h.OpenHost("http://127.0.0.1:8080")
 	h.Demo, err = h.Vacants.Create(h.Ctx, vacants.CreateSpec{Name: "demo", Capability: "says what it hears", Substrate: "echo"})
 	h.Must(err)
-	h.Must(signingkey.New(signingkey.Config{Store: st, Vault: vault, Now: h.Now, Rand: rand.Reader, Identity: h.Vacants.Self}).RenewIfDue(h.Ctx))
+	h.Must(signingkey.New(signingkey.Config{Store: st, Vault: vault, Now: h.Now, Rand: rand.Reader, Identity: h.Vacants.HostSigner}).RenewIfDue(h.Ctx))
 	return h
 }
 
 func (h *Fixture) Now() time.Time { return h.Time }
 
-func (h *Fixture) Open(url string) {
+func (h *Fixture) OpenHost(url string) {
 	h.Helper()
 	noWait := func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	v := NewVacants(h, h.Store, h.Now, url, vacants.Config{
@@ -82,7 +82,7 @@ func (h *Fixture) Open(url string) {
 	})
 	h.Vacants, h.Texts = v, textkeys.New(h.Store, h.Vault, h.Now, rand.Reader, Retention)
 	h.Host = call.New(call.Config{
-		Store: powered{h.Store, h}, Directory: failing{answer.New(answer.Config{Vacants: v})}, Texts: h.Texts, Now: h.Now, Rand: rand.Reader, Wait: noWait, Self: v.HostID,
+		Store: lossyStore{h.Store, h}, Directory: failingDirectory{answer.New(answer.Config{Vacants: v})}, Texts: h.Texts, Now: h.Now, Rand: rand.Reader, Wait: noWait, Self: v.HostID,
 	})
 }
 
@@ -109,36 +109,36 @@ func (h *Fixture) Must(err error) {
 	}
 }
 
-// powered is the pipeline's store. It drops responses while deaf is set.
-type powered struct {
+// lossyStore is the pipeline's store. It drops responses while deaf is set.
+type lossyStore struct {
 	store.Store
-	home *Fixture
+	fixture *Fixture
 }
 
-func (p powered) Commit(ctx context.Context, writes ...store.Write) error {
-	if a, ok := writes[0].(store.Append); ok && p.home.deaf && a.Stream.Kind() == store.KindResponse {
-		return store.NotApplied(errors.New("the power is out"))
+func (p lossyStore) Commit(ctx context.Context, writes ...store.Write) error {
+	if a, ok := writes[0].(store.Append); ok && p.fixture.dropsResponses && a.Stream.Kind() == store.KindResponse {
+		return store.NotAppliedError(errors.New("the power is out"))
 	}
 	return p.Store.Commit(ctx, writes...)
 }
 
-// failing is a directory whose vacants fail on the text "fail".
-type failing struct{ *answer.Answerer }
+// failingDirectory is a directory whose vacants fail on the text "fail".
+type failingDirectory struct{ *answer.Answerer }
 
-func (f failing) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
+func (f failingDirectory) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
 	v, ok, err := f.Answerer.Vacant(ctx, id, fresh)
-	does := v.Behaviour
+	behaviour := v.Behaviour
 	v.Behaviour = func(ctx context.Context, calls *call.Host, e envelope.Envelope) (envelope.Message, error) {
 		if e.Payload.Text() == "fail" {
 			return envelope.Message{}, errors.New("told to")
 		}
-		return does(ctx, calls, e)
+		return behaviour(ctx, calls, e)
 	}
 	return v, ok, err
 }
 
-// Charge opens accounts, so that the host's calls may have prices.
-func (h *Fixture) Charge() *billing.Billing {
+// OpenBilling opens accounts, so that the host's calls may have prices.
+func (h *Fixture) OpenBilling() *billing.Billing {
 	b := billing.New(billing.Config{Store: h.Host.Store, Now: h.Now, Rand: rand.Reader, MAC: h.Texts.MAC, Self: h.Vacants.HostID})
 	h.Host.Ledger = b
 	return b

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	Stripe        = "stripe"         // secret or restricted API key
-	StripeWebhook = "stripe-webhook" // key that signs webhooks
+	StripeAPIKey     = "stripe"         // secret or restricted API key
+	StripeWebhookKey = "stripe-webhook" // key that signs webhooks
 )
 
 // SignatureHeader is the HTTP header with the signature of a webhook, in the form t=SECONDS,v1=HEX.
@@ -31,22 +31,22 @@ const SignatureHeader = "Stripe-Signature"
 // another host.
 const stripeHost = "api.stripe.com"
 
-var prefixes = map[string][]string{
-	Stripe:        {"sk_live_", "sk_test_", "rk_live_", "rk_test_"},
-	StripeWebhook: {"whsec_"},
+var validPrefixes = map[string][]string{
+	StripeAPIKey:     {"sk_live_", "sk_test_", "rk_live_", "rk_test_"},
+	StripeWebhookKey: {"whsec_"},
 }
 
 // KeyDocs contains the keys.
 var KeyDocs = kind.Docs()
 
 var kind = secrets.Kind{
-	Name: "payment key",
-	Word: "paykey",
-	Host: func(string) string { return stripeHost },
-	Check: func(name string, value []byte) error {
-		known, ok := prefixes[name]
+	Name:        "payment key",
+	Prefix:      "paykey",
+	DefaultHost: func(string) string { return stripeHost },
+	CheckValue: func(name string, value []byte) error {
+		known, ok := validPrefixes[name]
 		if !ok {
-			return problem.Invalid("secret", Stripe+" or "+StripeWebhook, fmt.Sprintf("%.80q", name))
+			return problem.Invalid("secret", StripeAPIKey+" or "+StripeWebhookKey, fmt.Sprintf("%.80q", name))
 		}
 		if !slices.ContainsFunc(known, func(p string) bool { return strings.HasPrefix(string(value), p) }) {
 			return problem.Invalid("value", "a key that begins with "+strings.Join(known, ", "), "another")
@@ -63,9 +63,9 @@ func IsLive(key string) bool { return strings.Contains(key, "_live_") }
 
 // Config contains the dependencies of a payment provider.
 type Config struct {
-	Keys   *secrets.Secrets
-	Client *outbound.Client
-	Self   func(context.Context) (identity.ID, error)
-	Base   func(context.Context) (string, error) // URL to which payers return after a payment
-	Now    func() time.Time
+	Keys    *secrets.Secrets
+	Client  *outbound.Client
+	HostID  func(context.Context) (identity.ID, error)
+	BaseURL func(context.Context) (string, error) // URL to which payers return after a payment
+	Now     func() time.Time
 }

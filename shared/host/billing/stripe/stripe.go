@@ -31,12 +31,12 @@ import (
 )
 
 const (
-	// tolerance is the maximum difference between the time of a webhook's signature and the host's
+	// maxClockSkew is the maximum difference between the time of a webhook's signature and the host's
 	// clock.
-	tolerance = 300 * time.Second
-	// timeout limits a request to Stripe.
-	timeout  = 15 * time.Second
-	currency = "usd"
+	maxClockSkew = 300 * time.Second
+	// requestTimeout limits a request to Stripe.
+	requestTimeout = 15 * time.Second
+	currency       = "usd"
 	// metaHost and metaAccount are metadata members of a payment. Payers cannot set the metadata, but
 	// can set some other members.
 	metaHost    = "vacancy_host"
@@ -48,44 +48,44 @@ type Payments struct{ paykeys.Config }
 
 func New(c paykeys.Config) billing.Payments { return &Payments{c} }
 
-// keys returns the API key and the webhook key. It fails unless both are set, because without a
+// loadKeys returns the API key and the webhook key. It fails unless both are set, because without a
 // webhook a payment would not be credited.
-func (p *Payments) keys(ctx context.Context) (key, signs string, err error) {
-	signs, err = p.Keys.Use(ctx, "", paykeys.StripeWebhook)
+func (p *Payments) loadKeys(ctx context.Context) (apiKey, webhookKey string, err error) {
+	webhookKey, err = p.Keys.Use(ctx, "", paykeys.StripeWebhookKey)
 	if err == nil {
-		key, err = p.Keys.Use(ctx, "", paykeys.Stripe)
+		apiKey, err = p.Keys.Use(ctx, "", paykeys.StripeAPIKey)
 	}
 	if problem.Is(err, problem.NotFound) {
 		err = problem.New(problem.NotFound, "this host does not accept payments by card")
 	}
-	return key, signs, err
+	return apiKey, webhookKey, err
 }
 
-func (p *Payments) Checkout(ctx context.Context, account string, amount money.Amount, idempotency string) (out billing.Checkout, err error) {
-	key, _, err := p.keys(ctx)
+func (p *Payments) CreateCheckout(ctx context.Context, account string, amount money.Amount, idempotency string) (out billing.Checkout, err error) {
+	apiKey, _, err := p.loadKeys(ctx)
 	if err != nil {
 		return out, err
 	}
-	info, err := p.Keys.Info(ctx, "", paykeys.Stripe)
+	info, err := p.Keys.Info(ctx, "", paykeys.StripeAPIKey)
 	if err != nil {
 		return out, err
 	}
-	self, err := p.Self(ctx)
+	self, err := p.HostID(ctx)
 	if err != nil {
 		return out, err
 	}
-	base, err := p.Base(ctx)
+	base, err := p.BaseURL(ctx)
 	if err == nil && base == "" {
 		err = problem.New(problem.Unavailable, "this host has no URL yet to which payers can return")
 	}
 	if err != nil {
 		return out, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	session, err := p.client(key, info.Hosts[0]).V1CheckoutSessions.Create(ctx, session(self, base, account, amount, idempotency))
+	session, err := p.newClient(apiKey, info.Hosts[0]).V1CheckoutSessions.Create(ctx, newSessionParams(self, base, account, amount, idempotency))
 	if err != nil {
-		return out, failure(err, key)
+		return out, payerError(err, apiKey)
 	}
 	if session.ID == "" || session.URL == "" {
 		return out, problem.New(problem.Untrusted, "the payment provider returned no payment page")
@@ -93,13 +93,13 @@ func (p *Payments) Checkout(ctx context.Context, account string, amount money.Am
 	return billing.Checkout{ID: session.ID, URL: session.URL, Amount: amount, Expires: time.Unix(session.ExpiresAt, 0).UTC()}, nil
 }
 
-func (p *Payments) client(key, host string) *api.Client {
+func (p *Payments) newClient(apiKey, host string) *api.Client {
 	u := url.URL{Scheme: "https", Host: host}
 	if outbound.IsThisMachine(u.Hostname()) { // plain HTTP is safe within this machine
 		u.Scheme = "http"
 	}
-	return api.NewClient(key, api.WithBackends(&api.Backends{API: api.GetBackendWithConfig(api.APIBackend, &api.BackendConfig{
-		HTTPClient: p.Client.As(outbound.HostActor(outbound.Operator)).HTTPClient(), URL: api.String(u.String()),
+	return api.NewClient(apiKey, api.WithBackends(&api.Backends{API: api.GetBackendWithConfig(api.APIBackend, &api.BackendConfig{
+		HTTPClient: p.Client.ForActor(outbound.HostActor(outbound.Operator)).HTTPClient(), URL: api.String(u.String()),
 		LeveledLogger: &api.LeveledLogger{Level: api.LevelNull},
 		// The library must not retry, because its pauses ignore the context. Payers can retry.
 		MaxNetworkRetries: api.Int64(0),
@@ -107,13 +107,13 @@ func (p *Payments) client(key, host string) *api.Client {
 	})}))
 }
 
-// session returns the parameters of a payment page. The metadata is set on both the page and the
+// newSessionParams returns the parameters of a payment page. The metadata is set on both the page and the
 // payment, so that the operator sees the metadata with the payment in Stripe.
-func session(self identity.ID, base, account string, amount money.Amount, idempotency string) *api.CheckoutSessionCreateParams {
+func newSessionParams(self identity.ID, base, account string, amount money.Amount, idempotency string) *api.CheckoutSessionCreateParams {
 	meta := map[string]string{metaHost: self.String(), metaAccount: account}
-	done := strings.TrimRight(base, "/") + billing.CheckoutPath
+	returnURL := strings.TrimRight(base, "/") + billing.CheckoutPath
 	s := &api.CheckoutSessionCreateParams{
-		Mode: api.String(string(api.CheckoutSessionModePayment)), SuccessURL: &done, CancelURL: api.String(done + "?cancelled=true"), Metadata: meta,
+		Mode: api.String(string(api.CheckoutSessionModePayment)), SuccessURL: &returnURL, CancelURL: api.String(returnURL + "?cancelled=true"), Metadata: meta,
 		// The payer must pay in the currency of accounts.
 		AdaptivePricing:   &api.CheckoutSessionCreateAdaptivePricingParams{Enabled: api.Bool(false)},
 		PaymentIntentData: &api.CheckoutSessionCreatePaymentIntentDataParams{Metadata: meta},
@@ -131,14 +131,14 @@ func session(self identity.ID, base, account string, amount money.Amount, idempo
 	return s
 }
 
-// failure returns the error for the payer after a failure of the API. It hides the key, which
+// payerError returns the error for the payer after a failure of the API. It hides the key, which
 // Stripe's answer may contain.
-func failure(err error, key string) error {
+func payerError(err error, apiKey string) error {
 	var answer *api.Error
 	if errors.As(err, &answer) {
 		cause := problem.New(problem.Internal, "status %d, type %s, code %s, parameter %s, request %s", answer.HTTPStatusCode, answer.Type, answer.Code, answer.Param, answer.RequestID)
 		if answer.Type == api.ErrorTypeIdempotency {
-			return problem.Wrap(problem.Idempotency, cause, "the idempotency key was used for another payment")
+			return problem.Wrap(problem.IdempotencyConflict, cause, "the idempotency key was used for another payment")
 		}
 		return problem.Wrap(problem.Unavailable, cause, "the payment provider refuses requests of this host now; try again later")
 	}
@@ -146,28 +146,28 @@ func failure(err error, key string) error {
 	if errors.As(err, &problemErr) {
 		return problemErr
 	}
-	cause := errors.New(strings.ReplaceAll(err.Error(), key, "[key]"))
+	cause := errors.New(strings.ReplaceAll(err.Error(), apiKey, "[key]"))
 	return problem.Wrap(problem.Unavailable, cause, "the payment provider did not answer correctly; try again later")
 }
 
-func (p *Payments) Event(ctx context.Context, signature string, body []byte) (out billing.Event, err error) {
-	key, signs, err := p.keys(ctx)
+func (p *Payments) ParseEvent(ctx context.Context, signature string, body []byte) (out billing.Event, err error) {
+	apiKey, webhookKey, err := p.loadKeys(ctx)
 	if err != nil {
 		return out, err
 	}
-	if err := p.checkFresh(signature); err != nil {
+	if err := p.checkSignatureTime(signature); err != nil {
 		return out, err
 	}
-	// checkFresh has checked the time. The API version does not matter, because the parsed members are
+	// checkSignatureTime has checked the time. The API version does not matter, because the parsed members are
 	// the same in all versions.
-	e, err := webhook.ConstructEventWithOptions(body, signature, signs, webhook.ConstructEventOptions{IgnoreTolerance: true, IgnoreAPIVersionMismatch: true})
+	e, err := webhook.ConstructEventWithOptions(body, signature, webhookKey, webhook.ConstructEventOptions{IgnoreTolerance: true, IgnoreAPIVersionMismatch: true})
 	switch {
 	case errors.Is(err, webhook.ErrNoValidSignature), errors.Is(err, webhook.ErrInvalidHeader):
 		return out, problem.Invalid(paykeys.SignatureHeader, "a signature of the body with this host's webhook key", "another")
 	case err != nil:
 		return out, problem.Wrap(problem.Malformed, err, "the body is not an event")
-	case e.Livemode != paykeys.IsLive(key):
-		return out, problem.Invalid("livemode", strconv.FormatBool(paykeys.IsLive(key))+", as for the API key", strconv.FormatBool(e.Livemode))
+	case e.Livemode != paykeys.IsLive(apiKey):
+		return out, problem.Invalid("livemode", strconv.FormatBool(paykeys.IsLive(apiKey))+", as for the API key", strconv.FormatBool(e.Livemode))
 	case e.Data == nil:
 		return out, problem.Invalid("data", "an object", "none")
 	}
@@ -185,10 +185,10 @@ func (p *Payments) Event(ctx context.Context, signature string, body []byte) (ou
 	return out, nil
 }
 
-// checkFresh returns an error unless the time of a signature, which is signed together with the body,
+// checkSignatureTime returns an error unless the time of a signature, which is signed together with the body,
 // is within tolerance of the host's clock. It rejects a header with two times, because the library
 // could verify the signature with the other time.
-func (p *Payments) checkFresh(signature string) error {
+func (p *Payments) checkSignatureTime(signature string) error {
 	if signature == "" {
 		return problem.Invalid(paykeys.SignatureHeader, "t=SECONDS,v1=HEX", "none")
 	}
@@ -205,15 +205,15 @@ func (p *Payments) checkFresh(signature string) error {
 	if err != nil {
 		return problem.Invalid(paykeys.SignatureHeader, "t=SECONDS", "another text")
 	}
-	if age := p.Now().Sub(time.Unix(seconds, 0)); age > tolerance || age < -tolerance {
+	if age := p.Now().Sub(time.Unix(seconds, 0)); age > maxClockSkew || age < -maxClockSkew {
 		return problem.Invalid(paykeys.SignatureHeader, "a time within 300 s of the host's", time.Unix(seconds, 0).UTC().Format(time.RFC3339))
 	}
 	return nil
 }
 
-func parseObject(what string, raw json.RawMessage, into any) error {
+func parseObject(objectType string, raw json.RawMessage, into any) error {
 	if err := json.Unmarshal(raw, into); err != nil {
-		return problem.Wrap(problem.Malformed, err, "data.object: expected a %s", what)
+		return problem.Wrap(problem.Malformed, err, "data.object: expected a %s", objectType)
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func (p *Payments) parsePayment(ctx context.Context, raw json.RawMessage) (out b
 	if err := parseObject("session of Checkout", raw, &s); err != nil {
 		return out, err
 	}
-	self, err := p.Self(ctx)
+	self, err := p.HostID(ctx)
 	if err != nil || s.Metadata[metaHost] != self.String() || s.PaymentStatus != api.CheckoutSessionPaymentStatusPaid {
 		return out, err
 	}
@@ -233,8 +233,8 @@ func (p *Payments) parsePayment(ctx context.Context, raw json.RawMessage) (out b
 	if s.Metadata[metaAccount] == "" {
 		return out, problem.Invalid("data.object.metadata."+metaAccount, "the id of an account", "none")
 	}
-	amount, err := cents("amount_total", s.Currency, s.AmountTotal)
-	return billing.Event{Payment: s.PaymentIntent.ID, Account: s.Metadata[metaAccount], Paid: amount}, err
+	amount, err := parseCents("amount_total", s.Currency, s.AmountTotal)
+	return billing.Event{PaymentID: s.PaymentIntent.ID, Account: s.Metadata[metaAccount], Paid: amount}, err
 }
 
 func parseRefundedTotal(raw json.RawMessage) (out billing.Event, err error) {
@@ -242,8 +242,8 @@ func parseRefundedTotal(raw json.RawMessage) (out billing.Event, err error) {
 	if err := parseObject("charge", raw, &c); err != nil || c.PaymentIntent == nil || cmp.Or(c.Currency, currency) != currency {
 		return out, err // a charge in another currency belongs to another business
 	}
-	amount, err := cents("amount_refunded", c.Currency, c.AmountRefunded)
-	return billing.Event{Payment: c.PaymentIntent.ID, RefundedTotal: amount}, err
+	amount, err := parseCents("amount_refunded", c.Currency, c.AmountRefunded)
+	return billing.Event{PaymentID: c.PaymentIntent.ID, RefundedTotal: amount}, err
 }
 
 func parseRefund(raw json.RawMessage) (out billing.Event, err error) {
@@ -257,8 +257,8 @@ func parseRefund(raw json.RawMessage) (out billing.Event, err error) {
 	// A refund may fail after it has succeeded. The states failed and canceled are final. In every
 	// other state, the payer has received or will receive the money.
 	failed := r.Status == api.RefundStatusFailed || r.Status == api.RefundStatusCanceled
-	amount, err := cents("amount", r.Currency, r.Amount)
-	return billing.Event{Payment: r.PaymentIntent.ID, Refund: r.ID, Refunded: billing.Refund{Amount: amount, Failed: failed}}, err
+	amount, err := parseCents("amount", r.Currency, r.Amount)
+	return billing.Event{PaymentID: r.PaymentIntent.ID, RefundID: r.ID, RefundReport: billing.Refund{Amount: amount, Failed: failed}}, err
 }
 
 func parseDispute(raw json.RawMessage) (out billing.Event, err error) {
@@ -281,17 +281,17 @@ func parseDispute(raw json.RawMessage) (out billing.Event, err error) {
 	if d.ID == "" {
 		return out, problem.Invalid("data.object.id", "an id", "none")
 	}
-	amount, err := cents("amount", d.Currency, d.Amount)
-	return billing.Event{Payment: d.PaymentIntent.ID, Dispute: d.ID, Disputed: billing.Dispute{Amount: amount, State: state}}, err
+	amount, err := parseCents("amount", d.Currency, d.Amount)
+	return billing.Event{PaymentID: d.PaymentIntent.ID, DisputeID: d.ID, DisputeReport: billing.Dispute{Amount: amount, State: state}}, err
 }
 
-func cents(field string, in api.Currency, n int64) (money.Amount, error) {
+func parseCents(field string, gotCurrency api.Currency, centCount int64) (money.Amount, error) {
 	field = "data.object." + field
 	switch {
-	case in != currency:
-		return 0, problem.Invalid(field, "an amount in "+currency, string(in[:min(len(in), 8)]))
-	case n < 0 || n > int64(money.Max/billing.Cent):
-		return 0, problem.Invalid(field, "cents from 0", strconv.FormatInt(n, 10))
+	case gotCurrency != currency:
+		return 0, problem.Invalid(field, "an amount in "+currency, string(gotCurrency[:min(len(gotCurrency), 8)]))
+	case centCount < 0 || centCount > int64(money.Max/billing.Cent):
+		return 0, problem.Invalid(field, "cents from 0", strconv.FormatInt(centCount, 10))
 	}
-	return money.Amount(n) * billing.Cent, nil
+	return money.Amount(centCount) * billing.Cent, nil
 }

@@ -59,8 +59,8 @@ func newWorld(t *testing.T, loopback bool) *world {
 	w.keys = paykeys.New(memory.New(), vault, now, rand.Reader)
 	w.Payments = stripe.New(paykeys.Config{
 		Keys: w.keys, Client: outbound.New(outbound.Options{AllowLoopback: loopback}), Now: now,
-		Self: func(context.Context) (identity.ID, error) { return self, nil },
-		Base: func(context.Context) (string, error) { return w.base, nil },
+		HostID:  func(context.Context) (identity.ID, error) { return self, nil },
+		BaseURL: func(context.Context) (string, error) { return w.base, nil },
 	})
 	return w
 }
@@ -73,7 +73,7 @@ func (w *world) set(host string) {
 	if host != "" {
 		hosts = []string{host}
 	}
-	for name, value := range map[string]string{paykeys.Stripe: apiKey, paykeys.StripeWebhook: signing} {
+	for name, value := range map[string]string{paykeys.StripeAPIKey: apiKey, paykeys.StripeWebhookKey: signing} {
 		if _, err := w.keys.Set(w.Context(), "", name, hosts, []byte(value)); err != nil {
 			w.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func (w *world) set(host string) {
 func TestACheckoutIsAsStripeDescribesIt(t *testing.T) {
 	w := newWorld(t, true)
 	w.set(stripemock.Start(t))
-	page, err := w.Checkout(t.Context(), account, 25*money.Dollar, "once")
+	page, err := w.CreateCheckout(t.Context(), account, 25*money.Dollar, "once")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestTheRequestOfACheckout(t *testing.T) {
 	w := newWorld(t, true)
 	w.set(strings.TrimPrefix(server.URL, "http://"))
 	for _, key := range []string{"", "one", "one", "two"} {
-		if _, err := w.Checkout(t.Context(), account, 12_340_000, key); err != nil {
+		if _, err := w.CreateCheckout(t.Context(), account, 12_340_000, key); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -137,7 +137,7 @@ func TestAnIdempotencyKeyIsOfOneAccount(t *testing.T) {
 	w := newWorld(t, true)
 	w.set(strings.TrimPrefix(server.URL, "http://"))
 	for _, one := range [][2]string{{account, "k"}, {account, "k"}, {strings.Repeat("cd", 32), "k"}, {account, "l"}, {account, ""}, {account, ""}} {
-		if _, err := w.Checkout(t.Context(), one[0], billing.MinPayment, one[1]); err != nil {
+		if _, err := w.CreateCheckout(t.Context(), one[0], billing.MinPayment, one[1]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -155,7 +155,7 @@ func TestFailuresOfStripe(t *testing.T) {
 	for answer, want := range map[string]problem.Kind{
 		`401 {"error":{"type":"invalid_request_error","message":"Invalid API Key: ` + apiKey + `"}}`: problem.Unavailable,
 		`400 {"error":{"type":"invalid_request_error","message":"canary","param":"line_items"}}`:     problem.Unavailable,
-		`400 {"error":{"type":"idempotency_error","message":"canary"}}`:                              problem.Idempotency,
+		`400 {"error":{"type":"idempotency_error","message":"canary"}}`:                              problem.IdempotencyConflict,
 		`429 {"error":{"type":"invalid_request_error","message":"canary"}}`:                          problem.Unavailable,
 		`500 canary, for ` + apiKey: problem.Unavailable,
 		`200 canary`:                problem.Unavailable,
@@ -173,7 +173,7 @@ func TestFailuresOfStripe(t *testing.T) {
 		}))
 		w := newWorld(t, true)
 		w.set(strings.TrimPrefix(server.URL, "http://"))
-		_, err := w.Checkout(t.Context(), account, billing.MinPayment, "")
+		_, err := w.CreateCheckout(t.Context(), account, billing.MinPayment, "")
 		if !problem.Is(err, want) || strings.Contains(problem.AsError(err).Text(), "canary") || strings.Contains(fmt.Sprint(err), apiKey) {
 			t.Errorf("%.60s: %v, want %v without what Stripe says", answer, err, want)
 		}
@@ -184,27 +184,27 @@ func TestFailuresOfStripe(t *testing.T) {
 func TestACheckoutDialsByTheSafeClient(t *testing.T) {
 	w := newWorld(t, false)
 	w.set("127.0.0.1:1")
-	if _, err := w.Checkout(t.Context(), account, billing.MinPayment, ""); !problem.Is(err, problem.Forbidden) {
+	if _, err := w.CreateCheckout(t.Context(), account, billing.MinPayment, ""); !problem.Is(err, problem.Forbidden) {
 		t.Errorf("Checkout() at loopback = %v, want Forbidden", err)
 	}
 	w.base = ""
-	if _, err := w.Checkout(t.Context(), account, billing.MinPayment, ""); !problem.Is(err, problem.Unavailable) {
+	if _, err := w.CreateCheckout(t.Context(), account, billing.MinPayment, ""); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Checkout() of a host without a URL = %v, want Unavailable", err)
 	}
 }
 
 func TestWithoutBothKeysThereAreNoPayments(t *testing.T) {
-	for _, only := range []string{"", paykeys.Stripe, paykeys.StripeWebhook} {
+	for _, only := range []string{"", paykeys.StripeAPIKey, paykeys.StripeWebhookKey} {
 		w := newWorld(t, true)
-		if value := map[string]string{paykeys.Stripe: apiKey, paykeys.StripeWebhook: signing}[only]; only != "" {
+		if value := map[string]string{paykeys.StripeAPIKey: apiKey, paykeys.StripeWebhookKey: signing}[only]; only != "" {
 			if _, err := w.keys.Set(t.Context(), "", only, nil, []byte(value)); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := w.Checkout(t.Context(), account, billing.MinPayment, ""); !problem.Is(err, problem.NotFound) {
+		if _, err := w.CreateCheckout(t.Context(), account, billing.MinPayment, ""); !problem.Is(err, problem.NotFound) {
 			t.Errorf("Checkout() with %q = %v, want NotFound", only, err)
 		}
-		if _, err := w.Event(t.Context(), "t=1,v1=00", []byte(`{}`)); !problem.Is(err, problem.NotFound) {
+		if _, err := w.ParseEvent(t.Context(), "t=1,v1=00", []byte(`{}`)); !problem.Is(err, problem.NotFound) {
 			t.Errorf("Event() with %q = %v, want NotFound", only, err)
 		}
 	}
@@ -213,8 +213,8 @@ func TestWithoutBothKeysThereAreNoPayments(t *testing.T) {
 func TestKeysAreWhatTheirNamesSay(t *testing.T) {
 	w := newWorld(t, true)
 	for _, tt := range []struct{ name, value, field string }{
-		{paykeys.Stripe, signing, "value"}, {paykeys.StripeWebhook, apiKey, "value"}, {paykeys.Stripe, "pk_live_x", "value"}, {"paypal", "x", "secret"},
-		{paykeys.Stripe, "", "value"}, {paykeys.Stripe, "sk_live_ x", "value"}, {paykeys.Stripe, "rk_live_x", ""}, {paykeys.StripeWebhook, "whsec_x", ""},
+		{paykeys.StripeAPIKey, signing, "value"}, {paykeys.StripeWebhookKey, apiKey, "value"}, {paykeys.StripeAPIKey, "pk_live_x", "value"}, {"paypal", "x", "secret"},
+		{paykeys.StripeAPIKey, "", "value"}, {paykeys.StripeAPIKey, "sk_live_ x", "value"}, {paykeys.StripeAPIKey, "rk_live_x", ""}, {paykeys.StripeWebhookKey, "whsec_x", ""},
 	} {
 		info, err := w.keys.Set(t.Context(), "", tt.name, nil, []byte(tt.value))
 		if tt.field == "" && (err != nil || info.Hosts[0] != "api.stripe.com") || tt.field != "" && (err == nil || problem.AsError(err).Field != tt.field || strings.Contains(err.Error(), "canary")) {
@@ -251,7 +251,7 @@ func (w *world) sign(event any, at time.Time, secret string) (header string, bod
 	return s.Header, body
 }
 
-func session() parseObject {
+func newSessionParams() parseObject {
 	return parseObject{
 		"id": "cs_1", "object": "checkout.session", "payment_status": "paid", "payment_intent": "pi_1", "currency": "usd", "amount_total": 2500,
 		"client_reference_id": "of the payer", "metadata": parseObject{"vacancy_host": self.String(), "vacancy_account": account},
@@ -269,12 +269,12 @@ func dispute(status string) parseObject {
 func TestWebhooks(t *testing.T) {
 	const completed = "checkout.session.completed"
 	charge := parseObject{"id": "ch_1", "object": "charge", "payment_intent": "pi_1", "currency": "usd", "amount": 2500, "amount_refunded": 700}
-	paid := billing.Event{Payment: "pi_1", Account: account, Paid: 25 * money.Dollar}
+	paid := billing.Event{PaymentID: "pi_1", Account: account, Paid: 25 * money.Dollar}
 	disputed := func(s billing.DisputeState) billing.Event {
-		return billing.Event{Payment: "pi_1", Dispute: "dp_1", Disputed: billing.Dispute{Amount: 10 * money.Dollar, State: s}}
+		return billing.Event{PaymentID: "pi_1", DisputeID: "dp_1", DisputeReport: billing.Dispute{Amount: 10 * money.Dollar, State: s}}
 	}
 	refunded := func(failed bool) billing.Event {
-		return billing.Event{Payment: "pi_1", Refund: "re_1", Refunded: billing.Refund{Amount: 7 * money.Dollar, Failed: failed}}
+		return billing.Event{PaymentID: "pi_1", RefundID: "re_1", RefundReport: billing.Refund{Amount: 7 * money.Dollar, Failed: failed}}
 	}
 	w := newWorld(t, true)
 	w.set("")
@@ -283,20 +283,20 @@ func TestWebhooks(t *testing.T) {
 		want  billing.Event
 		field string // that is refused
 	}{
-		"paid":                     {eventOf(completed, session()), paid, ""},
-		"paid later":               {eventOf("checkout.session.async_payment_succeeded", session()), paid, ""},
-		"expanded":                 {eventOf(completed, with(session(), "payment_intent", parseObject{"id": "pi_1", "object": "payment_intent"})), paid, ""},
-		"not yet paid":             {eventOf(completed, with(session(), "payment_status", "unpaid")), billing.Event{}, ""},
-		"of another host":          {eventOf(completed, with(session(), "metadata", parseObject{"vacancy_host": identity.ID{8}.String(), "vacancy_account": account})), billing.Event{}, ""},
-		"of another business":      {eventOf(completed, with(session(), "metadata", nil)), billing.Event{}, ""},
-		"without an account":       {eventOf(completed, with(session(), "metadata", parseObject{"vacancy_host": self.String()})), billing.Event{}, "data.object.metadata.vacancy_account"},
-		"without a payment":        {eventOf(completed, with(session(), "payment_intent", nil)), billing.Event{}, "data.object.payment_intent"},
-		"in euros":                 {eventOf(completed, with(session(), "currency", "eur")), billing.Event{}, "data.object.amount_total"},
-		"a negative amount":        {eventOf(completed, with(session(), "amount_total", -1)), billing.Event{}, "data.object.amount_total"},
-		"an overflow":              {eventOf(completed, with(session(), "amount_total", int64(1)<<62)), billing.Event{}, "data.object.amount_total"},
-		"a fraction":               {eventOf(completed, with(session(), "amount_total", 1.5)), billing.Event{}, "data.object"},
-		"no session":               {eventOf(completed, with(session(), "metadata", "none")), billing.Event{}, "data.object"},
-		"refunded":                 {eventOf("charge.refunded", charge), billing.Event{Payment: "pi_1", RefundedTotal: 7 * money.Dollar}, ""},
+		"paid":                     {eventOf(completed, newSessionParams()), paid, ""},
+		"paid later":               {eventOf("checkout.session.async_payment_succeeded", newSessionParams()), paid, ""},
+		"expanded":                 {eventOf(completed, with(newSessionParams(), "payment_intent", parseObject{"id": "pi_1", "object": "payment_intent"})), paid, ""},
+		"not yet paid":             {eventOf(completed, with(newSessionParams(), "payment_status", "unpaid")), billing.Event{}, ""},
+		"of another host":          {eventOf(completed, with(newSessionParams(), "metadata", parseObject{"vacancy_host": identity.ID{8}.String(), "vacancy_account": account})), billing.Event{}, ""},
+		"of another business":      {eventOf(completed, with(newSessionParams(), "metadata", nil)), billing.Event{}, ""},
+		"without an account":       {eventOf(completed, with(newSessionParams(), "metadata", parseObject{"vacancy_host": self.String()})), billing.Event{}, "data.object.metadata.vacancy_account"},
+		"without a payment":        {eventOf(completed, with(newSessionParams(), "payment_intent", nil)), billing.Event{}, "data.object.payment_intent"},
+		"in euros":                 {eventOf(completed, with(newSessionParams(), "currency", "eur")), billing.Event{}, "data.object.amount_total"},
+		"a negative amount":        {eventOf(completed, with(newSessionParams(), "amount_total", -1)), billing.Event{}, "data.object.amount_total"},
+		"an overflow":              {eventOf(completed, with(newSessionParams(), "amount_total", int64(1)<<62)), billing.Event{}, "data.object.amount_total"},
+		"a fraction":               {eventOf(completed, with(newSessionParams(), "amount_total", 1.5)), billing.Event{}, "data.object"},
+		"no session":               {eventOf(completed, with(newSessionParams(), "metadata", "none")), billing.Event{}, "data.object"},
+		"refunded":                 {eventOf("charge.refunded", charge), billing.Event{PaymentID: "pi_1", RefundedTotal: 7 * money.Dollar}, ""},
 		"refunded in euros":        {eventOf("charge.refunded", with(charge, "currency", "eur")), billing.Event{}, ""},
 		"refunded, no payment":     {eventOf("charge.refunded", with(charge, "payment_intent", nil)), billing.Event{}, ""},
 		"a refund below 0":         {eventOf("charge.refunded", with(charge, "amount_refunded", -1)), billing.Event{}, "data.object.amount_refunded"},
@@ -318,14 +318,14 @@ func TestWebhooks(t *testing.T) {
 		"an inquiry":               {eventOf("charge.dispute.created", dispute("warning_needs_response")), billing.Event{}, ""},
 		"a dispute without an id":  {eventOf("charge.dispute.created", with(dispute("lost"), "id", nil)), billing.Event{}, "data.object.id"},
 		"something else":           {eventOf("customer.created", parseObject{"id": "cus_1"}), billing.Event{}, ""},
-		"of real money":            {with(eventOf(completed, session()), "livemode", true), billing.Event{}, "livemode"},
-		"without data":             {with(eventOf(completed, session()), "data", nil), billing.Event{}, "data"},
+		"of real money":            {with(eventOf(completed, newSessionParams()), "livemode", true), billing.Event{}, "livemode"},
+		"without data":             {with(eventOf(completed, newSessionParams()), "data", nil), billing.Event{}, "data"},
 		"no event":                 {parseObject{"object": "charge"}, billing.Event{}, "body"},
 		"no JSON":                  {[]byte("canary"), billing.Event{}, "body"},
 		"an array":                 {[]byte("[]"), billing.Event{}, "body"},
 	} {
 		header, body := w.sign(tt.event, w.now, signing)
-		got, err := w.Event(t.Context(), header, body)
+		got, err := w.ParseEvent(t.Context(), header, body)
 		if tt.field != "" {
 			if !problem.Is(err, problem.Malformed) || !strings.Contains(problem.AsError(err).Text(), tt.field) {
 				t.Errorf("%s: %v, want a refusal of %s", name, err, tt.field)
@@ -343,13 +343,13 @@ func TestWebhooksOfTheOtherModeAreRefused(t *testing.T) {
 	for key, live := range map[string]bool{"sk_live_canary": true, "rk_live_canary": true, "sk_test_canary": false, "rk_test_canary": false} {
 		w := newWorld(t, true)
 		w.set("")
-		if _, err := w.keys.Set(t.Context(), "", paykeys.Stripe, nil, []byte(key)); err != nil {
+		if _, err := w.keys.Set(t.Context(), "", paykeys.StripeAPIKey, nil, []byte(key)); err != nil {
 			t.Fatal(err)
 		}
 		for _, mode := range []bool{true, false} {
-			header, body := w.sign(with(eventOf("checkout.session.completed", session()), "livemode", mode), w.now, signing)
-			got, err := w.Event(t.Context(), header, body)
-			if mode == live && (err != nil || got.Payment != "pi_1") || mode != live && (!problem.Is(err, problem.Malformed) || problem.AsError(err).Field != "livemode" || got != billing.Event{}) {
+			header, body := w.sign(with(eventOf("checkout.session.completed", newSessionParams()), "livemode", mode), w.now, signing)
+			got, err := w.ParseEvent(t.Context(), header, body)
+			if mode == live && (err != nil || got.PaymentID != "pi_1") || mode != live && (!problem.Is(err, problem.Malformed) || problem.AsError(err).Field != "livemode" || got != billing.Event{}) {
 				t.Errorf("an event with livemode %t at a host with %s: %+v, %v", mode, key[:8], got, err)
 			}
 		}
@@ -359,7 +359,7 @@ func TestWebhooksOfTheOtherModeAreRefused(t *testing.T) {
 func TestWebhooksThatStripeDidNotSignAreRefused(t *testing.T) {
 	w := newWorld(t, true)
 	w.set("")
-	event := eventOf("checkout.session.completed", session())
+	event := eventOf("checkout.session.completed", newSessionParams())
 	header, body := w.sign(event, w.now, signing)
 	other, _ := w.sign(event, w.now, "whsec_of_somebody")
 	old, _ := w.sign(event, w.now.Add(-301*time.Second), signing)
@@ -372,21 +372,21 @@ func TestWebhooksThatStripeDidNotSignAreRefused(t *testing.T) {
 		"another time": strings.Replace(header, stamp, fmt.Sprintf("t=%d", w.now.Unix()+1), 1),
 		"no list":      "canary", "another list": "t=1=2",
 	} {
-		if _, err := w.Event(t.Context(), header, body); !problem.Is(err, problem.Malformed) || problem.AsError(err).Field != paykeys.SignatureHeader || strings.Contains(err.Error(), "canary") {
+		if _, err := w.ParseEvent(t.Context(), header, body); !problem.Is(err, problem.Malformed) || problem.AsError(err).Field != paykeys.SignatureHeader || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v, want a refusal of %s", name, err, paykeys.SignatureHeader)
 		}
 	}
-	if _, err := w.Event(t.Context(), header, append(body, ' ')); !problem.Is(err, problem.Malformed) {
+	if _, err := w.ParseEvent(t.Context(), header, append(body, ' ')); !problem.Is(err, problem.Malformed) {
 		t.Errorf("another body: %v, want a refusal", err)
 	}
 	for _, at := range []time.Duration{0, 299 * time.Second, -299 * time.Second} {
 		header, _ := w.sign(event, w.now.Add(at), signing)
-		if got, err := w.Event(t.Context(), header, body); err != nil || got.Payment != "pi_1" {
+		if got, err := w.ParseEvent(t.Context(), header, body); err != nil || got.PaymentID != "pi_1" {
 			t.Errorf("signed at %v: %v", at, err)
 		}
 	}
 	both := header + "," + strings.Split(other, ",")[1] // while a key is rolled
-	if _, err := w.Event(t.Context(), both, body); err != nil {
+	if _, err := w.ParseEvent(t.Context(), both, body); err != nil {
 		t.Errorf("with two signatures: %v", err)
 	}
 }
@@ -398,14 +398,14 @@ func FuzzWebhooks(f *testing.F) {
 	}
 	now := func() time.Time { return noon }
 	keys := paykeys.New(memory.New(), vault, now, rand.Reader)
-	for name, value := range map[string]string{paykeys.Stripe: apiKey, paykeys.StripeWebhook: signing} {
+	for name, value := range map[string]string{paykeys.StripeAPIKey: apiKey, paykeys.StripeWebhookKey: signing} {
 		if _, err := keys.Set(f.Context(), "", name, nil, []byte(value)); err != nil {
 			f.Fatal(err)
 		}
 	}
-	payments := stripe.New(paykeys.Config{Keys: keys, Now: now, Self: func(context.Context) (identity.ID, error) { return self, nil }})
+	payments := stripe.New(paykeys.Config{Keys: keys, Now: now, HostID: func(context.Context) (identity.ID, error) { return self, nil }})
 	for _, kind := range []string{"checkout.session.completed", "charge.refunded", "refund.failed", "charge.dispute.closed"} {
-		for _, of := range []parseObject{session(), refund("failed"), dispute("lost")} {
+		for _, of := range []parseObject{newSessionParams(), refund("failed"), dispute("lost")} {
 			body, err := json.Marshal(eventOf(kind, of))
 			if err != nil {
 				f.Fatal(err)
@@ -415,11 +415,11 @@ func FuzzWebhooks(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		s := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: body, Secret: signing, Timestamp: noon})
-		e, err := payments.Event(t.Context(), s.Header, body)
+		e, err := payments.ParseEvent(t.Context(), s.Header, body)
 		if err != nil && !problem.Is(err, problem.Malformed) {
 			t.Errorf("Event() = %v, want Malformed", err)
 		}
-		if e.Paid < 0 || e.RefundedTotal < 0 || e.Refunded.Amount < 0 || e.Disputed.Amount < 0 || err != nil && e.Paid > 0 {
+		if e.Paid < 0 || e.RefundedTotal < 0 || e.RefundReport.Amount < 0 || e.DisputeReport.Amount < 0 || err != nil && e.Paid > 0 {
 			t.Errorf("Event() = %+v, %v", e, err)
 		}
 	})

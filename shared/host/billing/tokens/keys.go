@@ -26,30 +26,30 @@ import (
 const (
 	// refreshAge is the age at which keys are refreshed.
 	refreshAge = 10 * time.Minute
-	// maxAge limits the age of keys that are used while the issuer does not answer.
-	maxAge = time.Hour
+	// maxKeyAge limits the age of keys that are used while the issuer does not answer.
+	maxKeyAge = time.Hour
 	// fetchInterval is the minimum time between two fetches of an issuer's keys by a process.
 	fetchInterval = 30 * time.Second
-	// fetchTime limits a fetch, which reads two documents.
-	fetchTime = 5 * time.Second
+	// fetchTimeout limits a fetch, which reads two documents.
+	fetchTimeout = 5 * time.Second
 )
 
 // Limits of the data that an issuer sends.
 const (
-	maxReply = 256 << 10
-	maxKeys  = 100
-	minRSA   = 2048
+	maxReplyBytes = 256 << 10
+	maxKeys       = 100
+	minRSABits    = 2048
 )
 
 // keySet caches the keys of an issuer.
 type keySet struct {
-	mu      sync.Mutex // not held during a fetch
-	keys    []key
-	fetched time.Time // start of the fetch of keys
-	tried   time.Time // start of the last fetch, even if it failed
-	unfit   string    // error in the issuer's metadata, or ""
-	// busy is closed when the current fetch ends. If no fetch is running, busy is nil.
-	busy chan struct{}
+	mu            sync.Mutex // not held during a fetch
+	keys          []key
+	fetchedAt     time.Time // start of the fetch of keys
+	lastTry       time.Time // start of the last fetch, even if it failed
+	metadataError string    // error in the issuer's metadata, or ""
+	// fetchDone is closed when the current fetch ends. If no fetch is running, busy is nil.
+	fetchDone chan struct{}
 }
 
 // key is a key that verifies signatures.
@@ -59,7 +59,7 @@ type key struct {
 	public any    // *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey
 }
 
-func (k *key) fits(alg jose.SignatureAlgorithm) bool {
+func (k *key) canVerify(alg jose.SignatureAlgorithm) bool {
 	if k.alg != "" && k.alg != string(alg) {
 		return false
 	}
@@ -74,18 +74,18 @@ func (k *key) fits(alg jose.SignatureAlgorithm) bool {
 
 // verify checks the signature of a token. If the cached keys do not verify it, verify refreshes
 // them, because an issuer's new key may have no kid or the kid of the old key.
-func (c *Checker) verify(ctx context.Context, token string, i *billing.Issuer, h header) error {
+func (c *Checker) verify(ctx context.Context, token string, issuer *billing.Issuer, h header) error {
 	sig, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil {
 		return rejectToken("the token is not a signed JWT")
 	}
-	var failed time.Time // time at which the keys that did not verify the token were fetched
+	var rejectedFetch time.Time // time at which the keys that did not verify the token were fetched
 	for range 2 {
-		keys, fetched, err := c.keys(ctx, i, h, failed)
+		keys, fetchedAt, err := c.loadKeys(ctx, issuer, h, rejectedFetch)
 		if err != nil {
 			return err
 		}
-		if fetched.Equal(failed) {
+		if fetchedAt.Equal(rejectedFetch) {
 			break // the keys were not refreshed
 		}
 		for _, k := range keys {
@@ -93,22 +93,22 @@ func (c *Checker) verify(ctx context.Context, token string, i *billing.Issuer, h
 				return nil
 			}
 		}
-		failed = fetched
+		rejectedFetch = fetchedAt
 	}
-	return rejectToken("the signature of the token does not verify with the key of %s", i.Issuer)
+	return rejectToken("the signature of the token does not verify with the key of %s", issuer.URL)
 }
 
-// keys returns the keys of an issuer that may have signed a token with header h, and the time of their
+// loadKeys returns the keys of an issuer that may have signed a token with header h, and the time of their
 // fetch. If h has no kid, exactly one key must be suitable. failed is the fetch time of keys that did
 // not verify the token, or zero. If the cached keys have this fetch time, keys fetches them again,
 // unless this process started a fetch less than fetchInterval ago. While another request fetches the
-// keys, keys returns cached keys that are younger than maxAge and have another fetch time.
-func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed time.Time) ([]key, time.Time, error) {
+// keys, keys returns cached keys that are younger than maxKeyAge and have another fetch time.
+func (c *Checker) loadKeys(ctx context.Context, issuer *billing.Issuer, h header, rejectedFetch time.Time) ([]key, time.Time, error) {
 	c.mu.Lock()
-	s := c.sets[i.Issuer]
+	s := c.sets[issuer.URL]
 	if s == nil { // the number of sets is small, because the operator adds issuers
 		s = &keySet{}
-		c.sets[i.Issuer] = s
+		c.sets[issuer.URL] = s
 	}
 	c.mu.Unlock()
 	s.mu.Lock()
@@ -118,55 +118,55 @@ func (c *Checker) keys(ctx context.Context, i *billing.Issuer, h header, failed 
 		// Round removes the monotonic time, because AWS Lambda may stop the monotonic clock between
 		// two requests.
 		now := c.Now().Round(0)
-		if s.tried.After(now) { // the clock was set back, so the keys stay usable but are refreshed
-			s.tried = time.Time{}
-			if s.fetched.After(now.Add(-refreshAge)) {
-				s.fetched = now.Add(-refreshAge)
+		if s.lastTry.After(now) { // the clock was set back, so the keys stay usable but are refreshed
+			s.lastTry = time.Time{}
+			if s.fetchedAt.After(now.Add(-refreshAge)) {
+				s.fetchedAt = now.Add(-refreshAge)
 			}
 		}
-		found, age := s.find(h), now.Sub(s.fetched)
-		isGood := len(found) > 0 && age < maxAge
-		isUsable := isGood && (failed.IsZero() || !s.fetched.Equal(failed))
+		matching, age := s.findKeys(h), now.Sub(s.fetchedAt)
+		hasValidKeys := len(matching) > 0 && age < maxKeyAge
+		hasUntriedKeys := hasValidKeys && (rejectedFetch.IsZero() || !s.fetchedAt.Equal(rejectedFetch))
 		switch {
-		case isUsable && (age < refreshAge || s.busy != nil):
-			return found, s.fetched, nil
-		case s.busy != nil:
-			busy := s.busy
+		case hasUntriedKeys && (age < refreshAge || s.fetchDone != nil):
+			return matching, s.fetchedAt, nil
+		case s.fetchDone != nil:
+			done := s.fetchDone
 			s.mu.Unlock()
 			select {
-			case <-busy:
+			case <-done:
 			case <-ctx.Done():
 			}
 			s.mu.Lock()
-			if s.busy == busy {
-				return nil, s.fetched, problem.New(problem.Unavailable, "the keys of the issuer %s are being fetched; try again in a second", i.Issuer)
+			if s.fetchDone == done {
+				return nil, s.fetchedAt, problem.New(problem.Unavailable, "the keys of the issuer %s are being fetched; try again in a second", issuer.URL)
 			}
-		case err == nil && !now.Before(s.tried.Add(fetchInterval)):
-			err = c.refresh(ctx, i, s, now)
-		case isUsable, isGood && err == nil:
-			return found, s.fetched, nil
+		case err == nil && !now.Before(s.lastTry.Add(fetchInterval)):
+			err = c.refresh(ctx, issuer, s, now)
+		case hasUntriedKeys, hasValidKeys && err == nil:
+			return matching, s.fetchedAt, nil
 		case err != nil:
-			return nil, s.fetched, err
-		case s.unfit != "":
-			return nil, s.fetched, rejectToken("the host cannot use the issuer: %s", s.unfit)
+			return nil, s.fetchedAt, err
+		case s.metadataError != "":
+			return nil, s.fetchedAt, rejectToken("the host cannot use the issuer: %s", s.metadataError)
 		// The keys are too old, or the last fetch failed, so the issuer may have published a newer key.
-		case age >= maxAge, s.tried.After(s.fetched):
-			return nil, s.fetched, unreachable(i.Issuer, nil)
+		case age >= maxKeyAge, s.lastTry.After(s.fetchedAt):
+			return nil, s.fetchedAt, unreachableError(issuer.URL, nil)
 		case h.kid == "":
-			return nil, s.fetched, rejectToken("the token's header has no key id (kid), and the issuer %s does not have exactly one key for %s", i.Issuer, h.alg)
+			return nil, s.fetchedAt, rejectToken("the token's header has no key id (kid), and the issuer %s does not have exactly one key for %s", issuer.URL, h.alg)
 		default:
-			return nil, s.fetched, rejectToken("the issuer %s has no key %.80q for %s", i.Issuer, h.kid, h.alg)
+			return nil, s.fetchedAt, rejectToken("the issuer %s has no key %.80q for %s", issuer.URL, h.kid, h.alg)
 		}
 	}
 }
 
-func unreachable(issuer string, err error) error {
+func unreachableError(issuer string, err error) error {
 	return problem.Wrap(problem.Unavailable, err, "the keys of the issuer %s cannot be fetched now; the token may be good, so try again in half a minute", issuer)
 }
 
-func (s *keySet) find(h header) (found []key) {
+func (s *keySet) findKeys(h header) (found []key) {
 	for _, k := range s.keys {
-		if k.fits(h.alg) && (h.kid == "" || h.kid == k.id) {
+		if k.canVerify(h.alg) && (h.kid == "" || h.kid == k.id) {
 			found = append(found, k)
 		}
 	}
@@ -178,49 +178,49 @@ func (s *keySet) find(h header) (found []key) {
 
 // refresh fetches the keys of an issuer for all requests. The caller must hold s.mu, which refresh
 // releases during the fetch.
-func (c *Checker) refresh(ctx context.Context, i *billing.Issuer, s *keySet, now time.Time) error {
-	s.tried, s.busy = now, make(chan struct{})
+func (c *Checker) refresh(ctx context.Context, issuer *billing.Issuer, s *keySet, now time.Time) error {
+	s.lastTry, s.fetchDone = now, make(chan struct{})
 	defer func() {
-		close(s.busy)
-		s.busy = nil
+		close(s.fetchDone)
+		s.fetchDone = nil
 	}()
 	keys, err := func() ([]key, error) {
 		s.mu.Unlock()
 		defer s.mu.Lock()
 		// The fetch continues if the sender of this request hangs up. Otherwise, this sender could
 		// prevent the fetch for all requests.
-		end := time.Now().Add(fetchTime)
+		end := time.Now().Add(fetchTimeout)
 		if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
 			end = deadline
 		}
 		ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), end)
 		defer cancel()
-		return c.fetch(ctx, i)
+		return c.fetchKeys(ctx, issuer)
 	}()
 	switch {
 	case problem.Is(err, problem.Malformed):
-		s.unfit = problem.AsError(err).Text()
+		s.metadataError = problem.AsError(err).Text()
 		return nil
 	case err != nil:
-		return unreachable(i.Issuer, err)
+		return unreachableError(issuer.URL, err)
 	}
-	s.keys, s.fetched, s.unfit = keys, now, ""
+	s.keys, s.fetchedAt, s.metadataError = keys, now, ""
 	return nil
 }
 
-// fetch returns the keys that an issuer publishes. If the issuer's metadata is not suitable for the
+// fetchKeys returns the keys that an issuer publishes. If the issuer's metadata is not suitable for the
 // host, the error is Malformed.
-func (c *Checker) fetch(ctx context.Context, i *billing.Issuer) (keys []key, err error) {
-	ctx, cancel := context.WithTimeout(ctx, fetchTime)
+func (c *Checker) fetchKeys(ctx context.Context, issuer *billing.Issuer) (keys []key, err error) {
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	keysURL, err := c.keysURL(ctx, i)
+	keysURL, err := c.fetchKeysURL(ctx, issuer)
 	if err != nil {
 		return nil, err
 	}
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := c.get(ctx, reader(i, keysURL), keysURL, &set); err != nil {
+	if err := c.fetchJSON(ctx, actorFor(issuer, keysURL), keysURL, &set); err != nil {
 		return nil, err
 	}
 	if len(set.Keys) > maxKeys {
@@ -228,7 +228,7 @@ func (c *Checker) fetch(ctx context.Context, i *billing.Issuer) (keys []key, err
 	}
 	for _, raw := range set.Keys {
 		// Encryption keys, keys of other types, and keys that cannot be parsed are ignored.
-		if k, err := parse(raw); err == nil {
+		if k, err := parseKey(raw); err == nil {
 			keys = append(keys, k)
 		}
 	}
@@ -238,58 +238,58 @@ func (c *Checker) fetch(ctx context.Context, i *billing.Issuer) (keys []key, err
 	return keys, nil
 }
 
-func (c *Checker) CountKeys(ctx context.Context, i *billing.Issuer) (int, error) {
-	keys, err := c.fetch(ctx, i)
+func (c *Checker) CountKeys(ctx context.Context, issuer *billing.Issuer) (int, error) {
+	keys, err := c.fetchKeys(ctx, issuer)
 	return len(keys), err
 }
 
-func (c *Checker) keysURL(ctx context.Context, i *billing.Issuer) (string, error) {
-	var failed []error
-	for _, location := range billing.IssuerMetadata(i.Issuer) {
+func (c *Checker) fetchKeysURL(ctx context.Context, issuer *billing.Issuer) (string, error) {
+	var errs []error
+	for _, location := range billing.IssuerMetadataURLs(issuer.URL) {
 		var metadata struct {
 			Issuer string `json:"issuer"`
 			Keys   string `json:"jwks_uri"`
 		}
-		err := c.get(ctx, reader(i, location), location, &metadata)
+		err := c.fetchJSON(ctx, actorFor(issuer, location), location, &metadata)
 		switch {
-		case err == nil && metadata.Issuer != i.Issuer:
-			err = problem.Invalid("issuer", fmt.Sprintf("%.200q, as %s spells it", metadata.Issuer, location), fmt.Sprintf("%q", i.Issuer))
-		case err == nil && !strings.HasPrefix(metadata.Keys, "https://") && !sameOrigin(i.Issuer, metadata.Keys):
+		case err == nil && metadata.Issuer != issuer.URL:
+			err = problem.Invalid("issuer", fmt.Sprintf("%.200q, as %s spells it", metadata.Issuer, location), fmt.Sprintf("%q", issuer.URL))
+		case err == nil && !strings.HasPrefix(metadata.Keys, "https://") && !isSameOrigin(issuer.URL, metadata.Keys):
 			err = problem.Invalid("issuer", "an https URL as jwks_uri in "+location, fmt.Sprintf("%.200q", metadata.Keys))
 		case err == nil:
 			return metadata.Keys, nil
 		}
-		failed = append(failed, err)
+		errs = append(errs, err)
 	}
 	// The error of an unsuitable document is more helpful than the error of a missing document.
-	if location := slices.IndexFunc(failed, func(err error) bool { return problem.Is(err, problem.Malformed) }); location >= 0 {
-		return "", failed[location]
+	if location := slices.IndexFunc(errs, func(err error) bool { return problem.Is(err, problem.Malformed) }); location >= 0 {
+		return "", errs[location]
 	}
-	return "", errors.Join(failed...)
+	return "", errors.Join(errs...)
 }
 
-func sameOrigin(a, b string) bool {
+func isSameOrigin(a, b string) bool {
 	x, errA := url.Parse(a)
 	y, errB := url.Parse(b)
 	return errA == nil && errB == nil && x.Scheme == y.Scheme && x.Host == y.Host
 }
 
-// reader returns the actor for a request to a URL of an issuer. If the URL has the origin of the
+// actorFor returns the actor for a request to a URL of an issuer. If the URL has the origin of the
 // issuer, which the operator added, the actor is the operator. Otherwise the issuer chose the URL,
 // and the actor is a stranger.
-func reader(i *billing.Issuer, rawURL string) outbound.Actor {
-	if !sameOrigin(i.Issuer, rawURL) {
+func actorFor(issuer *billing.Issuer, rawURL string) outbound.Actor {
+	if !isSameOrigin(issuer.URL, rawURL) {
 		return outbound.HostActor(outbound.Stranger)
 	}
-	as := outbound.HostActor(outbound.Operator)
-	if i.Private {
-		as = as.WithPrivate()
+	actor := outbound.HostActor(outbound.Operator)
+	if issuer.AllowPrivateAddress {
+		actor = actor.WithPrivateAddresses()
 	}
-	return as
+	return actor
 }
 
-func (c *Checker) get(ctx context.Context, as outbound.Actor, rawURL string, into any) error {
-	r, err := c.Client.Do(ctx, as, outbound.Request{Method: http.MethodGet, URL: rawURL, Header: http.Header{"Accept": {"application/json"}}, MaxReply: maxReply})
+func (c *Checker) fetchJSON(ctx context.Context, actor outbound.Actor, rawURL string, into any) error {
+	r, err := c.Client.Do(ctx, actor, outbound.Request{Method: http.MethodGet, URL: rawURL, Header: http.Header{"Accept": {"application/json"}}, MaxReply: maxReplyBytes})
 	switch {
 	case err != nil:
 		return err
@@ -302,11 +302,11 @@ func (c *Checker) get(ctx context.Context, as outbound.Actor, rawURL string, int
 	return nil
 }
 
-func parse(raw []byte) (k key, err error) {
-	var about struct {
+func parseKey(raw []byte) (k key, err error) {
+	var usage struct {
 		Ops []string `json:"key_ops"`
 	}
-	if err := json.Unmarshal(raw, &about); err != nil {
+	if err := json.Unmarshal(raw, &usage); err != nil {
 		return k, err
 	}
 	// Certificates are not used, and a key may contain a certificate that cannot be parsed.
@@ -325,12 +325,12 @@ func parse(raw []byte) (k key, err error) {
 		return k, err
 	}
 	k = key{id: j.KeyID, alg: j.Algorithm, public: j.Key}
-	if j.Use != "" && j.Use != "sig" || len(about.Ops) > 0 && !slices.Contains(about.Ops, "verify") {
+	if j.Use != "" && j.Use != "sig" || len(usage.Ops) > 0 && !slices.Contains(usage.Ops, "verify") {
 		return k, errors.New("it is not for signatures")
 	}
 	switch public := j.Key.(type) {
 	case *rsa.PublicKey:
-		if public.N.BitLen() < minRSA {
+		if public.N.BitLen() < minRSABits {
 			return k, fmt.Errorf("it has %d bits", public.N.BitLen())
 		}
 	case *ecdsa.PublicKey:

@@ -43,33 +43,33 @@ import (
 )
 
 const (
-	maxToken   = 8 << 10
-	maxSubject = 255 // bytes
-	leeway     = time.Minute
+	maxTokenBytes   = 8 << 10
+	maxSubjectBytes = 255 // bytes
+	leeway          = time.Minute
 )
 
 // algorithms lists the accepted signature algorithms.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA}
 
-// types lists the accepted values of typ in lower case. A token of another type has a different
+// tokenTypes lists the accepted values of typ in lower case. A token of another type has a different
 // purpose, for example a logout.
-var types = []string{"", "jwt", "at+jwt", "application/at+jwt"}
+var tokenTypes = []string{"", "jwt", "at+jwt", "application/at+jwt"}
 
 // Checker checks tokens. It is safe for concurrent use.
 type Checker struct {
-	billing.TokensConfig
+	billing.TokenCheckerConfig
 
 	mu   sync.Mutex
 	sets map[string]*keySet // key sets by issuer
 }
 
-func New(c billing.TokensConfig) *Checker {
-	return &Checker{TokensConfig: c, sets: map[string]*keySet{}}
+func New(c billing.TokenCheckerConfig) *Checker {
+	return &Checker{TokenCheckerConfig: c, sets: map[string]*keySet{}}
 }
 
-func ForBilling(c billing.TokensConfig) billing.Tokens { return New(c) }
+func NewForBilling(c billing.TokenCheckerConfig) billing.TokenChecker { return New(c) }
 
-func (c *Checker) Looks(secret string) bool { return strings.Count(secret, ".") == 2 }
+func (c *Checker) LooksLikeToken(secret string) bool { return strings.Count(secret, ".") == 2 }
 
 // Check verifies a token that was sent with request r and returns the token's subject.
 func (c *Checker) Check(ctx context.Context, token string, r *http.Request) (billing.Subject, error) {
@@ -81,10 +81,10 @@ func (c *Checker) CheckFor(ctx context.Context, token string, resources []string
 }
 
 func (c *Checker) check(ctx context.Context, token string, resources func() ([]string, error)) (s billing.Subject, err error) {
-	if len(token) > maxToken {
-		return s, rejectToken("expected a token of at most %d bytes", maxToken)
+	if len(token) > maxTokenBytes {
+		return s, rejectToken("expected a token of at most %d bytes", maxTokenBytes)
 	}
-	h, claims, err := read(token)
+	h, claims, err := parseUnverified(token)
 	if err != nil {
 		return s, err
 	}
@@ -92,50 +92,50 @@ func (c *Checker) check(ctx context.Context, token string, resources func() ([]s
 	if err != nil {
 		return s, err
 	}
-	issuers = slices.DeleteFunc(slices.Clone(issuers), func(i billing.Issuer) bool { return i.Issuer != claims.issuer })
+	issuers = slices.DeleteFunc(slices.Clone(issuers), func(i billing.Issuer) bool { return i.URL != claims.issuer })
 	if len(issuers) == 0 {
 		return s, rejectToken("this host does not accept tokens from the issuer %.200q", claims.issuer)
 	}
 	i := issuers[0] // all have the same URL and therefore the same keys
-	i.Private = slices.ContainsFunc(issuers, func(i billing.Issuer) bool { return i.Private })
+	i.AllowPrivateAddress = slices.ContainsFunc(issuers, func(i billing.Issuer) bool { return i.AllowPrivateAddress })
 	if err := c.verify(ctx, token, &i, h); err != nil {
 		return s, err
 	}
-	if err := claims.inTime(c.Now()); err != nil {
+	if err := claims.checkTimes(c.Now()); err != nil {
 		return s, err
 	}
-	called, err := resources()
+	calledURLs, err := resources()
 	if err != nil {
 		return s, err
 	}
-	var fits []billing.Issuer
-	var why error
+	var matching []billing.Issuer
+	var mismatch error
 	for _, i := range issuers {
-		if no := claims.fit(&i, called); no != nil {
-			why = no
+		if reason := claims.checkMatch(&i, calledURLs); reason != nil {
+			mismatch = reason
 		} else {
-			fits = append(fits, i)
+			matching = append(matching, i)
 		}
 	}
 	switch {
-	case len(fits) > 1:
-		return s, rejectToken("the token matches %d accounts, expected one: the operator can distinguish the accounts by required claims or audiences", len(fits))
-	case len(fits) == 0 && len(issuers) > 1:
+	case len(matching) > 1:
+		return s, rejectToken("the token matches %d accounts, expected one: the operator can distinguish the accounts by required claims or audiences", len(matching))
+	case len(matching) == 0 && len(issuers) > 1:
 		return s, rejectToken("the token matches none of the %d accounts that accept tokens from %s", len(issuers), claims.issuer)
-	case len(fits) == 0:
-		return s, why
+	case len(matching) == 0:
+		return s, mismatch
 	}
-	name, ok := claims.text(fits[0].SubjectClaim)
-	if !ok || name == "" || len(name) > maxSubject {
-		return s, rejectToken("the claim %s: expected a text of 1 to %d bytes", fits[0].SubjectClaim, maxSubject)
+	name, ok := claims.singleValue(matching[0].SubjectClaim)
+	if !ok || name == "" || len(name) > maxSubjectBytes {
+		return s, rejectToken("the claim %s: expected a text of 1 to %d bytes", matching[0].SubjectClaim, maxSubjectBytes)
 	}
-	return billing.Subject{Issuer: fits[0], ID: SubjectID(claims.issuer, name), Name: name, Scopes: claims.scopes(fits[0].Scopes)}, nil
+	return billing.Subject{Issuer: matching[0], ID: SubjectID(claims.issuer, name), Name: name, Scopes: claims.grantedScopes(matching[0].Scopes)}, nil
 }
 
-func (c *claims) scopes(issuerScopes []billing.Scope) (granted []billing.Scope) {
-	scope, scoped := c.texts["scope"]
-	scp, alsoScoped := c.texts["scp"]
-	if !scoped && !alsoScoped {
+func (c *claims) grantedScopes(issuerScopes []billing.Scope) (granted []billing.Scope) {
+	scope, hasScope := c.values["scope"]
+	scp, hasSCP := c.values["scp"]
+	if !hasScope && !hasSCP {
 		return issuerScopes
 	}
 	for _, s := range issuerScopes {
@@ -166,10 +166,10 @@ type header struct {
 type claims struct {
 	issuer string
 	times  map[string]float64  // exp, nbf and iat in seconds since 1970
-	texts  map[string][]string // strings, string lists and booleans
+	values map[string][]string // strings, string lists and booleans
 }
 
-func read(token string) (h header, c claims, err error) {
+func parseUnverified(token string) (h header, c claims, err error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
 		return h, c, rejectToken("expected a token in three parts")
@@ -203,13 +203,13 @@ func read(token string) (h header, c claims, err error) {
 	case err != nil:
 	case !slices.Contains(algorithms, h.alg):
 		err = problem.Invalid("alg", fmt.Sprintf("one of %v", algorithms), fmt.Sprintf("%.40q", string(h.alg)))
-	case !slices.Contains(types, strings.ToLower(typ)):
+	case !slices.Contains(tokenTypes, strings.ToLower(typ)):
 		err = problem.Invalid("typ", "JWT, at+jwt or none", fmt.Sprintf("%.40q", typ))
 	}
 	if err != nil {
 		return h, c, rejectToken("the token's header: %s", problem.AsError(err).Text())
 	}
-	c = claims{times: map[string]float64{}, texts: map[string][]string{}}
+	c = claims{times: map[string]float64{}, values: map[string][]string{}}
 	d.Reset(decoded[1], canon.DefaultLimits())
 	err = d.Document(func(key string) (err error) {
 		switch key {
@@ -220,30 +220,30 @@ func read(token string) (h header, c claims, err error) {
 		v, err := d.Value()
 		switch v.Kind() {
 		case canon.String:
-			c.texts[key] = []string{v.Text()}
+			c.values[key] = []string{v.Text()}
 			if key == "scope" || key == "scp" { // a list in one string (RFC 8693 §4.2)
-				c.texts[key] = strings.Fields(v.Text())
+				c.values[key] = strings.Fields(v.Text())
 			}
 		case canon.Array:
-			c.texts[key] = nil
+			c.values[key] = nil
 			for _, item := range v.Items() {
 				if item.Kind() == canon.String { // other items are ignored
-					c.texts[key] = append(c.texts[key], item.Text())
+					c.values[key] = append(c.values[key], item.Text())
 				}
 			}
 		case canon.Bool:
-			c.texts[key] = []string{string(v.AppendCJ(nil))}
+			c.values[key] = []string{string(v.AppendCJ(nil))}
 		}
 		return err
 	})
-	_, expires := c.times["exp"]
-	switch c.issuer, _ = c.text("iss"); {
+	_, hasExpiry := c.times["exp"]
+	switch c.issuer, _ = c.singleValue("iss"); {
 	case err != nil:
 	case c.issuer == "":
 		err = problem.Invalid("iss", "the URL of an issuer", "none")
-	case len(c.texts["aud"]) == 0:
+	case len(c.values["aud"]) == 0:
 		err = problem.Invalid("aud", "an audience", "none")
-	case !expires:
+	case !hasExpiry:
 		err = problem.Invalid("exp", "seconds since 1970", "none")
 	}
 	if err != nil {
@@ -252,58 +252,58 @@ func read(token string) (h header, c claims, err error) {
 	return h, c, nil
 }
 
-func (c *claims) text(name string) (string, bool) {
-	if values := c.texts[name]; len(values) == 1 {
+func (c *claims) singleValue(name string) (string, bool) {
+	if values := c.values[name]; len(values) == 1 {
 		return values[0], true
 	}
 	return "", false
 }
 
-func (c *claims) inTime(now time.Time) error {
+func (c *claims) checkTimes(now time.Time) error {
 	seconds := float64(now.UnixMilli()) / 1000
 	if exp := c.times["exp"]; math.IsNaN(exp) || exp+leeway.Seconds() <= seconds {
-		return rejectToken("the token expired at %s", instant(exp))
+		return rejectToken("the token expired at %s", formatTime(exp))
 	}
 	for _, name := range []string{"nbf", "iat"} {
 		if start, ok := c.times[name]; ok && start-leeway.Seconds() > seconds {
-			return rejectToken("the token is not valid before %s (%s)", instant(start), name)
+			return rejectToken("the token is not valid before %s (%s)", formatTime(start), name)
 		}
 	}
 	return nil
 }
 
-func instant(seconds float64) string {
+func formatTime(seconds float64) string {
 	if math.Abs(seconds) > 1e11 {
 		return fmt.Sprintf("%.0f", seconds)
 	}
 	return time.Unix(int64(seconds), 0).UTC().Format(time.RFC3339)
 }
 
-// names reports whether an audience is equal to a resource, except for a final slash, or is a URL
+// isWithinResource reports whether an audience is equal to a resource, except for a final slash, or is a URL
 // below a resource that ends with a slash.
-func names(aud, resource string) bool {
-	base, isTree := strings.CutSuffix(resource, "/")
-	below, ok := strings.CutPrefix(strings.TrimSuffix(aud, "/"), base)
-	if !ok || below == "" {
+func isWithinResource(aud, resource string) bool {
+	base, allowsSubpaths := strings.CutSuffix(resource, "/")
+	subpath, ok := strings.CutPrefix(strings.TrimSuffix(aud, "/"), base)
+	if !ok || subpath == "" {
 		return ok
 	}
-	return isTree && below[0] == '/' && len(below) > 1 && path.Clean(below) == below && !strings.ContainsAny(below, "?#%")
+	return allowsSubpaths && subpath[0] == '/' && len(subpath) > 1 && path.Clean(subpath) == subpath && !strings.ContainsAny(subpath, "?#%")
 }
 
-// fit returns an error unless the token's audience and claims match an account's issuer.
-func (c *claims) fit(i *billing.Issuer, called []string) error {
-	accepts := func(aud string) bool {
-		return slices.Contains(i.Audiences, aud) || slices.ContainsFunc(called, func(resource string) bool { return names(aud, resource) })
+// checkMatch returns an error unless the token's audience and claims match an account's issuer.
+func (c *claims) checkMatch(issuer *billing.Issuer, calledURLs []string) error {
+	isAccepted := func(aud string) bool {
+		return slices.Contains(issuer.Audiences, aud) || slices.ContainsFunc(calledURLs, func(resource string) bool { return isWithinResource(aud, resource) })
 	}
-	if !slices.ContainsFunc(c.texts["aud"], accepts) {
-		want := i.Audiences
-		if len(called) > 0 { // called[1:] are other spellings of the same URL
-			want = append([]string{strings.TrimSuffix(called[0], "/")}, want...)
+	if !slices.ContainsFunc(c.values["aud"], isAccepted) {
+		want := issuer.Audiences
+		if len(calledURLs) > 0 { // called[1:] are other spellings of the same URL
+			want = append([]string{strings.TrimSuffix(calledURLs[0], "/")}, want...)
 		}
 		return rejectToken("the token is for another audience: expected %s in aud", strings.Join(want, " or "))
 	}
-	for claim, want := range i.Require {
-		if !slices.Contains(c.texts[claim], want) {
+	for claim, want := range issuer.RequiredClaims {
+		if !slices.Contains(c.values[claim], want) {
 			return rejectToken("the token lacks the claim %s that this host requires", claim)
 		}
 	}

@@ -55,8 +55,8 @@ const vacant = "https://host.example/v/clerk"
 func newWorld(t testing.TB) *world {
 	w := &world{t: t, Provider: tokenstest.New()}
 	t.Cleanup(w.Close)
-	w.issuers = []billing.Issuer{{ID: "0123456789abcdef", Issuer: w.URL, Account: "aa", Tenant: "acme", IssuerOptions: billing.IssuerOptions{
-		Audiences: []string{"api://vacancy"}, Require: map[string]string{"org": "acme"}, SubjectClaim: "sub", Cap: 1, DailyLimit: 1,
+	w.issuers = []billing.Issuer{{ID: "0123456789abcdef", URL: w.URL, Account: "aa", Tenant: "acme", IssuerOptions: billing.IssuerOptions{
+		Audiences: []string{"api://vacancy"}, RequiredClaims: map[string]string{"org": "acme"}, SubjectClaim: "sub", SubjectDailyCap: 1, TotalDailyCap: 1,
 	}}}
 	w.checker = w.another()
 	return w
@@ -64,7 +64,7 @@ func newWorld(t testing.TB) *world {
 
 // another is another process of the host.
 func (w *world) another() *tokens.Checker {
-	return tokens.New(billing.TokensConfig{
+	return tokens.New(billing.TokenCheckerConfig{
 		Now: w.now, Client: outbound.New(outbound.Options{OperatorLoopback: true, Timeout: 10 * time.Second}),
 		Issuers:   func(context.Context) ([]billing.Issuer, error) { return w.issuers, nil },
 		Resources: func(*http.Request) ([]string, error) { return []string{vacant + "/"}, nil },
@@ -115,7 +115,7 @@ func TestGoodTokensCount(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if n := w.Fetches.Load(); n != 1 {
+	if n := w.KeyFetches.Load(); n != 1 {
 		t.Errorf("the keys were fetched %d times, want once", n)
 	}
 }
@@ -142,7 +142,7 @@ func TestTokensThatDoNotCount(t *testing.T) {
 	}
 	own, _ := embedded.Sign(body)
 	withKey, _ := own.CompactSerialize()
-	w.Set(func() { // one more of a kind: a header without kid is ambiguous
+	w.Update(func() { // one more of a kind: a header without kid is ambiguous
 		k, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		w.Keys = append(w.Keys, jose.JSONWebKey{Key: k.Public(), KeyID: "ES256-2"})
 	})
@@ -202,12 +202,12 @@ func TestTokensThatDoNotCount(t *testing.T) {
 
 func TestATokenHasEachRequiredClaim(t *testing.T) {
 	w := newWorld(t)
-	w.issuers[0].Require = map[string]string{"org": "acme", "department": "sales", "site": "north"}
+	w.issuers[0].RequiredClaims = map[string]string{"org": "acme", "department": "sales", "site": "north"}
 	all := map[string]any{"department": "sales", "site": "north"}
 	if _, err := w.check(sign(t, "ES256", "ES256", w.claims(all), nil)); err != nil {
 		t.Errorf("all three claims: %v", err)
 	}
-	for claim := range w.issuers[0].Require {
+	for claim := range w.issuers[0].RequiredClaims {
 		for name, value := range map[string]any{"another": "other", "none": nil} {
 			with := maps.Clone(all)
 			with[claim] = value
@@ -232,7 +232,7 @@ func TestSubjectsOfTwoIssuersAreTwo(t *testing.T) {
 	provider := tokenstest.New()
 	t.Cleanup(provider.Close)
 	second := w.issuers[0]
-	second.ID, second.Issuer = "fedcba9876543210", provider.URL
+	second.ID, second.URL = "fedcba9876543210", provider.URL
 	w.issuers = append(w.issuers, second) // of the same account
 	one, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil))
 	if err != nil {
@@ -253,9 +253,9 @@ func TestAnIssuerHasKeysOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	provider.Set(func() { provider.Keys = []any{jose.JSONWebKey{Key: key.Public(), KeyID: "ES256", Use: "sig"}} })
+	provider.Update(func() { provider.Keys = []any{jose.JSONWebKey{Key: key.Public(), KeyID: "ES256", Use: "sig"}} })
 	second := w.issuers[0]
-	second.ID, second.Issuer = "fedcba9876543210", provider.URL
+	second.ID, second.URL = "fedcba9876543210", provider.URL
 	w.issuers = append(w.issuers, second)
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: key}, (&jose.SignerOptions{}).WithHeader("kid", "ES256"))
 	if err != nil {
@@ -305,7 +305,7 @@ func TestAnIssuerLeadsToNoOtherPort(t *testing.T) {
 		}
 	}()
 	for _, keys := range []string{"https://" + other.Addr().String() + "/keys", "http://" + other.Addr().String() + "/keys", strings.Replace(w.URL, "http://", "https://", 1) + "/keys"} {
-		w.Set(func() { w.KeysURL = keys })
+		w.Update(func() { w.KeysURL = keys })
 		w.ahead += time.Minute
 		if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); !problem.Is(err, problem.Unavailable) && !problem.Is(err, problem.Unauthorized) {
 			t.Errorf("keys at %s: %v, want a refusal", keys, err)
@@ -321,7 +321,7 @@ func TestAnIssuerLeadsToNoOtherPort(t *testing.T) {
 func TestATokenFitsOneAccount(t *testing.T) {
 	w := newWorld(t)
 	other := w.issuers[0]
-	other.ID, other.Account, other.Tenant, other.Require = "fedcba9876543210", "bb", "other", map[string]string{"org": "other"}
+	other.ID, other.Account, other.Tenant, other.RequiredClaims = "fedcba9876543210", "bb", "other", map[string]string{"org": "other"}
 	w.issuers = append(w.issuers, other)
 	for org, want := range map[string]string{"acme": "acme", "other": "other", "third": ""} {
 		s, err := w.check(sign(t, "ES256", "ES256", w.claims(map[string]any{"org": org}), nil))
@@ -345,7 +345,7 @@ func TestKeysAreRotated(t *testing.T) {
 	if err := old(); err != nil {
 		t.Fatal(err)
 	}
-	w.Set(func() { w.Keys = []any{jose.JSONWebKey{Key: keys()["EdDSA"].Public(), KeyID: "next"}} })
+	w.Update(func() { w.Keys = []any{jose.JSONWebKey{Key: keys()["EdDSA"].Public(), KeyID: "next"}} })
 	if err := next(); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("a new key, a moment after a fetch: %v", err)
 	}
@@ -357,7 +357,7 @@ func TestKeysAreRotated(t *testing.T) {
 		t.Errorf("the old key, once the new one is known: %v", err)
 	}
 	// Without a look at unknown keys, a set is read again after ten minutes.
-	w.Set(func() { w.Keys = []any{jose.JSONWebKey{Key: keys()["ES256"].Public(), KeyID: "ES256"}} })
+	w.Update(func() { w.Keys = []any{jose.JSONWebKey{Key: keys()["ES256"].Public(), KeyID: "ES256"}} })
 	w.ahead += 11 * time.Minute
 	if err := next(); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("a withdrawn key after ten minutes: %v", err)
@@ -373,12 +373,12 @@ func TestKeysAreRotatedWithoutKid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.Set(func() { w.Keys = []any{jose.JSONWebKey{Key: keys()["ES256"].Public(), KeyID: kid}} })
+		w.Update(func() { w.Keys = []any{jose.JSONWebKey{Key: keys()["ES256"].Public(), KeyID: kid}} })
 		old := sign(t, "ES256", kid, w.claims(nil), nil)
 		if _, err := w.check(old); err != nil {
 			t.Fatal(err)
 		}
-		w.Set(func() { w.Keys = []any{jose.JSONWebKey{Key: fresh.Public(), KeyID: kid}} })
+		w.Update(func() { w.Keys = []any{jose.JSONWebKey{Key: fresh.Public(), KeyID: kid}} })
 		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: fresh}, (&jose.SignerOptions{}).WithHeader("kid", kid))
 		if err != nil {
 			t.Fatal(err)
@@ -397,7 +397,7 @@ func TestKeysAreRotatedWithoutKid(t *testing.T) {
 				t.Errorf("kid %q: a moment after a fetch: %v", kid, err)
 			}
 		}
-		if n := w.Fetches.Load(); n != 1 {
+		if n := w.KeyFetches.Load(); n != 1 {
 			t.Errorf("kid %q: %d fetches a moment after a fetch, want 1", kid, n)
 		}
 		w.ahead = 31 * time.Second
@@ -409,11 +409,11 @@ func TestKeysAreRotatedWithoutKid(t *testing.T) {
 				t.Errorf("kid %q: the withdrawn key: %v", kid, err)
 			}
 		}
-		if n := w.Fetches.Load(); n != 2 {
+		if n := w.KeyFetches.Load(); n != 2 {
 			t.Errorf("kid %q: %d fetches, want 2", kid, n)
 		}
 		// While the issuer is away, the token may be good.
-		w.Set(func() { w.Answer = func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) } })
+		w.Update(func() { w.RespondWithKeys = func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) } })
 		w.ahead += 31 * time.Second
 		if _, err := w.check(old); !problem.Is(err, problem.Unavailable) {
 			t.Errorf("kid %q: while the issuer is away: %v", kid, err)
@@ -453,7 +453,7 @@ func TestScopesOfTokens(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", name, s.Scopes, err, tt.want)
 		}
 	}
-	w.issuers[0].Require = map[string]string{"scope": "call"}
+	w.issuers[0].RequiredClaims = map[string]string{"scope": "call"}
 	for scope, want := range map[string]bool{"call openid": true, "openid": false} {
 		if _, err := w.check(sign(t, "ES256", "ES256", w.claims(map[string]any{"scope": scope}), nil)); (err == nil) != want {
 			t.Errorf("scope %q where call is required: %v", scope, err)
@@ -468,7 +468,7 @@ func TestUnknownKeysCostFewFetches(t *testing.T) {
 		tries = 5_000
 	}
 	token := sign(t, "EdDSA", "nobody", w.claims(nil), nil)
-	began, start := w.Fetches.Load(), time.Now()
+	began, start := w.KeyFetches.Load(), time.Now()
 	for i := range tries {
 		// The tries take one minute of the host's clock, also on a slow machine.
 		w.ahead = time.Minute*time.Duration(i)/time.Duration(tries) - time.Since(start)
@@ -476,7 +476,7 @@ func TestUnknownKeysCostFewFetches(t *testing.T) {
 			t.Fatalf("try %d: %v", i, err)
 		}
 	}
-	if n := w.Fetches.Load() - began; n < 2 || n > 3 {
+	if n := w.KeyFetches.Load() - began; n < 2 || n > 3 {
 		t.Errorf("%d tokens within a minute made %d fetches, want 2 or 3", tries, n)
 	}
 }
@@ -493,7 +493,7 @@ func TestManyRequestsMakeOneFetch(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := w.Fetches.Load(); n != 1 {
+	if n := w.KeyFetches.Load(); n != 1 {
 		t.Errorf("32 requests at once made %d fetches", n)
 	}
 }
@@ -504,12 +504,12 @@ func TestASenderThatHangsUpKeepsKeysFromNobody(t *testing.T) {
 	stranger := sign(t, "EdDSA", "nobody", w.claims(nil), nil)
 	for range 5 {
 		ctx, hangUp := context.WithCancel(t.Context())
-		w.Set(func() { w.Hook = hangUp })
+		w.Update(func() { w.BeforeKeys = hangUp })
 		_, err := w.checker.CheckFor(ctx, stranger, []string{vacant + "/"})
 		if !problem.Is(err, problem.Unauthorized) || ctx.Err() == nil {
 			t.Errorf("a token of an unknown key whose sender has hung up: %v", err)
 		}
-		w.Set(func() { w.Hook = nil })
+		w.Update(func() { w.BeforeKeys = nil })
 		if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); err != nil {
 			t.Errorf("a good token, %s after the first: %v", w.ahead, err)
 		}
@@ -527,7 +527,7 @@ func TestGoodTokensDoNotWaitForUnknownKeys(t *testing.T) {
 	for _, later := range []time.Duration{31 * time.Second, 11 * time.Minute} {
 		w.ahead = later
 		began, goOn, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		w.Set(func() { w.Hook = func() { close(began); <-goOn } })
+		w.Update(func() { w.BeforeKeys = func() { close(began); <-goOn } })
 		go func() {
 			defer close(done)
 			if _, err := w.check(stranger); !problem.Is(err, problem.Unauthorized) {
@@ -556,16 +556,16 @@ func TestGoodTokensDoNotWaitForUnknownKeys(t *testing.T) {
 func TestAnIssuerMayBeAwayForAnHour(t *testing.T) {
 	w := newWorld(t)
 	try := func() error { _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); return err }
-	w.Answer = func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }
+	w.RespondWithKeys = func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) }
 	if err := try(); !problem.Is(err, problem.Unavailable) {
 		t.Fatalf("an issuer that was never there: %v", err)
 	}
-	w.Set(func() { w.Answer = nil })
+	w.Update(func() { w.RespondWithKeys = nil })
 	w.ahead = 31 * time.Second
 	if err := try(); err != nil {
 		t.Fatal(err)
 	}
-	w.Set(func() { w.Answer = func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) } })
+	w.Update(func() { w.RespondWithKeys = func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) } })
 	for _, after := range []time.Duration{11 * time.Minute, 30 * time.Minute, 59 * time.Minute} {
 		w.ahead = after
 		if err := try(); err != nil {
@@ -582,7 +582,7 @@ func TestAnIssuerMayBeAwayForAnHour(t *testing.T) {
 	if err := try(); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("after an hour: %v", err)
 	}
-	w.Set(func() { w.Answer = nil })
+	w.Update(func() { w.RespondWithKeys = nil })
 	w.ahead += 31 * time.Second
 	if err := try(); err != nil {
 		t.Errorf("once it is back: %v", err)
@@ -601,16 +601,18 @@ func TestIssuersThatLie(t *testing.T) {
 		"keys at a private address": func(w *world) { w.KeysURL = "https://10.0.0.1/keys" },
 		"keys by http elsewhere":    func(w *world) { w.KeysURL = "http://keys.example/keys" },
 		"keys in a file":            func(w *world) { w.KeysURL = "file:///etc/passwd" },
-		"keys of 10 MB":             func(w *world) { w.Answer = func(w http.ResponseWriter) { fmt.Fprint(w, `{"keys":[]`, big, `}`) } },
+		"keys of 10 MB": func(w *world) {
+			w.RespondWithKeys = func(w http.ResponseWriter) { fmt.Fprint(w, `{"keys":[]`, big, `}`) }
+		},
 		"a redirect": func(w *world) {
-			w.Answer = func(r http.ResponseWriter) { r.Header().Set("Location", w.URL+"/elsewhere"); r.WriteHeader(302) }
+			w.RespondWithKeys = func(r http.ResponseWriter) { r.Header().Set("Location", w.URL+"/elsewhere"); r.WriteHeader(302) }
 		},
 		"no keys": func(w *world) { w.Keys = nil },
 		"only a key for encryption": func(w *world) {
 			w.Keys = []any{jose.JSONWebKey{Key: keys()["ES256"].Public(), KeyID: "ES256", Use: "enc"}}
 		},
 		"a symmetric key": func(w *world) { w.Keys = []any{map[string]string{"kty": "oct", "k": "c2VjcmV0", "kid": "ES256"}} },
-		"not JSON":        func(w *world) { w.Answer = func(w http.ResponseWriter) { fmt.Fprint(w, "<html>") } },
+		"not JSON":        func(w *world) { w.RespondWithKeys = func(w http.ResponseWriter) { fmt.Fprint(w, "<html>") } },
 		"a thousand keys": func(w *world) {
 			for range 1000 {
 				w.Keys = append(w.Keys, w.Keys[0])
@@ -636,7 +638,7 @@ func TestIssuersThatLie(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 		if want == problem.Unauthorized { // the issuer mends its description
-			w.Set(func() { w.Issuer, w.KeysURL = w.URL, w.URL+"/keys" })
+			w.Update(func() { w.Issuer, w.KeysURL = w.URL, w.URL+"/keys" })
 			w.ahead = 31 * time.Second
 			if _, err := w.check(sign(t, "ES256", "ES256", w.claims(nil), nil)); err != nil {
 				t.Errorf("%s, mended: %v", name, err)
@@ -670,7 +672,7 @@ func TestMembersOfKeysThatDecideNothing(t *testing.T) {
 		"key_ops":  `["verify"]`,
 		"exp":      `1`,
 	} {
-		w.Set(func() {
+		w.Update(func() {
 			w.Keys = []any{json.RawMessage(strings.Replace(string(b), "{", `{"`+member+`":`+value+`,`, 1))}
 		})
 		w.checker = w.another()
@@ -679,7 +681,7 @@ func TestMembersOfKeysThatDecideNothing(t *testing.T) {
 		}
 	}
 	for member, value := range map[string]string{"use": `"enc"`, "key_ops": `["encrypt"]`, "alg": `"ECDH-ES"`, "d": `"AAAA"`} {
-		w.Set(func() {
+		w.Update(func() {
 			w.Keys = []any{json.RawMessage(strings.Replace(string(b), "{", `{"`+member+`":`+value+`,`, 1))}
 		})
 		w.checker = w.another()
@@ -695,7 +697,7 @@ func TestMembersOfKeysThatDecideNothing(t *testing.T) {
 		`{"kty":"RSA","kid":"RS256","n":"` + n + `","e":""}`,
 		`{"kty":"RSA","kid":"RS256"}`, `{"kty":"OKP","crv":"Ed25519","kid":"RS256","x":"AA"}`, `{"kty":"EC","crv":"P-256","kid":"RS256","x":"","y":""}`,
 	} {
-		w.Set(func() { w.Keys = []any{json.RawMessage(odd), json.RawMessage(b)} })
+		w.Update(func() { w.Keys = []any{json.RawMessage(odd), json.RawMessage(b)} })
 		w.checker = w.another()
 		for _, alg := range []string{"RS256", "PS256"} {
 			if _, err := w.check(sign(t, alg, "RS256", w.claims(nil), nil)); !problem.Is(err, problem.Unauthorized) {
@@ -715,23 +717,23 @@ func TestClocksThatGoBack(t *testing.T) {
 	}
 	// The keys were fetched tomorrow. They are fetched once more.
 	w.ahead = 0
-	w.Set(func() { w.Keys = []any{jose.JSONWebKey{Key: keys()["EdDSA"].Public(), KeyID: "next"}} })
+	w.Update(func() { w.Keys = []any{jose.JSONWebKey{Key: keys()["EdDSA"].Public(), KeyID: "next"}} })
 	if err := old(); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("a withdrawn key: %v", err)
 	}
-	fetched := w.Fetches.Load()
+	fetched := w.KeyFetches.Load()
 	if err := next(); err != nil {
 		t.Errorf("the new key: %v", err)
 	}
 	if err := old(); !problem.Is(err, problem.Unauthorized) {
 		t.Errorf("a withdrawn key: %v", err)
 	}
-	if n := w.Fetches.Load() - fetched; n != 0 {
+	if n := w.KeyFetches.Load() - fetched; n != 0 {
 		t.Errorf("%d more fetches, want none", n)
 	}
 	// An issuer that is away counts for an hour then, too.
 	w.ahead = -24 * time.Hour
-	w.Set(func() { w.Answer = func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) } })
+	w.Update(func() { w.RespondWithKeys = func(w http.ResponseWriter) { w.WriteHeader(http.StatusBadGateway) } })
 	if err := next(); err != nil {
 		t.Errorf("an issuer that is away: %v", err)
 	}

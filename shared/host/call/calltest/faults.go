@@ -20,21 +20,21 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// scenario is one request with all store calls that it makes. proveFaults makes each of these calls
+// scenario is one request with all store calls that it makes. testFaults makes each of these calls
 // fail with each of the faults.
 type scenario struct {
 	name string
-	// calls are the sorted names of the store calls.
-	calls []string
+	// storeCalls are the sorted names of the store calls.
+	storeCalls []string
 	// prepare brings the scene to the state before the request and returns the request, which is
 	// sent to host a.
 	prepare func(s *scene) *envelope.Envelope
-	// kind is the kind of the expected problem without a fault, or zero for status 200.
-	kind  problem.Kind
-	state call.State
-	// beside is set if the host reads revocations concurrently with the accept, and retries a
+	// wantKind is the kind of the expected problem without a fault, or zero for status 200.
+	wantKind  problem.Kind
+	wantState call.State
+	// retriesRevocations is set if the host reads revocations concurrently with the accept, and retries a
 	// failed read.
-	beside bool
+	retriesRevocations bool
 }
 
 // scenarios covers every store call of the pipeline. The test fails if a scenario makes a store
@@ -42,7 +42,7 @@ type scenario struct {
 var scenarios = []scenario{
 	{
 		name: "a cold call",
-		calls: []string{
+		storeCalls: []string{
 			"Commit req",     // accept
 			"Commit rsp",     // the answer
 			"Commit textkey", // the first text of a day creates its key
@@ -51,125 +51,125 @@ var scenarios = []scenario{
 			"Doc v", // the vacant's record
 			"Tip req", "Tip rsp",
 		},
-		prepare: func(s *scene) *envelope.Envelope { return s.call(nil, "hi") },
+		prepare: func(s *scene) *envelope.Envelope { return s.signCall(nil, "hi") },
 	},
 	{
-		name: "a warm call", beside: true,
-		calls: []string{"Commit req", "Commit rsp", "Doc revoked"},
+		name: "a warm call", retriesRevocations: true,
+		storeCalls: []string{"Commit req", "Commit rsp", "Doc revoked"},
 		prepare: func(s *scene) *envelope.Envelope {
-			first := s.call(nil, "first")
-			s.wantAnswer(s.send(s.a, first), first)
-			return s.call(first, "hi")
+			first := s.signCall(nil, "first")
+			s.wantAnswer(s.send(s.hostA, first), first)
+			return s.signCall(first, "hi")
 		},
 	},
 	{
-		name:  "a call through a host with an old tip in its cache",
-		calls: []string{"Commit req", "Commit rsp", "Doc revoked", "Doc v", "Tip req", "Tip rsp"},
+		name:       "a call through a host with an old tip in its cache",
+		storeCalls: []string{"Commit req", "Commit rsp", "Doc revoked", "Doc v", "Tip req", "Tip rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
-			first := s.call(nil, "first")
-			s.wantAnswer(s.send(s.a, first), first)
-			second := s.call(first, "second")
-			s.wantAnswer(s.send(s.b, second), second)
-			return s.call(second, "hi")
+			first := s.signCall(nil, "first")
+			s.wantAnswer(s.send(s.hostA, first), first)
+			second := s.signCall(first, "second")
+			s.wantAnswer(s.send(s.hostB, second), second)
+			return s.signCall(second, "hi")
 		},
 	},
 	{
-		name: "a call whose copy was already answered", beside: true,
-		calls: []string{"Commit req", "Doc revoked", "Doc v", "Rows req", "Rows rsp", "Tip req", "Tip rsp"},
+		name: "a call whose copy was already answered", retriesRevocations: true,
+		storeCalls: []string{"Commit req", "Doc revoked", "Doc v", "Rows req", "Rows rsp", "Tip req", "Tip rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
-			first := s.call(nil, "first")
-			s.wantAnswer(s.send(s.a, first), first)
-			e := s.call(first, "hi")
-			s.wantAnswer(s.send(s.b, e), e)
+			first := s.signCall(nil, "first")
+			s.wantAnswer(s.send(s.hostA, first), first)
+			e := s.signCall(first, "hi")
+			s.wantAnswer(s.send(s.hostB, e), e)
 			return e
 		},
-		kind: problem.Replay, state: call.Answered,
+		wantKind: problem.Replay, wantState: call.Answered,
 	},
 	{
-		name:  "an answer whose position was taken",
-		calls: []string{"Commit req", "Commit rsp", "Commit rsp", "Doc revoked", "Doc v", "Rows rsp", "Rows rsp", "Tip req", "Tip rsp"},
+		name:       "an answer whose position was taken",
+		storeCalls: []string{"Commit req", "Commit rsp", "Commit rsp", "Doc revoked", "Doc v", "Rows rsp", "Rows rsp", "Tip req", "Tip rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
-			aside := s.hostWith(func(c *call.Config) {
+			aside := s.newHostWith(func(c *call.Config) {
 				c.Store = s.store.Store // without faults
-				c.Texts = s.a.Texts
+				c.Texts = s.hostA.Texts
 			})
-			first := s.call(nil, "first")
-			x := s.start(aside, first)
-			s.act("hi", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
+			first := s.signCall(nil, "first")
+			x := s.startCall(aside, first)
+			s.setBehaviour("hi", func(context.Context, *call.Host, envelope.Envelope) (envelope.Message, error) {
 				s.wantAnswer(x.finish(), first) // answer before the answer to e
 				return envelope.Message{Parts: []string{"second"}}, nil
 			})
-			return s.call(first, "hi")
+			return s.signCall(first, "hi")
 		},
 	},
 	{
-		name: "a failing behaviour", beside: true,
-		calls: []string{"Commit req", "Commit rsp", "Doc revoked", "Rows rsp", "Rows rsp"},
+		name: "a failing behaviour", retriesRevocations: true,
+		storeCalls: []string{"Commit req", "Commit rsp", "Doc revoked", "Rows rsp", "Rows rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
-			first := s.call(nil, "first")
-			s.wantAnswer(s.send(s.a, first), first)
-			s.act("hi", failWithError)
-			return s.call(first, "hi")
+			first := s.signCall(nil, "first")
+			s.wantAnswer(s.send(s.hostA, first), first)
+			s.setBehaviour("hi", failWithError)
+			return s.signCall(first, "hi")
 		},
-		kind: problem.BehaviourFailed, state: call.Unanswered,
+		wantKind: problem.BehaviourFailed, wantState: call.Unanswered,
 	},
 	{
-		name:  "a priced call",
-		calls: []string{"Commit req", "Commit rsp", "Doc balance", "Doc revoked"},
+		name:       "a priced call",
+		storeCalls: []string{"Commit req", "Commit rsp", "Doc balance", "Doc revoked"},
 		prepare: func(s *scene) *envelope.Envelope {
-			s.charge(100)
-			s.useRealKeys()
-			first := s.call(nil, "first")
-			s.wantAnswer(s.send(s.a, first), first)
-			return s.call(first, "hi")
+			s.useLedger(100)
+			s.useRealTextKeys()
+			first := s.signCall(nil, "first")
+			s.wantAnswer(s.send(s.hostA, first), first)
+			return s.signCall(first, "hi")
 		},
 	},
 	{
-		name:  "a priced call that fails",
-		calls: []string{"Commit req", "Commit rsp", "Doc balance", "Doc revoked", "Rows rsp", "Rows rsp"},
+		name:       "a priced call that fails",
+		storeCalls: []string{"Commit req", "Commit rsp", "Doc balance", "Doc revoked", "Rows rsp", "Rows rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
-			s.charge(100)
-			s.useRealKeys()
-			s.act("hi", failWithError)
-			first := s.call(nil, "first")
-			s.wantAnswer(s.send(s.a, first), first)
-			return s.call(first, "hi")
+			s.useLedger(100)
+			s.useRealTextKeys()
+			s.setBehaviour("hi", failWithError)
+			first := s.signCall(nil, "first")
+			s.wantAnswer(s.send(s.hostA, first), first)
+			return s.signCall(first, "hi")
 		},
-		kind: problem.BehaviourFailed, state: call.Unanswered,
+		wantKind: problem.BehaviourFailed, wantState: call.Unanswered,
 	},
 	{
-		name:  "a resend after the due time",
-		calls: []string{"Commit rsp", "Doc revoked", "Doc v", "Rows req", "Rows rsp", "Rows rsp", "Tip req", "Tip rsp"},
+		name:       "a resend after the due time",
+		storeCalls: []string{"Commit rsp", "Doc revoked", "Doc v", "Rows req", "Rows rsp", "Rows rsp", "Tip req", "Tip rsp"},
 		prepare: func(s *scene) *envelope.Envelope {
-			e := s.call(nil, "hi")
-			s.store.Next("Commit req", Repeat(LoseAck, 6)...)
-			s.wantRefusal(s.send(s.b, e), problem.Unavailable, "")
-			s.must(s.warm())
-			s.clock.Advance(due + time.Second)
+			e := s.signCall(nil, "hi")
+			s.store.PrepareNext("Commit req", Repeat(LoseAck, 6)...)
+			s.wantRefusal(s.send(s.hostB, e), problem.Unavailable, "")
+			s.must(s.warmTextKey())
+			s.clock.Advance(voidDelay + time.Second)
 			return e
 		},
-		kind: problem.Replay, state: call.Unanswered,
+		wantKind: problem.Replay, wantState: call.Unanswered,
 	},
 	{
-		name:  "a reset",
-		calls: []string{"Commit req", "Doc revoked", "Doc v", "Tip req"},
+		name:       "a reset",
+		storeCalls: []string{"Commit req", "Doc revoked", "Doc v", "Tip req"},
 		prepare: func(s *scene) *envelope.Envelope {
-			first := s.call(nil, "first")
-			s.wantAnswer(s.send(s.a, first), first)
+			first := s.signCall(nil, "first")
+			s.wantAnswer(s.send(s.hostA, first), first)
 			s.clock.Advance(time.Second)
-			return s.reset()
+			return s.signReset()
 		},
 	},
 	{
-		name:  "a reset with a price",
-		calls: []string{"Commit req", "Doc balance", "Doc revoked", "Doc v", "Rows req", "Tip req"},
+		name:       "a reset with a price",
+		storeCalls: []string{"Commit req", "Doc balance", "Doc revoked", "Doc v", "Rows req", "Tip req"},
 		prepare: func(s *scene) *envelope.Envelope {
-			s.charge(100)
-			s.useRealKeys()
-			first := s.call(nil, "first")
-			s.wantAnswer(s.send(s.a, first), first)
+			s.useLedger(100)
+			s.useRealTextKeys()
+			first := s.signCall(nil, "first")
+			s.wantAnswer(s.send(s.hostA, first), first)
 			s.clock.Advance(time.Second)
-			return s.reset()
+			return s.signReset()
 		},
 	},
 }
@@ -178,32 +178,32 @@ var scenarios = []scenario{
 type fault struct {
 	name  string
 	steps func(late *Delayed) []Step
-	// heals is set if a retry of the store call succeeds.
-	heals bool
-	// fine is set if the caller does not notice the fault.
-	fine bool
-	// lands is 0 if no write is delayed. Otherwise the delayed write is applied before (1) or after
+	// succeedsOnRetry is set if a retry of the store call succeeds.
+	succeedsOnRetry bool
+	// isUnnoticed is set if the caller does not notice the fault.
+	isUnnoticed bool
+	// applyPhase is 0 if no write is delayed. Otherwise the delayed write is applied before (1) or after
 	// (2) the request is resent.
-	lands int
+	applyPhase int
 }
 
 var faults = []fault{
-	{name: "not applied", steps: onceSteps(NotApplied), heals: true},
-	{name: "applied but not acknowledged", steps: onceSteps(LoseAck), heals: true},
-	{name: "timed out", steps: onceSteps(TimedOut), heals: true},
-	{name: "throttled twice", steps: times(Throttle, 2), heals: true},
-	{name: "throttled for long", steps: times(Throttle, 6)},
-	{name: "applied but not acknowledged for long", steps: times(LoseAck, 6)},
+	{name: "not applied", steps: onceSteps(LoseRequest), succeedsOnRetry: true},
+	{name: "applied but not acknowledged", steps: onceSteps(LoseAck), succeedsOnRetry: true},
+	{name: "timed out", steps: onceSteps(TimeOut), succeedsOnRetry: true},
+	{name: "throttled twice", steps: repeatSteps(Throttle, 2), succeedsOnRetry: true},
+	{name: "throttled for long", steps: repeatSteps(Throttle, 6)},
+	{name: "applied but not acknowledged for long", steps: repeatSteps(LoseAck, 6)},
 	{name: "hangs until the deadline", steps: onceSteps(hang)},
-	{name: "delivered twice", steps: onceSteps(CallTwice), fine: true},
-	{name: "applied just before its retry", steps: overtakeSteps, heals: true},
-	{name: "applied after the error", steps: lateSteps, lands: 1},
-	{name: "applied after the next try", steps: lateSteps, lands: 2},
+	{name: "delivered twice", steps: onceSteps(CallTwice), isUnnoticed: true},
+	{name: "applied just before its retry", steps: overtakeSteps, succeedsOnRetry: true},
+	{name: "applied after the error", steps: delayedSteps, applyPhase: 1},
+	{name: "applied after the next try", steps: delayedSteps, applyPhase: 2},
 }
 
-func onceSteps(s Step) func(*Delayed) []Step { return times(s, 1) }
+func onceSteps(s Step) func(*Delayed) []Step { return repeatSteps(s, 1) }
 
-func times(s Step, n int) func(*Delayed) []Step {
+func repeatSteps(s Step, n int) func(*Delayed) []Step {
 	return func(*Delayed) []Step { return Repeat(s, n) }
 }
 
@@ -212,60 +212,60 @@ func hang(ctx context.Context, _ func(context.Context) error) error {
 	return fmt.Errorf("%w: injected: %w", store.ErrUnavailable, ctx.Err())
 }
 
-func overtakeSteps(l *Delayed) []Step {
-	return []Step{l.Step, func(ctx context.Context, do func(context.Context) error) error {
-		_ = l.Land(ctx)
+func overtakeSteps(d *Delayed) []Step {
+	return []Step{d.Step, func(ctx context.Context, do func(context.Context) error) error {
+		_ = d.Apply(ctx)
 		return do(ctx)
 	}}
 }
 
-func lateSteps(l *Delayed) []Step { return append([]Step{l.Step}, Repeat(NotApplied, 5)...) }
+func delayedSteps(d *Delayed) []Step { return append([]Step{d.Step}, Repeat(LoseRequest, 5)...) }
 
-func isRetried(name string) bool { return name == "Commit req" || name == "Commit rsp" }
+func isRetriedCommit(name string) bool { return name == "Commit req" || name == "Commit rsp" }
 
-// proveFaults makes every store call of a request fail in every way. The request must get 503 or its
+// testFaults makes every store call of a request fail in every way. The request must get 503 or its
 // normal outcome, and a fault must never cause 409. No behaviour may run twice, and the rows must be
 // valid. A resend must get the stored reply or a definite refusal, and the next request must succeed.
-func proveFaults(t *testing.T, open func(t *testing.T) store.Store, covers func(n int) bool) {
-	inner := open(t)
+func testFaults(t *testing.T, openStore func(t *testing.T) store.Store, inSample func(n int) bool) {
+	inner := openStore(t)
 	vault, err := local.Open(filepath.Join(t.TempDir(), "seal.key"), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	day, number := 0, 0
-	stage := func(t *testing.T, sc scenario) (*scene, *envelope.Envelope) {
+	day, faultNumber := 0, 0
+	prepareScene := func(t *testing.T, sc scenario) (*scene, *envelope.Envelope) {
 		s := newScene(t, inner)
 		day++ // each scene has its own day and creates that day's key
 		s.clock.Advance(time.Duration(day) * 24 * time.Hour)
 		s.vault = vault
-		s.useRealKeys()
+		s.useRealTextKeys()
 		e := sc.prepare(s)
-		s.store.Trace()
+		s.store.TakeCallNames()
 		return s, e
 	}
 	for _, sc := range scenarios {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Run("makes these calls", func(t *testing.T) {
-				s, e := stage(t, sc)
-				sc.wantOutcome(s, s.deliver(s.a, e, time.Minute), e)
-				got := s.store.Trace()
+				s, e := prepareScene(t, sc)
+				sc.wantOutcome(s, s.sendOrReset(s.hostA, e, time.Minute), e)
+				got := s.store.TakeCallNames()
 				slices.Sort(got)
-				if diff := cmp.Diff(sc.calls, got); diff != "" {
+				if diff := cmp.Diff(sc.storeCalls, got); diff != "" {
 					t.Errorf("store calls (-listed +made); list each call in its scenario:\n%s", diff)
 				}
 			})
-			nth := map[string]int{}
-			for _, name := range sc.calls {
-				nth[name]++
+			occurrences := map[string]int{}
+			for _, name := range sc.storeCalls {
+				occurrences[name]++
 				for _, f := range faults {
-					if number++; !covers(number) {
+					if faultNumber++; !inSample(faultNumber) {
 						continue
 					}
-					n := nth[name]
+					n := occurrences[name]
 					t.Run(fmt.Sprintf("%s %d %s", name, n, f.name), func(t *testing.T) {
-						s, e := stage(t, sc)
+						s, e := prepareScene(t, sc)
 						s.opener = nil // skip the check of signatures, which do not depend on the fault
-						f.prove(s, sc, e, name, n)
+						f.test(s, sc, e, name, n)
 					})
 				}
 			}
@@ -273,16 +273,16 @@ func proveFaults(t *testing.T, open func(t *testing.T) store.Store, covers func(
 	}
 }
 
-// useRealKeys gives both hosts real textkeys instead of plain texts.
-func (s *scene) useRealKeys() {
-	host := func() *call.Host {
-		return s.hostWith(func(c *call.Config) {
+// useRealTextKeys gives both hosts real textkeys instead of plain texts.
+func (s *scene) useRealTextKeys() {
+	newHost := func() *call.Host {
+		return s.newHostWith(func(c *call.Config) {
 			c.Texts = textkeys.New(s.store, s.vault, c.Now, rand.Reader, 0)
-			c.Margin = time.Millisecond // hang needs a near deadline
-			c.Revoked = s.readRevoked
+			c.ReplyMargin = time.Millisecond // hang needs a near deadline
+			c.AreRevoked = s.readRevoked
 		})
 	}
-	s.a, s.b = host(), host()
+	s.hostA, s.hostB = newHost(), newHost()
 	s.opener = textkeys.New(s.store, s.vault, s.clock.NowFunc(0), rand.Reader, 0)
 }
 
@@ -292,12 +292,12 @@ func (s *scene) readRevoked(ctx context.Context, ids ...identity.ID) ([]bool, er
 	return make([]bool, len(ids)), err
 }
 
-// warm loads the day's key into host a's memory.
-func (s *scene) warm() error { return s.a.Texts.Warm(s.ctx) }
+// warmTextKey loads the day's key into host a's memory.
+func (s *scene) warmTextKey() error { return s.hostA.Texts.Warm(s.ctx) }
 
-// deliver calls Reset if e is a reset, and Send otherwise.
-func (s *scene) deliver(h *call.Host, e *envelope.Envelope, patience time.Duration) call.Outcome {
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+// sendOrReset calls Reset if e is a reset, and Send otherwise.
+func (s *scene) sendOrReset(h *call.Host, e *envelope.Envelope, timeout time.Duration) call.Outcome {
+	ctx, cancel := context.WithTimeout(s.ctx, timeout)
 	defer cancel()
 	if e.IsReset() {
 		return h.Reset(ctx, identity.ID{}, e)
@@ -307,38 +307,38 @@ func (s *scene) deliver(h *call.Host, e *envelope.Envelope, patience time.Durati
 
 func (sc scenario) wantOutcome(s *scene, out call.Outcome, e *envelope.Envelope) {
 	s.t.Helper()
-	if sc.kind == 0 {
+	if sc.wantKind == 0 {
 		s.wantAnswer(out, e)
 		return
 	}
-	s.wantRefusal(out, sc.kind, sc.state)
+	s.wantRefusal(out, sc.wantKind, sc.wantState)
 }
 
-func (f fault) prove(s *scene, sc scenario, e *envelope.Envelope, name string, n int) {
-	var late Delayed
-	s.store.Next(name, append(Repeat(Pass, n-1), f.steps(&late)...)...)
-	patience := time.Minute
+func (f fault) test(s *scene, sc scenario, e *envelope.Envelope, name string, n int) {
+	var delayed Delayed
+	s.store.PrepareNext(name, append(Repeat(PassThrough, n-1), f.steps(&delayed)...)...)
+	timeout := time.Minute
 	if f.name == "hangs until the deadline" {
-		patience = 10 * time.Millisecond
+		timeout = 10 * time.Millisecond
 	}
-	out := s.deliver(s.a, e, patience)
-	s.store.Drop() // reads, and writes after success, are not retried
+	out := s.sendOrReset(s.hostA, e, timeout)
+	s.store.DropSteps() // reads, and writes after success, are not retried
 	switch {
-	case f.fine, f.heals && isRetried(name), f.heals && sc.beside && name == "Doc revoked":
+	case f.isUnnoticed, f.succeedsOnRetry && isRetriedCommit(name), f.succeedsOnRetry && sc.retriesRevocations && name == "Doc revoked":
 		sc.wantOutcome(s, out, e)
-	case patience < time.Minute && out.Problem != nil && problem.Is(out.Problem, problem.Deadline):
+	case timeout < time.Minute && out.Problem != nil && problem.Is(out.Problem, problem.DeadlineExceeded):
 		// On a slow machine the deadline may pass before the call.
 	default:
 		s.wantRefusal(out, problem.Unavailable, "")
 	}
 	s.wantValidRows()
-	if f.lands == 1 && late.do != nil {
-		_ = late.Land(s.ctx)
+	if f.applyPhase == 1 && delayed.call != nil {
+		_ = delayed.Apply(s.ctx)
 		s.wantValidRows()
 	}
 	s.resendUntilKnown(e, out, func() {
-		if f.lands == 2 && late.do != nil {
-			_ = late.Land(s.ctx)
+		if f.applyPhase == 2 && delayed.call != nil {
+			_ = delayed.Apply(s.ctx)
 			s.wantValidRows()
 		}
 	})
@@ -346,23 +346,23 @@ func (f fault) prove(s *scene, sc scenario, e *envelope.Envelope, name string, n
 
 // resendUntilKnown resends e until its outcome is known, as a caller would, and then sends the next
 // call. between runs after the first resend.
-func (s *scene) resendUntilKnown(e *envelope.Envelope, first call.Outcome, between func()) {
+func (s *scene) resendUntilKnown(e *envelope.Envelope, first call.Outcome, afterResend func()) {
 	s.t.Helper()
 	if e.IsReset() {
-		if out := s.deliver(s.b, e, time.Minute); out.Problem != nil {
-			s.wantRefusal(out, problem.Floor, "") // the row exists
+		if out := s.sendOrReset(s.hostB, e, time.Minute); out.Problem != nil {
+			s.wantRefusal(out, problem.BelowFloor, "") // the row exists
 		}
-		between()
+		afterResend()
 		s.clock.Advance(time.Second)
-		next := s.call(nil, "next")
-		s.wantAnswer(s.send(s.b, next), next)
+		next := s.signCall(nil, "next")
+		s.wantAnswer(s.send(s.hostB, next), next)
 		return
 	}
-	out := s.send(s.b, e)
-	between()
+	out := s.send(s.hostB, e)
+	afterResend()
 	if out.State == call.Pending {
-		s.clock.Advance(due + time.Second)
-		out = s.send(s.b, e)
+		s.clock.Advance(voidDelay + time.Second)
+		out = s.send(s.hostB, e)
 	}
 	switch {
 	case out.Problem == nil:
@@ -372,13 +372,13 @@ func (s *scene) resendUntilKnown(e *envelope.Envelope, first call.Outcome, betwe
 	case out.State != call.Unanswered:
 		s.t.Fatalf("resend: %v, state %q; want the answer or state unanswered", out.Problem, out.State)
 	}
-	if first.Reply != nil && (out.State != call.Answered || wire(out.Reply) != wire(first.Reply)) {
-		s.t.Fatalf("the answer was %s; resend: %v, state %q, %s", wire(first.Reply), out.Problem, out.State, wire(out.Reply))
+	if first.Reply != nil && (out.State != call.Answered || encodeEnvelope(out.Reply) != encodeEnvelope(first.Reply)) {
+		s.t.Fatalf("the answer was %s; resend: %v, state %q, %s", encodeEnvelope(first.Reply), out.Problem, out.State, encodeEnvelope(out.Reply))
 	}
 	s.wantValidRows()
-	next := s.call(e, "next")
-	s.wantAnswer(s.send(s.b, next), next)
-	s.books()
+	next := s.signCall(e, "next")
+	s.wantAnswer(s.send(s.hostB, next), next)
+	s.wantBalanceOfRows()
 }
 
 func (s *scene) wantValidRows() {
@@ -388,16 +388,16 @@ func (s *scene) wantValidRows() {
 	}
 }
 
-func (s *scene) books() {
+func (s *scene) wantBalanceOfRows() {
 	s.t.Helper()
 	if s.ledger == nil {
 		return
 	}
-	s.clock.Advance(due + time.Second)
-	left, err := s.ledger.Sweep(s.ctx, s.b, s.pair.Caller)
+	s.clock.Advance(voidDelay + time.Second)
+	remaining, err := s.ledger.Sweep(s.ctx, s.hostB, s.pair.Caller)
 	s.must(err)
-	if left > 0 {
-		s.t.Fatalf("%d priced calls are neither settled nor refunded", left)
+	if remaining > 0 {
+		s.t.Fatalf("%d priced calls are neither settled nor refunded", remaining)
 	}
 	got, err := ReadStreams(s.ctx, s.store, s.pair)
 	s.must(err)
@@ -407,5 +407,5 @@ func (s *scene) books() {
 			want -= int64(r.Price)
 		}
 	}
-	s.balance(want)
+	s.wantBalance(want)
 }

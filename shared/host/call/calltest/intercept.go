@@ -22,11 +22,11 @@ type Op struct {
 // the error of Around, and the rows and documents that the last call of do has returned.
 type Intercept struct {
 	store.Store
-	Around func(ctx context.Context, op Op, do func(context.Context) error) error
+	Handle func(ctx context.Context, op Op, do func(context.Context) error) error
 }
 
 func (i *Intercept) Tip(ctx context.Context, s store.Stream) (row store.Row, err error) {
-	err = i.Around(ctx, Op{Name: "Tip " + s.Kind(), Subject: s.String()}, func(ctx context.Context) (err error) {
+	err = i.Handle(ctx, Op{Name: "Tip " + s.Kind(), Subject: s.String()}, func(ctx context.Context) (err error) {
 		row, err = i.Store.Tip(ctx, s)
 		return err
 	})
@@ -34,7 +34,7 @@ func (i *Intercept) Tip(ctx context.Context, s store.Stream) (row store.Row, err
 }
 
 func (i *Intercept) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) (rows []store.Row, err error) {
-	err = i.Around(ctx, Op{Name: "Rows " + s.Kind(), Subject: s.String()}, func(ctx context.Context) (err error) {
+	err = i.Handle(ctx, Op{Name: "Rows " + s.Kind(), Subject: s.String()}, func(ctx context.Context) (err error) {
 		rows, err = i.Store.Rows(ctx, s, from, n, d)
 		return err
 	})
@@ -42,7 +42,7 @@ func (i *Intercept) Rows(ctx context.Context, s store.Stream, from uint64, n int
 }
 
 func (i *Intercept) Doc(ctx context.Context, k store.Key) (doc store.Doc, err error) {
-	err = i.Around(ctx, Op{Name: "Doc " + kindOf(k), Subject: k.String()}, func(ctx context.Context) (err error) {
+	err = i.Handle(ctx, Op{Name: "Doc " + partitionKind(k), Subject: k.String()}, func(ctx context.Context) (err error) {
 		doc, err = i.Store.Doc(ctx, k)
 		return err
 	})
@@ -50,7 +50,7 @@ func (i *Intercept) Doc(ctx context.Context, k store.Key) (doc store.Doc, err er
 }
 
 func (i *Intercept) Docs(ctx context.Context, r store.Range, n int, cursor string) (docs []store.Doc, next string, err error) {
-	err = i.Around(ctx, Op{Name: "Docs " + kindOf(store.Key{Partition: r.Partition}), Subject: r.Partition}, func(ctx context.Context) (err error) {
+	err = i.Handle(ctx, Op{Name: "Docs " + partitionKind(store.Key{Partition: r.Partition}), Subject: r.Partition}, func(ctx context.Context) (err error) {
 		docs, next, err = i.Store.Docs(ctx, r, n, cursor)
 		return err
 	})
@@ -58,14 +58,14 @@ func (i *Intercept) Docs(ctx context.Context, r store.Range, n int, cursor strin
 }
 
 func (i *Intercept) Commit(ctx context.Context, writes ...store.Write) error {
-	kind, subject := target(writes)
-	return i.Around(ctx, Op{Name: "Commit " + kind, Subject: subject, Writes: writes}, func(ctx context.Context) error {
+	kind, subject := describeFirstWrite(writes)
+	return i.Handle(ctx, Op{Name: "Commit " + kind, Subject: subject, Writes: writes}, func(ctx context.Context) error {
 		return i.Store.Commit(ctx, writes...)
 	})
 }
 
-// target returns the kind and the subject of a commit's first write.
-func target(writes []store.Write) (kind, subject string) {
+// describeFirstWrite returns the kind and the subject of a commit's first write.
+func describeFirstWrite(writes []store.Write) (kind, subject string) {
 	if len(writes) == 0 {
 		return "nothing", ""
 	}
@@ -80,11 +80,11 @@ func target(writes []store.Write) (kind, subject string) {
 	case store.Add:
 		k = w.Key
 	}
-	return kindOf(k), k.String()
+	return partitionKind(k), k.String()
 }
 
-// kindOf returns a partition's name without its id.
-func kindOf(k store.Key) string {
+// partitionKind returns a partition's name without its id.
+func partitionKind(k store.Key) string {
 	kind, _, _ := strings.Cut(k.Partition, "#")
 	return kind
 }

@@ -49,12 +49,12 @@ type Texts struct{}
 
 func (*Texts) Warm(context.Context) error { return nil }
 
-func (*Texts) Seal(_ context.Context, bound, plain []byte) (textkeys.Sealed, error) {
-	return textkeys.Sealed{Box: append(bytes.Clone(bound), plain...)}, nil
+func (*Texts) Seal(_ context.Context, additionalData, plain []byte) (textkeys.Sealed, error) {
+	return textkeys.Sealed{Box: append(bytes.Clone(additionalData), plain...)}, nil
 }
 
-func (*Texts) Open(_ context.Context, bound []byte, s textkeys.Sealed) ([]byte, error) {
-	plain, ok := bytes.CutPrefix(s.Box, bound)
+func (*Texts) Open(_ context.Context, additionalData []byte, s textkeys.Sealed) ([]byte, error) {
+	plain, ok := bytes.CutPrefix(s.Box, additionalData)
 	if !ok {
 		return nil, fmt.Errorf("%w: bound to other data", textkeys.ErrDamaged)
 	}
@@ -69,12 +69,12 @@ type Directory struct {
 	Vacants map[identity.ID]call.Vacant // vacants without State; must not change while in use
 
 	mu     sync.Mutex
-	states map[identity.ID]remembered
+	states map[identity.ID]cachedState
 }
 
-type remembered struct {
-	state lifecycle.State
-	at    time.Time
+type cachedState struct {
+	state    lifecycle.State
+	cachedAt time.Time
 }
 
 func (d *Directory) Vacant(ctx context.Context, id identity.ID, fresh bool) (call.Vacant, bool, error) {
@@ -84,22 +84,22 @@ func (d *Directory) Vacant(ctx context.Context, id identity.ID, fresh bool) (cal
 	}
 	now := d.Now()
 	d.mu.Lock()
-	m, isCached := d.states[id]
+	cached, isCached := d.states[id]
 	d.mu.Unlock()
-	if !isCached || fresh || now.Sub(m.at) > time.Second {
+	if !isCached || fresh || now.Sub(cached.cachedAt) > time.Second {
 		doc, err := d.Store.Doc(ctx, recordKey(id))
 		if err != nil {
 			return v, false, err
 		}
-		m = remembered{lifecycle.State(doc.Data), now}
+		cached = cachedState{lifecycle.State(doc.Data), now}
 		d.mu.Lock()
 		if d.states == nil {
-			d.states = map[identity.ID]remembered{}
+			d.states = map[identity.ID]cachedState{}
 		}
-		d.states[id] = m
+		d.states[id] = cached
 		d.mu.Unlock()
 	}
-	v.ID, v.State = id, m.state
+	v.ID, v.State = id, cached.state
 	return v, true, nil
 }
 
@@ -130,34 +130,34 @@ type Ledger struct {
 	Price uint64
 }
 
-// reminders returns the partition of a caller's reminders. Each caller has its own partition, so that
+// reminderPartition returns the partition of a caller's reminders. Each caller has its own partition, so that
 // scenes can share a store.
-func reminders(caller identity.ID) string { return "due#" + caller.String() }
+func reminderPartition(caller identity.ID) string { return "due#" + caller.String() }
 
 func balanceKey(caller identity.ID) store.Key {
 	return store.Key{Partition: "balance#" + caller.String(), Sort: "0"}
 }
 
 func reminderKey(pair call.Pair, position uint64) store.Key {
-	return store.Key{Partition: reminders(pair.Caller), Sort: fmt.Sprintf("%s#%d", pair.Requests(), position)}
+	return store.Key{Partition: reminderPartition(pair.Caller), Sort: fmt.Sprintf("%s#%d", pair.Requests(), position)}
 }
 
-func (l *Ledger) Quote(ctx context.Context, q call.Query) (call.Charge, error) {
+func (l *Ledger) Quote(ctx context.Context, q call.QuoteRequest) (call.PaymentPlan, error) {
 	balance, err := l.Balance(ctx, q.Pair.Caller)
 	if err != nil {
-		return call.Charge{}, err
+		return call.PaymentPlan{}, err
 	}
 	if balance < int64(l.Price) {
-		return call.Charge{}, l.short(balance)
+		return call.PaymentPlan{}, l.newBalanceError(balance)
 	}
-	return call.Charge{Kind: call.PaidByAccount, Payer: q.Pair.Caller, Hold: money.Amount(l.Price), Version: 1}, nil
+	return call.PaymentPlan{Kind: call.PaidByAccount, Payer: q.Pair.Caller, Hold: money.Amount(l.Price), Version: 1}, nil
 }
 
-func (l *Ledger) short(balance int64) error {
+func (l *Ledger) newBalanceError(balance int64) error {
 	return problem.New(problem.PaymentRequired, "balance %d is below the price %d", balance, l.Price)
 }
 
-func (l *Ledger) Debit(pair call.Pair, _ *call.Charge, r *call.RequestRow) []store.Write {
+func (l *Ledger) Debit(pair call.Pair, _ *call.PaymentPlan, r *call.RequestRow) []store.Write {
 	if r.Kind == call.RowReset {
 		return nil
 	}
@@ -167,14 +167,14 @@ func (l *Ledger) Debit(pair call.Pair, _ *call.Charge, r *call.RequestRow) []sto
 	}
 }
 
-func (l *Ledger) Explain(_ context.Context, _ call.Query, c *call.Charge, refused error) (call.Charge, error) {
-	if bounds := new(store.BoundsError); errors.As(refused, &bounds) {
-		return *c, l.short(bounds.Number)
+func (l *Ledger) Replan(_ context.Context, _ call.QuoteRequest, c *call.PaymentPlan, refusal error) (call.PaymentPlan, error) {
+	if bounds := new(store.BoundsError); errors.As(refusal, &bounds) {
+		return *c, l.newBalanceError(bounds.Number)
 	}
-	return *c, refused
+	return *c, refusal
 }
 
-func (l *Ledger) Settle(_ context.Context, s call.Settlement) (call.FinalCharge, error) {
+func (l *Ledger) Settle(_ context.Context, s call.SettlementRequest) (call.FinalCharge, error) {
 	return call.FinalCharge{Charge: money.Amount(s.Row.Price)}, nil
 }
 
@@ -182,9 +182,9 @@ func (l *Ledger) Refund(pair call.Pair, r *call.RequestRow, _ bool) []store.Writ
 	return []store.Write{store.Add{Key: balanceKey(pair.Caller), Delta: int64(r.Price), Min: 0, Max: math.MaxInt64}}
 }
 
-func (*Ledger) Late(*call.RequestRow) bool { return false }
+func (*Ledger) CanSettleLate(*call.RequestRow) bool { return false }
 
-func (*Ledger) Pay(*price.Price, error) []json.RawMessage { return nil }
+func (*Ledger) ListPaymentOptions(*price.Price, error) []json.RawMessage { return nil }
 
 func (l *Ledger) Balance(ctx context.Context, caller identity.ID) (int64, error) {
 	doc, err := l.Store.Doc(ctx, balanceKey(caller))
@@ -201,11 +201,11 @@ func (l *Ledger) Deposit(ctx context.Context, caller identity.ID, amount int64) 
 
 // Sweep makes h decide the calls of a caller's reminders and deletes the reminders of decided
 // calls. It returns the number of remaining reminders.
-func (l *Ledger) Sweep(ctx context.Context, h *call.Host, caller identity.ID) (left int, err error) {
+func (l *Ledger) Sweep(ctx context.Context, h *call.Host, caller identity.ID) (remaining int, err error) {
 	for cursor := ""; ; {
-		docs, next, err := l.Store.Docs(ctx, store.Range{Partition: reminders(caller)}, 100, cursor)
+		docs, next, err := l.Store.Docs(ctx, store.Range{Partition: reminderPartition(caller)}, 100, cursor)
 		if err != nil {
-			return left, err
+			return remaining, err
 		}
 		for _, doc := range docs {
 			var pair call.Pair
@@ -213,18 +213,18 @@ func (l *Ledger) Sweep(ctx context.Context, h *call.Host, caller identity.ID) (l
 			copy(pair.Vacant[:], doc.Data[identity.Size:])
 			decided, err := h.ResolveOverdue(ctx, pair, uint64(doc.Number))
 			if err != nil {
-				return left, err
+				return remaining, err
 			}
 			if !decided {
-				left++
+				remaining++
 				continue
 			}
-			if err := l.Store.Commit(ctx, store.Delete{Key: doc.Key, If: doc.Version}); err != nil {
-				return left, err
+			if err := l.Store.Commit(ctx, store.Delete{Key: doc.Key, IfVersion: doc.Version}); err != nil {
+				return remaining, err
 			}
 		}
 		if next == "" {
-			return left, nil
+			return remaining, nil
 		}
 		cursor = next
 	}

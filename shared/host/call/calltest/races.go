@@ -9,38 +9,40 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/envelope"
 )
 
-// races covers concurrent requests.
-var races = []fact{
-	{"of 64 calls with one sequence number exactly one is accepted", raceForNumber},
-	{"of 64 copies of one call exactly one runs", raceOfCopies},
-	{"of 64 resets signed at one time exactly one is accepted", raceOfResets},
-	{"64 concurrent answers are numbered without gaps", raceOfAnswers},
+// raceTests covers concurrent requests.
+var raceTests = []contractTest{
+	{"of 64 calls with one sequence number exactly one is accepted", testRaceForNumber},
+	{"of 64 copies of one call exactly one runs", testRaceOfCopies},
+	{"of 64 resets signed at one time exactly one is accepted", testRaceOfResets},
+	{"64 concurrent answers are numbered without gaps", testRaceOfAnswers},
 }
 
 const racers = 64
 
-func race(f func(i int)) {
-	var ready, done sync.WaitGroup
+func runConcurrently(task func(i int)) {
+	var started, done sync.WaitGroup
 	start := make(chan struct{})
 	for i := range racers {
-		ready.Add(1)
+		started.Add(1)
 		done.Go(func() {
-			ready.Done()
+			started.Done()
 			<-start
-			f(i)
+			task(i)
 		})
 	}
-	ready.Wait()
+	started.Wait()
 	close(start)
 	done.Wait()
 }
 
 // hosts returns hosts a and b and two hosts with separate caches.
-func (s *scene) hosts() []*call.Host { return []*call.Host{s.a, s.b, s.host(0), s.host(0)} }
+func (s *scene) hosts() []*call.Host {
+	return []*call.Host{s.hostA, s.hostB, s.newHost(0), s.newHost(0)}
+}
 
-// winner returns the index of the success in outs. It requires exactly one success, and refusals of
+// findWinner returns the index of the success in outs. It requires exactly one success, and refusals of
 // the given kind otherwise.
-func (s *scene) winner(outs []call.Outcome, kind problem.Kind) (index int) {
+func (s *scene) findWinner(outs []call.Outcome, kind problem.Kind) (index int) {
 	s.t.Helper()
 	index = -1
 	for i, out := range outs {
@@ -59,44 +61,44 @@ func (s *scene) winner(outs []call.Outcome, kind problem.Kind) (index int) {
 	return index
 }
 
-func raceForNumber(s *scene) {
+func testRaceForNumber(s *scene) {
 	hosts := s.hosts()
 	var last *envelope.Envelope
 	for round := range 3 {
 		calls := make([]*envelope.Envelope, racers)
 		for i := range calls {
-			calls[i] = s.call(last, fmt.Sprintf("racer %d of round %d", i, round))
+			calls[i] = s.signCall(last, fmt.Sprintf("racer %d of round %d", i, round))
 		}
 		outs := make([]call.Outcome, racers)
-		race(func(i int) { outs[i] = s.send(hosts[i%len(hosts)], calls[i]) })
-		won := s.winner(outs, problem.Replay)
+		runConcurrently(func(i int) { outs[i] = s.send(hosts[i%len(hosts)], calls[i]) })
+		winner := s.findWinner(outs, problem.Replay)
 		for i := range calls {
 			want := 0
-			if i == won {
+			if i == winner {
 				want = 1
 			} else {
 				s.wantRefusal(outs[i], problem.Replay, "")
-				s.chain(outs[i], calls[won])
+				s.wantChainTip(outs[i], calls[winner])
 			}
 			s.wantRuns(calls[i], want)
 		}
-		last = calls[won]
+		last = calls[winner]
 	}
 }
 
-func raceOfCopies(s *scene) {
+func testRaceOfCopies(s *scene) {
 	hosts := s.hosts()
 	var last *envelope.Envelope
 	for round := range 3 {
-		e := s.call(last, fmt.Sprintf("round %d", round))
+		e := s.signCall(last, fmt.Sprintf("round %d", round))
 		outs := make([]call.Outcome, racers)
-		race(func(i int) { outs[i] = s.send(hosts[i%len(hosts)], e) })
-		won := s.winner(outs, problem.Replay)
+		runConcurrently(func(i int) { outs[i] = s.send(hosts[i%len(hosts)], e) })
+		winner := s.findWinner(outs, problem.Replay)
 		for i, out := range outs {
 			switch {
-			case i == won:
+			case i == winner:
 			case out.State == call.Answered:
-				s.wantState(out, call.Answered, outs[won].Reply)
+				s.wantState(out, call.Answered, outs[winner].Reply)
 			default:
 				s.wantState(out, call.Pending, nil)
 			}
@@ -106,33 +108,33 @@ func raceOfCopies(s *scene) {
 	}
 }
 
-func raceOfResets(s *scene) {
+func testRaceOfResets(s *scene) {
 	hosts := s.hosts()
 	resets := make([]*envelope.Envelope, racers)
 	for i := range resets {
-		resets[i] = s.reset()
+		resets[i] = s.signReset()
 		resets[i].IdempotencyKey = fmt.Sprint(i)
-		s.resign(resets[i])
+		s.signAgain(resets[i])
 	}
 	outs := make([]call.Outcome, racers)
-	race(func(i int) { outs[i] = s.resetAt(hosts[i%len(hosts)], resets[i]) })
-	s.winner(outs, problem.Floor)
+	runConcurrently(func(i int) { outs[i] = s.sendReset(hosts[i%len(hosts)], resets[i]) })
+	s.findWinner(outs, problem.BelowFloor)
 	s.wantRows("reset | none")
 }
 
 // The calls are accepted one after the other and answered concurrently.
-func raceOfAnswers(s *scene) {
+func testRaceOfAnswers(s *scene) {
 	hosts := s.hosts()
 	var last *envelope.Envelope
-	under := make([]*sending, racers)
+	pending := make([]*pendingCall, racers)
 	calls := make([]*envelope.Envelope, racers)
 	for i := range racers {
-		last = s.call(last, fmt.Sprintf("call %d", i))
+		last = s.signCall(last, fmt.Sprintf("call %d", i))
 		calls[i] = last
-		under[i] = s.start(hosts[i%len(hosts)], last)
+		pending[i] = s.startCall(hosts[i%len(hosts)], last)
 	}
 	outs := make([]call.Outcome, racers)
-	race(func(i int) { outs[i] = under[i].finish() })
+	runConcurrently(func(i int) { outs[i] = pending[i].finish() })
 	seqs := map[int64]bool{}
 	for i, out := range outs {
 		seqs[s.wantAnswer(out, calls[i]).Seq] = true

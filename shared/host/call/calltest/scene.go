@@ -20,125 +20,125 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/lifecycle"
 )
 
-// due is the delay after the accept of a call during which other hosts must not void it.
-const due = call.DefaultWork + call.Grace
+// voidDelay is the delay after the accept of a call during which other hosts must not void it.
+const voidDelay = call.DefaultCallTimeout + call.GracePeriod
 
-// costs is the price of a call in scenes with a ledger.
-const costs = 10
+// callPrice is the price of a call in scenes with a ledger.
+const callPrice = 10
 
 // scene has two hosts, A and B, with one store and one pair. Both hosts host both vacants of the
 // pair, so that a reversed envelope has a recipient.
 type scene struct {
-	t      *testing.T
-	ctx    context.Context
-	store  *Script
-	clock  *Clock
-	texts  *Texts
-	ledger *Ledger            // nil if calls are free, unless paid is set
-	paid   func(*call.Config) // sets another ledger; may be nil
-	vault  custody.Vault      // vault of the hosts' real text keys; nil if texts are plain
-	opener call.Texts         // decrypts the hosts' texts
-	a, b   *call.Host
-	pair   call.Pair
+	t               *testing.T
+	ctx             context.Context
+	store           *Script
+	clock           *Clock
+	texts           *Texts
+	ledger          *Ledger            // nil if calls are free, unless paid is set
+	configureLedger func(*call.Config) // sets another ledger; may be nil
+	vault           custody.Vault      // vault of the hosts' real text keys; nil if texts are plain
+	opener          call.Texts         // decrypts the hosts' texts
+	hostA, hostB    *call.Host
+	pair            call.Pair
 
 	caller, vacant *identity.Key
 
-	mu    sync.Mutex
-	acts  map[string]call.Behaviour // behaviours by text; other texts are echoed
-	gates map[string]*gate
-	runs  map[identity.Hash]int // executions by request hash
+	mu         sync.Mutex
+	behaviours map[string]call.Behaviour // behaviours by text; other texts are echoed
+	gates      map[string]*gate
+	runCounts  map[identity.Hash]int // executions by request hash
 }
 
 // gate blocks a behaviour. entered is closed when the behaviour starts, and the behaviour continues
 // when leave is closed.
-type gate struct{ entered, leave chan struct{} }
+type gate struct{ entered, release chan struct{} }
 
 func newScene(t *testing.T, inner store.Store) *scene {
 	t.Helper()
 	s := &scene{
 		t: t, ctx: t.Context(), store: NewScript(inner), texts: &Texts{}, opener: &Texts{},
-		clock: NewClock(time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)),
-		acts:  map[string]call.Behaviour{}, gates: map[string]*gate{}, runs: map[identity.Hash]int{},
+		clock:      NewClock(time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)),
+		behaviours: map[string]call.Behaviour{}, gates: map[string]*gate{}, runCounts: map[identity.Hash]int{},
 	}
-	s.caller, s.vacant = s.key(), s.key()
+	s.caller, s.vacant = s.newKey(), s.newKey()
 	s.pair = call.Pair{Caller: s.caller.ID(), Vacant: s.vacant.ID()}
-	s.state(lifecycle.Active)
+	s.setVacantState(lifecycle.Active)
 	s.must(SetState(s.ctx, s.store, s.caller.ID(), lifecycle.Active))
-	s.a, s.b = s.host(0), s.host(0)
-	t.Cleanup(func() { s.verify() })
+	s.hostA, s.hostB = s.newHost(0), s.newHost(0)
+	t.Cleanup(func() { s.wantInvariants() })
 	return s
 }
 
-func (s *scene) charge(balance int64) {
+func (s *scene) useLedger(balance int64) {
 	s.t.Helper()
-	s.ledger = &Ledger{Store: s.store, Price: costs}
+	s.ledger = &Ledger{Store: s.store, Price: callPrice}
 	s.must(s.ledger.Deposit(s.ctx, s.pair.Caller, balance))
-	s.a, s.b = s.host(0), s.host(0)
+	s.hostA, s.hostB = s.newHost(0), s.newHost(0)
 }
 
-func (s *scene) key() *identity.Key {
+func (s *scene) newKey() *identity.Key {
 	k, err := identity.NewKey(rand.Reader)
 	s.must(err)
 	return k
 }
 
-// host creates another host with the same store and a clock that is ahead by skew.
-func (s *scene) host(skew time.Duration) *call.Host {
+// newHost creates another host with the same store and a clock that is ahead by skew.
+func (s *scene) newHost(skew time.Duration) *call.Host {
 	now := s.clock.NowFunc(skew)
-	return s.hostWith(func(c *call.Config) {
+	return s.newHostWith(func(c *call.Config) {
 		c.Now = now
 		c.Directory.(*Directory).Now = now
 	})
 }
 
-func (s *scene) hostWith(change func(*call.Config)) *call.Host {
+func (s *scene) newHostWith(change func(*call.Config)) *call.Host {
 	now := s.clock.NowFunc(0)
 	c := call.Config{
-		Store: s.store, Texts: s.texts, Self: s.self, Now: now, Rand: rand.Reader,
+		Store: s.store, Texts: s.texts, Self: s.hostID, Now: now, Rand: rand.Reader,
 		Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() },
 		Directory: &Directory{Store: s.store, Now: now, Vacants: map[identity.ID]call.Vacant{
-			s.pair.Vacant: {Behaviour: s.behave, Signer: s.vacant},
-			s.pair.Caller: {Behaviour: s.behave, Signer: s.caller},
+			s.pair.Vacant: {Behaviour: s.runBehaviour, Signer: s.vacant},
+			s.pair.Caller: {Behaviour: s.runBehaviour, Signer: s.caller},
 		}},
 	}
 	if s.ledger != nil {
 		c.Ledger = s.ledger
-		SetPrice(c.Directory.(*Directory), costs)
+		SetPrice(c.Directory.(*Directory), callPrice)
 	}
-	if s.paid != nil {
-		s.paid(&c)
+	if s.configureLedger != nil {
+		s.configureLedger(&c)
 	}
 	change(&c)
 	return call.New(c)
 }
 
-func (s *scene) self(context.Context) (identity.ID, error) { return identity.ID{0xaa}, nil }
+func (s *scene) hostID(context.Context) (identity.ID, error) { return identity.ID{0xaa}, nil }
 
-// behave counts the run, waits at the gate of the text if there is one, and runs the behaviour.
-func (s *scene) behave(ctx context.Context, host *call.Host, e envelope.Envelope) (envelope.Message, error) {
+// runBehaviour counts the run, waits at the gate of the text if there is one, and runs the behaviour.
+func (s *scene) runBehaviour(ctx context.Context, host *call.Host, e envelope.Envelope) (envelope.Message, error) {
 	text := e.Payload.Text()
 	s.mu.Lock()
-	s.runs[e.Hash()]++
-	g, act := s.gates[text], s.acts[text]
+	s.runCounts[e.Hash()]++
+	g, behaviour := s.gates[text], s.behaviours[text]
 	s.mu.Unlock()
 	if g != nil {
 		close(g.entered)
-		<-g.leave
+		<-g.release
 	}
-	if act != nil {
-		return act(ctx, host, e)
+	if behaviour != nil {
+		return behaviour(ctx, host, e)
 	}
 	return envelope.Message{Role: envelope.RoleAgent, Parts: []string{"re " + text}}, nil
 }
 
-func (s *scene) act(text string, b call.Behaviour) {
+func (s *scene) setBehaviour(text string, b call.Behaviour) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.acts[text] = b
+	s.behaviours[text] = b
 }
 
-// hold makes the behaviour of a text wait at the returned gate.
-func (s *scene) hold(text string) *gate {
+// addGate makes the behaviour of a text wait at the returned gate.
+func (s *scene) addGate(text string) *gate {
 	g := &gate{make(chan struct{}), make(chan struct{})}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,60 +146,60 @@ func (s *scene) hold(text string) *gate {
 	return g
 }
 
-// sending is a running Send.
-type sending struct {
-	gate *gate
-	out  chan call.Outcome
+// pendingCall is a running Send.
+type pendingCall struct {
+	gate    *gate
+	outcome chan call.Outcome
 }
 
-// start sends e to h and returns when the behaviour waits at its gate.
-func (s *scene) start(h *call.Host, e *envelope.Envelope) *sending {
+// startCall sends e to h and returns when the behaviour waits at its gate.
+func (s *scene) startCall(h *call.Host, e *envelope.Envelope) *pendingCall {
 	s.t.Helper()
-	x := &sending{s.hold(e.Payload.Text()), make(chan call.Outcome, 1)}
-	go func() { x.out <- h.Send(s.ctx, identity.ID{}, e) }()
+	pending := &pendingCall{s.addGate(e.Payload.Text()), make(chan call.Outcome, 1)}
+	go func() { pending.outcome <- h.Send(s.ctx, identity.ID{}, e) }()
 	select {
-	case <-x.gate.entered:
-	case out := <-x.out:
+	case <-pending.gate.entered:
+	case out := <-pending.outcome:
 		s.t.Fatalf("Send() of %q = %v before its behaviour ran", e.Payload.Text(), out.Problem)
 	}
-	return x
+	return pending
 }
 
-func (x *sending) finish() call.Outcome {
-	close(x.gate.leave)
-	return <-x.out
+func (p *pendingCall) finish() call.Outcome {
+	close(p.gate.release)
+	return <-p.outcome
 }
 
-// call signs a message with the current time. The message follows before, or is the first of its
+// signCall signs a message with the current time. The message follows before, or is the first of its
 // epoch if before is nil.
-func (s *scene) call(before *envelope.Envelope, text string) *envelope.Envelope {
-	return s.sign(before, text, s.clock.NowFunc(0)())
+func (s *scene) signCall(previous *envelope.Envelope, text string) *envelope.Envelope {
+	return s.signAt(previous, text, s.clock.NowFunc(0)())
 }
 
-func (s *scene) sign(before *envelope.Envelope, text string, signedAt time.Time) *envelope.Envelope {
+func (s *scene) signAt(previous *envelope.Envelope, text string, signedAt time.Time) *envelope.Envelope {
 	s.t.Helper()
 	e := &envelope.Envelope{
 		From: s.pair.Caller, To: s.pair.Vacant, Seq: 1, Time: signedAt.Truncate(time.Microsecond),
 		Payload: envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}, IdempotencyKey: "key of " + text,
 	}
-	if before != nil {
-		e.Seq, e.Prev = before.Seq+1, before.Hash()
+	if previous != nil {
+		e.Seq, e.Prev = previous.Seq+1, previous.Hash()
 	}
-	return s.resign(e)
+	return s.signAgain(e)
 }
 
-func (s *scene) resign(e *envelope.Envelope) *envelope.Envelope {
+func (s *scene) signAgain(e *envelope.Envelope) *envelope.Envelope {
 	s.t.Helper()
 	_, err := e.Sign(s.ctx, s.caller)
 	s.must(err)
 	return e
 }
 
-func (s *scene) reset() *envelope.Envelope {
-	return s.sign(nil, envelope.ResetText, s.clock.NowFunc(0)())
+func (s *scene) signReset() *envelope.Envelope {
+	return s.signAt(nil, envelope.ResetText, s.clock.NowFunc(0)())
 }
 
-func (s *scene) state(st lifecycle.State) {
+func (s *scene) setVacantState(st lifecycle.State) {
 	s.t.Helper()
 	s.must(SetState(s.ctx, s.store, s.pair.Vacant, st))
 }
@@ -211,7 +211,7 @@ func (s *scene) must(err error) {
 	}
 }
 
-// send, ask and resetAt use the host route, whose path contains no vacant id.
+// send, ask and sendReset use the host route, whose path contains no vacant id.
 func (s *scene) send(h *call.Host, e *envelope.Envelope) call.Outcome {
 	return h.Send(s.ctx, identity.ID{}, e)
 }
@@ -220,7 +220,7 @@ func (s *scene) ask(h *call.Host, e *envelope.Envelope) call.Outcome {
 	return h.Ask(s.ctx, identity.ID{}, e)
 }
 
-func (s *scene) resetAt(h *call.Host, e *envelope.Envelope) call.Outcome {
+func (s *scene) sendReset(h *call.Host, e *envelope.Envelope) call.Outcome {
 	return h.Reset(s.ctx, identity.ID{}, e)
 }
 
@@ -271,20 +271,20 @@ func (s *scene) wantState(out call.Outcome, state call.State, want *envelope.Env
 	if (state == call.Answered) != (out.Reply != nil) {
 		s.t.Fatalf("State = %q, with a reply: %v", out.State, out.Reply != nil)
 	}
-	if diff := cmp.Diff(wire(want), wire(out.Reply)); diff != "" {
+	if diff := cmp.Diff(encodeEnvelope(want), encodeEnvelope(out.Reply)); diff != "" {
 		s.t.Fatalf("the stored reply differs (-first +again):\n%s", diff)
 	}
 }
 
-func wire(e *envelope.Envelope) string {
+func encodeEnvelope(e *envelope.Envelope) string {
 	if e == nil {
 		return ""
 	}
 	return string(envelope.AppendMessage(nil, e))
 }
 
-// chain requires that an outcome reports tip as the chain's tip. A nil tip means an empty chain.
-func (s *scene) chain(out call.Outcome, tip *envelope.Envelope) {
+// wantChainTip requires that an outcome reports tip as the chain's tip. A nil tip means an empty chain.
+func (s *scene) wantChainTip(out call.Outcome, tip *envelope.Envelope) {
 	s.t.Helper()
 	seq, hash := int64(1), identity.Hash{}
 	if tip != nil {
@@ -301,25 +301,25 @@ func (s *scene) wantRows(want string) {
 	s.t.Helper()
 	got, err := ReadStreams(s.ctx, s.store, s.pair)
 	s.must(err)
-	var req, rsp []string
+	var requests, responses []string
 	for _, r := range got.Requests {
-		req = append(req, r.Kind.String())
+		requests = append(requests, r.Kind.String())
 	}
 	for _, r := range got.Responses {
-		rsp = append(rsp, fmt.Sprintf("%v %d", r.Kind, r.Request))
+		responses = append(responses, fmt.Sprintf("%v %d", r.Kind, r.RequestPosition))
 	}
-	words := func(w []string) string {
+	joinWords := func(w []string) string {
 		if len(w) == 0 {
 			return "none"
 		}
 		return strings.Join(w, ", ")
 	}
-	if diff := cmp.Diff(want, words(req)+" | "+words(rsp)); diff != "" {
+	if diff := cmp.Diff(want, joinWords(requests)+" | "+joinWords(responses)); diff != "" {
 		s.t.Fatalf("rows (-want +got):\n%s", diff)
 	}
 }
 
-func (s *scene) balance(want int64) {
+func (s *scene) wantBalance(want int64) {
 	s.t.Helper()
 	got, err := s.ledger.Balance(s.ctx, s.pair.Caller)
 	s.must(err)
@@ -332,31 +332,31 @@ func (s *scene) wantRuns(e *envelope.Envelope, want int) {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if got := s.runs[e.Hash()]; got != want {
+	if got := s.runCounts[e.Hash()]; got != want {
 		s.t.Fatalf("%q ran %d times, want %d", e.Payload.Text(), got, want)
 	}
 }
 
-// verify runs after each test. It requires that all prepared steps were taken, the rows are valid,
+// wantInvariants runs after each test. It requires that all prepared steps were taken, the rows are valid,
 // no envelope ran twice, and the reversed pair did not run.
-func (s *scene) verify() {
+func (s *scene) wantInvariants() {
 	if s.t.Failed() {
 		return
 	}
 	ctx := context.WithoutCancel(s.ctx) // the test's context has ended
-	if n := s.store.Pending(); n > 0 {
+	if n := s.store.PreparedSteps(); n > 0 {
 		s.t.Errorf("%d prepared steps were not used: the test did not reach its fault", n)
 	}
 	for _, err := range CheckStreams(ctx, s.store, s.pair, s.opener) {
 		s.t.Error(err)
 	}
-	turned, err := ReadStreams(ctx, s.store, call.Pair{Caller: s.pair.Vacant, Vacant: s.pair.Caller})
-	if err != nil || len(turned.Requests)+len(turned.Responses) > 0 {
-		s.t.Errorf("the reversed pair has %d requests, %d responses, %v", len(turned.Requests), len(turned.Responses), err)
+	reversed, err := ReadStreams(ctx, s.store, call.Pair{Caller: s.pair.Vacant, Vacant: s.pair.Caller})
+	if err != nil || len(reversed.Requests)+len(reversed.Responses) > 0 {
+		s.t.Errorf("the reversed pair has %d requests, %d responses, %v", len(reversed.Requests), len(reversed.Responses), err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for h, n := range s.runs {
+	for h, n := range s.runCounts {
 		if n > 1 {
 			s.t.Errorf("I2: request %.8s ran %d times", h, n)
 		}

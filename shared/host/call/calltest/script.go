@@ -12,10 +12,10 @@ import (
 // Step decides what happens to one store call. do makes the call.
 type Step func(ctx context.Context, do func(context.Context) error) error
 
-func Pass(ctx context.Context, do func(context.Context) error) error { return do(ctx) }
+func PassThrough(ctx context.Context, do func(context.Context) error) error { return do(ctx) }
 
-// NotApplied skips the call. The caller gets an error that leaves the outcome open.
-func NotApplied(context.Context, func(context.Context) error) error {
+// LoseRequest skips the call. The caller gets an error that leaves the outcome open.
+func LoseRequest(context.Context, func(context.Context) error) error {
 	return fmt.Errorf("%w: injected: the request was lost", store.ErrUnavailable)
 }
 
@@ -30,8 +30,8 @@ func LoseAck(ctx context.Context, do func(context.Context) error) error {
 	return fmt.Errorf("%w: injected: the acknowledgement was lost", store.ErrUnavailable)
 }
 
-// TimedOut skips the call and returns the error of an exceeded deadline.
-func TimedOut(context.Context, func(context.Context) error) error {
+// TimeOut skips the call and returns the error of an exceeded deadline.
+func TimeOut(context.Context, func(context.Context) error) error {
 	return fmt.Errorf("%w: injected: %w", store.ErrUnavailable, context.DeadlineExceeded)
 }
 
@@ -41,8 +41,8 @@ func CallTwice(ctx context.Context, do func(context.Context) error) error {
 	return do(ctx)
 }
 
-// After returns a step that makes the call after f returns.
-func After(f func()) Step {
+// CallAfter returns a step that makes the call after f returns.
+func CallAfter(f func()) Step {
 	return func(ctx context.Context, do func(context.Context) error) error {
 		f()
 		return do(ctx)
@@ -50,14 +50,14 @@ func After(f func()) Step {
 }
 
 // Delayed delays a call. The caller gets an error. Land makes the call later and returns its outcome.
-type Delayed struct{ do func(context.Context) error }
+type Delayed struct{ call func(context.Context) error }
 
-func (l *Delayed) Step(_ context.Context, do func(context.Context) error) error {
-	l.do = do
+func (d *Delayed) Step(_ context.Context, do func(context.Context) error) error {
+	d.call = do
 	return fmt.Errorf("%w: injected: no answer yet", store.ErrUnavailable)
 }
 
-func (l *Delayed) Land(ctx context.Context) error { return l.do(ctx) }
+func (d *Delayed) Apply(ctx context.Context) error { return d.call(ctx) }
 
 func Repeat(step Step, n int) []Step { return slices.Repeat([]Step{step}, n) }
 
@@ -65,56 +65,56 @@ func Repeat(step Step, n int) []Step { return slices.Repeat([]Step{step}, n) }
 // It is safe for concurrent use.
 type Script struct {
 	Intercept
-	mu    sync.Mutex
-	next  map[string][]Step
-	trace []string
+	mu        sync.Mutex
+	steps     map[string][]Step
+	callNames []string
 }
 
 func NewScript(inner store.Store) *Script {
-	s := &Script{next: map[string][]Step{}}
-	s.Intercept = Intercept{Store: inner, Around: s.around}
+	s := &Script{steps: map[string][]Step{}}
+	s.Intercept = Intercept{Store: inner, Handle: s.handle}
 	return s
 }
 
-// Next prepares steps for the next calls with a name (see Op), in order. Without a prepared step, a
+// PrepareNext prepares steps for the next calls with a name (see Op), in order. Without a prepared step, a
 // call is passed to the wrapped store.
-func (s *Script) Next(name string, steps ...Step) {
+func (s *Script) PrepareNext(name string, steps ...Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.next[name] = append(s.next[name], steps...)
+	s.steps[name] = append(s.steps[name], steps...)
 }
 
-func (s *Script) Pending() (n int) {
+func (s *Script) PreparedSteps() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, steps := range s.next {
+	for _, steps := range s.steps {
 		n += len(steps)
 	}
 	return n
 }
 
-// Drop discards all prepared steps.
-func (s *Script) Drop() {
+// DropSteps discards all prepared steps.
+func (s *Script) DropSteps() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	clear(s.next)
+	clear(s.steps)
 }
 
-// Trace returns the names of the calls since the last Trace.
-func (s *Script) Trace() []string {
+// TakeCallNames returns the names of the calls since the last Trace.
+func (s *Script) TakeCallNames() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t := s.trace
-	s.trace = nil
-	return t
+	names := s.callNames
+	s.callNames = nil
+	return names
 }
 
-func (s *Script) around(ctx context.Context, op Op, do func(context.Context) error) error {
+func (s *Script) handle(ctx context.Context, op Op, do func(context.Context) error) error {
 	s.mu.Lock()
-	s.trace = append(s.trace, op.Name)
-	step := Step(Pass)
-	if q := s.next[op.Name]; len(q) > 0 {
-		step, s.next[op.Name] = q[0], q[1:]
+	s.callNames = append(s.callNames, op.Name)
+	step := Step(PassThrough)
+	if steps := s.steps[op.Name]; len(steps) > 0 {
+		step, s.steps[op.Name] = steps[0], steps[1:]
 	}
 	s.mu.Unlock()
 	return step(ctx, do)

@@ -40,12 +40,12 @@ var (
 	ErrSSELineTooLong         = errors.New("the agent's stream has an event that is too long")
 )
 
-// maxEvent limits the size of an event of a stream, with all its lines.
-const maxEvent = 16 << 20
+// maxEventBytes limits the size of an event of a stream, with all its lines.
+const maxEventBytes = 16 << 20
 
-// CheckURL parses the URL of an agent. It accepts http URLs only for this machine. Errors do not
+// ParseURL parses the URL of an agent. It accepts http URLs only for this machine. Errors do not
 // contain the URL, because it may contain a password.
-func CheckURL(raw string) (*url.URL, error) {
+func ParseURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || u.Host == "" || u.Fragment != "":
@@ -73,12 +73,12 @@ const cardPath = "/.well-known/agent-card.json"
 // FetchCard fetches the card of the agent at a URL: the card below the URL, or the card of its host
 // if that card names the URL.
 func FetchCard(ctx context.Context, h HTTP, address string) (*Card, error) {
-	u, err := CheckURL(address)
+	u, err := ParseURL(address)
 	if err != nil {
 		return nil, err
 	}
 	fetch := func(from string) (*Card, error) {
-		r, err := h.Do(ctx, outbound.Request{Method: http.MethodGet, URL: from, MaxReply: maxCard})
+		r, err := h.Do(ctx, outbound.Request{Method: http.MethodGet, URL: from, MaxReply: maxCardBytes})
 		switch {
 		case err != nil:
 			return nil, err
@@ -88,19 +88,19 @@ func FetchCard(ctx context.Context, h HTTP, address string) (*Card, error) {
 		return ParseCard(from, r.Body)
 	}
 	urls := cardURLs(u)
-	own, host := urls[0], urls[1]
-	c, failed := fetch(own)
-	if failed == nil || own == host || !errors.Is(failed, ErrAgentCardSchemaInvalid) {
-		return c, failed
+	ownURL, hostURL := urls[0], urls[1]
+	c, ownErr := fetch(ownURL)
+	if ownErr == nil || ownURL == hostURL || !errors.Is(ownErr, ErrAgentCardSchemaInvalid) {
+		return c, ownErr
 	}
-	c, err = fetch(host)
+	c, err = fetch(hostURL)
 	switch {
 	case err == nil && c.hasInterface(u):
 		return c, nil
 	case err != nil && !errors.Is(err, ErrAgentCardSchemaInvalid):
 		return nil, err
 	}
-	return nil, failed
+	return nil, ownErr
 }
 
 func cardURLs(u *url.URL) []string {
@@ -109,15 +109,15 @@ func cardURLs(u *url.URL) []string {
 
 func (c *Card) hasInterface(address *url.URL) bool {
 	return slices.ContainsFunc(c.Interfaces, func(i Interface) bool {
-		u, err := CheckURL(i.URL)
-		return err == nil && normalURL(u) == normalURL(address)
+		u, err := ParseURL(i.URL)
+		return err == nil && normalizeURL(u) == normalizeURL(address)
 	})
 }
 
-func normalURL(u *url.URL) string { return outbound.ReplaceSuffix(u, "", "").String() }
+func normalizeURL(u *url.URL) string { return outbound.ReplaceSuffix(u, "", "").String() }
 
-// FetchKeys returns a function that fetches key sets, for Card.Signatures.
-func FetchKeys(ctx context.Context, h HTTP) func(url string) ([]byte, error) {
+// NewKeyFetcher returns a function that fetches key sets, for Card.CheckSignatures.
+func NewKeyFetcher(ctx context.Context, h HTTP) func(url string) ([]byte, error) {
 	return func(url string) ([]byte, error) {
 		r, err := h.Do(ctx, outbound.Request{Method: http.MethodGet, URL: url})
 		if err == nil && r.Status != http.StatusOK {
@@ -130,10 +130,10 @@ func FetchKeys(ctx context.Context, h HTTP) func(url string) ([]byte, error) {
 // Agent is an agent that can be called. It is safe for concurrent use.
 type Agent struct {
 	Card *Card
-	// Key, if not empty, is sent with each request as a bearer token. MaxPrice limits the price of
+	// BearerToken, if not empty, is sent with each request as a bearer token. MaxPrice limits the price of
 	// a message, in micro-dollars. If MaxPrice is nil, any price is accepted.
-	Key      string
-	MaxPrice *int64
+	BearerToken string
+	MaxPrice    *int64
 	// Prepare changes each request before it is sent, for example to sign it. It may be nil.
 	Prepare func(context.Context, *outbound.Request) error
 
@@ -144,24 +144,24 @@ type Agent struct {
 	ids     atomic.Uint64
 }
 
-// Open returns the agent of a card. The agent is called by JSON-RPC if the card has a usable
+// NewAgent returns the agent of a card. The agent is called by JSON-RPC if the card has a usable
 // address for it, and otherwise by HTTP+JSON.
-func Open(h HTTP, c *Card) (*Agent, error) {
-	endpoint, d, err := c.chooseInterface()
+func NewAgent(h HTTP, c *Card) (*Agent, error) {
+	endpoint, dialect, err := c.chooseInterface()
 	if err != nil {
 		for _, i := range c.Interfaces {
 			if !strings.EqualFold(i.Binding, bindingREST) {
 				continue
 			}
-			if rest, d, err := c.checkInterface(i); err == nil && d == a2awire.V1 {
+			if rest, dialect, err := c.checkInterface(i); err == nil && dialect == a2awire.V1 {
 				return &Agent{Card: c, http: h, url: rest, isREST: true}, nil
 			}
 		}
 	}
-	return &Agent{Card: c, http: h, url: endpoint, dialect: d}, err
+	return &Agent{Card: c, http: h, url: endpoint, dialect: dialect}, err
 }
 
-func (a *Agent) request(ctx context.Context, op a2awire.Operation, params []byte) (r outbound.Request, id string, err error) {
+func (a *Agent) newRequest(ctx context.Context, op a2awire.Operation, params []byte) (r outbound.Request, id string, err error) {
 	id = strconv.FormatUint(a.ids.Add(1), 10)
 	body, err := json.Marshal(struct {
 		Version string          `json:"jsonrpc"`
@@ -177,8 +177,8 @@ func (a *Agent) request(ctx context.Context, op a2awire.Operation, params []byte
 	if a.dialect == a2awire.V1 {
 		header.Set("A2A-Version", "1.0")
 	}
-	if a.Key != "" {
-		header.Set("Authorization", "Bearer "+a.Key)
+	if a.BearerToken != "" {
+		header.Set("Authorization", "Bearer "+a.BearerToken)
 	}
 	if a.MaxPrice != nil && (op == a2awire.Send || op == a2awire.Stream) {
 		sep := "?"
@@ -194,7 +194,7 @@ func (a *Agent) request(ctx context.Context, op a2awire.Operation, params []byte
 	return r, id, err
 }
 
-func (a *Agent) readReply(status int, body []byte, id string) (result []byte, err error) {
+func (a *Agent) parseReply(status int, body []byte, id string) (result []byte, err error) {
 	switch {
 	case !a.isREST:
 		result, err = a2awire.ReadResponse(body, id)
@@ -203,36 +203,36 @@ func (a *Agent) readReply(status int, body []byte, id string) (result []byte, er
 	default:
 		err = cmp.Or(a2awire.ReadRESTError(body), errNoResult)
 	}
-	return result, answerError(status, body, err)
+	return result, classifyReplyError(status, body, err)
 }
 
 // errNoResult is the error for a reply that contains neither a result nor an A2A error.
 var errNoResult = errors.New("a reply without a result")
 
-func (a *Agent) do(ctx context.Context, op a2awire.Operation, params []byte) (result []byte, err error) {
-	q, id, err := a.request(ctx, op, params)
+func (a *Agent) call(ctx context.Context, op a2awire.Operation, params []byte) (result []byte, err error) {
+	req, id, err := a.newRequest(ctx, op, params)
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.http.Do(ctx, q)
+	r, err := a.http.Do(ctx, req)
 	if err != nil {
 		return nil, err
 	}
-	return a.readReply(r.Status, r.Body, id)
+	return a.parseReply(r.Status, r.Body, id)
 }
 
-func answerError(status int, body []byte, err error) error {
-	var fault *a2awire.RPCError
+func classifyReplyError(status int, body []byte, err error) error {
+	var rpcErr *a2awire.RPCError
 	switch {
-	case errors.As(err, &fault):
+	case errors.As(err, &rpcErr):
 		kind := problem.Forbidden
-		switch fault.Code {
+		switch rpcErr.Code {
 		case 1, -32001: // some server uses 1
 			kind = problem.NotFound
 		case -32603:
 			kind = problem.BehaviourFailed
 		}
-		return problem.Wrap(kind, err, "%s", fault.Error())
+		return problem.Wrap(kind, err, "%s", rpcErr.Error())
 	case err != nil && status != http.StatusOK:
 		return problem.Wrap(problem.Forbidden, err, "the agent answers %d: %.200q", status, body)
 	case err != nil:
@@ -242,103 +242,103 @@ func answerError(status int, body []byte, err error) error {
 }
 
 func (a *Agent) Send(ctx context.Context, q a2awire.SendRequest) (a2awire.Answer, error) {
-	result, err := a.do(ctx, a2awire.Send, a2awire.SendParams(a.dialect, &q))
+	result, err := a.call(ctx, a2awire.Send, a2awire.EncodeSendParams(a.dialect, &q))
 	if err != nil {
 		return a2awire.Answer{}, err
 	}
 	answer, err := a2awire.ReadAnswer(a.dialect, result)
-	return answer, answerError(http.StatusOK, result, err)
+	return answer, classifyReplyError(http.StatusOK, result, err)
 }
 
-func (a *Agent) Get(ctx context.Context, id string) (task.Task, error) {
+func (a *Agent) GetTask(ctx context.Context, id string) (task.Task, error) {
 	return a.callTask(ctx, a2awire.GetTask, id)
 }
 
-func (a *Agent) Cancel(ctx context.Context, id string) (task.Task, error) {
+func (a *Agent) CancelTask(ctx context.Context, id string) (task.Task, error) {
 	return a.callTask(ctx, a2awire.CancelTask, id)
 }
 
 func (a *Agent) callTask(ctx context.Context, op a2awire.Operation, id string) (task.Task, error) {
-	result, err := a.do(ctx, op, a2awire.TaskParams(a.dialect, &a2awire.TaskRequest{ID: id}))
+	result, err := a.call(ctx, op, a2awire.EncodeTaskParams(a.dialect, &a2awire.TaskRequest{ID: id}))
 	if err != nil {
 		return task.Task{}, err
 	}
 	t, err := a2awire.ReadTask(a.dialect, result)
-	return t, answerError(http.StatusOK, result, err)
+	return t, classifyReplyError(http.StatusOK, result, err)
 }
 
 // Stream sends a message and passes the agent's answers to take, until the stream ends or take
 // returns false.
-func (a *Agent) Stream(ctx context.Context, q a2awire.SendRequest, take func(a2awire.Answer) bool) error {
-	return a.stream(ctx, a2awire.Stream, a2awire.SendParams(a.dialect, &q), take)
+func (a *Agent) Stream(ctx context.Context, q a2awire.SendRequest, handle func(a2awire.Answer) bool) error {
+	return a.streamAnswers(ctx, a2awire.Stream, a2awire.EncodeSendParams(a.dialect, &q), handle)
 }
 
-func (a *Agent) Subscribe(ctx context.Context, id string, take func(a2awire.Answer) bool) error {
-	return a.stream(ctx, a2awire.Subscribe, a2awire.TaskParams(a.dialect, &a2awire.TaskRequest{ID: id}), take)
+func (a *Agent) Subscribe(ctx context.Context, id string, handle func(a2awire.Answer) bool) error {
+	return a.streamAnswers(ctx, a2awire.Subscribe, a2awire.EncodeTaskParams(a.dialect, &a2awire.TaskRequest{ID: id}), handle)
 }
 
-func (a *Agent) stream(ctx context.Context, op a2awire.Operation, params []byte, take func(a2awire.Answer) bool) error {
-	q, id, err := a.request(ctx, op, params)
+func (a *Agent) streamAnswers(ctx context.Context, op a2awire.Operation, params []byte, handle func(a2awire.Answer) bool) error {
+	req, id, err := a.newRequest(ctx, op, params)
 	if err != nil {
 		return err
 	}
-	q.Header.Set("Accept", "text/event-stream")
-	r, err := a.http.Open(ctx, q)
+	req.Header.Set("Accept", "text/event-stream")
+	r, err := a.http.Open(ctx, req)
 	if err != nil {
 		return err
 	}
 	defer r.Body.Close()
 	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "text/event-stream" {
-		body, err := io.ReadAll(io.LimitReader(r.Body, maxEvent))
+		body, err := io.ReadAll(io.LimitReader(r.Body, maxEventBytes))
 		if err != nil {
-			return problem.Wrap(problem.Deadline, err, "the agent's answer was interrupted")
+			return problem.Wrap(problem.DeadlineExceeded, err, "the agent's answer was interrupted")
 		}
-		result, err := a.readReply(r.StatusCode, body, id)
+		result, err := a.parseReply(r.StatusCode, body, id)
 		if err != nil {
 			return err
 		}
 		answer, err := a2awire.ReadAnswer(a.dialect, result) // sent by an agent that does not stream
 		if err == nil {
-			take(answer)
+			handle(answer)
 		}
-		return answerError(r.StatusCode, body, err)
+		return classifyReplyError(r.StatusCode, body, err)
 	}
-	var odd error // first event of an unknown kind
-	some, ended := false, false
-	for e, err := range sse.Events(r.Body, maxEvent) {
+	var unknownErr error // first event of an unknown kind
+	hasAnswer, hasFinalAnswer := false, false
+	for e, err := range sse.Events(r.Body, maxEventBytes) {
 		var answer a2awire.Answer
 		switch {
 		case errors.Is(err, sse.ErrTooLong):
-			err = problem.Wrap(problem.Untrusted, ErrSSELineTooLong, "an event of the agent's stream has more than %d bytes", maxEvent)
+			err = problem.Wrap(problem.Untrusted, ErrSSELineTooLong, "an event of the agent's stream has more than %d bytes", maxEventBytes)
 		case err != nil:
-			err = problem.Wrap(problem.Deadline, err, "the agent's stream was interrupted")
+			err = problem.Wrap(problem.DeadlineExceeded, err, "the agent's stream was interrupted")
 		case e.IsNoise():
 			continue
 		default:
-			answer, err = a.readEvent(e.Data, id)
+			answer, err = a.parseEvent(e.Data, id)
 		}
-		if ended && err != nil {
+		if hasFinalAnswer && err != nil {
 			return nil
 		}
 		if errors.Is(err, a2awire.ErrUnknownAnswer) {
-			odd = cmp.Or(odd, err)
+			unknownErr = cmp.Or(unknownErr, err)
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		some, ended = true, ended || isFinal(&answer)
-		if !take(answer) {
+		hasAnswer, hasFinalAnswer = true, hasFinalAnswer || isFinal(&answer)
+		if !handle(answer) {
 			return nil
 		}
 	}
 	switch {
-	case !some && odd != nil:
-		return odd
-	case ended, op == a2awire.Subscribe: // servers limit the duration of a subscription
+	case !hasAnswer && unknownErr != nil:
+		return unknownErr
+	case hasFinalAnswer, op == a2awire.Subscribe: // servers limit the duration of a subscription
 		return nil
 	}
-	return problem.Wrap(problem.Deadline, ErrStreamCutOff, "the agent's stream ends before its answer")
+	return problem.Wrap(problem.DeadlineExceeded, ErrStreamCutOff, "the agent's stream ends before its answer")
 }
 
 func isFinal(a *a2awire.Answer) bool {
@@ -351,23 +351,23 @@ func isFinal(a *a2awire.Answer) bool {
 	case a.Status != nil:
 		state = a.Status.State
 	}
-	return state.Terminal() || state == task.InputRequired || state == task.AuthRequired
+	return state.IsTerminal() || state == task.InputRequired || state == task.AuthRequired
 }
 
-// readEvent parses an element of a stream: a JSON-RPC response or, as some agents send, only its
+// parseEvent parses an element of a stream: a JSON-RPC response or, as some agents send, only its
 // result. For an unknown kind of element, the error is ErrUnknownAnswer.
-func (a *Agent) readEvent(data []byte, id string) (answer a2awire.Answer, err error) {
+func (a *Agent) parseEvent(data []byte, id string) (answer a2awire.Answer, err error) {
 	result, err := a2awire.ReadResponse(data, id)
-	var fault *a2awire.RPCError
-	if errors.As(err, &fault) {
-		return answer, answerError(http.StatusOK, data, err)
+	var rpcErr *a2awire.RPCError
+	if errors.As(err, &rpcErr) {
+		return answer, classifyReplyError(http.StatusOK, data, err)
 	}
 	if err != nil {
 		result = data
 	}
-	answer, bad := a2awire.ReadAnswer(a.dialect, result)
-	if bad != nil {
-		return answer, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrSSEStreamMalformed, errors.Join(bad, err)), "an event of the agent's stream is invalid: %s", problem.AsError(bad).Text())
+	answer, parseErr := a2awire.ReadAnswer(a.dialect, result)
+	if parseErr != nil {
+		return answer, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrSSEStreamMalformed, errors.Join(parseErr, err)), "an event of the agent's stream is invalid: %s", problem.AsError(parseErr).Text())
 	}
 	return answer, nil
 }

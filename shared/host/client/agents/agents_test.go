@@ -40,7 +40,7 @@ func TestURLsOfAgents(t *testing.T) {
 		"http://agents.example": ErrInsecureScheme, "ftp://agents.example": ErrInsecureScheme, "http://10.0.0.1": ErrInsecureScheme, "http://127.0.0.1.example": ErrInsecureScheme,
 		"": ErrInvalidPeerURL, "agents.example": ErrInvalidPeerURL, "https://": ErrInvalidPeerURL, "https://a:b@agents.example": ErrInvalidPeerURL, "https://a.example/#x": ErrInvalidPeerURL, "://": ErrInvalidPeerURL,
 	} {
-		if _, err := CheckURL(raw); !errors.Is(err, want) {
+		if _, err := ParseURL(raw); !errors.Is(err, want) {
 			t.Errorf("CheckURL(%q) = %v, want %v", raw, err, want)
 		}
 	}
@@ -136,13 +136,13 @@ func TestACardsSignatureByAKeySetIsChecked(t *testing.T) {
 	} {
 		c, err := ParseCard("https://x.example/c", []byte(strings.TrimSuffix(unsigned, "}")+`,"signatures":[`+tt.signature+`]}`))
 		must(t, err)
-		got := c.Signatures(func(url string) ([]byte, error) {
+		got := c.CheckSignatures(func(url string) ([]byte, error) {
 			if url != "https://x.example/keys" {
 				t.Errorf("%s: the key set at %s is asked for", name, url)
 			}
 			return []byte(set), nil
 		})
-		if len(got) != 1 || got[0].Verified != tt.verified || !strings.Contains(got[0].Reason, tt.reason) || got[0].Vacant {
+		if len(got) != 1 || got[0].Verified != tt.verified || !strings.Contains(got[0].Reason, tt.reason) || got[0].ByVacant {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -163,7 +163,7 @@ func TestSignaturesOfStockSDKsFit(t *testing.T) {
 			changed := regexp.MustCompile(`"n": 7`).ReplaceAll(signed.Card, []byte(`"n": `+n))
 			c, err := ParseCard("https://x.example/c", changed)
 			must(t, err)
-			got := c.Signatures(func(string) ([]byte, error) { return signed.Keys, nil })
+			got := c.CheckSignatures(func(string) ([]byte, error) { return signed.Keys, nil })
 			if len(got) != 1 || got[0].Verified != want {
 				t.Errorf("%s with n of %s: %+v", file, n, got)
 			}
@@ -202,7 +202,7 @@ func TestNoiseCostsNoAnswer(t *testing.T) {
 			}
 		}
 	}
-	for _, after := range []string{"data: {\n\n", "event: error\ndata: no\n\n", `data: {"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no"}}` + "\n\n", "data: " + strings.Repeat("x", maxEvent+1)} {
+	for _, after := range []string{"data: {\n\n", "event: error\ndata: no\n\n", `data: {"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"no"}}` + "\n\n", "data: " + strings.Repeat("x", maxEventBytes+1)} {
 		if text, err := read(working + artifact + end + after); text != "hello" || err != nil {
 			t.Errorf("%.80q after the end: %q, %v", after, text, err)
 		}
@@ -210,7 +210,7 @@ func TestNoiseCostsNoAnswer(t *testing.T) {
 			t.Errorf("%.80q before the end is not noticed", after)
 		}
 	}
-	if _, err := read(working + "data: " + strings.Repeat("x", maxEvent+1)); !errors.Is(err, ErrSSELineTooLong) {
+	if _, err := read(working + "data: " + strings.Repeat("x", maxEventBytes+1)); !errors.Is(err, ErrSSELineTooLong) {
 		t.Errorf("an event that is too long: %v", err)
 	}
 	for _, id := range []string{"null", `"1"`, "1.0", "1e0"} {
@@ -230,7 +230,7 @@ func agentOf(t *testing.T, version string, f http.HandlerFunc) *Agent {
 	t.Cleanup(s.Close)
 	c, err := ParseCard(s.URL+"/card", fmt.Appendf(nil, `{"name":"a","version":"1","supportedInterfaces":[{"url":%q,"protocolBinding":"JSONRPC","protocolVersion":%q}]}`, s.URL, version))
 	must(t, err)
-	a, err := Open(dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: 5 * time.Second}), c)
+	a, err := NewAgent(dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: 5 * time.Second}), c)
 	must(t, err)
 	return a
 }
@@ -288,9 +288,9 @@ func TestRequestsKeepEscapesAndQueryOfAURL(t *testing.T) {
 		asked = nil
 		c, err := FetchCard(t.Context(), web, s.URL+given)
 		must(t, err)
-		a, err := Open(web, c)
+		a, err := NewAgent(web, c)
 		if err == nil {
-			_, err = a.Get(t.Context(), "t")
+			_, err = a.GetTask(t.Context(), "t")
 		}
 		want := []string{"/arn%3Aa%2Fb/run/.well-known/agent-card.json?q=%2F", "/arn%3Aa%2Fb/run/?q=%2F"}
 		if diff := cmp.Diff(want, asked); diff != "" || err != nil {
@@ -319,7 +319,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 			w.WriteHeader(tt.status)
 			_, _ = io.WriteString(w, tt.body)
 		})
-		if _, err := a.Get(t.Context(), "t"); !problem.Is(err, tt.kind) {
+		if _, err := a.GetTask(t.Context(), "t"); !problem.Is(err, tt.kind) {
 			t.Errorf("%s: %v, want %s", name, err, tt.kind)
 		}
 	}
@@ -407,7 +407,7 @@ func FuzzCard(f *testing.F) {
 			return
 		}
 		_, _, _ = c.chooseInterface()
-		for _, s := range c.Signatures(func(string) ([]byte, error) { return raw, nil }) {
+		for _, s := range c.CheckSignatures(func(string) ([]byte, error) { return raw, nil }) {
 			if s.Verified {
 				t.Errorf("%s is signed", raw)
 			}

@@ -24,28 +24,28 @@ type Cache struct {
 	HTTP
 	Dir string
 	Now func() time.Time
-	// Renew makes Cache fetch cards even if fresh ones are stored.
-	Renew bool
+	// ForceFetch makes Cache fetch cards even if fresh ones are stored.
+	ForceFetch bool
 	// Lifetime returns how long a card is fresh. If it is nil or returns 0, the card's server
 	// decides.
 	Lifetime func(url string) time.Duration
 
-	mu    sync.Mutex
-	turns map[string]chan struct{} // locks by file, each held during a read or fetch of a card
+	mu        sync.Mutex
+	fileLocks map[string]chan struct{} // locks by file, each held during a read or fetch of a card
 }
 
 const (
-	// freshFor is the default time for which a card is fresh if its server does not specify one.
-	freshFor = 10 * time.Minute
-	// maxFresh limits the time that servers may specify.
-	maxFresh = 24 * time.Hour
+	// defaultLifetime is the default time for which a card is fresh if its server does not specify one.
+	defaultLifetime = 10 * time.Minute
+	// maxLifetime limits the time that servers may specify.
+	maxLifetime = 24 * time.Hour
 )
 
 // cachedCard is the content of a file.
 type cachedCard struct {
-	URL   string    `json:"url"`
-	Until time.Time `json:"until"`
-	Body  []byte    `json:"body"`
+	URL        string    `json:"url"`
+	FreshUntil time.Time `json:"until"`
+	Body       []byte    `json:"body"`
 }
 
 func (c *Cache) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
@@ -54,12 +54,12 @@ func (c *Cache) Do(ctx context.Context, r outbound.Request) (outbound.Reply, err
 	}
 	sum := sha256.Sum256([]byte(r.URL))
 	file := filepath.Join(c.Dir, hex.EncodeToString(sum[:])+".json")
-	done, err := c.lockFile(ctx, file)
+	unlock, err := c.lockFile(ctx, file)
 	if err != nil {
 		return outbound.Reply{}, err
 	}
-	defer done()
-	if body, ok := c.read(file, r.URL); ok && !c.Renew {
+	defer unlock()
+	if body, ok := c.read(file, r.URL); ok && !c.ForceFetch {
 		return outbound.Reply{Status: http.StatusOK, Body: body}, nil
 	}
 	reply, err := c.HTTP.Do(ctx, r)
@@ -69,20 +69,20 @@ func (c *Cache) Do(ctx context.Context, r outbound.Request) (outbound.Reply, err
 	return reply, err
 }
 
-func (c *Cache) lockFile(ctx context.Context, file string) (done func(), err error) {
+func (c *Cache) lockFile(ctx context.Context, file string) (unlock func(), err error) {
 	c.mu.Lock()
-	if c.turns == nil {
-		c.turns = map[string]chan struct{}{}
+	if c.fileLocks == nil {
+		c.fileLocks = map[string]chan struct{}{}
 	}
-	turn := c.turns[file]
-	if turn == nil {
-		turn = make(chan struct{}, 1)
-		c.turns[file] = turn
+	lock := c.fileLocks[file]
+	if lock == nil {
+		lock = make(chan struct{}, 1)
+		c.fileLocks[file] = lock
 	}
 	c.mu.Unlock()
 	select {
-	case turn <- struct{}{}:
-		return func() { <-turn }, nil
+	case lock <- struct{}{}:
+		return func() { <-lock }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -90,24 +90,24 @@ func (c *Cache) lockFile(ctx context.Context, file string) (done func(), err err
 
 func (c *Cache) read(file, url string) (body []byte, ok bool) {
 	b, err := os.ReadFile(file)
-	var k cachedCard
-	if err != nil || json.Unmarshal(b, &k) != nil {
+	var cached cachedCard
+	if err != nil || json.Unmarshal(b, &cached) != nil {
 		return nil, false
 	}
-	return k.Body, k.URL == url && c.Now().Before(k.Until)
+	return cached.Body, cached.URL == url && c.Now().Before(cached.FreshUntil)
 }
 
 func (c *Cache) write(file, url string, reply *outbound.Reply) {
-	fresh := freshness(reply.Header.Get("Cache-Control"))
+	lifetime := parseLifetime(reply.Header.Get("Cache-Control"))
 	if c.Lifetime != nil {
-		fresh = cmp.Or(c.Lifetime(url), fresh)
+		lifetime = cmp.Or(c.Lifetime(url), lifetime)
 	}
-	if fresh <= 0 {
+	if lifetime <= 0 {
 		_ = os.Remove(file)
 		return
 	}
 	// If the card cannot be stored, it is fetched again later.
-	b, err := json.Marshal(cachedCard{url, c.Now().Add(fresh), reply.Body})
+	b, err := json.Marshal(cachedCard{url, c.Now().Add(lifetime), reply.Body})
 	if err != nil || os.MkdirAll(c.Dir, 0o700) != nil {
 		return
 	}
@@ -121,9 +121,9 @@ func (c *Cache) write(file, url string, reply *outbound.Reply) {
 	}
 }
 
-func freshness(control string) time.Duration {
-	fresh := freshFor
-	for part := range strings.SplitSeq(strings.ToLower(control), ",") {
+func parseLifetime(cacheControl string) time.Duration {
+	lifetime := defaultLifetime
+	for part := range strings.SplitSeq(strings.ToLower(cacheControl), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
 		switch name {
 		case "no-store", "no-cache":
@@ -133,8 +133,8 @@ func freshness(control string) time.Duration {
 			if err != nil {
 				return 0
 			}
-			fresh = min(time.Duration(min(seconds, 1<<30))*time.Second, maxFresh)
+			lifetime = min(time.Duration(min(seconds, 1<<30))*time.Second, maxLifetime)
 		}
 	}
-	return fresh
+	return lifetime
 }

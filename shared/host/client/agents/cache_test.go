@@ -47,7 +47,7 @@ func TestACardIsKeptWhileItIsFresh(t *testing.T) {
 		if n := fetch(now.Add(want)); n != before+1 {
 			t.Errorf("%q: not asked again after %v", control, want)
 		}
-		renewed := &Cache{HTTP: dispatch.NewHTTP(dispatch.HTTPOptions{}), Dir: dir, Now: func() time.Time { return now }, Renew: true}
+		renewed := &Cache{HTTP: dispatch.NewHTTP(dispatch.HTTPOptions{}), Dir: dir, Now: func() time.Time { return now }, ForceFetch: true}
 		before = asked.Load()
 		if _, err := FetchCard(t.Context(), renewed, server.URL); err != nil || asked.Load() != before+1 {
 			t.Errorf("%q: not asked again, %v", control, err)

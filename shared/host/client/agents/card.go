@@ -22,27 +22,27 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-const maxCard = 1 << 20
+const maxCardBytes = 1 << 20
 
 // Card is an agent card, parsed from any version and spelling.
 type Card struct {
-	Name, Description, Version string
-	Interfaces                 []Interface
-	Skills                     []Skill
-	Streaming, Push            bool
+	Name, Description, Version   string
+	Interfaces                   []Interface
+	Skills                       []Skill
+	Streaming, PushNotifications bool
 	// VacantID is the id in the card's extension for the vacant protocol, or zero. Only a card that is
 	// signed with this id proves that the id belongs to the agent.
 	VacantID identity.ID
 	// Price is the maximum price of a call, in micro-dollars; 0 if the extension does not state a
 	// price.
 	Price int64
-	// Terms is the price with its components, as far as the card states them.
-	Terms price.Price
-	// SignedOnly reports whether the agent answers only messages in the form of the vacant
+	// PriceTerms is the price with its components, as far as the card states them.
+	PriceTerms price.Price
+	// RequiresSignature reports whether the agent answers only messages in the form of the vacant
 	// protocol.
-	SignedOnly bool
-	// Guests reports whether, according to the card, the agent answers callers without a key.
-	Guests bool
+	RequiresSignature bool
+	// AcceptsGuests reports whether, according to the card, the agent answers callers without a key.
+	AcceptsGuests bool
 
 	value canon.Value // complete card
 	url   string      // URL of the card
@@ -70,7 +70,7 @@ func member(v canon.Value, name string) canon.Value {
 	return m
 }
 
-func literal(v canon.Value) string {
+func textOrNumber(v canon.Value) string {
 	if k := v.Kind(); k == canon.Int || k == canon.Float { // some cards have numbers as versions
 		return string(v.AppendCJ(nil))
 	}
@@ -82,34 +82,34 @@ func isTrue(v canon.Value) bool {
 }
 
 // ParseCard parses a card that was fetched from a URL.
-func ParseCard(from string, raw []byte) (*Card, error) {
+func ParseCard(cardURL string, raw []byte) (*Card, error) {
 	limits := canon.AnswerLimits()
-	limits.Bytes = maxCard
+	limits.Bytes = maxCardBytes
 	v, err := canon.Parse(canon.TrimByteOrderMark(raw), limits)
 	if err != nil {
 		return nil, problem.Wrap(problem.Untrusted, fmt.Errorf("%w: %w", ErrAgentCardSchemaInvalid, err), "the agent's card is invalid: %s", problem.AsError(err).Text())
 	}
-	c := &Card{value: v, url: from}
-	c.Name, c.Description, c.Version = member(v, "name").Text(), member(v, "description").Text(), literal(member(v, "version"))
+	c := &Card{value: v, url: cardURL}
+	c.Name, c.Description, c.Version = member(v, "name").Text(), member(v, "description").Text(), textOrNumber(member(v, "version"))
 	capabilities := member(v, "capabilities")
-	c.Streaming, c.Push = isTrue(member(capabilities, "streaming")), isTrue(member(capabilities, "pushNotifications"))
+	c.Streaming, c.PushNotifications = isTrue(member(capabilities, "streaming")), isTrue(member(capabilities, "pushNotifications"))
 	for _, e := range member(capabilities, "extensions").Items() {
 		if member(e, "uri").Text() == a2awire.Extension {
 			id, _ := member(e, "params").Get("vacant_id")
 			c.VacantID, _ = identity.ParseID(id.Text())
 			c.readPrice(member(e, "params"))
-			c.SignedOnly = isTrue(member(e, "required"))
+			c.RequiresSignature = isTrue(member(e, "required"))
 		}
 	}
-	security, stated := v.Get("security")
-	c.Guests = !stated || slices.ContainsFunc(security.Items(), func(way canon.Value) bool {
-		return way.Kind() == canon.Object && len(way.Members()) == 0
+	security, hasSecurity := v.Get("security")
+	c.AcceptsGuests = !hasSecurity || slices.ContainsFunc(security.Items(), func(requirement canon.Value) bool {
+		return requirement.Kind() == canon.Object && len(requirement.Members()) == 0
 	})
 	for _, i := range member(v, "supportedInterfaces").Items() {
-		c.Interfaces = append(c.Interfaces, Interface{member(i, "url").Text(), member(i, "protocolBinding").Text(), literal(member(i, "protocolVersion"))})
+		c.Interfaces = append(c.Interfaces, Interface{member(i, "url").Text(), member(i, "protocolBinding").Text(), textOrNumber(member(i, "protocolVersion"))})
 	}
 	if len(c.Interfaces) == 0 && member(v, "url").Text() != "" {
-		c.Interfaces = interfaces03(v)
+		c.Interfaces = interfacesV03(v)
 	}
 	for _, s := range member(v, "skills").Items() {
 		skill := Skill{ID: member(s, "id").Text(), Name: member(s, "name").Text()}
@@ -134,14 +134,14 @@ func (c *Card) readPrice(params canon.Value) {
 	}
 	maxPrice := amount("price")
 	c.Price = int64(maxPrice)
-	c.Terms = price.Price{Flat: maxPrice}
+	c.PriceTerms = price.Price{Flat: maxPrice}
 	if in, out := amount("price_in"), amount("price_out"); in > 0 || out > 0 {
-		c.Terms = price.Price{Flat: amount("price_flat"), In: in, Out: out, MaxCharge: maxPrice}
+		c.PriceTerms = price.Price{Flat: amount("price_flat"), InputPrice: in, OutputPrice: out, MaxCharge: maxPrice}
 	}
 }
 
-func interfaces03(v canon.Value) []Interface {
-	version := literal(member(v, "protocolVersion"))
+func interfacesV03(v canon.Value) []Interface {
+	version := textOrNumber(member(v, "protocolVersion"))
 	version = cmp.Or(version, "0.3")
 	binding := member(v, "preferredTransport").Text()
 	binding = cmp.Or(binding, "JSONRPC")
@@ -156,7 +156,7 @@ func interfaces03(v canon.Value) []Interface {
 // address must be at the host of the card and use TLS, unless the host is this machine. The error is
 // about the first JSON-RPC address.
 func (c *Card) chooseInterface() (endpoint string, d a2awire.Dialect, err error) {
-	var failed error
+	var firstErr error
 	for _, i := range c.Interfaces {
 		if !strings.EqualFold(i.Binding, "JSONRPC") {
 			continue
@@ -165,12 +165,12 @@ func (c *Card) chooseInterface() (endpoint string, d a2awire.Dialect, err error)
 		if err == nil {
 			return endpoint, d, nil
 		}
-		failed = cmp.Or(failed, err)
+		firstErr = cmp.Or(firstErr, err)
 	}
-	if failed == nil {
-		failed = problem.Wrap(problem.Untrusted, ErrNoJSONRPCInterface, "the agent has no address for JSON-RPC")
+	if firstErr == nil {
+		firstErr = problem.Wrap(problem.Untrusted, ErrNoJSONRPCInterface, "the agent has no address for JSON-RPC")
 	}
-	return "", d, failed
+	return "", d, firstErr
 }
 
 func (c *Card) checkInterface(i Interface) (endpoint string, d a2awire.Dialect, err error) {
@@ -182,11 +182,11 @@ func (c *Card) checkInterface(i Interface) (endpoint string, d a2awire.Dialect, 
 	default:
 		return "", d, problem.Wrap(problem.Untrusted, ErrNoJSONRPCInterface, "the agent supports A2A version %.20q at %.80q: expected 1.0 or 0.3", i.Version, i.URL)
 	}
-	from, fromErr := url.Parse(c.url)
-	if u, err := url.Parse(i.URL); err == nil && (fromErr != nil || u.Host != from.Host) {
-		return "", d, problem.Wrap(problem.Untrusted, ErrPeerNotAllowed, "the card from %s names an address at %.80q: expected one at its own host; the agent's operator sets the URL of its card", from.Host, u.Host)
+	cardURL, fromErr := url.Parse(c.url)
+	if u, err := url.Parse(i.URL); err == nil && (fromErr != nil || u.Host != cardURL.Host) {
+		return "", d, problem.Wrap(problem.Untrusted, ErrPeerNotAllowed, "the card from %s names an address at %.80q: expected one at its own host; the agent's operator sets the URL of its card", cardURL.Host, u.Host)
 	}
-	u, err := CheckURL(i.URL)
+	u, err := ParseURL(i.URL)
 	if err != nil {
 		return "", d, err
 	}
@@ -195,12 +195,12 @@ func (c *Card) checkInterface(i Interface) (endpoint string, d a2awire.Dialect, 
 
 // Signature is the result of checking a card's signature.
 type Signature struct {
-	Key      string `json:"key"` // kid
-	URL      string `json:"jku,omitempty"`
-	Verified bool   `json:"verified"`
-	// Vacant reports whether the key belongs to the vacant that the card names.
-	Vacant bool   `json:"vacant"`
-	Reason string `json:"reason,omitempty"` // reason why it is not verified
+	KeyID     string `json:"key"` // kid
+	KeySetURL string `json:"jku,omitempty"`
+	Verified  bool   `json:"verified"`
+	// ByVacant reports whether the key belongs to the vacant that the card names.
+	ByVacant bool   `json:"vacant"`
+	Reason   string `json:"reason,omitempty"` // reason why it is not verified
 }
 
 // signedForms returns the forms in which cards are signed, without their signatures. Four forms follow
@@ -208,42 +208,42 @@ type Signature struct {
 // without the security schemes, which the JavaScript SDK loses. Two forms, which earlier versions of
 // the SDKs signed, follow Python's json.dumps: the members of 1.0 and the members of 0.3.
 func (c *Card) signedForms() [][]byte {
-	var whole, of1, of03 []canon.Member
+	var allMembers, membersV1, membersV03 []canon.Member
 	old := map[string]bool{"protocolVersion": true, "url": true, "preferredTransport": true, "additionalInterfaces": true, "security": true, "supportsAuthenticatedExtendedCard": true}
 	for _, m := range c.value.Members() {
 		if m.Key == "signatures" {
 			continue
 		}
-		whole = append(whole, m)
+		allMembers = append(allMembers, m)
 		if old := m; m.Key != "supportedInterfaces" && !(m.Key == "protocolVersion" && m.Value.Text() == "0.3.0") && !(m.Key == "preferredTransport" && m.Value.Text() == "JSONRPC") {
 			switch m.Key {
 			case "capabilities":
-				old.Value = without(m.Value, "extendedAgentCard")
+				old.Value = withoutMember(m.Value, "extendedAgentCard")
 			case "securitySchemes":
-				old.Value = ofSchemes(m.Value, func(name string) bool { return name != "type" && !strings.HasSuffix(name, "SecurityScheme") })
+				old.Value = filterSchemeMembers(m.Value, func(name string) bool { return name != "type" && !strings.HasSuffix(name, "SecurityScheme") })
 			}
-			of03 = append(of03, old)
+			membersV03 = append(membersV03, old)
 		}
 		if old[m.Key] {
 			continue
 		}
 		if m.Key == "capabilities" { // a capability that only 0.3 has
-			m.Value = without(m.Value, "stateTransitionHistory")
+			m.Value = withoutMember(m.Value, "stateTransitionHistory")
 		}
 		if m.Key == "securitySchemes" {
-			m.Value = ofSchemes(m.Value, func(name string) bool { return strings.HasSuffix(name, "SecurityScheme") })
+			m.Value = filterSchemeMembers(m.Value, func(name string) bool { return strings.HasSuffix(name, "SecurityScheme") })
 		}
-		of1 = append(of1, m)
+		membersV1 = append(membersV1, m)
 	}
-	version1 := dropEmpty(canon.NewObject(of1...))
+	version1 := dropEmpty(canon.NewObject(membersV1...))
 	return [][]byte{
-		canon.NewObject(whole...).AppendJCS(nil), dropEmpty(canon.NewObject(whole...)).AppendJCS(nil),
-		version1.AppendJCS(nil), version1.AppendASCII(nil), dropEmpty(canon.NewObject(of03...)).AppendASCII(nil),
-		without(version1, "securitySchemes").AppendJCS(nil),
+		canon.NewObject(allMembers...).AppendJCS(nil), dropEmpty(canon.NewObject(allMembers...)).AppendJCS(nil),
+		version1.AppendJCS(nil), version1.AppendASCII(nil), dropEmpty(canon.NewObject(membersV03...)).AppendASCII(nil),
+		withoutMember(version1, "securitySchemes").AppendJCS(nil),
 	}
 }
 
-func ofSchemes(v canon.Value, keep func(name string) bool) canon.Value {
+func filterSchemeMembers(v canon.Value, keep func(name string) bool) canon.Value {
 	var schemes []canon.Member
 	for _, scheme := range v.Members() {
 		members := slices.DeleteFunc(slices.Clone(scheme.Value.Members()), func(m canon.Member) bool { return !keep(m.Key) })
@@ -252,7 +252,7 @@ func ofSchemes(v canon.Value, keep func(name string) bool) canon.Value {
 	return canon.NewObject(schemes...)
 }
 
-func without(v canon.Value, name string) canon.Value {
+func withoutMember(v canon.Value, name string) canon.Value {
 	var members []canon.Member
 	for _, m := range v.Members() {
 		if m.Key != name {
@@ -297,20 +297,20 @@ func isEmpty(v canon.Value) bool {
 	return v.Kind() == canon.Null
 }
 
-// Signatures checks the signatures of a card. keys returns the key set at a URL. It is called only
+// CheckSignatures checks the signatures of a card. keys returns the key set at a URL. It is called only
 // for URLs of the card's own host.
-func (c *Card) Signatures(keys func(url string) ([]byte, error)) []Signature {
+func (c *Card) CheckSignatures(fetchKeySet func(url string) ([]byte, error)) []Signature {
 	signatures, _ := c.value.Get("signatures")
 	payloads := c.signedForms()
 	var results []Signature
 	for _, s := range signatures.Items() {
-		result := c.signature(s, payloads, keys)
+		result := c.checkSignature(s, payloads, fetchKeySet)
 		results = append(results, result)
 	}
 	return results
 }
 
-func (c *Card) signature(s canon.Value, payloads [][]byte, keys func(url string) ([]byte, error)) (result Signature) {
+func (c *Card) checkSignature(s canon.Value, payloads [][]byte, fetchKeySet func(url string) ([]byte, error)) (result Signature) {
 	protected := member(s, "protected").Text()
 	raw, err := base64.RawURLEncoding.DecodeString(protected)
 	header, parseErr := canon.Parse(raw, canon.DefaultLimits())
@@ -319,9 +319,9 @@ func (c *Card) signature(s canon.Value, payloads [][]byte, keys func(url string)
 		result.Reason = "it does not decode"
 		return result
 	}
-	text := func(name string) string { v, _ := header.Get(name); return v.Text() }
-	result.Key, result.URL = text("kid"), text("jku")
-	verify, reason := c.key(text("alg"), result.Key, result.URL, keys)
+	headerText := func(name string) string { v, _ := header.Get(name); return v.Text() }
+	result.KeyID, result.KeySetURL = headerText("kid"), headerText("jku")
+	verify, reason := c.newVerifier(headerText("alg"), result.KeyID, result.KeySetURL, fetchKeySet)
 	if reason != "" {
 		result.Reason = reason
 		return result
@@ -329,7 +329,7 @@ func (c *Card) signature(s canon.Value, payloads [][]byte, keys func(url string)
 	for _, payload := range payloads {
 		if verify([]byte(protected+"."+base64.RawURLEncoding.EncodeToString(payload)), sig) {
 			result.Verified = true
-			result.Vacant = !c.VacantID.IsZero() && result.Key == c.VacantID.String()
+			result.ByVacant = !c.VacantID.IsZero() && result.KeyID == c.VacantID.String()
 			return result
 		}
 	}
@@ -337,21 +337,21 @@ func (c *Card) signature(s canon.Value, payloads [][]byte, keys func(url string)
 	return result
 }
 
-// key returns a function that verifies signatures with a key, which is either the id of the card's
+// newVerifier returns a function that verifies signatures with a key, which is either the id of the card's
 // vacant or a key in a key set at the card's host. If there is no such key, it returns the reason.
-func (c *Card) key(alg, kid, jku string, keys func(url string) ([]byte, error)) (verify func(signed, sig []byte) bool, reason string) {
+func (c *Card) newVerifier(alg, kid, jku string, fetchKeySet func(url string) ([]byte, error)) (verify func(signed, sig []byte) bool, reason string) {
 	if id, err := identity.ParseID(kid); err == nil && id == c.VacantID && alg == "EdDSA" {
 		return func(signed, sig []byte) bool { return identity.Verify(id, signed, sig) }, ""
 	}
-	u, err := CheckURL(jku)
-	from, fromErr := url.Parse(c.url)
+	u, err := ParseURL(jku)
+	cardURL, fromErr := url.Parse(c.url)
 	switch {
 	case jku == "":
 		return nil, "it names no key that this client knows"
-	case err != nil || fromErr != nil || u.Host != from.Host:
+	case err != nil || fromErr != nil || u.Host != cardURL.Host:
 		return nil, "its key is at another host than the card"
 	}
-	raw, err := keys(u.String())
+	raw, err := fetchKeySet(u.String())
 	if err != nil {
 		return nil, "its key cannot be fetched: " + problem.AsError(err).Text()
 	}
@@ -361,13 +361,13 @@ func (c *Card) key(alg, kid, jku string, keys func(url string) ([]byte, error)) 
 	}
 	for _, k := range member(set, "keys").Items() {
 		if member(k, "kid").Text() == kid {
-			return publicKey(alg, k)
+			return newKeyVerifier(alg, k)
 		}
 	}
 	return nil, "its key is not in the key set"
 }
 
-func publicKey(alg string, k canon.Value) (verify func(signed, sig []byte) bool, reason string) {
+func newKeyVerifier(alg string, k canon.Value) (verify func(signed, sig []byte) bool, reason string) {
 	coordinate := func(name string) []byte {
 		b, _ := base64.RawURLEncoding.DecodeString(member(k, name).Text())
 		return b

@@ -175,7 +175,7 @@ func TestErrorsOfAnyFormAreTold(t *testing.T) {
 		a := agentOf(t, "1.0", func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":null,"error":%s}`, fault)
 		})
-		if _, err := a.Get(t.Context(), "t"); !problem.Is(err, problem.Forbidden) || !strings.Contains(err.Error(), "quota exceeded") {
+		if _, err := a.GetTask(t.Context(), "t"); !problem.Is(err, problem.Forbidden) || !strings.Contains(err.Error(), "quota exceeded") {
 			t.Errorf("%s: %v", fault, err)
 		}
 	}
@@ -202,15 +202,15 @@ func TestACardThatChangesBetweenTwoRequests(t *testing.T) {
 	open := func() (*Agent, error) {
 		c, err := FetchCard(t.Context(), web, s.URL)
 		must(t, err)
-		return Open(web, c)
+		return NewAgent(web, c)
 	}
 	first, err := open()
 	must(t, err)
-	if _, err := first.Get(t.Context(), "t"); err != nil {
+	if _, err := first.GetTask(t.Context(), "t"); err != nil {
 		t.Error(err)
 	}
 	at = "/second"
-	if _, err := first.Get(t.Context(), "t"); err != nil {
+	if _, err := first.GetTask(t.Context(), "t"); err != nil {
 		t.Error(err)
 	}
 	if second, err := open(); err != nil || second.url != s.URL+"/second" {

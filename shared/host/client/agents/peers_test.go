@@ -13,7 +13,7 @@ import (
 // resolved is the order of peers, with their scores.
 func resolved(t *testing.T, p *Peers, capability string) string {
 	t.Helper()
-	all, err := p.Find(capability)
+	all, err := p.FindByCapability(capability)
 	if err != nil {
 		return err.Error()
 	}
@@ -44,12 +44,12 @@ func TestPeersAreResolvedByTrustSpeedAndFit(t *testing.T) {
 		}
 	}
 	if err := p.Add(Peer{URL: "https://fast.example/arn%3Aa%2Fb//?q=/", Trust: 1}); err != nil || !p.Remove("https://fast.example/arn%3Aa%2Fb?q=/") {
-		t.Errorf("a peer with an escaped path and a query is not found again: %v, %v", p.All(), err)
+		t.Errorf("a peer with an escaped path and a query is not found again: %v, %v", p.List(), err)
 	}
 	if !p.Remove("https://fast.example/") || p.Remove("https://fast.example") {
 		t.Error("a peer is not removed once")
 	}
-	if _, err := p.Find("unknown"); !problem.Is(err, problem.NotFound) || !strings.Contains(err.Error(), "they can do: ") {
+	if _, err := p.FindByCapability("unknown"); !problem.Is(err, problem.NotFound) || !strings.Contains(err.Error(), "they can do: ") {
 		t.Errorf("Resolve(unknown) = %v", err)
 	}
 	// An unset latency counts as one millisecond; equal scores go by latency, then URL.
@@ -99,7 +99,7 @@ func TestPeersAtOnce(t *testing.T) {
 		all.Go(func() {
 			url := fmt.Sprintf("https://p%d.example", i%8)
 			_ = p.Add(Peer{URL: url, Trust: 1 + i%5})
-			_, _ = p.Find("")
+			_, _ = p.FindByCapability("")
 			if i%3 == 0 {
 				p.Remove(url)
 			}

@@ -33,7 +33,7 @@ func TestWhichAgentsAreCalledByREST(t *testing.T) {
 		"REST at another host":       {[]Interface{at("https://y.example/r", "HTTP+JSON", "1.0")}, false, ErrNoJSONRPCInterface},
 		"REST in clear":              {[]Interface{at("http://x.example/r", "HTTP+JSON", "1.0")}, false, ErrNoJSONRPCInterface},
 	} {
-		a, err := Open(nil, &Card{Interfaces: tt.interfaces, url: "https://x.example/card"})
+		a, err := NewAgent(nil, &Card{Interfaces: tt.interfaces, url: "https://x.example/card"})
 		if !errors.Is(err, tt.err) || err == nil && a.isREST != tt.rest {
 			t.Errorf("%s: %+v, %v", name, a, err)
 		}
@@ -51,11 +51,11 @@ func TestRequestsByREST(t *testing.T) {
 		"GET https://x.example/a/tasks/t%2F..%3Fx=%7Btask%7D?historyLength=3&k=v":          {a2awire.GetTask, []byte(`{"id":"t/..?x={task}","historyLength":3}`)},
 		"GET https://x.example/a/tasks?contextId=a+b&includeArtifacts=true&k=v&pageSize=2": {a2awire.ListTasks, []byte(`{"contextId":"a b","pageSize":2,"includeArtifacts":true}`)},
 		"POST https://x.example/a/tasks/t:cancel?k=v":                                      {a2awire.CancelTask, []byte(`{"id":"t"}`)},
-		"DELETE https://x.example/a/tasks/%7Bid%7D/pushNotificationConfigs/c%23?k=v":       {a2awire.DeletePushConfig, a2awire.PushParams(a2awire.V1, "{id}", "c#")},
+		"DELETE https://x.example/a/tasks/%7Bid%7D/pushNotificationConfigs/c%23?k=v":       {a2awire.DeletePushConfig, a2awire.EncodePushParams(a2awire.V1, "{id}", "c#")},
 		"POST https://x.example/a/tasks/t/pushNotificationConfigs?k=v":                     {a2awire.CreatePushConfig, a2awire.EncodePushConfig(a2awire.V1, "t", &task.PushConfig{URL: "https://a.example"})},
 		"GET https://x.example/a/extendedAgentCard?k=v":                                    {a2awire.ExtendedCard, []byte(`{}`)},
 	} {
-		r, _, err := a.request(t.Context(), params.op, params.params)
+		r, _, err := a.newRequest(t.Context(), params.op, params.params)
 		if got := r.Method + " " + r.URL; err != nil || got != want || (r.Method == http.MethodPost) != (len(r.Body) > 0) || r.Header.Get("A2A-Version") != "1.0" {
 			t.Errorf("%s %v %s, %v, want %s", got, r.Header, r.Body, err, want)
 		}
@@ -80,7 +80,7 @@ func TestRepliesByREST(t *testing.T) {
 			_, _ = w.Write([]byte(tt.body))
 		}))
 		a := &Agent{url: s.URL, isREST: true, http: dispatch.NewHTTP(dispatch.HTTPOptions{})}
-		_, err := a.Get(t.Context(), "x")
+		_, err := a.GetTask(t.Context(), "x")
 		streamed := a.Subscribe(t.Context(), "x", func(a2awire.Answer) bool { return true })
 		for how, err := range map[string]error{"Get": err, "Subscribe": streamed} {
 			if !problem.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) {
@@ -101,7 +101,7 @@ func TestThePeerDecidesForHowLongItsCardIsFresh(t *testing.T) {
 		_, _ = w.Write([]byte(`{"name":"a","version":"1","url":"http://127.0.0.1/"}`))
 	}))
 	t.Cleanup(s.Close)
-	peers, err := NewPeers(Peer{URL: s.URL + "/a", Trust: 1, CardSeconds: 90}, Peer{URL: s.URL + "/b", Trust: 1})
+	peers, err := NewPeers(Peer{URL: s.URL + "/a", Trust: 1, CardFreshSeconds: 90}, Peer{URL: s.URL + "/b", Trust: 1})
 	must(t, err)
 	now := time.Now()
 	c := &Cache{HTTP: dispatch.NewHTTP(dispatch.HTTPOptions{}), Dir: filepath.Join(t.TempDir(), "cards"), Now: func() time.Time { return now }, Lifetime: peers.CardLifetime}
@@ -124,7 +124,7 @@ func TestThePeerDecidesForHowLongItsCardIsFresh(t *testing.T) {
 		t.Error("the card of a peer without a lifetime was kept, although its server forbids it")
 	}
 	for _, seconds := range []int{-1, 86401} {
-		if err := peers.Add(Peer{URL: s.URL, Trust: 1, CardSeconds: seconds}); err == nil || !strings.Contains(err.Error(), "card_seconds: expected 0 to 86400") {
+		if err := peers.Add(Peer{URL: s.URL, Trust: 1, CardFreshSeconds: seconds}); err == nil || !strings.Contains(err.Error(), "card_seconds: expected 0 to 86400") {
 			t.Errorf("a lifetime of %d seconds: %v", seconds, err)
 		}
 	}

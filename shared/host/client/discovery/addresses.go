@@ -10,35 +10,35 @@ import (
 
 // SeenVacant is the vacant to which an address led.
 type SeenVacant struct {
-	ID identity.ID `json:"id"`
-	At time.Time   `json:"at"`
+	ID     identity.ID `json:"id"`
+	SeenAt time.Time   `json:"at"`
 }
 
 // Limits of SavedData.Addresses.
 const (
-	maxAddresses = 4096
-	maxAddress   = 1 << 10 // bytes; a longer address is not recorded
+	maxAddresses    = 4096
+	maxAddressBytes = 1 << 10 // bytes; a longer address is not recorded
 )
 
 // RecordAddress records in m that the address of t leads to t's vacant. It returns the vacant to which
 // the address led before, or the zero id if that is the same vacant or unknown. A name may lead to
 // another vacant after the first one was renamed or deleted, but an id never does.
-func RecordAddress(ctx context.Context, m Memory, t dispatch.Target, now time.Time) (before identity.ID, err error) {
-	if t.Address == "" || len(t.Address) > maxAddress {
-		return before, nil
+func RecordAddress(ctx context.Context, m Memory, t dispatch.Target, now time.Time) (previous identity.ID, err error) {
+	if t.Address == "" || len(t.Address) > maxAddressBytes {
+		return previous, nil
 	}
-	err = m.Change(ctx, identity.ID{}, func(r *SavedData) bool {
-		seen := r.Addresses[t.Address]
+	err = m.Change(ctx, identity.ID{}, func(data *SavedData) bool {
+		seen := data.Addresses[t.Address]
 		if seen.ID == t.ID {
 			return false
 		}
-		before = seen.ID
-		if r.Addresses == nil {
-			r.Addresses = map[string]SeenVacant{}
+		previous = seen.ID
+		if data.Addresses == nil {
+			data.Addresses = map[string]SeenVacant{}
 		}
-		r.Addresses[t.Address] = SeenVacant{t.ID, now}
-		dropOldest(r.Addresses, maxAddresses, func(v SeenVacant) time.Time { return v.At })
+		data.Addresses[t.Address] = SeenVacant{t.ID, now}
+		dropOldest(data.Addresses, maxAddresses, func(v SeenVacant) time.Time { return v.SeenAt })
 		return true
 	})
-	return before, err
+	return previous, err
 }

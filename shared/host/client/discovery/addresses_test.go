@@ -17,7 +17,7 @@ import (
 )
 
 func TestAnAddressThatLeadsToAnotherVacantIsReportedOnce(t *testing.T) {
-	a, b := dispatchtest.Key(t, 10).ID(), dispatchtest.Key(t, 11).ID()
+	a, b := dispatchtest.NewKey(t, 10).ID(), dispatchtest.NewKey(t, 11).ID()
 	var none identity.ID
 	for name, m := range map[string]discovery.Memory{"files": &filebook.Book{Dir: t.TempDir()}, "memory": &memorybook.Book{}} {
 		for i, step := range []struct {
@@ -39,7 +39,7 @@ func TestAnAddressThatLeadsToAnotherVacantIsReportedOnce(t *testing.T) {
 
 func TestAddressesAreBoundedAndManyAtOnce(t *testing.T) {
 	m, now := &memorybook.Book{}, time.Now()
-	id := dispatchtest.Key(t, 10).ID()
+	id := dispatchtest.NewKey(t, 10).ID()
 	var all sync.WaitGroup
 	for n := range 4100 {
 		all.Go(func() {
@@ -55,7 +55,7 @@ func TestAddressesAreBoundedAndManyAtOnce(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		if back, err := discovery.DecodeRemembered(data); err != nil || len(back.Addresses) != 4096 {
+		if back, err := discovery.DecodeSavedData(data); err != nil || len(back.Addresses) != 4096 {
 			t.Errorf("DecodeRemembered() = %d addresses, %v", len(back.Addresses), err)
 		}
 		return false
@@ -66,7 +66,7 @@ func TestAddressesAreBoundedAndManyAtOnce(t *testing.T) {
 }
 
 func TestAddressesOfTargets(t *testing.T) {
-	id := dispatchtest.Key(t, 10).ID().String()
+	id := dispatchtest.NewKey(t, 10).ID().String()
 	for given, want := range map[string]string{
 		"https://h.example/v/shop":                   "https://h.example/v/shop",
 		"https://h.example/v/shop/":                  "https://h.example/v/shop",

@@ -15,16 +15,16 @@ type Policy func(m *Match, among int) float64
 // reputation, which prefers proven vacants and gives new ones a chance. If the registry reports
 // relevance, it is multiplied by (0.5 + 0.5 × relevance). Otherwise a card that mentions every word
 // would equal a specialized one.
-func ByUCB(m *Match, among int) float64 {
+func ByUCB(m *Match, matchCount int) float64 {
 	// CappedUCB returns errors only for invalid weights, and nil means the default weights.
-	v, _ := reputation.CappedUCB(m.state(), nil, among)
+	v, _ := reputation.CappedUCB(m.reputationState(), nil, matchCount)
 	if m.Rank > 0 {
 		v *= 0.5 + 0.5*m.relevance()
 	}
 	return v
 }
 
-func (m *Match) state() *reputation.State {
+func (m *Match) reputationState() *reputation.State {
 	if m.Reputation == nil && m.Score > 0 {
 		return assumedState(m.Score)
 	}
@@ -43,9 +43,9 @@ type Reasons struct {
 	Exploration float64 `json:"exploration"`
 }
 
-// Explain returns the reasons for the rating of m among the matches of a search.
-func Explain(m *Match, among int) Reasons {
-	return Reasons{m.relevance(), m.Score, m.state().Evidence(), m.state().Exploration(among)}
+// ExplainRating returns the reasons for the rating of m among the matches of a search.
+func ExplainRating(m *Match, matchCount int) Reasons {
+	return Reasons{m.relevance(), m.Score, m.reputationState().Evidence(), m.reputationState().CappedExploration(matchCount)}
 }
 
 // assumedReviews is the number of reviews that is assumed if a registry reports only a score. It is
@@ -55,11 +55,11 @@ const assumedReviews = 10
 
 func assumedState(score float64) *reputation.State {
 	var s reputation.State
-	good := min(max((score*(assumedReviews+2)-1)/assumedReviews, 0), 1) * assumedReviews
-	p := reputation.Posterior{Alpha: 1 + good, Beta: 1 + assumedReviews - good, Alpha0: 1, Beta0: 1, Evidence: assumedReviews, HalfLife: 90}
+	goodReviews := min(max((score*(assumedReviews+2)-1)/assumedReviews, 0), 1) * assumedReviews
+	p := reputation.Posterior{Alpha: 1 + goodReviews, Beta: 1 + assumedReviews - goodReviews, Alpha0: 1, Beta0: 1, Evidence: assumedReviews, HalfLifeDays: 90}
 	s.Factual, s.Logical, s.Relevance = p, p, p
-	s.Honesty = reputation.Posterior{Alpha: 2, Beta: 1, Alpha0: 2, Beta0: 1, HalfLife: 30}
-	s.Adoption = reputation.Posterior{Alpha: 1, Beta: 3, Alpha0: 1, Beta0: 3, HalfLife: 90}
+	s.Honesty = reputation.Posterior{Alpha: 2, Beta: 1, Alpha0: 2, Beta0: 1, HalfLifeDays: 30}
+	s.Adoption = reputation.Posterior{Alpha: 1, Beta: 3, Alpha0: 1, Beta0: 3, HalfLifeDays: 90}
 	return &s
 }
 
@@ -78,7 +78,7 @@ type Choice struct {
 	Rating float64
 }
 
-func Choose(p Policy, matches []Match) []Choice {
+func RateMatches(p Policy, matches []Match) []Choice {
 	if p == nil {
 		p = ByUCB
 	}

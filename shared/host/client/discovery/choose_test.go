@@ -44,7 +44,7 @@ func TestByScoreChoosesWhomTheReferenceDispatchesTo(t *testing.T) {
 			continue
 		}
 		n++
-		if got := discovery.Choose(discovery.ByScore, matches)[0].ID; got != c.Expect.Winner {
+		if got := discovery.RateMatches(discovery.ByScore, matches)[0].ID; got != c.Expect.Winner {
 			t.Errorf("%s: Choose() = %s, want %s", c.Name, got.Short(), c.Expect.Winner.Short())
 		}
 	}
@@ -78,7 +78,7 @@ func TestByUCBWeighsProofChanceAndFit(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, order := range [][]discovery.Match{{c.better, c.worse}, {c.worse, c.better}} {
-				if got := discovery.Choose(nil, order); got[0].ID != c.better.ID {
+				if got := discovery.RateMatches(nil, order); got[0].ID != c.better.ID {
 					t.Errorf("Choose() = %.3f before %.3f, want the other way", got[0].Rating, got[1].Rating)
 				}
 			}
@@ -98,7 +98,7 @@ func TestAPromptFindsWhoIsMadeForIt(t *testing.T) {
 		does(3, "writes the SQL and explains query plans", "database"),
 		does(4, "法律文件审查和翻译"),
 		does(5, "cooks, the whole day"),
-		{ID: identity.ID{6}, Card: card.Card{CapabilityText: "anything"}, Declared: []string{"translate French legal SQL code review the contract 法律"}},
+		{ID: identity.ID{6}, Card: card.Card{CapabilityText: "anything"}, DeclaredCapabilities: []string{"translate French legal SQL code review the contract 法律"}},
 	}
 	for prompt, c := range map[string]struct {
 		best  byte
@@ -113,14 +113,14 @@ func TestAPromptFindsWhoIsMadeForIt(t *testing.T) {
 		"":                                                        {0, ""},
 		strings.Repeat("no ", 1_000_000):                          {0, ""},
 	} {
-		fits := discovery.FitPrompt(prompt, nil, market)
+		fits := discovery.RankByPrompt(prompt, nil, market)
 		if c.best == 0 {
 			if len(fits) != 0 {
-				t.Errorf("FitPrompt(%.30q) = %v, want nobody", prompt, fits[0].Words)
+				t.Errorf("FitPrompt(%.30q) = %v, want nobody", prompt, fits[0].SharedWords)
 			}
 			continue
 		}
-		if len(fits) == 0 || fits[0].ID[0] != c.best || !strings.Contains(strings.Join(fits[0].Words, " "), c.words) {
+		if len(fits) == 0 || fits[0].ID[0] != c.best || !strings.Contains(strings.Join(fits[0].SharedWords, " "), c.words) {
 			t.Errorf("FitPrompt(%.30q) = %+v, want %d by %q", prompt, fits, c.best, c.words)
 		}
 	}
@@ -128,7 +128,7 @@ func TestAPromptFindsWhoIsMadeForIt(t *testing.T) {
 
 func TestAPromptsFitIsAtMostOneAndItsOrderIsStable(t *testing.T) {
 	same := []discovery.Match{does(1, "translate"), does(2, "translate"), does(3, "translate")}
-	fits := discovery.FitPrompt("translate translate translate", discovery.ByScore, same)
+	fits := discovery.RankByPrompt("translate translate translate", discovery.ByScore, same)
 	var got []byte
 	for _, f := range fits {
 		got = append(got, f.ID[0])
@@ -144,9 +144,9 @@ func TestAPromptsFitIsAtMostOneAndItsOrderIsStable(t *testing.T) {
 func FuzzFitPrompt(f *testing.F) {
 	f.Add("translate 法律", "legal translation", "tag")
 	f.Fuzz(func(t *testing.T, prompt, capability, tag string) {
-		for _, x := range discovery.FitPrompt(prompt, nil, []discovery.Match{does(1, capability, tag), does(2, "x")}) {
-			if !(x.Fit > 0 && x.Fit <= 1.0000001) || len(x.Words) == 0 {
-				t.Errorf("fit %v by %q", x.Fit, x.Words)
+		for _, x := range discovery.RankByPrompt(prompt, nil, []discovery.Match{does(1, capability, tag), does(2, "x")}) {
+			if !(x.Fit > 0 && x.Fit <= 1.0000001) || len(x.SharedWords) == 0 {
+				t.Errorf("fit %v by %q", x.Fit, x.SharedWords)
 			}
 		}
 	})
@@ -160,7 +160,7 @@ func TestARatingIsExplainedByItsParts(t *testing.T) {
 		"reviewed": {of(t, 1, 100, 0.9, 0.5), 0.5, 0.107}, "untried": {of(t, 2, 0, 0, 1), 1, 0.25},
 		"a bare score": {discovery.Match{Score: 0.9}, 0, 0.25}, "nothing": {discovery.Match{}, 0, 0.25},
 	} {
-		got := discovery.Explain(&c.m, 100)
+		got := discovery.ExplainRating(&c.m, 100)
 		if math.Abs(got.Relevance-c.relevance) > 1e-9 || got.Score != c.m.Score || math.Abs(got.Exploration-c.exploration) > 1e-3 || (got.Evidence > 0) != (c.m.Score > 0) {
 			t.Errorf("%s: Explain() = %+v, want relevance %g and exploration %g", name, got, c.relevance, c.exploration)
 		}

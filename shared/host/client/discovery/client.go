@@ -37,37 +37,37 @@ type Client struct {
 	// MaxTried limits the vacants that one CallCapability tries (default 5).
 	MaxTried int
 
-	mu       sync.Mutex
-	routes   map[string]int // supported search route by registry URL
-	personal Route
-	own      unsavedMemory
+	mu            sync.Mutex
+	routes        map[string]int // supported search route by registry URL
+	personalRoute Route
+	unsaved       unsavedMemory
 }
 
 // Defaults of a Client.
 const (
-	DefaultSearchTime = 10 * time.Second
-	DefaultMostTried  = 5
+	DefaultSearchTimeout = 10 * time.Second
+	DefaultMaxTried      = 5
 
-	// briefTries is the number of tries of an unavailable vacant before the next vacant.
-	briefTries = 3
-	// endTime limits the time for saving the end of a call.
-	endTime = 5 * time.Second
+	// maxUnavailableTries is the number of tries of an unavailable vacant before the next vacant.
+	maxUnavailableTries = 3
+	// saveTimeout limits the time for saving the end of a call.
+	saveTimeout = 5 * time.Second
 )
 
 // unsavedMemory is a Memory that does not persist.
 type unsavedMemory struct {
-	mu sync.Mutex
-	m  SavedData
+	mu   sync.Mutex
+	data SavedData
 }
 
 func (v *unsavedMemory) Change(_ context.Context, _ identity.ID, f func(*SavedData) bool) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	f(&v.m)
+	f(&v.data)
 	return nil
 }
 
-func (c *Client) memory() Memory {
+func (c *Client) currentMemory() Memory {
 	if c.Memory != nil {
 		return c.Memory
 	}
@@ -76,7 +76,7 @@ func (c *Client) memory() Memory {
 			return m
 		}
 	}
-	return &c.own
+	return &c.unsaved
 }
 
 func (c *Client) now() time.Time {
@@ -86,23 +86,23 @@ func (c *Client) now() time.Time {
 	return c.Caller.Now()
 }
 
-func (c *Client) self() identity.ID {
+func (c *Client) selfID() identity.ID {
 	if c.Caller == nil {
 		return identity.ID{}
 	}
 	return c.Caller.Signer.ID()
 }
 
-func (c *Client) route() Route {
+func (c *Client) currentRoute() Route {
 	if c.Route != nil {
 		return c.Route
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.personal == nil {
-		c.personal = PersonalRoute(0, nil)
+	if c.personalRoute == nil {
+		c.personalRoute = PersonalRoute(0, nil)
 	}
-	return c.personal
+	return c.personalRoute
 }
 
 // Outcome is the result of CallCapability or CallChosen. Result is the result of the last called
@@ -112,7 +112,7 @@ type Outcome struct {
 	Chosen      Match
 	Choices     []Choice     // all matches, in the order in which they are tried
 	FailedCalls []FailedCall // vacants tried before Chosen, with their errors
-	Found       SearchResult
+	Search      SearchResult
 }
 
 // FailedCall is an unsuccessful call of a match.
@@ -131,7 +131,7 @@ func (c *Client) Call(ctx context.Context, t dispatch.Target, msg envelope.Messa
 		if !t.Card.Verify() {
 			return dispatch.Result{}, fresh, problem.New(problem.Untrusted, "target capability card for %s does not verify", t.Card.VacantID.Short())
 		}
-		err := c.memory().Change(ctx, c.self(), func(m *SavedData) (changed bool) {
+		err := c.currentMemory().Change(ctx, c.selfID(), func(m *SavedData) (changed bool) {
 			fresh, changed = m.recordCard(t.Card.VacantID, t.Card.Hash(), c.now())
 			return changed
 		})
@@ -160,11 +160,11 @@ func (c *Client) CallCapability(ctx context.Context, q Query, msg envelope.Messa
 		found.DropPartial()
 		if err == nil && len(found.Matches) == 0 {
 			err = problem.New(problem.NotFound, "no vacant was found for %.80q", q.Words)
-			if n := len(found.Dropped); n > 0 {
-				err = problem.New(problem.NotFound, "no vacant was found for %.80q that can be called: %d results were dropped, the first because: %s", q.Words, n, found.Dropped[0].Reason)
+			if n := len(found.DroppedMatches); n > 0 {
+				err = problem.New(problem.NotFound, "no vacant was found for %.80q that can be called: %d results were dropped, the first because: %s", q.Words, n, found.DroppedMatches[0].Reason)
 			}
 		}
-		return Outcome{Found: found, Choices: Choose(c.Policy, found.Matches)}, err
+		return Outcome{Search: found, Choices: RateMatches(c.Policy, found.Matches)}, err
 	})
 }
 
@@ -187,55 +187,55 @@ func (c *Client) callChosen(ctx context.Context, name string, msg envelope.Messa
 	}
 	// A repeated question must resend the same call to the same vacant, whatever the registries
 	// return now.
-	question := identity.Sum((&envelope.Envelope{Payload: msg}).AppendSigning([]byte(name + "\x1f")))
-	open, err := c.findOpen(ctx, question)
+	question := identity.Sum((&envelope.Envelope{Payload: msg}).AppendSignedBytes([]byte(name + "\x1f")))
+	choices, err := c.findOpenQuestion(ctx, question)
 	if err != nil {
 		return Outcome{}, err
 	}
-	out := Outcome{Choices: open}
-	if len(open) == 0 {
+	out := Outcome{Choices: choices}
+	if len(choices) == 0 {
 		if out, err = choose(); err != nil {
 			return out, err
 		}
 	}
 	// Call one match after the other until one answers or may have accepted the call.
-	var failed error
-	for _, next := range out.Choices[:min(len(out.Choices), cmp.Or(c.MaxTried, DefaultMostTried))] {
-		if failed != nil {
-			out.FailedCalls = append(out.FailedCalls, FailedCall{out.Chosen.ID, out.Chosen.URL, out.Status, failed})
+	var callErr error
+	for _, next := range out.Choices[:min(len(out.Choices), cmp.Or(c.MaxTried, DefaultMaxTried))] {
+		if callErr != nil {
+			out.FailedCalls = append(out.FailedCalls, FailedCall{out.Chosen.ID, out.Chosen.URL, out.Status, callErr})
 		}
 		out.Chosen = next.Match
-		out.Result, failed = c.callMatch(ctx, question, &out.Chosen, msg)
-		if failed == nil || ctx.Err() != nil || !mayTryNext(out.Result, failed) {
-			return out, failed
+		out.Result, callErr = c.callMatch(ctx, question, &out.Chosen, msg)
+		if callErr == nil || ctx.Err() != nil || !mayTryNext(out.Result, callErr) {
+			return out, callErr
 		}
 	}
 	if len(out.FailedCalls) == 0 {
-		return out, failed
+		return out, callErr
 	}
-	return out, problem.Wrap(problem.AsError(failed).Kind, failed, "%d vacants were tried and none is available; the last: %s", len(out.FailedCalls)+1, problem.AsError(failed).Text())
+	return out, problem.Wrap(problem.AsError(callErr).Kind, callErr, "%d vacants were tried and none is available; the last: %s", len(out.FailedCalls)+1, problem.AsError(callErr).Text())
 }
 
-func (c *Client) findOpen(ctx context.Context, question identity.Hash) ([]Choice, error) {
-	var o OpenCall
+func (c *Client) findOpenQuestion(ctx context.Context, question identity.Hash) ([]Choice, error) {
+	var o OpenQuestion
 	var found bool
-	err := c.memory().Change(ctx, c.self(), func(r *SavedData) bool {
-		o, found = r.Open[question]
+	err := c.currentMemory().Change(ctx, c.selfID(), func(r *SavedData) bool {
+		o, found = r.OpenQuestions[question]
 		return false
 	})
-	if err != nil || !found || c.now().Sub(o.At) > openTime {
+	if err != nil || !found || c.now().Sub(o.AskedAt) > maxOpenTime {
 		return nil, err
 	}
-	kept, err := card.Parse(o.Card)
+	savedCard, err := card.Parse(o.Card)
 	if err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "the stored card of an open call cannot be read")
 	}
-	urls, err := dispatch.EndpointURLs(kept.Endpoint)
+	urls, err := dispatch.EndpointURLs(savedCard.Endpoint)
 	if err != nil {
 		return nil, err
 	}
-	m := Match{ID: kept.VacantID, Card: kept, CardHash: kept.Hash(), URL: urls[0], others: urls[1:], Registry: o.Registry, Freshness: Same}
-	m.route, err = c.route()(o.Registry, &kept)
+	m := Match{ID: savedCard.VacantID, Card: savedCard, CardHash: savedCard.Hash(), URL: urls[0], fallbackURLs: urls[1:], Registry: o.Registry, Freshness: Same}
+	m.route, err = c.currentRoute()(o.Registry, &savedCard)
 	return []Choice{{Match: m}}, err
 }
 
@@ -249,7 +249,7 @@ func mayTryNext(res dispatch.Result, err error) bool {
 	case res.Fate != "":
 		return res.Fate == dispatch.Unanswered
 	case res.Status == 0:
-		return problem.Is(err, problem.Unavailable) || problem.Is(err, problem.Usage) && res.Posts > 0
+		return problem.Is(err, problem.Unavailable) || problem.Is(err, problem.Usage) && res.RequestCount > 0
 	}
 	return slices.Contains([]int{
 		http.StatusPaymentRequired, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusMisdirectedRequest,
@@ -258,21 +258,21 @@ func mayTryNext(res dispatch.Result, err error) bool {
 }
 
 func (c *Client) callMatch(ctx context.Context, question identity.Hash, m *Match, msg envelope.Message) (dispatch.Result, error) {
-	self := c.self()
-	if err := c.memory().Change(ctx, self, func(r *SavedData) bool {
+	self := c.selfID()
+	if err := c.currentMemory().Change(ctx, self, func(r *SavedData) bool {
 		now := c.now()
 		m.Freshness, _ = r.recordCard(m.ID, m.CardHash, now)
-		r.open(question, OpenCall{Registry: m.Registry, Card: m.Card.Blob(), At: now})
+		r.recordQuestion(question, OpenQuestion{Registry: m.Registry, Card: m.Card.Blob(), AskedAt: now})
 		return true
 	}); err != nil {
 		return dispatch.Result{}, err
 	}
 	caller := *c.Caller
-	caller.Transport, caller.MaxUnacceptedTries = m.route, briefTries
+	caller.Transport, caller.MaxUnacceptedTries = m.route, maxUnavailableTries
 	var res dispatch.Result
 	var err error
-	for _, address := range append([]string{m.URL}, m.others...) {
-		res, err = caller.Call(ctx, m.target(address), msg)
+	for _, address := range append([]string{m.URL}, m.fallbackURLs...) {
+		res, err = caller.Call(ctx, m.dispatchTarget(address), msg)
 		if err == nil || res.MayBeAccepted || res.Status != http.StatusNotFound && res.Status != http.StatusMethodNotAllowed {
 			break
 		}
@@ -281,19 +281,19 @@ func (c *Client) callMatch(ctx context.Context, question identity.Hash, m *Match
 		return res, err // the question stays open
 	}
 	// The call has ended, so the question is deleted, even if ctx has ended.
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+	saveCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
 	defer cancel()
-	var left error
+	var saveErr error
 	if err != nil && res.Fate == "" {
-		left = caller.GiveUp(late, m.target(m.URL))
+		saveErr = caller.GiveUp(saveCtx, m.dispatchTarget(m.URL))
 	}
-	left = errors.Join(left, c.memory().Change(late, self, func(r *SavedData) bool {
-		delete(r.Open, question)
+	saveErr = errors.Join(saveErr, c.currentMemory().Change(saveCtx, self, func(r *SavedData) bool {
+		delete(r.OpenQuestions, question)
 		return true
 	}))
-	if left != nil {
+	if saveErr != nil {
 		// If a decided question stays recorded, repeating it calls the same vacant again.
-		res.Unknown = append(res.Unknown, fmt.Sprintf("the end of the call could not be saved: %v", left))
+		res.Undetermined = append(res.Undetermined, fmt.Sprintf("the end of the call could not be saved: %v", saveErr))
 	}
 	return res, err
 }

@@ -32,14 +32,14 @@ func TestTheBestOfWhatIsFoundIsCalled(t *testing.T) {
 	judged(t, &m.reg.rows[0], 100, 0.6)
 	judged(t, &m.reg.rows[1], 100, 0.95)
 	judged(t, &m.reg.rows[2], 100, 0.1)
-	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("bonjour"))
-	dispatchtest.Want(t, out.Result, err, "echo: bonjour")
-	if got := m.called(); !slices.Equal(got, []string{"best"}) || out.Chosen.ID != dispatchtest.Key(t, 11).ID() || len(out.Choices) != 3 {
+	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("bonjour"))
+	dispatchtest.WantAnswer(t, out.Result, err, "echo: bonjour")
+	if got := m.called(); !slices.Equal(got, []string{"best"}) || out.Chosen.ID != dispatchtest.NewKey(t, 11).ID() || len(out.Choices) != 3 {
 		t.Errorf("called %v, chosen %s, want best", got, out.Chosen.ID.Short())
 	}
 	// The chain continues: a second question is number 2 (PROTOCOL §23 C1).
-	out, err = m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("bonsoir"))
-	dispatchtest.Want(t, out.Result, err, "echo: bonsoir")
+	out, err = m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("bonsoir"))
+	dispatchtest.WantAnswer(t, out.Result, err, "echo: bonsoir")
 	if out.Request.Seq != 2 {
 		t.Errorf("second call is number %d, want 2", out.Request.Seq)
 	}
@@ -50,8 +50,8 @@ func TestTheReferencesPolicyKeepsTheOrderOfTheSearch(t *testing.T) {
 	m.Policy = discovery.ByScore
 	m.add(t, 10, "first", "translate")
 	m.add(t, 11, "second", "translate")
-	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
-	dispatchtest.Want(t, out.Result, err, "echo: hi")
+	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("hi"))
+	dispatchtest.WantAnswer(t, out.Result, err, "echo: hi")
 	if got := m.called(); !slices.Equal(got, []string{"first"}) {
 		t.Errorf("called %v, want the first of equals", got)
 	}
@@ -150,16 +150,16 @@ func TestABadMatchIsDroppedAloneWithItsReason(t *testing.T) {
 		{"revoked", func(_ *testing.T, r *registryclient.Match) { r.Status = "revoked" }},
 		{"HIBERNATING", func(_ *testing.T, r *registryclient.Match) { r.State = "HIBERNATING" }},
 		{"??", func(_ *testing.T, r *registryclient.Match) { r.Status = "\x1b\u202e" }},
-		{"its listing cannot be read", func(_ *testing.T, r *registryclient.Match) { r.Listing, r.Source = []byte(`{}`), "signed" }},
+		{"its listing cannot be read", func(_ *testing.T, r *registryclient.Match) { r.Listing, r.ListingSource = []byte(`{}`), "signed" }},
 		{"its listing does not verify", func(t *testing.T, r *registryclient.Match) {
 			l := listing.New(r.ID, 1)
 			l.Price = 7
-			r.Listing, r.Source = l.Blob(), "signed"
+			r.Listing, r.ListingSource = l.Blob(), "signed"
 		}},
 		{"its listing is of", func(t *testing.T, r *registryclient.Match) {
-			l := listing.New(dispatchtest.Key(t, 99).ID(), 1)
-			must(t, l.Sign(t.Context(), dispatchtest.Key(t, 99)))
-			r.Listing, r.Source = l.Blob(), "signed"
+			l := listing.New(dispatchtest.NewKey(t, 99).ID(), 1)
+			must(t, l.Sign(t.Context(), dispatchtest.NewKey(t, 99)))
+			r.Listing, r.ListingSource = l.Blob(), "signed"
 		}},
 		{"sent twice", func(t *testing.T, r *registryclient.Match) {
 			*r = row(t, 10, "translate", "https://good.test/a2a/message/send")
@@ -172,11 +172,11 @@ func TestABadMatchIsDroppedAloneWithItsReason(t *testing.T) {
 			bad := m.add(t, 42, "bad", "translate")
 			c.spoil(t, bad)
 			found, err := m.Search(t.Context(), words("translate"))
-			if err != nil || len(found.Matches) != 1 || found.Matches[0].ID != dispatchtest.Key(t, 10).ID() {
+			if err != nil || len(found.Matches) != 1 || found.Matches[0].ID != dispatchtest.NewKey(t, 10).ID() {
 				t.Fatalf("Search() = %+v, %v, want the good one", found.Matches, err)
 			}
-			if len(found.Dropped) != 1 || !strings.Contains(found.Dropped[0].Reason, c.reason) {
-				t.Errorf("dropped %+v, want a reason with %q", found.Dropped, c.reason)
+			if len(found.DroppedMatches) != 1 || !strings.Contains(found.DroppedMatches[0].Reason, c.reason) {
+				t.Errorf("dropped %+v, want a reason with %q", found.DroppedMatches, c.reason)
 			}
 		})
 	}
@@ -194,8 +194,8 @@ func TestAPoisonedRowAmongTwentyTakesNoOtherWithIt(t *testing.T) {
 		return outbound.Reply{Status: 200, Body: []byte(`{"matches":[` + strings.Join(rows, ",") + `]}`)}, nil, true
 	}
 	found, err := m.Search(t.Context(), words("translate"))
-	if err != nil || len(found.Matches) != 20 || len(found.Dropped) != 1 {
-		t.Errorf("Search() = %d matches, %d dropped, %v, want 20 and 1", len(found.Matches), len(found.Dropped), err)
+	if err != nil || len(found.Matches) != 20 || len(found.DroppedMatches) != 1 {
+		t.Errorf("Search() = %d matches, %d dropped, %v, want 20 and 1", len(found.Matches), len(found.DroppedMatches), err)
 	}
 }
 
@@ -228,13 +228,13 @@ func TestTheNextOneIsCalledWhereTheFirstIsUnavailable(t *testing.T) {
 		"asleep":             {refuse(problem.NotAccepting), true, problem.NotAccepting},
 		"closed":             {refuse(problem.Gone), true, problem.Gone},
 		"not hosted there":   {refuse(problem.Misdirected), true, problem.Misdirected},
-		"too busy":           {refuse(problem.TooMany), true, problem.TooMany},
+		"too busy":           {refuse(problem.TooManyRequests), true, problem.TooManyRequests},
 		"to be paid":         {refuse(problem.PaymentRequired), true, problem.PaymentRequired},
 		"not reachable":      {fault("unreachable"), true, problem.Unavailable},
 		"its store was down": {sendFault("503"), true, problem.Unavailable},
 		"its store is down":  {fault("503"), false, problem.Pending},
 		"it failed, for good": {func(m *market) {
-			m.wire("first").Host.Behave = func(*envelope.Envelope) string { return "fail" }
+			m.wire("first").Host.Behaviour = func(*envelope.Envelope) string { return "fail" }
 		}, true, problem.BehaviourFailed},
 		"no such route":                  {func(m *market) { m.wire("first").Host.Key = nil; noEndpoint(m, "first") }, true, problem.NotFound},
 		"the answer is lost":             {fault("reply lost"), false, problem.Pending},
@@ -251,16 +251,16 @@ func TestTheNextOneIsCalledWhereTheFirstIsUnavailable(t *testing.T) {
 			m.add(t, 10, "first", "translate")
 			m.add(t, 11, "second", "translate")
 			c.first(m)
-			out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+			out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("hi"))
 			if !c.next {
 				dispatchtest.WantKind(t, err, c.kind)
-				if got := m.wire("second").Log; len(got) > 0 {
+				if got := m.wire("second").Posts; len(got) > 0 {
 					t.Errorf("the second was called %d times, want none", len(got))
 				}
 				return
 			}
-			dispatchtest.Want(t, out.Result, err, "echo: hi")
-			if len(out.FailedCalls) != 1 || !problem.Is(out.FailedCalls[0].Err, c.kind) || out.FailedCalls[0].ID != dispatchtest.Key(t, 10).ID() {
+			dispatchtest.WantAnswer(t, out.Result, err, "echo: hi")
+			if len(out.FailedCalls) != 1 || !problem.Is(out.FailedCalls[0].Err, c.kind) || out.FailedCalls[0].ID != dispatchtest.NewKey(t, 10).ID() {
 				t.Errorf("Tried = %+v, want the first, with %v", out.FailedCalls, c.kind)
 			}
 		})
@@ -289,7 +289,7 @@ func TestAQuestionWhoseOutcomeIsUnknownGoesToNobodyElse(t *testing.T) {
 			m.add(t, 10, "first", "translate")
 			m.add(t, 11, "second", "translate")
 			m.wire("first").Fault = func(string, *envelope.Envelope) string { return "reply lost" }
-			out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("pay the bill"))
+			out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("pay the bill"))
 			dispatchtest.WantKind(t, err, problem.Pending)
 			if !out.MayBeAccepted {
 				t.Error("Doubt = false, want true: it did run")
@@ -298,16 +298,16 @@ func TestAQuestionWhoseOutcomeIsUnknownGoesToNobodyElse(t *testing.T) {
 			m.wire("first").Fault = nil
 			m.reg.rows = m.reg.rows[1:]
 			again := &discovery.Client{Caller: m.Caller, Registries: m.Registries, Policy: m.Policy, Route: m.Route}
-			out, err = again.CallCapability(t.Context(), words("translate"), dispatchtest.Say("pay the bill"))
-			dispatchtest.Want(t, out.Result, err, "echo: pay the bill")
-			if out.Chosen.ID != dispatchtest.Key(t, 10).ID() || !out.Resumed || len(m.wire("second").Log) > 0 || m.wire("first").Host.CountExecuted(out.Request.IdempotencyKey) != 1 {
+			out, err = again.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("pay the bill"))
+			dispatchtest.WantAnswer(t, out.Result, err, "echo: pay the bill")
+			if out.Chosen.ID != dispatchtest.NewKey(t, 10).ID() || !out.Resumed || len(m.wire("second").Posts) > 0 || m.wire("first").Host.CountExecuted(out.Request.IdempotencyKey) != 1 {
 				t.Errorf("chosen %s, resumed %t, want the first to answer what it ran once", out.Chosen.ID.Short(), out.Resumed)
 			}
 			// The question is decided: the same words are a new question with a
 			// free choice.
-			out, err = again.CallCapability(t.Context(), words("translate"), dispatchtest.Say("pay the bill"))
-			dispatchtest.Want(t, out.Result, err, "echo: pay the bill")
-			if out.Chosen.ID != dispatchtest.Key(t, 11).ID() {
+			out, err = again.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("pay the bill"))
+			dispatchtest.WantAnswer(t, out.Result, err, "echo: pay the bill")
+			if out.Chosen.ID != dispatchtest.NewKey(t, 11).ID() {
 				t.Errorf("chosen %s, want the second", out.Chosen.ID.Short())
 			}
 		})
@@ -325,9 +325,9 @@ func TestAStoreThatFailedAfterTheCallRanIsAsked(t *testing.T) {
 		}
 		return "503 after"
 	}
-	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
-	dispatchtest.Want(t, out.Result, err, "echo: hi")
-	if out.Chosen.ID != dispatchtest.Key(t, 10).ID() || len(m.wire("second").Log) > 0 {
+	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("hi"))
+	dispatchtest.WantAnswer(t, out.Result, err, "echo: hi")
+	if out.Chosen.ID != dispatchtest.NewKey(t, 10).ID() || len(m.wire("second").Posts) > 0 {
 		t.Errorf("chosen %s, want the first, which had run it", out.Chosen.ID.Short())
 	}
 }
@@ -339,7 +339,7 @@ func TestAQuestionIsNeverAnsweredTwice(t *testing.T) {
 	for seed := range uint64(300) {
 		m := newMarket(t)
 		m.Policy = discovery.ByScore
-		dice := &dispatchtest.Random{N: seed}
+		dice := &dispatchtest.Random{Seed: seed}
 		roll := func(n int) int {
 			var b [2]byte
 			_, _ = dice.Read(b[:])
@@ -359,7 +359,7 @@ func TestAQuestionIsNeverAnsweredTwice(t *testing.T) {
 				}
 				return nil
 			}
-			w.Host.Behave = func(*envelope.Envelope) string {
+			w.Host.Behaviour = func(*envelope.Envelope) string {
 				if faults[roll(len(faults))] == "fails" {
 					return "fail"
 				}
@@ -367,7 +367,7 @@ func TestAQuestionIsNeverAnsweredTwice(t *testing.T) {
 			}
 		}
 		for range 12 {
-			if _, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("once")); err == nil {
+			if _, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("once")); err == nil {
 				break
 			}
 		}
@@ -375,7 +375,7 @@ func TestAQuestionIsNeverAnsweredTwice(t *testing.T) {
 		for _, w := range m.hosts {
 			for _, p := range w.Host.Pairs {
 				for _, r := range p.Rows {
-					if r.Decided == "answer" {
+					if r.Decision == "answer" {
 						answered++
 					}
 				}
@@ -393,13 +393,13 @@ func TestAQuestionIsOpenForADay(t *testing.T) {
 	m.add(t, 10, "first", "translate")
 	m.add(t, 11, "second", "translate")
 	m.wire("first").Fault = func(string, *envelope.Envelope) string { return "reply lost" }
-	_, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+	_, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("hi"))
 	dispatchtest.WantKind(t, err, problem.Pending)
 	m.reg.rows = m.reg.rows[1:]
 	m.clock.Add(25 * time.Hour)
-	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
-	dispatchtest.Want(t, out.Result, err, "echo: hi")
-	if out.Chosen.ID != dispatchtest.Key(t, 11).ID() {
+	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("hi"))
+	dispatchtest.WantAnswer(t, out.Result, err, "echo: hi")
+	if out.Chosen.ID != dispatchtest.NewKey(t, 11).ID() {
 		t.Errorf("chosen %s, want the second: after a day it is a new question", out.Chosen.ID.Short())
 	}
 }
@@ -410,22 +410,22 @@ func TestARefusedCallIsNotResumedLater(t *testing.T) {
 	m.add(t, 10, "first", "translate")
 	m.add(t, 11, "second", "translate")
 	m.wire("first").Fault = func(string, *envelope.Envelope) string { return "unreachable" }
-	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
-	dispatchtest.Want(t, out.Result, err, "echo: hi")
+	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("hi"))
+	dispatchtest.WantAnswer(t, out.Result, err, "echo: hi")
 	m.wire("first").Fault = nil
-	out, err = m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
-	dispatchtest.Want(t, out.Result, err, "echo: hi")
-	if out.Resumed || out.Chosen.ID != dispatchtest.Key(t, 10).ID() {
+	out, err = m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("hi"))
+	dispatchtest.WantAnswer(t, out.Result, err, "echo: hi")
+	if out.Resumed || out.Chosen.ID != dispatchtest.NewKey(t, 10).ID() {
 		t.Errorf("resumed %t by %s, want a new call of the first", out.Resumed, out.Chosen.ID.Short())
 	}
 }
 
 func TestEmptySearchSaysWhy(t *testing.T) {
 	m := newMarket(t)
-	_, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+	_, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("hi"))
 	dispatchtest.WantKind(t, err, problem.NotFound, `no vacant was found for "translate"`)
 	m.add(t, 10, "x", "translate").CardBlob = ""
-	_, err = m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+	_, err = m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("hi"))
 	dispatchtest.WantKind(t, err, problem.NotFound, "1 results were dropped, the first because: the registry sent no card")
 }
 
@@ -436,7 +436,7 @@ func TestAllUnavailableSaysHowManyWereTried(t *testing.T) {
 		m.add(t, 10+n, fmt.Sprint("v", n), "translate")
 		m.wire(fmt.Sprint("v", n)).Host.Refuse = func(*envelope.Envelope) *problem.Error { return problem.New(problem.NotAccepting, "asleep") }
 	}
-	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("hi"))
 	dispatchtest.WantKind(t, err, problem.NotAccepting, "3 vacants were tried")
 	if len(out.FailedCalls) != 2 || len(m.called()) != 3 {
 		t.Errorf("tried %d before the last, called %v, want 3 in all", len(out.FailedCalls), m.called())
@@ -449,8 +449,8 @@ func TestTheRegistrySeesSearchesAndNothingElse(t *testing.T) {
 			m := newMarket(t)
 			m.reg.routes = []string{has}
 			m.add(t, 10, "x", "translate")
-			out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("my secret is plum"))
-			dispatchtest.Want(t, out.Result, err, "echo: my secret is plum")
+			out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("my secret is plum"))
+			dispatchtest.WantAnswer(t, out.Result, err, "echo: my secret is plum")
 			self := m.Caller.Signer.ID().String()
 			for _, s := range m.reg.saw {
 				for _, secret := range []string{"plum", "secret", self, self[:12], out.Request.IdempotencyKey} {
@@ -472,7 +472,7 @@ func TestACardThatChangedIsNoticed(t *testing.T) {
 	call := func(r registryclient.Match, want discovery.Freshness) {
 		t.Helper()
 		m.reg.rows[0] = r
-		out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
+		out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("hi"))
 		if err != nil || out.Chosen.Freshness != want {
 			t.Fatalf("CallCapability() = %q, %v, want %q", out.Chosen.Freshness, err, want)
 		}
@@ -491,14 +491,14 @@ func TestACardThatChangedIsNoticed(t *testing.T) {
 	m.reg.rows[0] = old
 	judged(t, &m.reg.rows[0], 100, 1)
 	m.add(t, 11, "other", "translate")
-	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
-	if err != nil || out.Chosen.ID != dispatchtest.Key(t, 11).ID() {
+	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("hi"))
+	if err != nil || out.Chosen.ID != dispatchtest.NewKey(t, 11).ID() {
 		t.Errorf("chosen %s, %v, want the one whose card is not outdated", out.Chosen.ID.Short(), err)
 	}
 
 	m.Caller.Transport = m.hosts["other.test"]
-	res, freshness, err := m.Call(t.Context(), dispatch.TargetOfCard(&out.Chosen.Card), dispatchtest.Say("again"))
-	dispatchtest.Want(t, res, err, "echo: again")
+	res, freshness, err := m.Call(t.Context(), dispatch.TargetOfCard(&out.Chosen.Card), dispatchtest.UserMessage("again"))
+	dispatchtest.WantAnswer(t, res, err, "echo: again")
 	if freshness != discovery.Same {
 		t.Errorf("Call() says that the card is %q, want %q", freshness, discovery.Same)
 	}
@@ -508,7 +508,7 @@ func TestOfTwoRegistriesTheNewerCardCounts(t *testing.T) {
 	m := newMarket(t)
 	old := *m.add(t, 10, "x", "translate")
 	m.hosts["moved.test"] = m.hosts["x.test"]
-	if _, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi")); err != nil {
+	if _, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("hi")); err != nil {
 		t.Fatal(err)
 	}
 	other := &registry{routes: []string{reference}, rows: []registryclient.Match{row(t, 10, "translate better", "https://moved.test/")}}
@@ -517,8 +517,8 @@ func TestOfTwoRegistriesTheNewerCardCounts(t *testing.T) {
 	if err != nil || len(found.Matches) != 1 || found.Matches[0].Freshness != discovery.Changed || found.Matches[0].Registry != "https://other.test" {
 		t.Fatalf("Search() = %+v, %v, want the new card alone", found.Matches, err)
 	}
-	if len(found.Dropped) != 1 || found.Dropped[0].ID != old.ID || !strings.Contains(found.Dropped[0].Reason, "newer card") {
-		t.Errorf("dropped %+v, want the old one", found.Dropped)
+	if len(found.DroppedMatches) != 1 || found.DroppedMatches[0].ID != old.ID || !strings.Contains(found.DroppedMatches[0].Reason, "newer card") {
+		t.Errorf("dropped %+v, want the old one", found.DroppedMatches)
 	}
 	_, err = m.Search(t.Context(), discovery.Query{Cursor: "x"})
 	dispatchtest.WantKind(t, err, problem.Usage, "belongs to one registry")
@@ -532,7 +532,7 @@ func TestOneRegistryOfTwoIsEnough(t *testing.T) {
 	}}
 	m.Registries = append(m.Registries, &registryclient.Client{Transport: dead, URL: "https://dead.test"})
 	found, err := m.Search(t.Context(), words("translate"))
-	if err != nil || len(found.Matches) != 1 || len(found.Failed) != 1 || !strings.Contains(found.Failed[0].Error(), "dead.test") {
+	if err != nil || len(found.Matches) != 1 || len(found.RegistryErrors) != 1 || !strings.Contains(found.RegistryErrors[0].Error(), "dead.test") {
 		t.Errorf("Search() = %+v, %v, want what the other found, and a failure", found, err)
 	}
 	m.Registries = m.Registries[1:]
@@ -552,8 +552,8 @@ func TestARegistryThatSendsTooManyIsReadSoFar(t *testing.T) {
 		m.reg.rows = append(m.reg.rows, r)
 	}
 	found, err := m.Search(t.Context(), words("translate"))
-	if err != nil || len(found.Matches) != 1 || len(found.Dropped) != 100 {
-		t.Errorf("Search() = %d matches, %d dropped, %v, want 1 and no more than were asked for", len(found.Matches), len(found.Dropped), err)
+	if err != nil || len(found.Matches) != 1 || len(found.DroppedMatches) != 100 {
+		t.Errorf("Search() = %d matches, %d dropped, %v, want 1 and no more than were asked for", len(found.Matches), len(found.DroppedMatches), err)
 	}
 }
 
@@ -585,25 +585,25 @@ func TestASlowRegistryIsGivenUpInItsTime(t *testing.T) {
 	m.SearchTimeout = time.Millisecond
 	m.Registries[0].Transport = slow{}
 	_, err := m.Search(t.Context(), words("translate"))
-	dispatchtest.WantKind(t, err, problem.Deadline)
+	dispatchtest.WantKind(t, err, problem.DeadlineExceeded)
 }
 
 func TestClientStateIsBounded(t *testing.T) {
 	book := &filebook.Book{Dir: t.TempDir()}
 	var m discovery.SavedData
-	m.Cards = map[identity.ID]discovery.SeenCard{{1}: {Hash: identity.Hash{2}, At: dispatchtest.Start, Older: []identity.Hash{{3}}}}
-	m.Open = map[identity.Hash]discovery.OpenCall{{4}: {Registry: "https://r.test", Card: []byte("{}"), At: dispatchtest.Start}}
+	m.Cards = map[identity.ID]discovery.SeenCard{{1}: {Hash: identity.Hash{2}, SeenAt: dispatchtest.Start, OlderHashes: []identity.Hash{{3}}}}
+	m.OpenQuestions = map[identity.Hash]discovery.OpenQuestion{{4}: {Registry: "https://r.test", Card: []byte("{}"), AskedAt: dispatchtest.Start}}
 	must(t, book.Change(t.Context(), identity.ID{}, func(kept *discovery.SavedData) bool { *kept = m; return true }))
 	err := book.Change(t.Context(), identity.ID{}, func(kept *discovery.SavedData) bool {
 		if diff := cmp.Diff(m, *kept); diff != "" {
 			t.Errorf("Change() (-want +got):\n%s", diff)
 		}
-		kept.Open = nil
+		kept.OpenQuestions = nil
 		return false
 	})
 	must(t, err)
 	if err := book.Change(t.Context(), identity.ID{}, func(kept *discovery.SavedData) bool {
-		if len(kept.Open) != 1 {
+		if len(kept.OpenQuestions) != 1 {
 			t.Error("what f did not want kept was")
 		}
 		return false
@@ -616,13 +616,13 @@ func FuzzDecodeRemembered(f *testing.F) {
 	f.Add([]byte(`{}`))
 	f.Add([]byte(`{"cards":{"` + strings.Repeat("01", 32) + `":{"hash":"` + strings.Repeat("02", 32) + `","at":"2026-05-06T12:00:00Z"}}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := discovery.DecodeRemembered(b)
+		m, err := discovery.DecodeSavedData(b)
 		if err != nil {
 			return
 		}
 		out, err := m.Encode()
 		must(t, err)
-		if _, err := discovery.DecodeRemembered(out); err != nil {
+		if _, err := discovery.DecodeSavedData(out); err != nil {
 			t.Errorf("DecodeRemembered() of what Encode wrote = %v", err)
 		}
 	})

@@ -21,8 +21,8 @@ type Route func(registry string, callee *card.Card) (dispatch.Transport, error)
 // networks. Exceptions are endpoints on this machine if the registry is on it, too, and endpoints
 // with the registry's scheme, host and port. roots may be nil.
 func PersonalRoute(timeout time.Duration, roots *x509.CertPool) Route {
-	near := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: timeout, Roots: roots})
-	far := dispatch.GuardedTransport{Client: outbound.New(outbound.Options{Timeout: timeout, Roots: roots}).As(outbound.HostActor(outbound.Stranger))}
+	direct := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: timeout, Roots: roots})
+	guarded := dispatch.GuardedTransport{Client: outbound.New(outbound.Options{Timeout: timeout, Roots: roots}).ForActor(outbound.HostActor(outbound.Stranger))}
 	return func(registry string, callee *card.Card) (dispatch.Transport, error) {
 		r, err := dispatch.ParseURL(registry)
 		if err != nil {
@@ -33,11 +33,11 @@ func PersonalRoute(timeout time.Duration, roots *x509.CertPool) Route {
 		case err != nil:
 			return nil, err
 		case r.Scheme == e.Scheme && r.Host == e.Host, outbound.IsThisMachine(r.Hostname()) && outbound.IsThisMachine(e.Hostname()):
-			return near, nil
+			return direct, nil
 		case outbound.IsThisMachine(e.Hostname()):
 			return nil, problem.New(problem.Forbidden, "its endpoint %s is on this machine, but the registry is not", e.Host)
 		}
-		return far, overTLS(e)
+		return guarded, checkTLS(e)
 	}
 }
 
@@ -49,11 +49,11 @@ func HostRoute(c *outbound.Client, caller identity.ID) Route {
 		if err != nil {
 			return nil, err
 		}
-		return dispatch.GuardedTransport{Client: c.As(outbound.VacantActor(caller, outbound.Stranger).WithCallee(callee))}, overTLS(e)
+		return dispatch.GuardedTransport{Client: c.ForActor(outbound.VacantActor(caller, outbound.Stranger).WithCallee(callee))}, checkTLS(e)
 	}
 }
 
-func overTLS(e *url.URL) error {
+func checkTLS(e *url.URL) error {
 	if e.Scheme != "https" {
 		return problem.New(problem.Forbidden, "its endpoint at %.80s does not use https", e.Host)
 	}

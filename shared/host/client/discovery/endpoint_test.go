@@ -19,7 +19,7 @@ import (
 )
 
 func TestAnEndpointIsAFullURLOrABase(t *testing.T) {
-	id := dispatchtest.Key(t, 10).ID().String()
+	id := dispatchtest.NewKey(t, 10).ID().String()
 	for endpoint, c := range map[string]struct{ url, called string }{
 		"https://x.test/a2a/message/send":              {"https://x.test/a2a/message/send", "https://x.test/a2a/message/send"},
 		"https://x.test/some/a2a/message/send":         {"https://x.test/some/a2a/message/send", "https://x.test/some/a2a/message/send"},
@@ -34,13 +34,13 @@ func TestAnEndpointIsAFullURLOrABase(t *testing.T) {
 			m := newMarket(t)
 			m.add(t, 10, "x", "translate")
 			m.reg.rows[0] = row(t, 10, "translate", endpoint)
-			out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
-			dispatchtest.Want(t, out.Result, err, "echo: hi")
+			out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("hi"))
+			dispatchtest.WantAnswer(t, out.Result, err, "echo: hi")
 			if got := out.Chosen.URL; got != c.url {
 				t.Errorf("URL = %s, want %s", got, c.url)
 			}
 			path := strings.TrimPrefix(c.called, "https://x.test")
-			if log := m.wire("x").Log; !strings.HasSuffix(path, log[len(log)-1].Path) {
+			if log := m.wire("x").Posts; !strings.HasSuffix(path, log[len(log)-1].Path) {
 				t.Errorf("called at %s, want %s", log[len(log)-1].Path, path)
 			}
 		})
@@ -96,7 +96,7 @@ func TestANameThatLeadsInsideIsNotCalled(t *testing.T) {
 }
 
 func TestGuardedTellsWhatWasNotSent(t *testing.T) {
-	g := dispatch.GuardedTransport{Client: outbound.New(outbound.Options{AllowLoopback: true}).As(outbound.HostActor(outbound.Stranger))}
+	g := dispatch.GuardedTransport{Client: outbound.New(outbound.Options{AllowLoopback: true}).ForActor(outbound.HostActor(outbound.Stranger))}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/cut":
@@ -108,15 +108,15 @@ func TestGuardedTellsWhatWasNotSent(t *testing.T) {
 			_, _ = w.Write(make([]byte, outbound.DefaultMaxReply+1))
 		}
 	})
-	plain, encrypted := dispatchtest.Server(t, handler.ServeHTTP), httptest.NewTLSServer(handler)
+	plain, encrypted := dispatchtest.NewServer(t, handler.ServeHTTP), httptest.NewTLSServer(handler)
 	t.Cleanup(encrypted.Close)
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	nobody := "http://" + closed.Addr().String()
 	closed.Close()
 	for url, kind := range map[string]problem.Kind{
-		plain.URL + "/cut":       problem.Deadline, // it may have arrived
-		plain.URL + "/large":     problem.TooLarge, // it did
+		plain.URL + "/cut":       problem.DeadlineExceeded, // it may have arrived
+		plain.URL + "/large":     problem.TooLarge,         // it did
 		plain.URL + "/elsewhere": problem.Usage,
 		nobody:                   problem.Unavailable,
 		encrypted.URL:            problem.Unavailable, // a certificate of an unknown authority
@@ -147,8 +147,8 @@ func TestAVacantThatLeadsInsideIsPassedOver(t *testing.T) {
 		}
 		return route(registry, callee)
 	}
-	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.Say("hi"))
-	dispatchtest.Want(t, out.Result, err, "echo: hi")
+	out, err := m.CallCapability(t.Context(), words("translate"), dispatchtest.UserMessage("hi"))
+	dispatchtest.WantAnswer(t, out.Result, err, "echo: hi")
 	if len(out.FailedCalls) != 1 || !strings.Contains(out.FailedCalls[0].Err.Error(), "10.0.0.1 is private") {
 		t.Errorf("Tried = %+v, want the one inside", out.FailedCalls)
 	}

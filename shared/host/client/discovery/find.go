@@ -24,20 +24,20 @@ import (
 type Query = registryclient.Query
 
 type SearchResult struct {
-	Matches []Match        // in the registry's order, or by rank for several registries
-	Dropped []DroppedMatch // unused results
-	Failed  []error        // errors of registries
-	Next    string         // cursor of the next page of a single registry; "" after the last page
+	Matches        []Match        // in the registry's order, or by rank for several registries
+	DroppedMatches []DroppedMatch // unused results
+	RegistryErrors []error        // errors of registries
+	Next           string         // cursor of the next page of a single registry; "" after the last page
 }
 
 // DropPartial drops matches that lack words of the query. A person must decide whether such matches
 // are good enough for a call.
 func (f *SearchResult) DropPartial() {
 	f.Matches = slices.DeleteFunc(f.Matches, func(m Match) bool {
-		if len(m.Missing) > 0 {
-			f.Dropped = append(f.Dropped, DroppedMatch{m.ID, m.Registry, fmt.Sprintf("it does not match the words %.80q", strings.Join(m.Missing, " "))})
+		if len(m.MissingWords) > 0 {
+			f.DroppedMatches = append(f.DroppedMatches, DroppedMatch{m.ID, m.Registry, fmt.Sprintf("it does not match the words %.80q", strings.Join(m.MissingWords, " "))})
 		}
-		return len(m.Missing) > 0
+		return len(m.MissingWords) > 0
 	})
 }
 
@@ -50,7 +50,7 @@ const (
 // Search queries the registries and verifies their matches. The registries learn the query, but not
 // the caller. Search fails only if all registries fail.
 func (c *Client) Search(ctx context.Context, q Query) (SearchResult, error) {
-	local, err := localQuery(q)
+	localFilter, err := newLocalFilter(q)
 	if err != nil {
 		return SearchResult{}, err
 	}
@@ -63,32 +63,32 @@ func (c *Client) Search(ctx context.Context, q Query) (SearchResult, error) {
 	pages := make([]page, len(c.Registries))
 	var wg sync.WaitGroup
 	for i, r := range c.Registries {
-		wg.Go(func() { pages[i] = c.page(ctx, r, q, local) })
+		wg.Go(func() { pages[i] = c.searchRegistry(ctx, r, q, localFilter) })
 	}
 	wg.Wait()
 	var found SearchResult
 	for _, p := range pages {
 		if p.err != nil {
-			found.Failed = append(found.Failed, p.err)
+			found.RegistryErrors = append(found.RegistryErrors, p.err)
 		}
 		found.Matches = append(found.Matches, p.matches...)
-		found.Dropped = append(found.Dropped, p.dropped...)
+		found.DroppedMatches = append(found.DroppedMatches, p.droppedMatches...)
 	}
 	if len(pages) == 1 {
 		found.Next = pages[0].next
 	} else {
 		slices.SortStableFunc(found.Matches, func(a, b Match) int {
-			return cmp.Or(min(len(a.Missing), 1)-min(len(b.Missing), 1), cmp.Compare(b.Rank, a.Rank))
+			return cmp.Or(min(len(a.MissingWords), 1)-min(len(b.MissingWords), 1), cmp.Compare(b.Rank, a.Rank))
 		})
 	}
-	if len(found.Failed) == len(pages) {
-		cause := found.Failed[0]
+	if len(found.RegistryErrors) == len(pages) {
+		cause := found.RegistryErrors[0]
 		if len(pages) > 1 {
-			cause = errors.Join(found.Failed...)
+			cause = errors.Join(found.RegistryErrors...)
 		}
 		return found, problem.Wrap(problem.AsError(cause).Kind, cause, "no registry could be searched: %s", problem.AsError(cause).Text())
 	}
-	if err := c.memory().Change(ctx, c.self(), func(m *SavedData) bool {
+	if err := c.currentMemory().Change(ctx, c.selfID(), func(m *SavedData) bool {
 		for i := range found.Matches {
 			found.Matches[i].Freshness = m.freshness(found.Matches[i].ID, found.Matches[i].CardHash)
 		}
@@ -97,11 +97,11 @@ func (c *Client) Search(ctx context.Context, q Query) (SearchResult, error) {
 		return found, err
 	}
 	found.dropDuplicates()
-	found.Matches = found.Matches[:min(len(found.Matches), local.Limit)]
+	found.Matches = found.Matches[:min(len(found.Matches), localFilter.Limit)]
 	return found, nil
 }
 
-func localQuery(q Query) (search.Query, error) {
+func newLocalFilter(q Query) (search.Query, error) {
 	words, err := search.ParseWords(q.Words)
 	if err != nil {
 		return search.Query{}, problem.Wrap(problem.Usage, nil, "%s", problem.AsError(err).Text())
@@ -117,32 +117,32 @@ func localQuery(q Query) (search.Query, error) {
 
 // page is the verified result of one registry.
 type page struct {
-	matches []Match
-	dropped []DroppedMatch
-	next    string
-	err     error
+	matches        []Match
+	droppedMatches []DroppedMatch
+	next           string
+	err            error
 }
 
-func (c *Client) page(ctx context.Context, r *registryclient.Client, q Query, local search.Query) page {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.SearchTimeout, DefaultSearchTime))
+func (c *Client) searchRegistry(ctx context.Context, r *registryclient.Client, q Query, localFilter search.Query) page {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(c.SearchTimeout, DefaultSearchTimeout))
 	defer cancel()
-	sent, ours, err := c.ask(ctx, r, q, local)
+	reply, isFiltered, err := c.queryRegistry(ctx, r, q, localFilter)
 	if err != nil {
 		return page{err: problem.Wrap(problem.AsError(err).Kind, err, "%s: %s", r.URL, problem.AsError(err).Text())}
 	}
-	out := page{next: sent.Next}
+	out := page{next: reply.Next}
 	drop := func(id identity.ID, err error) {
-		out.dropped = append(out.dropped, DroppedMatch{id, r.URL, problem.AsError(err).Text()})
+		out.droppedMatches = append(out.droppedMatches, DroppedMatch{id, r.URL, problem.AsError(err).Text()})
 	}
-	for _, err := range sent.Dropped[:min(len(sent.Dropped), maxLimit)] {
+	for _, err := range reply.MatchErrors[:min(len(reply.MatchErrors), maxLimit)] {
 		drop(identity.ID{}, err)
 	}
 	seen := map[identity.ID]bool{}
-	for i := range sent.Matches {
-		m := &sent.Matches[i]
+	for i := range reply.Matches {
+		m := &reply.Matches[i]
 		// Matches beyond the limit are not read, because each costs a verification.
 		if i == maxLimit {
-			drop(m.ID, problem.New(problem.Untrusted, "%d more matches than requested", len(sent.Matches)-i))
+			drop(m.ID, problem.New(problem.Untrusted, "%d more matches than requested", len(reply.Matches)-i))
 			break
 		}
 		if seen[m.ID] {
@@ -155,9 +155,9 @@ func (c *Client) page(ctx context.Context, r *registryclient.Client, q Query, lo
 			drop(m.ID, err)
 			continue
 		}
-		if !ours {
-			entry := match.entry(i + 1)
-			rank, ok := local.Match(&entry)
+		if !isFiltered {
+			entry := match.searchEntry(i + 1)
+			rank, ok := localFilter.Match(&entry)
 			if !ok {
 				drop(m.ID, problem.New(problem.NotFound, "it does not match"))
 				continue
@@ -179,17 +179,17 @@ func (f *SearchResult) dropDuplicates() {
 			newest[m.ID] = m
 		}
 	}
-	kept := f.Matches[:0]
+	unique := f.Matches[:0]
 	for _, m := range f.Matches {
 		best := newest[m.ID]
 		switch {
 		case m.CardHash != best.CardHash:
-			f.Dropped = append(f.Dropped, DroppedMatch{m.ID, m.Registry, "another registry has a newer card for it"})
+			f.DroppedMatches = append(f.DroppedMatches, DroppedMatch{m.ID, m.Registry, "another registry has a newer card for it"})
 		case m.Registry == best.Registry:
-			kept = append(kept, m)
+			unique = append(unique, m)
 		}
 	}
-	f.Matches = kept
+	f.Matches = unique
 }
 
 func freshnessRank(f Freshness) int {
@@ -198,22 +198,22 @@ func freshnessRank(f Freshness) int {
 
 // Search routes of a registry, in the order in which they are tried.
 const (
-	routeOurs      = iota // GET /v1/search
+	routeVacancy   = iota // GET /v1/search
 	routeSDK              // GET /v1/search_capability, which the reference's SDK uses
 	routeReference        // POST /v1/query_capability, which the reference has (PROTOCOL §23 C2)
-	searchRoutes
+	routeCount
 )
 
-// ask searches r by the first search route that r supports. ours reports whether this is the route of
+// queryRegistry searches r by the first search route that r supports. ours reports whether this is the route of
 // Vacancy's registries, whose matches need no further filter.
-func (c *Client) ask(ctx context.Context, r *registryclient.Client, q Query, local search.Query) (p registryclient.Page, ours bool, err error) {
+func (c *Client) queryRegistry(ctx context.Context, r *registryclient.Client, q Query, localFilter search.Query) (p registryclient.Page, isFiltered bool, err error) {
 	c.mu.Lock()
 	firstRoute := c.routes[r.URL]
 	c.mu.Unlock()
-	for i := range searchRoutes {
-		route := (firstRoute + i) % searchRoutes
-		p, err = askBy(ctx, r, route, q, local)
-		if !lacksRoute(err) {
+	for i := range routeCount {
+		route := (firstRoute + i) % routeCount
+		p, err = queryByRoute(ctx, r, route, q, localFilter)
+		if !isMissingRoute(err) {
 			if err == nil {
 				c.mu.Lock()
 				if c.routes == nil {
@@ -222,27 +222,27 @@ func (c *Client) ask(ctx context.Context, r *registryclient.Client, q Query, loc
 				c.routes[r.URL] = route
 				c.mu.Unlock()
 			}
-			return p, route == routeOurs, err
+			return p, route == routeVacancy, err
 		}
 	}
 	return p, false, problem.Wrap(problem.NotFound, err, "it has no search route: is it a registry?")
 }
 
-func askBy(ctx context.Context, r *registryclient.Client, route int, q Query, local search.Query) (registryclient.Page, error) {
-	if route == routeOurs {
-		q.Limit = local.Limit
+func queryByRoute(ctx context.Context, r *registryclient.Client, route int, q Query, localFilter search.Query) (registryclient.Page, error) {
+	if route == routeVacancy {
+		q.Limit = localFilter.Limit
 		return r.Search(ctx, q)
 	}
 	if q.Cursor != "" {
 		return registryclient.Page{}, problem.New(problem.Usage, "its search has only one page")
 	}
 	// If the Client filters the results, it requests more, because the filter may drop most of them.
-	limit := local.Limit
-	if len(local.Words) > 1 || q.Tag != "" || q.MaxPrice != nil || q.MinReputation > 0 {
+	limit := localFilter.Limit
+	if len(localFilter.Words) > 1 || q.Tag != "" || q.MaxPrice != nil || q.MinReputation > 0 {
 		limit = maxLimit
 	}
 	word := "" // longest word
-	for _, w := range local.Words {
+	for _, w := range localFilter.Words {
 		if utf8.RuneCountInString(w) > utf8.RuneCountInString(word) {
 			word = w
 		}
@@ -254,7 +254,7 @@ func askBy(ctx context.Context, r *registryclient.Client, route int, q Query, lo
 	return r.QueryCapability(ctx, strings.Trim(string(canon.AppendStringASCII(nil, word)), `"`), q.Family, limit)
 }
 
-func lacksRoute(err error) bool {
+func isMissingRoute(err error) bool {
 	var s *registryclient.StatusError
 	return errors.As(err, &s) && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}, s.Status)
 }

@@ -91,7 +91,7 @@ func newMarket(t testing.TB) *market {
 	c := dispatchtest.NewClock()
 	m := &market{clock: c, book: &memorybook.Book{}, hosts: map[string]*dispatchtest.Wire{}, reg: &registry{routes: []string{ours, sdk, reference}}}
 	m.Client = &discovery.Client{
-		Caller:     &dispatch.Caller{Signer: dispatchtest.Key(t, 1), Book: m.book, Now: c.Now, Rand: &dispatchtest.Random{N: 7}, Wait: c.Wait},
+		Caller:     &dispatch.Caller{Signer: dispatchtest.NewKey(t, 1), Book: m.book, Now: c.Now, Rand: &dispatchtest.Random{Seed: 7}, Wait: c.Wait},
 		Registries: []*registryclient.Client{{Transport: m.reg, URL: "https://registry.test"}},
 		Route: func(_ string, callee *card.Card) (dispatch.Transport, error) {
 			u, err := url.Parse(callee.Endpoint)
@@ -114,7 +114,7 @@ func newMarket(t testing.TB) *market {
 func (m *market) add(t testing.TB, n byte, name, capability string) *registryclient.Match {
 	t.Helper()
 	h := dispatchtest.NewHost(t, m.clock.Now)
-	h.Key = dispatchtest.Key(t, n)
+	h.Key = dispatchtest.NewKey(t, n)
 	m.hosts[name+".test"] = &dispatchtest.Wire{Host: h}
 	m.reg.rows = append(m.reg.rows, row(t, n, capability, "https://"+name+".test/a2a/message/send"))
 	return &m.reg.rows[len(m.reg.rows)-1]
@@ -123,14 +123,14 @@ func (m *market) add(t testing.TB, n byte, name, capability string) *registrycli
 // row is a signed card as a registry shows it.
 func row(t testing.TB, n byte, capability, endpoint string) registryclient.Match {
 	t.Helper()
-	k := dispatchtest.Key(t, n)
+	k := dispatchtest.NewKey(t, n)
 	c, err := card.New(k.ID(), capability, []string{"mock"}, endpoint)
 	must(t, err)
 	must(t, c.Sign(t.Context(), k))
 	declared, err := json.Marshal([]string{capability})
 	must(t, err)
 	return registryclient.Match{
-		ID: k.ID(), CardHash: c.Hash().String(), CardBlob: hex.EncodeToString(c.Blob()), Declared: string(declared),
+		ID: k.ID(), CardHash: c.Hash().String(), CardBlob: hex.EncodeToString(c.Blob()), DeclaredCapabilities: string(declared),
 		Visibility: lifecycle.Public, State: lifecycle.Active, Status: "active",
 	}
 }
@@ -153,7 +153,7 @@ func (m *market) wire(name string) *dispatchtest.Wire { return m.hosts[name+".te
 // called lists the vacants that received calls, each once.
 func (m *market) called() (names []string) {
 	for name, w := range m.hosts {
-		if len(w.Bodies(1)) > 0 {
+		if len(w.SentBodies(1)) > 0 {
 			names = append(names, strings.TrimSuffix(name, ".test"))
 		}
 	}
@@ -166,5 +166,5 @@ type slow struct{}
 
 func (slow) Do(ctx context.Context, _ outbound.Request) (outbound.Reply, error) {
 	<-ctx.Done()
-	return outbound.Reply{}, problem.Wrap(problem.Deadline, ctx.Err(), "no answer")
+	return outbound.Reply{}, problem.Wrap(problem.DeadlineExceeded, ctx.Err(), "no answer")
 }

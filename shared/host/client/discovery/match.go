@@ -25,20 +25,20 @@ type Match struct {
 	Name     string // name at the registry's own host; may be empty
 	Registry string // registry that found it
 
-	State      lifecycle.State   // "" if not reported
-	Score      float64           // 0 to 1, mean of three dimensions; zero without reviews
-	Reputation *reputation.State // nil if not reported
-	Rank       float64           // relevance to the query, 0 to 1
-	Missing    []string          // words of the query that the vacant lacks, if no vacant has all words
-	Listing    *listing.Listing  // nil if there is none
-	Signed     bool              // whether the vacant signed Listing
-	Declared   []string          // unsigned claims of the publisher
-	Family     string            // claimed family
+	State                lifecycle.State   // "" if not reported
+	Score                float64           // 0 to 1, mean of three dimensions; zero without reviews
+	Reputation           *reputation.State // nil if not reported
+	Rank                 float64           // relevance to the query, 0 to 1
+	MissingWords         []string          // words of the query that the vacant lacks, if no vacant has all words
+	Listing              *listing.Listing  // nil if there is none
+	ListingSigned        bool              // whether the vacant signed Listing
+	DeclaredCapabilities []string          // unsigned claims of the publisher
+	Family               string            // claimed family
 
 	Freshness Freshness // freshness of Card
 
-	others []string // URLs to try if URL has no handler
-	route  dispatch.Transport
+	fallbackURLs []string // URLs to try if URL has no handler
+	route        dispatch.Transport
 }
 
 // DroppedMatch is an unused match.
@@ -50,16 +50,16 @@ type DroppedMatch struct {
 
 // newMatch converts a registry's result to a Match, or returns why it cannot be used. One invalid
 // match does not affect the others (PROTOCOL §23 C3).
-func (c *Client) newMatch(from string, m *registryclient.Match) (Match, error) {
+func (c *Client) newMatch(registryURL string, m *registryclient.Match) (Match, error) {
 	switch {
-	case m.ID == c.self():
+	case m.ID == c.selfID():
 		return Match{}, problem.New(problem.Usage, "it is the caller itself")
 	case m.Status != "" && m.Status != "active":
 		return Match{}, problem.New(problem.Revoked, "its key is %.20s", printable(m.Status))
 	case m.State != "" && !m.State.CanBeCalled():
 		return Match{}, problem.New(problem.NotAccepting, "it is %.20s", printable(string(m.State)))
 	}
-	verified, err := m.Verified()
+	verified, err := m.VerifiedCard()
 	if err != nil {
 		return Match{}, err
 	}
@@ -70,18 +70,18 @@ func (c *Client) newMatch(from string, m *registryclient.Match) (Match, error) {
 	if err != nil {
 		return Match{}, err
 	}
-	route, err := c.route()(from, &verified)
+	route, err := c.currentRoute()(registryURL, &verified)
 	if err != nil {
 		return Match{}, err
 	}
 	out := Match{
-		ID: m.ID, Card: verified, CardHash: verified.Hash(), URL: urls[0], others: urls[1:], Registry: from, route: route,
-		State: m.State, Score: min(max(m.Score, 0), 1), Declared: m.DeclaredList(), Family: m.Family,
+		ID: m.ID, Card: verified, CardHash: verified.Hash(), URL: urls[0], fallbackURLs: urls[1:], Registry: registryURL, route: route,
+		State: m.State, Score: min(max(m.Score, 0), 1), DeclaredCapabilities: m.DeclaredList(), Family: m.Family,
 	}
 	if m.Rank != nil {
 		out.Rank = min(max(*m.Rank, 0), 1)
 	}
-	out.Missing = m.Missing[:min(len(m.Missing), search.MaxWords)]
+	out.MissingWords = m.MissingWords[:min(len(m.MissingWords), search.MaxWords)]
 	// A state that reviews cannot produce is ignored.
 	if m.Reputation != nil && m.Reputation.Check() == nil {
 		out.Reputation = m.Reputation
@@ -89,7 +89,7 @@ func (c *Client) newMatch(from string, m *registryclient.Match) (Match, error) {
 	if registry.CheckName(m.Name) == nil {
 		out.Name = m.Name
 	}
-	out.Listing, out.Signed, err = readListing(m)
+	out.Listing, out.ListingSigned, err = readListing(m)
 	return out, err
 }
 
@@ -105,7 +105,7 @@ func readListing(m *registryclient.Match) (*listing.Listing, bool, error) {
 		return nil, false, problem.Wrap(problem.Untrusted, err, "its listing cannot be read: %s", problem.AsError(err).Text())
 	case l.VacantID != m.ID:
 		return nil, false, problem.New(problem.Untrusted, "its listing belongs to %s", l.VacantID.Short())
-	case m.Source != "signed" && len(l.Signature) == 0:
+	case m.ListingSource != "signed" && len(l.Signature) == 0:
 		return &l, false, nil
 	case !l.Verify():
 		return nil, false, problem.New(problem.Untrusted, "its listing does not verify")
@@ -120,10 +120,10 @@ func (m *Match) Price() int64 {
 	return m.Listing.Price // micro-dollars per call
 }
 
-func (m *Match) entry(joined int) search.Entry {
+func (m *Match) searchEntry(position int) search.Entry {
 	e := search.Entry{
-		ID: m.ID, Joined: uint64(joined), Capability: m.Card.CapabilityText,
-		Declared: m.Declared, ClaimedFamily: m.Family, Score: m.Score,
+		ID: m.ID, FirstSeq: uint64(position), Capability: m.Card.CapabilityText,
+		DeclaredCapabilities: m.DeclaredCapabilities, ClaimedFamily: m.Family, Score: m.Score,
 	}
 	if l := m.Listing; l != nil {
 		e.Tags, e.Skills, e.Summary, e.Family, e.Price = l.Tags, l.Skills, l.Summary, l.ModelFamily, l.Price
@@ -131,7 +131,7 @@ func (m *Match) entry(joined int) search.Entry {
 	return e
 }
 
-func (m *Match) target(address string) dispatch.Target {
+func (m *Match) dispatchTarget(address string) dispatch.Target {
 	return dispatch.Target{ID: m.ID, URL: address, Card: &m.Card, Name: address}
 }
 

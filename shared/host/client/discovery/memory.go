@@ -26,9 +26,9 @@ type Memory interface {
 type SavedData struct {
 	// Cards contains the newest card of each vacant that was called.
 	Cards map[identity.ID]SeenCard `json:"cards,omitempty"`
-	// Open maps each question under way to its vacant. A repeated question must go to the same
+	// OpenQuestions maps each question under way to its vacant. A repeated question must go to the same
 	// vacant, because otherwise two vacants might work on it.
-	Open map[identity.Hash]OpenCall `json:"open,omitempty"`
+	OpenQuestions map[identity.Hash]OpenQuestion `json:"open,omitempty"`
 	// Addresses maps the addresses that were called by name to their vacants.
 	Addresses map[string]SeenVacant `json:"addresses,omitempty"`
 }
@@ -36,29 +36,29 @@ type SavedData struct {
 // SeenCard is the newest known card of a vacant. A card does not contain its age (its version is
 // always 1), so an older card is recognized by having been seen before (PROTOCOL §23 C6).
 type SeenCard struct {
-	Hash  identity.Hash   `json:"hash"`
-	At    time.Time       `json:"at"`
-	Older []identity.Hash `json:"older,omitempty"` // newest first
-	// Told is the hash of the older card that the last call used and that was reported as Outdated. It
+	Hash        identity.Hash   `json:"hash"`
+	SeenAt      time.Time       `json:"at"`
+	OlderHashes []identity.Hash `json:"older,omitempty"` // newest first
+	// ReportedOlder is the hash of the older card that the last call used and that was reported as Outdated. It
 	// is zero if the last call used the newest card.
-	Told identity.Hash `json:"told,omitzero"`
+	ReportedOlder identity.Hash `json:"told,omitzero"`
 }
 
-// OpenCall is the vacant of an open question.
-type OpenCall struct {
+// OpenQuestion is the vacant of an open question.
+type OpenQuestion struct {
 	Registry string    `json:"registry"`
 	Card     []byte    `json:"card"` // signed card
-	At       time.Time `json:"at"`
+	AskedAt  time.Time `json:"at"`
 }
 
 // Limits of SavedData. The oldest entries above a limit are dropped.
 const (
-	maxCards = 4096
-	maxOlder = 16
-	maxOpen  = 64
-	// openTime is the time for which a question stays open. It is at least as long as a host stores
+	maxCards         = 4096
+	maxOlderHashes   = 16
+	maxOpenQuestions = 64
+	// maxOpenTime is the time for which a question stays open. It is at least as long as a host stores
 	// the text of the answer (PROTOCOL §21).
-	openTime = 24 * time.Hour
+	maxOpenTime = 24 * time.Hour
 )
 
 // Freshness is the result of comparing a card with earlier cards.
@@ -78,7 +78,7 @@ func (m *SavedData) freshness(id identity.ID, h identity.Hash) Freshness {
 		return FirstSeen
 	case seen.Hash == h:
 		return Same
-	case slices.Contains(seen.Older, h):
+	case slices.Contains(seen.OlderHashes, h):
 		return Outdated
 	}
 	return Changed
@@ -87,41 +87,41 @@ func (m *SavedData) freshness(id identity.ID, h identity.Hash) Freshness {
 // recordCard records that a call uses the card with hash h, and returns its freshness and whether m
 // changed. An outdated card does not replace the newest one. If the last call used the same
 // outdated card, the freshness is Same, because the person already knows.
-func (m *SavedData) recordCard(id identity.ID, h identity.Hash, now time.Time) (fresh Freshness, changed bool) {
-	fresh = m.freshness(id, h)
+func (m *SavedData) recordCard(id identity.ID, h identity.Hash, now time.Time) (freshness Freshness, changed bool) {
+	freshness = m.freshness(id, h)
 	old := m.Cards[id]
-	seen := SeenCard{Hash: h, At: now}
-	switch fresh {
+	seen := SeenCard{Hash: h, SeenAt: now}
+	switch freshness {
 	case Same:
-		if old.Told.IsZero() {
-			return fresh, false
+		if old.ReportedOlder.IsZero() {
+			return freshness, false
 		}
 		seen = old
-		seen.Told = identity.Hash{}
+		seen.ReportedOlder = identity.Hash{}
 	case Outdated:
-		if old.Told == h {
+		if old.ReportedOlder == h {
 			return Same, false
 		}
 		seen = old
-		seen.Told = h
+		seen.ReportedOlder = h
 	case Changed:
-		seen.Older = append([]identity.Hash{old.Hash}, old.Older...)
-		seen.Older = seen.Older[:min(len(seen.Older), maxOlder)]
+		seen.OlderHashes = append([]identity.Hash{old.Hash}, old.OlderHashes...)
+		seen.OlderHashes = seen.OlderHashes[:min(len(seen.OlderHashes), maxOlderHashes)]
 	}
 	if m.Cards == nil {
 		m.Cards = map[identity.ID]SeenCard{}
 	}
 	m.Cards[id] = seen
-	dropOldest(m.Cards, maxCards, func(c SeenCard) time.Time { return c.At })
-	return fresh, true
+	dropOldest(m.Cards, maxCards, func(c SeenCard) time.Time { return c.SeenAt })
+	return freshness, true
 }
 
-func (m *SavedData) open(question identity.Hash, c OpenCall) {
-	if m.Open == nil {
-		m.Open = map[identity.Hash]OpenCall{}
+func (m *SavedData) recordQuestion(question identity.Hash, c OpenQuestion) {
+	if m.OpenQuestions == nil {
+		m.OpenQuestions = map[identity.Hash]OpenQuestion{}
 	}
-	m.Open[question] = c
-	dropOldest(m.Open, maxOpen, func(c OpenCall) time.Time { return c.At })
+	m.OpenQuestions[question] = c
+	dropOldest(m.OpenQuestions, maxOpenQuestions, func(c OpenQuestion) time.Time { return c.AskedAt })
 }
 
 func dropOldest[K comparable, V any](m map[K]V, limit int, timeOf func(V) time.Time) {
@@ -131,34 +131,34 @@ func dropOldest[K comparable, V any](m map[K]V, limit int, timeOf func(V) time.T
 	}
 }
 
-// memoryLimits limit the encoded form: maxOpen cards of the largest size, in base64, and the
+// decodeLimits limit the encoded form: maxOpenQuestions cards of the largest size, in base64, and the
 // hashes.
-var memoryLimits = canon.Limits{Bytes: 16 << 20, Depth: 8, Keys: 2*maxCards + maxAddresses}
+var decodeLimits = canon.Limits{Bytes: 16 << 20, Depth: 8, Keys: 2*maxCards + maxAddresses}
 
-// MaxMemory is the size limit of encoded SavedData in bytes.
-const MaxMemory = 16 << 20
+// MaxSavedBytes is the size limit of encoded SavedData in bytes.
+const MaxSavedBytes = 16 << 20
 
 func (m *SavedData) Encode() ([]byte, error) {
 	b, err := json.MarshalIndent(m, "", " ")
 	return append(b, '\n'), err
 }
 
-func DecodeRemembered(b []byte) (SavedData, error) {
-	bad := func(err error) (SavedData, error) {
+func DecodeSavedData(b []byte) (SavedData, error) {
+	malformed := func(err error) (SavedData, error) {
 		return SavedData{}, problem.Wrap(problem.Malformed, err, "saved cards: %s", err)
 	}
-	d := canon.NewDecoder(b, memoryLimits)
+	d := canon.NewDecoder(b, decodeLimits)
 	if err := d.Skip(); err != nil {
-		return bad(err)
+		return malformed(err)
 	}
 	if err := d.End(); err != nil {
-		return bad(err)
+		return malformed(err)
 	}
 	var m SavedData
 	j := json.NewDecoder(bytes.NewReader(b))
 	j.DisallowUnknownFields()
 	if err := j.Decode(&m); err != nil {
-		return bad(err)
+		return malformed(err)
 	}
 	return m, nil
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// Fit is a match and how well its words fit a prompt.
-type Fit struct {
+// PromptMatch is a match and how well its words fit a prompt.
+type PromptMatch struct {
 	Match
-	Fit    float64  // 0 to 1, matched share of the prompt's total weight, without words that no match has
-	Rating float64  // Fit × (0.5 + 0.5 × the Policy's rating), the sort key
-	Words  []string // matching words of the prompt in order of descending weight
+	Fit         float64  // 0 to 1, matched share of the prompt's total weight, without words that no match has
+	Rating      float64  // Fit × (0.5 + 0.5 × the Policy's rating), the sort key
+	SharedWords []string // matching words of the prompt in order of descending weight
 }
 
 // Limits of a prompt. Further words are ignored.
@@ -23,63 +23,63 @@ const (
 	maxPromptWords = 256
 )
 
-// FitPrompt sorts matches by how well they fit a prompt, which does not leave this machine. It
+// RankByPrompt sorts matches by how well they fit a prompt, which does not leave this machine. It
 // omits matches that share no word with the prompt.
 //
 // The weight of a word is higher the fewer vacants have it, so that "the" and "please" hardly
 // count. The value of a word in a vacant is search.Points for a complete word or a prefix, and half
 // of that for a common stem ("translate", "translation"). Claimed words count at most a third, as
 // in a search.
-func FitPrompt(prompt string, p Policy, matches []Match) []Fit {
+func RankByPrompt(prompt string, p Policy, matches []Match) []PromptMatch {
 	if p == nil {
 		p = ByUCB
 	}
 	words := promptWords(prompt)
 	terms := make([]search.Terms, len(matches))
 	for i := range matches {
-		e := matches[i].entry(i + 1)
+		e := matches[i].searchEntry(i + 1)
 		terms[i] = e.Terms()
 	}
-	worth := make([][]float64, len(words)) // indexed by word and then by match
-	weight := make([]float64, len(words))
+	values := make([][]float64, len(words)) // indexed by word and then by match
+	weights := make([]float64, len(words))
 	var totalWeight float64
 	for w, word := range words {
-		worth[w] = make([]float64, len(matches))
-		have := 0
+		values[w] = make([]float64, len(matches))
+		matchCount := 0
 		for i := range matches {
-			if worth[w][i] = worthOf(word, &terms[i]); worth[w][i] > 0 {
-				have++
+			if values[w][i] = wordValue(word, &terms[i]); values[w][i] > 0 {
+				matchCount++
 			}
 		}
-		if have > 0 {
-			weight[w] = math.Log(1 + float64(len(matches))/float64(have))
-			totalWeight += weight[w]
+		if matchCount > 0 {
+			weights[w] = math.Log(1 + float64(len(matches))/float64(matchCount))
+			totalWeight += weights[w]
 		}
 	}
-	var fits []Fit
+	var ranked []PromptMatch
 	for i := range matches {
-		f := Fit{Match: matches[i]}
-		var shared []int
+		f := PromptMatch{Match: matches[i]}
+		var sharedWords []int
 		for w := range words {
-			if worth[w][i] > 0 {
-				f.Fit += weight[w] * worth[w][i] / totalWeight
-				shared = append(shared, w)
+			if values[w][i] > 0 {
+				f.Fit += weights[w] * values[w][i] / totalWeight
+				sharedWords = append(sharedWords, w)
 			}
 		}
-		if len(shared) == 0 {
+		if len(sharedWords) == 0 {
 			continue
 		}
-		slices.SortStableFunc(shared, func(a, b int) int { return cmp.Compare(weight[b]*worth[b][i], weight[a]*worth[a][i]) })
-		for _, w := range shared {
-			f.Words = append(f.Words, words[w])
+		slices.SortStableFunc(sharedWords, func(a, b int) int { return cmp.Compare(weights[b]*values[b][i], weights[a]*values[a][i]) })
+		for _, w := range sharedWords {
+			f.SharedWords = append(f.SharedWords, words[w])
 		}
 		f.Rating = f.Fit * (0.5 + 0.5*min(p(&f.Match, len(matches)), 1))
-		fits = append(fits, f)
+		ranked = append(ranked, f)
 	}
-	slices.SortStableFunc(fits, func(a, b Fit) int {
+	slices.SortStableFunc(ranked, func(a, b PromptMatch) int {
 		return cmp.Or(outdatedRank(a.Match)-outdatedRank(b.Match), cmp.Compare(b.Rating, a.Rating))
 	})
-	return fits
+	return ranked
 }
 
 func promptWords(prompt string) []string {
@@ -107,15 +107,15 @@ func promptWords(prompt string) []string {
 	return out
 }
 
-func worthOf(word string, terms *search.Terms) (best float64) {
+func wordValue(word string, terms *search.Terms) (best float64) {
 	for g := range terms {
 		for _, term := range terms[g] {
 			points := 0.0
 			switch k, ok := search.MatchKind(word, term); {
-			case ok && (k != search.KindInside || search.MinInsideRunes(word) == 1) && utf8.RuneCountInString(word) >= search.MinInsideRunes(word), ok && k == search.Exact:
+			case ok && (k != search.KindInside || search.MinInsideRunes(word) == 1) && utf8.RuneCountInString(word) >= search.MinInsideRunes(word), ok && k == search.KindExact:
 				points = float64(search.Points(search.Group(g), k))
 			case sameStem(word, term):
-				points = float64(search.Points(search.Group(g), search.Prefix)) / 2
+				points = float64(search.Points(search.Group(g), search.KindPrefix)) / 2
 			}
 			best = max(best, points/search.MaxPoints)
 		}
@@ -123,9 +123,9 @@ func worthOf(word string, terms *search.Terms) (best float64) {
 	return best
 }
 
-// leastStem is the minimum length of a common stem. The stem must also be at least two thirds of
+// minStemRunes is the minimum length of a common stem. The stem must also be at least two thirds of
 // the longer word.
-const leastStem = 5
+const minStemRunes = 5
 
 func sameStem(a, b string) bool {
 	x, y := []rune(a), []rune(b)
@@ -133,5 +133,5 @@ func sameStem(a, b string) bool {
 	for n < min(len(x), len(y)) && x[n] == y[n] {
 		n++
 	}
-	return n >= leastStem && 3*n >= 2*max(len(x), len(y))
+	return n >= minStemRunes && 3*n >= 2*max(len(x), len(y))
 }

@@ -53,7 +53,7 @@ func recordings(t *testing.T) []recording {
 // registryOf answers like the recorded registry. A search that was not recorded
 // returns the rows that contain the reference's substring.
 func (r *recording) registryOf(t *testing.T) *httptest.Server {
-	return dispatchtest.Server(t, func(w http.ResponseWriter, req *http.Request) {
+	return dispatchtest.NewServer(t, func(w http.ResponseWriter, req *http.Request) {
 		for _, s := range r.Expect.Steps {
 			same := s.Method == req.Method && s.Path == req.URL.Path && len(s.Query) <= 1
 			for _, name := range []string{"capability", "family"} {
@@ -86,7 +86,7 @@ func recordedClient(t *testing.T, r *recording, at string) *discovery.Client {
 		hosts[id[:6]+".example"] = &dispatchtest.Wire{Host: h}
 	}
 	return &discovery.Client{
-		Caller:     &dispatch.Caller{Signer: dispatchtest.Key(t, 1), Book: &memorybook.Book{}, Now: c.Now, Rand: &dispatchtest.Random{N: 7}, Wait: c.Wait},
+		Caller:     &dispatch.Caller{Signer: dispatchtest.NewKey(t, 1), Book: &memorybook.Book{}, Now: c.Now, Rand: &dispatchtest.Random{Seed: 7}, Wait: c.Wait},
 		Registries: []*registryclient.Client{{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: at}},
 		Policy:     discovery.ByScore,
 		Route: func(_ string, callee *card.Card) (dispatch.Transport, error) {
@@ -123,8 +123,8 @@ func TestARecordedRegistryOfTheReferenceIsSearchedAndDispatchedFrom(t *testing.T
 				if err != nil {
 					t.Fatalf("Search(%q) = %v", q, err)
 				}
-				if len(found.Matches)+len(found.Dropped) != len(body.Matches) {
-					t.Errorf("Search(%q) = %d matches and %d dropped, want %d in all", q, len(found.Matches), len(found.Dropped), len(body.Matches))
+				if len(found.Matches)+len(found.DroppedMatches) != len(body.Matches) {
+					t.Errorf("Search(%q) = %d matches and %d dropped, want %d in all", q, len(found.Matches), len(found.DroppedMatches), len(body.Matches))
 				}
 				var got, want []string
 				for _, m := range found.Matches {
@@ -138,7 +138,7 @@ func TestARecordedRegistryOfTheReferenceIsSearchedAndDispatchedFrom(t *testing.T
 				if !slices.Equal(got, want) {
 					t.Errorf("Search(%q) = %v, want the reference's order %v", q, got, want)
 				}
-				out, err := client.CallCapability(t.Context(), words(q), dispatchtest.Say("hi"))
+				out, err := client.CallCapability(t.Context(), words(q), dispatchtest.UserMessage("hi"))
 				if len(found.Matches) == 0 {
 					dispatchtest.WantKind(t, err, problem.NotFound)
 					continue
@@ -173,13 +173,13 @@ func TestARegistryThatAnswersGarbageTooMuchOrLate(t *testing.T) {
 		"a refusal": {func(w http.ResponseWriter, gone <-chan struct{}) {
 			w.WriteHeader(422)
 			fmt.Fprint(w, `{"detail":"no \u001b[2J"}`)
-		}, problem.Schema},
-		"late":                 {func(w http.ResponseWriter, gone <-chan struct{}) { <-gone }, problem.Deadline},
-		"a drop at a time":     {func(w http.ResponseWriter, gone <-chan struct{}) { drip(w, gone) }, problem.Deadline},
+		}, problem.InvalidMember},
+		"late":                 {func(w http.ResponseWriter, gone <-chan struct{}) { <-gone }, problem.DeadlineExceeded},
+		"a drop at a time":     {func(w http.ResponseWriter, gone <-chan struct{}) { drip(w, gone) }, problem.DeadlineExceeded},
 		"more than can be had": {func(w http.ResponseWriter, gone <-chan struct{}) { flood(w) }, problem.TooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := dispatchtest.Server(t, func(w http.ResponseWriter, r *http.Request) { c.answer(w, r.Context().Done()) })
+			s := dispatchtest.NewServer(t, func(w http.ResponseWriter, r *http.Request) { c.answer(w, r.Context().Done()) })
 			client := &discovery.Client{
 				Registries:    []*registryclient.Client{{Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), URL: s.URL}},
 				SearchTimeout: 200 * time.Millisecond,
@@ -212,7 +212,7 @@ func drip(w http.ResponseWriter, end <-chan struct{}) {
 
 func flood(w http.ResponseWriter) {
 	space := make([]byte, 64<<10)
-	for range registryclient.MaxAnswer/len(space) + 2 {
+	for range registryclient.MaxAnswerBytes/len(space) + 2 {
 		if _, err := w.Write(space); err != nil {
 			return
 		}

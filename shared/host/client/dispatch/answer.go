@@ -12,30 +12,30 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// reply is a host's reply, parsed without trust: members that violate the protocol are treated as
+// hostReply is a host's reply, parsed without trust: members that violate the protocol are treated as
 // absent. The signed messages in a reply are verified later, by the code that uses them.
-type reply struct {
+type hostReply struct {
 	status int // zero if the answer comes from a file
 	body   []byte
 
-	object       bool // whether the body is one strict JSON object
-	result       bool // whether the body has a result, and so claims to be an answer
-	detail, code string
-	cut          string   // reason why the answer is incomplete, or ""
-	pay          []string // ways to pay for a refused unpaid call
-	state        string
-	tooOld       bool
-	ok           bool // whether a reset was confirmed
+	isObject       bool // whether the body is one strict JSON object
+	hasResult      bool // whether the body has a result, and so claims to be an answer
+	detail, code   string
+	cutReason      string   // reason why the answer is incomplete, or ""
+	paymentOptions []string // ways to pay for a refused unpaid call
+	state          string
+	tooOld         bool
+	resetConfirmed bool // whether a reset was confirmed
 
-	reply     []byte // signed message of a stored answer
-	replySeq  int64  // sequence number and hash of an answer whose text key is destroyed
-	replyHash identity.Hash
+	storedAnswer []byte // signed message of a stored answer
+	replySeq     int64  // sequence number and hash of an answer whose text key is destroyed
+	replyHash    identity.Hash
 
-	expected   int64 // zero if absent
-	tip        *identity.Hash
-	floor, now time.Time
-	due        time.Time // time by which a pending call will be decided
-	restored   time.Time // time of the vacant's last restore, in a refusal
+	expectedSeq     int64 // zero if absent
+	tip             *identity.Hash
+	floor, hostTime time.Time
+	due             time.Time // time by which a pending call will be decided
+	restoredAt      time.Time // time of the vacant's last restore, in a refusal
 }
 
 // The states of a call (PROTOCOL §6).
@@ -47,13 +47,13 @@ const (
 	stateTooOld     = "too_old"
 )
 
-// readAnswer parses any body. If the body is not one strict JSON object, the reply has no members,
+// parseReply parses any body. If the body is not one strict JSON object, the reply has no members,
 // and its detail is the beginning of the body.
-func readAnswer(status int, body []byte) reply {
-	a := reply{status: status, body: body, object: true}
+func parseReply(status int, body []byte) hostReply {
+	a := hostReply{status: status, body: body, isObject: true}
 	d := canon.NewDecoder(body, canon.AnswerLimits())
-	if err := d.Document(func(key string) error { return a.member(d, key) }); err != nil {
-		return reply{status: status, body: body, detail: string(body[:min(len(body), 2*shownBytes)])}
+	if err := d.Document(func(key string) error { return a.decodeMember(d, key) }); err != nil {
+		return hostReply{status: status, body: body, detail: string(body[:min(len(body), 2*maxQuotedBytes)])}
 	}
 	if a.state == stateTooOld {
 		a.state, a.tooOld = stateUnknown, true
@@ -61,20 +61,20 @@ func readAnswer(status int, body []byte) reply {
 	return a
 }
 
-func (a *reply) member(d *canon.Decoder, key string) (err error) {
+func (a *hostReply) decodeMember(d *canon.Decoder, key string) (err error) {
 	switch key {
 	case "result":
-		if a.result = true; d.Kind() != canon.Object {
+		if a.hasResult = true; d.Kind() != canon.Object {
 			return d.Skip()
 		}
 		err = d.Object(func(key string) error {
 			if key != "cut" {
 				return d.Skip()
 			}
-			return a.member(d, key)
+			return a.decodeMember(d, key)
 		})
 	case "cut":
-		a.cut, err = decodeOptional(d, canon.String, d.String)
+		a.cutReason, err = decodeOptional(d, canon.String, d.String)
 	case "detail", "error":
 		var s string
 		if s, err = decodeOptional(d, canon.String, d.String); s != "" {
@@ -94,7 +94,7 @@ func (a *reply) member(d *canon.Decoder, key string) (err error) {
 				}
 				way, err := decodeOptional(d, canon.String, d.String)
 				if way != "" {
-					a.pay = append(a.pay, way)
+					a.paymentOptions = append(a.paymentOptions, way)
 				}
 				return err
 			})
@@ -106,52 +106,52 @@ func (a *reply) member(d *canon.Decoder, key string) (err error) {
 	case "too_old":
 		a.tooOld, err = decodeOptional(d, canon.Bool, d.Bool)
 	case "ok":
-		a.ok, err = decodeOptional(d, canon.Bool, d.Bool)
+		a.resetConfirmed, err = decodeOptional(d, canon.Bool, d.Bool)
 	case "reply":
-		a.reply, err = decodeOptional(d, canon.Object, d.Raw)
+		a.storedAnswer, err = decodeOptional(d, canon.Object, d.Raw)
 	case "reply_seq":
 		a.replySeq, err = decodeOptional(d, canon.Int, d.Int64)
 	case "reply_hash":
-		a.replyHash, _, err = laxHash(d)
+		a.replyHash, _, err = decodeLaxHash(d)
 	case "expected_seq":
-		a.expected, err = decodeOptional(d, canon.Int, d.Int64)
+		a.expectedSeq, err = decodeOptional(d, canon.Int, d.Int64)
 	case "chain_tip":
 		var h identity.Hash
 		var ok bool
-		if h, ok, err = laxHash(d); ok {
+		if h, ok, err = decodeLaxHash(d); ok {
 			a.tip = &h
 		}
 	case "floor":
-		a.floor, err = laxTime(d)
+		a.floor, err = decodeLaxTime(d)
 	case "due":
-		a.due, err = laxTime(d)
+		a.due, err = decodeLaxTime(d)
 	case "now":
-		a.now, err = laxTime(d)
+		a.hostTime, err = decodeLaxTime(d)
 	case "restored":
-		a.restored, err = laxTime(d)
+		a.restoredAt, err = decodeLaxTime(d)
 	default:
 		err = d.Skip()
 	}
 	return err
 }
 
-func decodeOptional[T any](d *canon.Decoder, k canon.Kind, read func() (T, error)) (T, error) {
-	var none T
+func decodeOptional[T any](d *canon.Decoder, k canon.Kind, decode func() (T, error)) (T, error) {
+	var zero T
 	if d.Kind() == k { // skip values of other kinds
-		if v, err := read(); err == nil {
+		if v, err := decode(); err == nil {
 			return v, nil
 		}
 	}
-	return none, d.Skip()
+	return zero, d.Skip()
 }
 
-func laxHash(d *canon.Decoder) (identity.Hash, bool, error) {
+func decodeLaxHash(d *canon.Decoder) (identity.Hash, bool, error) {
 	s, err := decodeOptional(d, canon.String, d.String)
 	h, herr := identity.ParseHash(s)
 	return h, herr == nil, err
 }
 
-func laxTime(d *canon.Decoder) (time.Time, error) {
+func decodeLaxTime(d *canon.Decoder) (time.Time, error) {
 	s, err := decodeOptional(d, canon.String, d.String)
 	t, terr := canon.ParseTime(s)
 	if terr != nil {
@@ -160,25 +160,25 @@ func laxTime(d *canon.Decoder) (time.Time, error) {
 	return t, err
 }
 
-func (a reply) hasMembers() bool {
+func (a hostReply) hasMembers() bool {
 	// The reference sends only a detail, without these members of PROTOCOL §6.
-	return a.state != "" || a.tip != nil || a.expected > 0 || a.code != ""
+	return a.state != "" || a.tip != nil || a.expectedSeq > 0 || a.code != ""
 }
 
-// isCurrent reports whether the chain still ends with the envelope with sequence number seq and hash
-// h. If the host does not report its tip, isCurrent assumes that the chain has not moved.
-func (a reply) isCurrent(seq int64, h identity.Hash) bool {
-	return (a.tip == nil || *a.tip == h) && (a.expected == 0 || a.expected == seq+1)
+// hasTip reports whether the chain still ends with the envelope with sequence number seq and hash
+// h. If the host does not report its tip, hasTip assumes that the chain has not moved.
+func (a hostReply) hasTip(seq int64, h identity.Hash) bool {
+	return (a.tip == nil || *a.tip == h) && (a.expectedSeq == 0 || a.expectedSeq == seq+1)
 }
 
 // isConflict reports whether the chain refused the envelope. If the status is unknown, isConflict
 // uses the code and the texts of the reference's refusals (PROTOCOL §6.2).
-func (a reply) isConflict() bool {
+func (a hostReply) isConflict() bool {
 	if a.status != 0 {
 		return a.status == 409
 	}
 	switch a.code {
-	case problem.Replay.String(), problem.Gap.String(), problem.Fork.String(), problem.Floor.String():
+	case problem.Replay.String(), problem.Gap.String(), problem.Fork.String(), problem.BelowFloor.String():
 		return true
 	}
 	for _, text := range []string{"non-monotonic", "prev_envelope_hash mismatch", "replay/out-of-order", "replay/race"} {
@@ -189,51 +189,51 @@ func (a reply) isConflict() bool {
 	return false
 }
 
-func (a reply) isBelowFloor() bool {
-	return a.isConflict() && !a.floor.IsZero() && (a.code == problem.Floor.String() || a.code == "" && strings.Contains(a.detail, "<= floor"))
+func (a hostReply) isBelowFloor() bool {
+	return a.isConflict() && !a.floor.IsZero() && (a.code == problem.BelowFloor.String() || a.code == "" && strings.Contains(a.detail, "<= floor"))
 }
 
-// wasTaken reports whether a reference host has already accepted an envelope with sequence number seq.
+// isSeqTaken reports whether a reference host has already accepted an envelope with sequence number seq.
 // The only sign of this is that the last sequence number in the host's refusal is seq (PROTOCOL §23
 // A5).
-func (a reply) wasTaken(seq int64) bool {
+func (a hostReply) isSeqTaken(seq int64) bool {
 	return a.isConflict() && !a.hasMembers() &&
 		strings.Contains(a.detail, fmt.Sprintf("replay/out-of-order envelope: seq %d <= last_seen %d", seq, seq))
 }
 
 // isInconclusive reports whether the same bytes must be sent again, because the host failed without
 // reporting the fate of the envelope.
-func (a reply) isInconclusive() bool {
+func (a hostReply) isInconclusive() bool {
 	status := a.status
 	if status == 0 {
 		for _, k := range problem.Kinds() {
 			if a.code == k.String() {
-				status = k.Row().Status
+				status = k.Forms().HTTPStatus
 			}
 		}
 	}
-	if status == 409 && !a.object {
+	if status == 409 && !a.isObject {
 		return true // not from the host itself; a proxy's page must not cause a reset
 	}
-	return a.state == "" && !a.result && (status >= 500 && status != 501 || status == 408 || status == 425)
+	return a.state == "" && !a.hasResult && (status >= 500 && status != 501 || status == 408 || status == 425)
 }
 
-func (a reply) lacksRoute() bool {
+func (a hostReply) isRouteMissing() bool {
 	// The reference has no ask route, and its smallest server has no reset route.
 	return a.state == "" && a.code != problem.Misdirected.String() && (a.status == 404 || a.status == 405 || a.status == 501)
 }
 
 // kindOf returns the kind of a refusal: the kind of the host's code if it matches the status,
 // otherwise a kind with this status.
-func kindOf(a reply) problem.Kind {
+func kindOf(a hostReply) problem.Kind {
 	byStatus := problem.Unavailable
 	found := false
 	for _, k := range problem.Kinds() {
-		row := k.Row()
-		if row.Code == a.code && (a.status == 0 || row.Status == a.status) {
-			return refusalKind(k)
+		row := k.Forms()
+		if row.Code == a.code && (a.status == 0 || row.HTTPStatus == a.status) {
+			return kindForCaller(k)
 		}
-		if !found && row.Status == a.status && k != problem.Usage {
+		if !found && row.HTTPStatus == a.status && k != problem.Usage {
 			byStatus, found = k, true
 		}
 	}
@@ -242,10 +242,10 @@ func kindOf(a reply) problem.Kind {
 	case a.status >= 300 && a.status < 500:
 		byStatus = problem.Forbidden
 	}
-	return refusalKind(byStatus)
+	return kindForCaller(byStatus)
 }
 
-func refusalKind(k problem.Kind) problem.Kind {
+func kindForCaller(k problem.Kind) problem.Kind {
 	switch k {
 	case problem.Internal, problem.Damaged, problem.Untrusted: // the host's own failures, not the caller's
 		return problem.BehaviourFailed
@@ -255,10 +255,10 @@ func refusalKind(k problem.Kind) problem.Kind {
 	return k
 }
 
-// shownBytes limits how much of a host's text is quoted in an error.
-const shownBytes = 300
+// maxQuotedBytes limits how much of a host's text is quoted in an error.
+const maxQuotedBytes = 300
 
-func (a reply) safeDetail() string {
+func (a hostReply) safeDetail() string {
 	s := strings.ToValidUTF8(a.detail, "?") // the result must be safe for a terminal
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
@@ -271,7 +271,7 @@ func (a reply) safeDetail() string {
 		return "no reason given"
 	}
 	for i := range s {
-		if i >= shownBytes {
+		if i >= maxQuotedBytes {
 			return s[:i] + "…"
 		}
 	}

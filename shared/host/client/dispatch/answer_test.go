@@ -23,12 +23,12 @@ func FuzzReadAnswer(f *testing.F) {
 		f.Add(409, []byte(s))
 	}
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
-		a := readAnswer(status, body)
-		if s := a.safeDetail(); len(s) > shownBytes+8 || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		a := parseReply(status, body)
+		if s := a.safeDetail(); len(s) > maxQuotedBytes+8 || strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			t.Errorf("shown() = %q", s)
 		}
-		_, _, _, _, _ = a.isConflict(), a.isBelowFloor(), a.isInconclusive(), a.lacksRoute(), a.wasTaken(1)
-		if row := kindOf(a).Row(); row.Exit == problem.ExitUsage && kindOf(a) != problem.TooLarge {
+		_, _, _, _, _ = a.isConflict(), a.isBelowFloor(), a.isInconclusive(), a.isRouteMissing(), a.isSeqTaken(1)
+		if row := kindOf(a).Forms(); row.ExitCode == problem.ExitUsage && kindOf(a) != problem.TooLarge {
 			t.Errorf("kindOf() = %v: what the host says is not the user's wrong usage", kindOf(a))
 		}
 	})
@@ -77,11 +77,11 @@ func fullState(t testing.TB) State {
 	tip := identity.Hash{7}
 	reset, reply := env(1, identity.Hash{}, envelope.ResetText), env(9, tip, "reply")
 	return State{
-		Self: k.ID(), Target: other, Request: Point{4, tip}, Response: Point{3, identity.Hash{8}}, Answered: []Point{{2, identity.Hash{6}}, {4, tip}},
+		Self: k.ID(), Target: other, RequestTip: Point{4, tip}, ResponseTip: Point{3, identity.Hash{8}}, Answered: []Point{{2, identity.Hash{6}}, {4, tip}},
 		Sent: []envelope.Envelope{env(5, tip, "a"), env(5, tip, "b")}, Acceptable: []envelope.Envelope{env(1, identity.Hash{}, "c")},
-		Overtaken: []envelope.Envelope{env(2, tip, "d")}, Reset: &reset, CallKey: "k", LastSigned: at, ClockOffset: -3 * time.Second, BindsAnswers: true, LostAnswers: 2,
-		Late: []LateOutcome{
-			{Request: env(3, tip, "e"), Fate: Answered, Reply: &reply, ReplySeq: 9, ReplyHash: reply.Hash(), Cut: "length"},
+		Overtaken: []envelope.Envelope{env(2, tip, "d")}, PendingReset: &reset, CallKey: "k", LastSignedTime: at, ClockOffset: -3 * time.Second, BindsAnswers: true, LostAnswers: 2,
+		UnreturnedOutcomes: []CallOutcome{
+			{Request: env(3, tip, "e"), Fate: Answered, Reply: &reply, ReplySeq: 9, ReplyHash: reply.Hash(), CutReason: "length"},
 			{Request: env(3, tip, "f"), Fate: Unanswered, Detail: "why"},
 		},
 	}
@@ -95,9 +95,9 @@ func TestAnAnswerSaysThatItIsCut(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"result":"cut"}`:                         "",
 		`{"detail":"d","state":"answered","reply":{},"cut":"canceled"}`:   "canceled",
 	} {
-		a := readAnswer(200, []byte(body))
-		if a.cut != want || !a.object || a.result != strings.Contains(body, "result") {
-			t.Errorf("%s: cut %q, want %q", body, a.cut, want)
+		a := parseReply(200, []byte(body))
+		if a.cutReason != want || !a.isObject || a.hasResult != strings.Contains(body, "result") {
+			t.Errorf("%s: cut %q, want %q", body, a.cutReason, want)
 		}
 	}
 }
@@ -108,9 +108,9 @@ func TestAnAnswerNamesTheWaysToPay(t *testing.T) {
 		`{"detail":"d","pay":{"way":"link"}}`:                                                       "",
 		`{"detail":"d","pay":[7,{"way":8},{"of":"x"}]}`:                                             "",
 	} {
-		a := readAnswer(402, []byte(body))
-		if strings.Join(a.pay, " ") != want || a.detail != "d" {
-			t.Errorf("%s: %q, want %q", body, a.pay, want)
+		a := parseReply(402, []byte(body))
+		if strings.Join(a.paymentOptions, " ") != want || a.detail != "d" {
+			t.Errorf("%s: %q, want %q", body, a.paymentOptions, want)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func TestKindsOfRefusals(t *testing.T) {
 		{423, "nonsense", problem.NotAccepting},
 		{421, "misdirected", problem.Misdirected},
 		{400, "malformed", problem.Forbidden},
-		{400, "clock", problem.Clock},
+		{400, "clock", problem.ClockSkew},
 		{413, "", problem.TooLarge},
 		{404, "", problem.NotFound},
 		{418, "", problem.Forbidden},
@@ -173,14 +173,14 @@ func TestKindsOfRefusals(t *testing.T) {
 		{0, "gone", problem.Gone},
 		{0, "", problem.Unavailable},
 	} {
-		if got := kindOf(reply{status: c.status, code: c.code}); got != c.want {
+		if got := kindOf(hostReply{status: c.status, code: c.code}); got != c.want {
 			t.Errorf("kindOf(%d, %q) = %v, want %v", c.status, c.code, got, c.want)
 		}
 	}
 }
 
 func TestTheLastAnsweredCallsAreKnown(t *testing.T) {
-	r := run{st: State{Request: Point{5, identity.Hash{5}}}}
+	r := run{st: State{RequestTip: Point{5, identity.Hash{5}}}}
 	if p, ok := r.st.LastAnswered(0); !ok || p.Seq != 5 {
 		t.Errorf("LastAnswered() of an earlier program's state = %v, %t, want its last call", p, ok)
 	}
@@ -189,8 +189,8 @@ func TestTheLastAnsweredCallsAreKnown(t *testing.T) {
 		if n%2 == 1 {
 			fate = Unanswered
 		}
-		r.addOutcome(LateOutcome{Request: envelope.Envelope{Seq: n + 1}, Fate: fate})
-		r.addOutcome(LateOutcome{Request: envelope.Envelope{Seq: n + 1}, Fate: TextGone})
+		r.addOutcome(CallOutcome{Request: envelope.Envelope{Seq: n + 1}, Fate: fate})
+		r.addOutcome(CallOutcome{Request: envelope.Envelope{Seq: n + 1}, Fate: TextGone})
 	}
 	if len(r.st.Answered) != maxAnswered {
 		t.Errorf("%d calls are stored, want %d", len(r.st.Answered), maxAnswered)

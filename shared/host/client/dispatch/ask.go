@@ -20,29 +20,29 @@ func (c *Caller) Ask(ctx context.Context, t Target) (Result, error) {
 			if err := r.settleListed(ctx, q); err != nil {
 				return err
 			}
-			if r.ignoresReplies != nil {
+			if r.askError != nil {
 				break
 			}
 		}
-		if err := r.handOverLate(); err != nil {
+		if err := r.deliverLate(); err != nil {
 			return err
 		}
 		switch {
-		case r.ignoresReplies != nil:
-			return problem.Wrap(problem.Unavailable, r.ignoresReplies, "%s could not be asked about everything", r.t.Name)
-		case r.pending:
+		case r.askError != nil:
+			return problem.Wrap(problem.Unavailable, r.askError, "%s could not be asked about everything", r.t.Name)
+		case r.hasPendingCall:
 			return problem.New(problem.Pending, "%s has not answered yet: ask again later", r.t.Name)
 		}
 		return nil
 	})
 }
 
-// nextOld returns the next overtaken envelope to ask for, or nil.
-func (r *run) nextOld() *envelope.Envelope {
+// nextOvertaken returns the next overtaken envelope to ask for, or nil.
+func (r *run) nextOvertaken() *envelope.Envelope {
 	for i := range r.st.Overtaken {
 		q := &r.st.Overtaken[i]
 		// Each envelope is asked for once per operation, and once more after a reset.
-		if r.asked[q.Hash()] || r.ignoresReplies != nil && !r.isCurrentCall(q) {
+		if r.askedHashes[q.Hash()] || r.askError != nil && !r.isOfCurrentCall(q) {
 			continue
 		}
 		return q
@@ -50,8 +50,8 @@ func (r *run) nextOld() *envelope.Envelope {
 	return nil
 }
 
-func (r *run) settleOld(ctx context.Context) error {
-	for q := r.nextOld(); q != nil && (!r.calling || r.st.outcome() == nil); q = r.nextOld() {
+func (r *run) settleOvertaken(ctx context.Context) error {
+	for q := r.nextOvertaken(); q != nil && (!r.isCall || r.st.callOutcome() == nil); q = r.nextOvertaken() {
 		if err := r.settleListed(ctx, *q); err != nil {
 			return err
 		}
@@ -59,63 +59,63 @@ func (r *run) settleOld(ctx context.Context) error {
 	return nil
 }
 
-func (r *run) isCurrentCall(q *envelope.Envelope) bool {
-	return r.calling && r.st.CallKey != "" && q.IdempotencyKey == r.st.CallKey
+func (r *run) isOfCurrentCall(q *envelope.Envelope) bool {
+	return r.isCall && r.st.CallKey != "" && q.IdempotencyKey == r.st.CallKey
 }
 
 // settleListed asks for the fate of one listed envelope and settles it. If the host does not report the
-// fate, settleListed adds a sentence to Result.Unknown. For an envelope of the call in hand, it returns
+// fate, settleListed adds a sentence to Result.Undetermined. For an envelope of the call in hand, it returns
 // an error instead, because a new envelope must not be signed before the fate is known.
 func (r *run) settleListed(ctx context.Context, q envelope.Envelope) error {
-	h, ours := q.Hash(), r.isCurrentCall(&q)
-	r.asked[h] = true
-	if ours {
+	h, isCurrent := q.Hash(), r.isOfCurrentCall(&q)
+	r.askedHashes[h] = true
+	if isCurrent {
 		r.setCurrent(q)
 	}
-	a, err := r.askFate(ctx, q, ours)
+	a, err := r.askFate(ctx, q, isCurrent)
 	if err != nil {
 		return err
 	}
 	switch {
 	case a.state == stateAnswered || a.state == stateUnanswered:
 		v, _, err := r.judge(q, h, a, true)
-		if v != done && ours {
+		if v != verdictSettled && isCurrent {
 			return err
 		}
-		if v != done {
-			r.addUnknown(fmt.Sprintf("the answer of %s to call %d did not verify: %s", r.t.Name, q.Seq, problem.AsError(err).Text()))
+		if v != verdictSettled {
+			r.addUndetermined(fmt.Sprintf("the answer of %s to call %d did not verify: %s", r.t.Name, q.Seq, problem.AsError(err).Text()))
 			return nil
 		}
 	case a.state == stateUnknown:
-		r.forget(&q, h, a)
-	case a.lacksRoute() && !r.st.BindsAnswers:
-		r.st.drop(h)
-		r.addUnknown(fmt.Sprintf("%s does not report outcomes of calls: it is unknown whether call %d was accepted", r.t.Name, q.Seq))
-	case ours:
+		r.dropUnknown(&q, h, a)
+	case a.isRouteMissing() && !r.st.BindsAnswers:
+		r.st.dropOvertaken(h)
+		r.addUndetermined(fmt.Sprintf("%s does not report outcomes of calls: it is unknown whether call %d was accepted", r.t.Name, q.Seq))
+	case isCurrent:
 		return problem.New(kindOf(a), "%s does not report the outcome of the call%s: %s", r.t.Name, r.httpStatus(a), a.safeDetail())
 	case a.state == statePending:
-		r.pending = true
-		r.addUnknown(fmt.Sprintf("call %d is accepted and not answered yet", q.Seq))
+		r.hasPendingCall = true
+		r.addUndetermined(fmt.Sprintf("call %d is accepted and not answered yet", q.Seq))
 		return nil
 	default:
-		r.addUnknown(fmt.Sprintf("the outcome of call %d could not be requested now", q.Seq))
+		r.addUndetermined(fmt.Sprintf("the outcome of call %d could not be requested now", q.Seq))
 		return nil
 	}
 	return r.save()
 }
 
-// forget drops an overtaken envelope that the host does not know. Because another envelope took its
+// dropUnknown drops an overtaken envelope that the host does not know. Because another envelope took its
 // position, the host can never accept it, with one exception: the first call of a chain can be accepted
 // after a reset if it was signed later than the floor. Such a call moves to Acceptable.
-func (r *run) forget(q *envelope.Envelope, h identity.Hash, a reply) {
+func (r *run) dropUnknown(q *envelope.Envelope, h identity.Hash, a hostReply) {
 	if !slices.ContainsFunc(r.st.Overtaken, func(e envelope.Envelope) bool { return e.Hash() == h }) {
-		r.addUnknown(fmt.Sprintf("call %d has not been accepted, but a copy that is still in transit may be accepted", q.Seq))
+		r.addUndetermined(fmt.Sprintf("call %d has not been accepted, but a copy that is still in transit may be accepted", q.Seq))
 		return
 	}
 	if a.tooOld {
-		r.addUnknown(fmt.Sprintf("call %d is older than the calls that %s reports on: it is unknown whether the call was accepted", q.Seq, r.t.Name))
+		r.addUndetermined(fmt.Sprintf("call %d is older than the calls that %s reports on: it is unknown whether the call was accepted", q.Seq, r.t.Name))
 	}
-	r.st.drop(h)
+	r.st.dropOvertaken(h)
 	if q.Seq == 1 && q.Time.After(a.floor) {
 		r.st.Acceptable = append(r.st.Acceptable[:len(r.st.Acceptable):len(r.st.Acceptable)], *q)
 	}
@@ -123,9 +123,9 @@ func (r *run) forget(q *envelope.Envelope, h identity.Hash, a reply) {
 
 // askFate posts q to the ask route. If patient is set, it retries within the limits of the Caller.
 // Otherwise it tries once, and returns the zero reply if the host does not reply.
-func (r *run) askFate(ctx context.Context, q envelope.Envelope, patient bool) (reply, error) {
+func (r *run) askFate(ctx context.Context, q envelope.Envelope, patient bool) (hostReply, error) {
 	body := envelope.AppendRequest(nil, nil, &q)
-	for n, pendings := 0, 0; ; {
+	for failedTries, pendingReplies := 0, 0; ; {
 		a, err := r.post(ctx, r.callURLs.ask, body)
 		switch {
 		case isRetryPointless(err):
@@ -134,21 +134,21 @@ func (r *run) askFate(ctx context.Context, q envelope.Envelope, patient bool) (r
 			return a, nil
 		case !patient:
 			if a.state != statePending {
-				r.ignoresReplies = errors.Join(err, replyError(a))
+				r.askError = errors.Join(err, replyError(a))
 			}
 			return a, ctx.Err()
 		case a.state == statePending:
-			if r.waited >= r.c.patience() {
+			if r.waitedTime >= r.c.waitLimit() {
 				return a, r.unresolvedError(nil)
 			}
-			err = r.pause(ctx, pendings)
-			pendings++
+			err = r.pause(ctx, pendingReplies)
+			pendingReplies++
 		default:
-			r.maySent = true // an envelope that is asked for was sent
-			if n++; n >= r.c.tries() {
+			r.mayHaveReached = true // an envelope that is asked for was sent
+			if failedTries++; failedTries >= r.c.tries() {
 				return a, r.unresolvedError(err)
 			}
-			err = r.pause(ctx, n-1)
+			err = r.pause(ctx, failedTries-1)
 		}
 		if err != nil {
 			return a, r.unresolvedError(err)

@@ -24,7 +24,7 @@ import (
 // package documentation describes the errors.
 func (c *Caller) Call(ctx context.Context, t Target, msg envelope.Message) (Result, error) {
 	return c.runLocked(ctx, t, func(ctx context.Context, r *run) error {
-		r.calling = true
+		r.isCall = true
 		if err := r.prepareMessage(ctx, &msg); err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func (c *Caller) Call(ctx context.Context, t Target, msg envelope.Message) (Resu
 // for the same message. The signed envelopes remain listed, and the next Call asks for their fates.
 func (c *Caller) GiveUp(ctx context.Context, t Target) error {
 	_, err := c.runLocked(ctx, t, func(_ context.Context, r *run) error {
-		if r.st.CallKey == "" || r.st.outcome() != nil {
+		if r.st.CallKey == "" || r.st.callOutcome() != nil {
 			return nil
 		}
 		r.st.CallKey = ""
@@ -56,13 +56,13 @@ func (r *run) prepareMessage(ctx context.Context, msg *envelope.Message) error {
 		return problem.New(problem.Usage, "role: a call is not signed as %s", envelope.RoleAgent)
 	}
 	if probe := (envelope.Envelope{Payload: *msg}); probe.IsReset() {
-		return r.newStuck(RemedyReset, problem.Usage, "%s is a chain reset, not a call", envelope.ResetText)
+		return r.newStuckError(RemedyReset, problem.Usage, "%s is a chain reset, not a call", envelope.ResetText)
 	}
-	if e := r.st.anyJobEnvelope(); e != nil && (sameMessage(e.Payload, *msg) || sameMessage(e.Payload, r.withThread(*msg, e.IdempotencyKey)) || beganThread(e, *msg)) {
+	if e := r.st.anyCallEnvelope(); e != nil && (isSameMessage(e.Payload, *msg) || isSameMessage(e.Payload, r.withThread(*msg, e.IdempotencyKey)) || isThreadStart(e, *msg)) {
 		*msg = e.Payload
 		r.res.Resumed = true
 		r.setCurrent(*e)
-		r.jobKey = r.st.CallKey
+		r.callKey = r.st.CallKey
 		return r.checkResumed(ctx)
 	}
 	if r.c.Check != nil {
@@ -70,11 +70,11 @@ func (r *run) prepareMessage(ctx context.Context, msg *envelope.Message) error {
 			return err
 		}
 	}
-	if r.c.Thread == LastThread && r.st.Thread == "" {
+	if r.c.Thread == LastThread && r.st.ThreadID == "" {
 		return problem.New(problem.Usage, "no call to %s has started a thread that can be continued", r.t.Name)
 	}
-	key, err := r.c.newKey()
-	r.st.CallKey, r.jobKey = key, key
+	key, err := r.c.newIdempotencyKey()
+	r.st.CallKey, r.callKey = key, key
 	*msg = r.withThread(*msg, key)
 	return err
 }
@@ -86,30 +86,30 @@ func (r *run) withThread(msg envelope.Message, key string) envelope.Message {
 	case NewThread:
 		msg.ContextID = &id
 	case LastThread:
-		msg.ContextID = &r.st.Thread
+		msg.ContextID = &r.st.ThreadID
 	}
 	return msg
 }
 
-// beganThread reports whether e contains msg as the first message of a new thread. A caller that repeats
+// isThreadStart reports whether e contains msg as the first message of a new thread. A caller that repeats
 // msg may omit the thread, because it may not know from the target's card that the agent remembers.
-func beganThread(e *envelope.Envelope, msg envelope.Message) bool {
+func isThreadStart(e *envelope.Envelope, msg envelope.Message) bool {
 	id := "c-" + e.IdempotencyKey
 	if msg.ContextID != nil {
 		return false
 	}
 	msg.ContextID = &id
-	return sameMessage(e.Payload, msg)
+	return isSameMessage(e.Payload, msg)
 }
 
 // checkResumed applies Check to a call that is resumed, unless the target has accepted the call. In that
 // case, resending the same bytes returns the answer without further cost.
 func (r *run) checkResumed(ctx context.Context) error {
-	if r.c.Check == nil || r.st.outcome() != nil {
+	if r.c.Check == nil || r.st.callOutcome() != nil {
 		return nil
 	}
-	refused := r.c.Check(ctx, r.t)
-	if refused == nil {
+	checkErr := r.c.Check(ctx, r.t)
+	if checkErr == nil {
 		return nil
 	}
 	for _, e := range slices.Concat(r.st.Sent, r.st.Acceptable, r.st.Overtaken) {
@@ -121,7 +121,7 @@ func (r *run) checkResumed(ctx context.Context) error {
 			return nil
 		}
 	}
-	return refused
+	return checkErr
 }
 
 func (r *run) setCurrent(e envelope.Envelope) identity.Hash {
@@ -133,22 +133,22 @@ func (r *run) setCurrent(e envelope.Envelope) identity.Hash {
 // the order of PROTOCOL §16.
 func (r *run) repeatSteps(ctx context.Context, msg envelope.Message) error {
 	resumed := r.res.Resumed
-	for range maxTurns {
+	for range maxSteps {
 		var err error
-		switch e := r.st.jobEnvelope(); {
-		case r.st.outcome() != nil: // possibly learned by an earlier run that ended before it returned
-			return r.handOver()
-		case r.st.Reset != nil:
+		switch e := r.st.callEnvelope(); {
+		case r.st.callOutcome() != nil: // possibly learned by an earlier run that ended before it returned
+			return r.deliverOutcome()
+		case r.st.PendingReset != nil:
 			err = r.finishReset(ctx)
-		case r.nextOld() != nil:
-			err = r.settleOld(ctx)
+		case r.nextOvertaken() != nil:
+			err = r.settleOvertaken(ctx)
 		case e != nil:
 			err = r.send(ctx, *e, resumed)
 			resumed = false
 		case len(r.st.Sent)+len(r.st.Acceptable) >= MaxListed && r.c.AutoReset:
 			err = r.signReset(ctx, time.Time{})
 		case len(r.st.Sent)+len(r.st.Acceptable) >= MaxListed:
-			err = r.tooMany()
+			err = r.tooManyListedError()
 		default:
 			err = r.sign(ctx, msg)
 			resumed = false
@@ -161,11 +161,11 @@ func (r *run) repeatSteps(ctx context.Context, msg envelope.Message) error {
 }
 
 func (r *run) sign(ctx context.Context, msg envelope.Message) error {
-	if r.st.Request.Seq >= envelope.MaxSeq {
-		return r.newStuck(RemedyReset, problem.Conflict, "the chain with %s is at its end; a reset starts it again", r.t.Name)
+	if r.st.RequestTip.Seq >= envelope.MaxSeq {
+		return r.newStuckError(RemedyReset, problem.Conflict, "the chain with %s is at its end; a reset starts it again", r.t.Name)
 	}
 	e := envelope.Envelope{
-		From: r.self, To: r.t.ID, Seq: r.st.Request.Seq + 1, Prev: r.st.Request.Hash, Time: r.st.nextSignTime(r.c.now()),
+		From: r.self, To: r.t.ID, Seq: r.st.RequestTip.Seq + 1, Prev: r.st.RequestTip.Hash, Time: r.st.nextSignTime(r.c.now()),
 		Payload: msg, IdempotencyKey: r.st.CallKey,
 	}
 	if _, err := e.Sign(ctx, r.c.Signer); err != nil {
@@ -175,55 +175,55 @@ func (r *run) sign(ctx context.Context, msg envelope.Message) error {
 		return &problem.Error{Kind: problem.TooLarge, Field: "message", Want: fmt.Sprintf("at most %d bytes signed and encoded", limit), Got: fmt.Sprint(n)}
 	}
 	r.st.Sent = append(r.st.Sent[:len(r.st.Sent):len(r.st.Sent)], e)
-	r.st.noteSigned(e.Time)
+	r.st.recordSignedTime(e.Time)
 	if r.c.Thread != AnyThread && msg.ContextID != nil {
-		r.st.Thread = *msg.ContextID
+		r.st.ThreadID = *msg.ContextID
 	}
 	r.setCurrent(e)
 	return r.save()
 }
 
-func (r *run) tooMany() error {
-	return r.newStuck(RemedyAsk, problem.Conflict, "%d listed calls to %s have no known outcome: ask for their outcomes, or start a new chain by a reset", len(r.st.Sent)+len(r.st.Acceptable), r.t.Name)
+func (r *run) tooManyListedError() error {
+	return r.newStuckError(RemedyAsk, problem.Conflict, "%d listed calls to %s have no known outcome: ask for their outcomes, or start a new chain by a reset", len(r.st.Sent)+len(r.st.Acceptable), r.t.Name)
 }
 
 // send posts e until it gets a conclusive reply, and acts on the reply.
-func (r *run) send(ctx context.Context, e envelope.Envelope, before bool) error {
+func (r *run) send(ctx context.Context, e envelope.Envelope, mayHaveArrived bool) error {
 	h := r.setCurrent(e)
-	r.maySent, r.maybeAccepted = r.maySent || before, r.maybeAccepted || before
+	r.mayHaveReached, r.mayBeAccepted = r.mayHaveReached || mayHaveArrived, r.mayBeAccepted || mayHaveArrived
 	body, callURL := envelope.AppendRequest(nil, nil, &e), r.withMaxPrice(r.callURLs.send)
-	failed := false // whether a try failed in the host's store
-	for n, pendings := 0, 0; ; {
+	storeFailed := false // whether a try failed in the host's store
+	for failedTries, pendingReplies := 0, 0; ; {
 		a, err := r.post(ctx, callURL, body)
 		// After a failure of the host's store, only an explicit statement of the host shows that it
 		// did not accept the call.
-		unstated := failed && err == nil && !a.hasMembers()
-		r.maybeAccepted = r.maybeAccepted || mayHaveAccepted(a, err) || unstated
-		failed = failed || err == nil && a.hasStoreFailed()
+		isFateUnstated := storeFailed && err == nil && !a.hasMembers()
+		r.mayBeAccepted = r.mayBeAccepted || mayHaveAccepted(a, err) || isFateUnstated
+		storeFailed = storeFailed || err == nil && a.hasStoreFailure()
 		if isRetryPointless(err) {
 			return err
 		}
 		if err == nil {
-			if v, x, err := r.judge(e, h, a, before); v != verdictAgain {
-				return r.actOn(ctx, h, a, v, x, err)
+			if v, otherEnvelope, err := r.judge(e, h, a, mayHaveArrived); v != verdictResend {
+				return r.actOnVerdict(ctx, h, a, v, otherEnvelope, err)
 			}
 		}
-		before = before || !problem.Is(err, problem.Unavailable) // the request may have arrived
+		mayHaveArrived = mayHaveArrived || !problem.Is(err, problem.Unavailable) // the request may have arrived
 		if a.state == statePending {
-			r.res.Due, ctx = a.due, r.unbounded
-			rest := r.remainingWait(a.due)
-			if rest <= 0 {
+			r.res.Due, ctx = a.due, r.unlimitedCtx
+			remaining := r.remainingWait(a.due)
+			if remaining <= 0 {
 				return r.unresolvedError(nil)
 			}
-			err = r.awaitAnswer(ctx, &e, rest, pendings)
-			pendings++
+			err = r.awaitAnswer(ctx, &e, remaining, pendingReplies)
+			pendingReplies++
 		} else {
 			// If the target cannot have accepted the call, the caller may prefer to call another
 			// vacant soon.
-			if n++; n >= r.c.tries() || r.c.MaxUnacceptedTries > 0 && !r.maybeAccepted && n >= r.c.MaxUnacceptedTries {
+			if failedTries++; failedTries >= r.c.tries() || r.c.MaxUnacceptedTries > 0 && !r.mayBeAccepted && failedTries >= r.c.MaxUnacceptedTries {
 				return r.endPosting(ctx, e, h, errors.Join(err, replyError(a)))
 			}
-			err = r.pause(ctx, n-1)
+			err = r.pause(ctx, failedTries-1)
 		}
 		if err != nil {
 			return r.unresolvedError(err)
@@ -245,23 +245,23 @@ func (r *run) withMaxPrice(callURL string) string {
 // mayHaveAccepted reports whether, after a or err, the target may have accepted the call. A request that
 // was not sent or was refused was not accepted. If the host's store failed, mayHaveAccepted returns
 // false, and endPosting asks for the fate of the call.
-func mayHaveAccepted(a reply, err error) bool {
+func mayHaveAccepted(a hostReply, err error) bool {
 	switch {
 	case err != nil:
 		return !problem.Is(err, problem.Unavailable) && !problem.Is(err, problem.Usage)
 	case a.state != "":
 		return a.state != stateUnknown
 	case a.isInconclusive():
-		return !a.hasStoreFailed()
+		return !a.hasStoreFailure()
 	}
 	return a.status >= 200 && a.status < 300 || a.status >= 500 && a.status != http.StatusNotImplemented
 }
 
-// hasStoreFailed reports whether the host states that its store failed, either before it could accept
+// hasStoreFailure reports whether the host states that its store failed, either before it could accept
 // the call or after the call ran (PROTOCOL §6, steps 4, 7 and 9). In both cases the host has
 // finished the request.
-func (a reply) hasStoreFailed() bool {
-	return a.status == problem.Unavailable.Row().Status && a.code == problem.Unavailable.String()
+func (a hostReply) hasStoreFailure() bool {
+	return a.status == problem.Unavailable.Forms().HTTPStatus && a.code == problem.Unavailable.String()
 }
 
 // endPosting ends the attempts to post e without a conclusive reply. If another vacant can be called
@@ -269,27 +269,27 @@ func (a reply) hasStoreFailed() bool {
 // once for the fate of e. Another vacant may get the message only if the host does not know e and has
 // not left older epochs out of its search.
 func (r *run) endPosting(ctx context.Context, e envelope.Envelope, h identity.Hash, cause error) error {
-	if r.maybeAccepted || !r.maySent || r.c.MaxUnacceptedTries == 0 {
+	if r.mayBeAccepted || !r.mayHaveReached || r.c.MaxUnacceptedTries == 0 {
 		return r.unresolvedError(cause)
 	}
 	a, err := r.post(ctx, r.callURLs.ask, envelope.AppendRequest(nil, nil, &e))
 	if err == nil && (a.state == stateAnswered || a.state == stateUnanswered) {
-		if v, x, err := r.judge(e, h, a, true); v != verdictAgain {
-			return r.actOn(ctx, h, a, v, x, err)
+		if v, otherEnvelope, err := r.judge(e, h, a, true); v != verdictResend {
+			return r.actOnVerdict(ctx, h, a, v, otherEnvelope, err)
 		}
 	}
-	r.maybeAccepted = err != nil || a.state != stateUnknown || a.tooOld
+	r.mayBeAccepted = err != nil || a.state != stateUnknown || a.tooOld
 	return r.unresolvedError(cause)
 }
 
-func (r *run) actOn(ctx context.Context, h identity.Hash, a reply, v verdict, x *envelope.Envelope, err error) error {
+func (r *run) actOnVerdict(ctx context.Context, h identity.Hash, a hostReply, v verdict, otherEnvelope *envelope.Envelope, err error) error {
 	switch {
-	case v == other:
-		return r.settleOther(ctx, *x, h)
-	case v == moved:
-		return r.meetMoved(ctx, h, a)
-	case v == signAgain && r.floorRetries > r.c.tries():
-		err = problem.New(problem.Clock, "%s keeps asking for a later time: check the clock of this machine", r.t.Name)
+	case v == verdictOther:
+		return r.settleOther(ctx, *otherEnvelope, h)
+	case v == verdictMoved:
+		return r.handleMovedChain(ctx, h, a)
+	case v == verdictSignAgain && r.floorRetries > r.c.tries():
+		err = problem.New(problem.ClockSkew, "%s keeps asking for a later time: check the clock of this machine", r.t.Name)
 	}
 	if serr := r.save(); serr != nil {
 		return serr
@@ -297,17 +297,17 @@ func (r *run) actOn(ctx context.Context, h identity.Hash, a reply, v verdict, x 
 	return err
 }
 
-// handOver moves outcomes to the result and saves the state without them. After a crash before the
+// deliverOutcome moves outcomes to the result and saves the state without them. After a crash before the
 // save, the same call finds the outcome without sending anything. After a crash between the save
 // and the use of the result, the same call is a new one.
-func (r *run) handOver() error {
-	l := *r.st.outcome()
+func (r *run) deliverOutcome() error {
+	l := *r.st.callOutcome()
 	h := r.setCurrent(l.Request)
-	r.res.Fate, r.res.Reply, r.res.ReplySeq, r.res.ReplyHash, r.res.Cut = l.Fate, l.Reply, l.ReplySeq, l.ReplyHash, l.Cut
+	r.res.Fate, r.res.Reply, r.res.ReplySeq, r.res.ReplyHash, r.res.CutReason = l.Fate, l.Reply, l.ReplySeq, l.ReplyHash, l.CutReason
 	r.res.ReplyBound = l.Reply != nil && envelope.IsReplyKey(l.Reply.IdempotencyKey)
 	r.st.CallKey = ""
-	r.st.Late = slices.DeleteFunc(slices.Clone(r.st.Late), func(x LateOutcome) bool { return x.Request.Hash() == h })
-	if err := r.handOverLate(); err != nil {
+	r.st.UnreturnedOutcomes = slices.DeleteFunc(slices.Clone(r.st.UnreturnedOutcomes), func(x CallOutcome) bool { return x.Request.Hash() == h })
+	if err := r.deliverLate(); err != nil {
 		return err
 	}
 	switch l.Fate {
@@ -315,10 +315,10 @@ func (r *run) handOver() error {
 		return problem.New(problem.BehaviourFailed, "%s answered call %d, and no longer stores the text of the answer (number %d, hash %s)",
 			r.t.Name, l.Request.Seq, l.ReplySeq, l.ReplyHash)
 	case Unanswered:
-		reason := strings.TrimPrefix(l.Detail, problem.BehaviourFailed.Row().Text+": ")
+		reason := strings.TrimPrefix(l.Detail, problem.BehaviourFailed.Forms().DefaultMessage+": ")
 		kind := problem.BehaviourFailed
 		for _, k := range problem.Kinds() {
-			if k.String() == l.Code && (k.IsFailure() || k == problem.Deadline) {
+			if k.String() == l.Code && (k.IsFailure() || k == problem.DeadlineExceeded) {
 				kind = k
 			}
 		}
@@ -329,30 +329,30 @@ func (r *run) handOver() error {
 	return nil
 }
 
-func (r *run) handOverLate() error {
-	if r.st.outcome() != nil {
+func (r *run) deliverLate() error {
+	if r.st.callOutcome() != nil {
 		r.st.CallKey = ""
 	}
-	r.res.Late = append(r.res.Late, r.st.Late...)
-	r.st.Late = nil
+	r.res.LateOutcomes = append(r.res.LateOutcomes, r.st.UnreturnedOutcomes...)
+	r.st.UnreturnedOutcomes = nil
 	return r.save()
 }
 
 // settleOther handles a host whose tip is another listed envelope with the same sequence number. It
 // asks for the fate of that envelope and never resends it.
-func (r *run) settleOther(ctx context.Context, x envelope.Envelope, h identity.Hash) error {
-	a, err := r.askFate(ctx, x, true)
+func (r *run) settleOther(ctx context.Context, otherEnvelope envelope.Envelope, h identity.Hash) error {
+	a, err := r.askFate(ctx, otherEnvelope, true)
 	if err != nil {
 		return err
 	}
 	switch {
 	case a.state == stateAnswered || a.state == stateUnanswered:
-		xh := r.setCurrent(x)
-		if v, _, err := r.judge(x, xh, a, true); v != done {
-			return r.actOn(ctx, xh, a, v, nil, err)
+		otherHash := r.setCurrent(otherEnvelope)
+		if v, _, err := r.judge(otherEnvelope, otherHash, a, true); v != verdictSettled {
+			return r.actOnVerdict(ctx, otherHash, a, v, nil, err)
 		}
-	case a.lacksRoute():
-		r.settleLost(x, h)
+	case a.isRouteMissing():
+		r.settleLost(otherEnvelope, h)
 	default:
 		// The tip has changed since then, or the host contradicts itself: try again.
 		return r.pause(ctx, 0)
@@ -360,7 +360,7 @@ func (r *run) settleOther(ctx context.Context, x envelope.Envelope, h identity.H
 	return r.save()
 }
 
-func (r *run) meetMoved(ctx context.Context, h identity.Hash, a reply) error {
+func (r *run) handleMovedChain(ctx context.Context, h identity.Hash, a hostReply) error {
 	if r.c.AutoReset {
 		return r.signReset(ctx, a.floor)
 	}
@@ -369,38 +369,38 @@ func (r *run) meetMoved(ctx context.Context, h identity.Hash, a reply) error {
 			return err
 		}
 	}
-	if err := r.save(); err != nil || r.st.outcome() != nil {
+	if err := r.save(); err != nil || r.st.callOutcome() != nil {
 		return err
 	}
 	kind := problem.Conflict
-	for _, k := range []problem.Kind{problem.Replay, problem.Gap, problem.Fork, problem.Floor} {
+	for _, k := range []problem.Kind{problem.Replay, problem.Gap, problem.Fork, problem.BelowFloor} {
 		if a.code == k.String() {
 			kind = k
 		}
 	}
-	return r.movedProblem(kind, a, ", then run the same command again")
+	return r.movedChainError(kind, a, ", then run the same command again")
 }
 
-func (r *run) movedProblem(kind problem.Kind, a reply, suffix string) error {
-	if expected := a.expected; !a.restored.IsZero() && expected > 0 && expected <= r.st.Request.Seq+1 {
-		return r.newStuck(RemedyReset, kind, "%s was restored from a backup at %s: it has the chain up to call %d, and accepts only messages signed later than %s; a reset starts the chain again now%s",
-			r.t.Name, clock(a.restored), expected-1, clock(a.floor), suffix)
+func (r *run) movedChainError(kind problem.Kind, a hostReply, suffix string) error {
+	if expectedSeq := a.expectedSeq; !a.restoredAt.IsZero() && expectedSeq > 0 && expectedSeq <= r.st.RequestTip.Seq+1 {
+		return r.newStuckError(RemedyReset, kind, "%s was restored from a backup at %s: it has the chain up to call %d, and accepts only messages signed later than %s; a reset starts the chain again now%s",
+			r.t.Name, formatTime(a.restoredAt), expectedSeq-1, formatTime(a.floor), suffix)
 	}
-	return r.newStuck(RemedyReset, kind, "the chain with %s was moved by another holder of this key, or reset by the other side (%s): a reset starts it again%s", r.t.Name, a.safeDetail(), suffix)
+	return r.newStuckError(RemedyReset, kind, "the chain with %s was moved by another holder of this key, or reset by the other side (%s): a reset starts it again%s", r.t.Name, a.safeDetail(), suffix)
 }
 
-func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-func (r *run) post(ctx context.Context, url string, body []byte) (reply, error) {
-	r.res.Posts++
-	began := r.c.now()
-	status, response, err := r.c.Transport.Post(ctx, url, body)
-	r.res.PostTime += r.c.now().Sub(began)
-	r.maySent = r.maySent || !problem.Is(err, problem.Unavailable)
+func (r *run) post(ctx context.Context, url string, body []byte) (hostReply, error) {
+	r.res.RequestCount++
+	start := r.c.now()
+	status, responseBody, err := r.c.Transport.Post(ctx, url, body)
+	r.res.RequestTime += r.c.now().Sub(start)
+	r.mayHaveReached = r.mayHaveReached || !problem.Is(err, problem.Unavailable)
 	if err != nil {
-		return reply{}, err
+		return hostReply{}, err
 	}
-	return readAnswer(status, response), nil
+	return parseReply(status, responseBody), nil
 }
 
 func isRetryPointless(err error) bool {
@@ -408,18 +408,18 @@ func isRetryPointless(err error) bool {
 }
 
 func (r *run) pause(ctx context.Context, n int) error {
-	d := longPause
+	d := maxPause
 	if n <= 4 {
-		d = min(firstPause<<n, longPause)
+		d = min(firstPause<<n, maxPause)
 	}
-	r.waited += d
+	r.waitedTime += d
 	if r.c.Wait != nil {
 		return r.c.Wait(ctx, d)
 	}
 	return retry.Sleep(ctx, d)
 }
 
-func replyError(a reply) error {
+func replyError(a hostReply) error {
 	if a.status == 0 {
 		return nil
 	}
@@ -430,9 +430,9 @@ func (r *run) unresolvedError(cause error) error {
 	switch {
 	case errors.Is(cause, context.Canceled):
 		return problem.Wrap(problem.Canceled, cause, "stopped; the call to %s is stored; run the same command again to resume it", r.t.Name)
-	case !r.maySent:
+	case !r.mayHaveReached:
 		return problem.Wrap(problem.Unavailable, cause, "%s cannot be reached, nothing was sent; the signed call is stored; run the same command again to send it", r.t.Name)
-	case !r.maybeAccepted && r.c.MaxUnacceptedTries > 0:
+	case !r.mayBeAccepted && r.c.MaxUnacceptedTries > 0:
 		return problem.Wrap(problem.Unavailable, cause, "%s does not accept calls now", r.t.Name)
 	}
 	return problem.Wrap(problem.Pending, cause, "%s has not answered yet; the call is stored; run the same command again to resume it", r.t.Name)

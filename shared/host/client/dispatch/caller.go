@@ -32,8 +32,8 @@ type Caller struct {
 	// MaxTries limits how often the same bytes are posted while replies are inconclusive (default 6).
 	// Patience limits the wait for the answer to an accepted call (default 45 s, which exceeds a
 	// host's deadline and grace).
-	MaxTries int
-	Patience time.Duration
+	MaxTries      int
+	AnswerTimeout time.Duration
 
 	// MaxDueWait replaces Patience if it is larger and the host reports the time by which the call
 	// will be decided. The Caller then waits until that time and passes it, converted to its own
@@ -63,31 +63,31 @@ type Caller struct {
 type ThreadChoice uint8
 
 const (
-	AnyThread   ThreadChoice = iota // the message's id, if any; State.Thread does not change
-	NamedThread                     // the message's id, which becomes State.Thread
-	NewThread                       // a new id, which becomes State.Thread
-	LastThread                      // State.Thread
+	AnyThread   ThreadChoice = iota // the message's id, if any; State.ThreadID does not change
+	NamedThread                     // the message's id, which becomes State.ThreadID
+	NewThread                       // a new id, which becomes State.ThreadID
+	LastThread                      // State.ThreadID
 )
 
 // Defaults and limits of a Caller.
 const (
-	DefaultTries    = 6
-	DefaultPatience = 45 * time.Second
+	DefaultTries         = 6
+	DefaultAnswerTimeout = 45 * time.Second
 
 	firstPause = 200 * time.Millisecond
-	longPause  = 5 * time.Second
+	maxPause   = 5 * time.Second
 
 	// maxSkew is the largest clock error that is corrected by the host's time. A person must
 	// correct a larger one, because a lying host must not choose the times that are signed.
 	maxSkew = time.Hour
-	// resetSpan is the largest difference between the signed time of a reset and the host's clock
+	// maxResetSkew is the largest difference between the signed time of a reset and the host's clock
 	// (PROTOCOL §9).
-	resetSpan = 300 * time.Second
-	// maxTurns limits the iterations of one operation, whatever the host replies.
-	maxTurns = 32
-	// afterDue is added to a call's due time, so that a last resend finds out that the call is
+	maxResetSkew = 300 * time.Second
+	// maxSteps limits the iterations of one operation, whatever the host replies.
+	maxSteps = 32
+	// dueMargin is added to a call's due time, so that a last resend finds out that the call is
 	// void.
-	afterDue = 10 * time.Second
+	dueMargin = 10 * time.Second
 )
 
 // Result is the result of an operation. After an error, it describes the state that was reached.
@@ -102,32 +102,32 @@ type Result struct {
 	Reply     *envelope.Envelope
 	ReplyHash identity.Hash
 	ReplySeq  int64
-	Cut       string // reason why Reply is incomplete (LateOutcome.Cut)
+	CutReason string // reason why Reply is incomplete (LateOutcome.CutReason)
 	// ReplyBound is set if the signed answer names its request.
 	ReplyBound bool
 	// Status is the HTTP status of the deciding reply, or 0.
 	Status int
-	// Pay lists the ways to pay for a call that the host refused with 402: key, link, free, or
+	// PaymentOptions lists the ways to pay for a call that the host refused with 402: key, link, free, or
 	// credit if an account pays whose balance is too low.
-	Pay []string
+	PaymentOptions []string
 
 	// Due is the time by which, according to the host, a call under way will be decided. It is zero
 	// if unknown.
 	Due time.Time
 
-	Began    time.Time     // start of the operation
-	Took     time.Duration // total duration, including waits
-	PostTime time.Duration // duration of all posts
-	Posts    int           // number of requests
-	IsReset  bool          // whether the chain was reset
+	StartedAt    time.Time     // start of the operation
+	Duration     time.Duration // total duration, including waits
+	RequestTime  time.Duration // duration of all posts
+	RequestCount int           // number of requests
+	IsReset      bool          // whether the chain was reset
 
 	// MayBeAccepted is set if the call is not settled and the target may have accepted it, so that it may
 	// run or have run. If it is not set after an error, another vacant can be called.
 	MayBeAccepted bool
 
-	Late []LateOutcome // outcomes of earlier calls, learned in this operation
-	// Unknown lists, in sentences, what could not be determined.
-	Unknown []string
+	LateOutcomes []CallOutcome // outcomes of earlier calls, learned in this operation
+	// Undetermined lists, in sentences, what could not be determined.
+	Undetermined []string
 }
 
 // run is one operation on one pair.
@@ -140,30 +140,30 @@ type run struct {
 	st       State
 	res      *Result
 
-	jobKey         string                 // idempotency key of the call in hand
-	calling        bool                   // whether the operation is a Call, which must determine the fate of the call in hand
-	pending        bool                   // whether an envelope that was asked for is accepted but not answered
-	corrected      bool                   // whether the clock was corrected
-	floorRetries   int                    // number of new signatures because of a floor
-	asked          map[identity.Hash]bool // envelopes whose fate was asked for
-	waited         time.Duration          // time spent in pauses and streams
-	unbounded      context.Context        // context without the limit Caller.MaxTime
-	followed       bool                   // whether the last wait for an answer was a stream
-	unstreamed     bool                   // whether the host refused to stream
-	maySent        bool                   // whether a request may have reached the target
-	maybeAccepted  bool                   // whether the target may have accepted the call in hand
-	ignoresReplies error                  // error of a failed ask; if set, only envelopes of the call in hand are still asked for
+	callKey          string                 // idempotency key of the call in hand
+	isCall           bool                   // whether the operation is a Call, which must determine the fate of the call in hand
+	hasPendingCall   bool                   // whether an envelope that was asked for is accepted but not answered
+	clockCorrected   bool                   // whether the clock was corrected
+	floorRetries     int                    // number of new signatures because of a floor
+	askedHashes      map[identity.Hash]bool // envelopes whose fate was asked for
+	waitedTime       time.Duration          // time spent in pauses and streams
+	unlimitedCtx     context.Context        // context without the limit Caller.MaxTime
+	lastWaitStreamed bool                   // whether the last wait for an answer was a stream
+	streamRefused    bool                   // whether the host refused to stream
+	mayHaveReached   bool                   // whether a request may have reached the target
+	mayBeAccepted    bool                   // whether the target may have accepted the call in hand
+	askError         error                  // error of a failed ask; if set, only envelopes of the call in hand are still asked for
 }
 
 func (c *Caller) runLocked(ctx context.Context, t Target, f func(context.Context, *run) error) (Result, error) {
-	res := Result{Began: c.now()}
+	res := Result{StartedAt: c.now()}
 	self := c.Signer.ID()
 	t, err := t.validate(self)
 	if err != nil {
 		return res, err
 	}
 	res.Target = t.ID
-	d, err := callURLsOf(&t)
+	urls, err := callURLsOf(&t)
 	if err != nil {
 		return res, err
 	}
@@ -171,7 +171,7 @@ func (c *Caller) runLocked(ctx context.Context, t Target, f func(context.Context
 	if err != nil {
 		return res, lockError(ctx, t, err)
 	}
-	r := &run{c: c, t: t, callURLs: d, self: self, session: s, res: &res, asked: map[identity.Hash]bool{}, unbounded: ctx}
+	r := &run{c: c, t: t, callURLs: urls, self: self, session: s, res: &res, askedHashes: map[identity.Hash]bool{}, unlimitedCtx: ctx}
 	if c.MaxTime > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.MaxTime)
@@ -179,21 +179,21 @@ func (c *Caller) runLocked(ctx context.Context, t Target, f func(context.Context
 	}
 	if r.st, err = s.Load(); err == nil {
 		err = f(ctx, r)
-		res.Late = append(res.Late, r.st.Late...)
+		res.LateOutcomes = append(res.LateOutcomes, r.st.UnreturnedOutcomes...)
 	}
-	res.MayBeAccepted = res.Fate == "" && r.inDoubt()
-	res.Took = c.now().Sub(res.Began)
+	res.MayBeAccepted = res.Fate == "" && r.isInDoubt()
+	res.Duration = c.now().Sub(res.StartedAt)
 	if cerr := s.Close(); err == nil {
 		err = cerr
 	}
 	return res, err
 }
 
-// inDoubt reports whether the target may have accepted the call in hand: an envelope posted in this
+// isInDoubt reports whether the target may have accepted the call in hand: an envelope posted in this
 // operation, or an envelope of the call that is listed as overtaken or acceptable.
-func (r *run) inDoubt() bool {
-	isOfJob := func(e envelope.Envelope) bool { return r.jobKey != "" && e.IdempotencyKey == r.jobKey }
-	return r.maybeAccepted || slices.ContainsFunc(r.st.Overtaken, isOfJob) || slices.ContainsFunc(r.st.Acceptable, isOfJob)
+func (r *run) isInDoubt() bool {
+	isOfCall := func(e envelope.Envelope) bool { return r.callKey != "" && e.IdempotencyKey == r.callKey }
+	return r.mayBeAccepted || slices.ContainsFunc(r.st.Overtaken, isOfCall) || slices.ContainsFunc(r.st.Acceptable, isOfCall)
 }
 
 // ErrBusy is in the error chain if another session held the pair for too long.
@@ -227,8 +227,8 @@ func (c *Caller) tries() int {
 	return cmp.Or(c.MaxTries, DefaultTries)
 }
 
-func (c *Caller) patience() time.Duration {
-	return cmp.Or(c.Patience, DefaultPatience)
+func (c *Caller) waitLimit() time.Duration {
+	return cmp.Or(c.AnswerTimeout, DefaultAnswerTimeout)
 }
 
 func (r *run) save() error {
@@ -239,9 +239,9 @@ func (r *run) save() error {
 	return nil
 }
 
-func (r *run) addUnknown(s string) { r.res.Unknown = append(r.res.Unknown, s) }
+func (r *run) addUndetermined(s string) { r.res.Undetermined = append(r.res.Undetermined, s) }
 
-func (c *Caller) newKey() (string, error) {
+func (c *Caller) newIdempotencyKey() (string, error) {
 	var u [16]byte
 	if _, err := io.ReadFull(c.rand(), u[:]); err != nil {
 		return "", problem.Wrap(problem.Unavailable, err, "no randomness for an idempotency key")

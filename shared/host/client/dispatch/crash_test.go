@@ -21,10 +21,10 @@ var scenarios = map[string]func(t *testing.T, w *world){
 	},
 	"lost reply": func(_ *testing.T, w *world) { w.wire.Fault = once("reply lost", 1) },
 	"pending": func(_ *testing.T, w *world) {
-		w.host.Behave = func(*envelope.Envelope) string { return "hang" }
+		w.host.Behaviour = func(*envelope.Envelope) string { return "hang" }
 		w.wire.Fault = func(string, *envelope.Envelope) string {
 			for _, p := range w.host.Pairs {
-				if len(p.Rows) > 0 && len(w.wire.Log) > 2 {
+				if len(p.Rows) > 0 && len(w.wire.Posts) > 2 {
 					w.host.Answer(p, p.Rows[0])
 				}
 			}
@@ -93,7 +93,7 @@ func play(t *testing.T, setup func(*testing.T, *world), how string, n int) playe
 	w := newWorld(t)
 	w.AutoReset = true
 	setup(t, w)
-	base := len(w.wire.Log)
+	base := len(w.wire.Posts)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var out played
@@ -128,7 +128,7 @@ func play(t *testing.T, setup func(*testing.T, *world), how string, n int) playe
 		}
 		return status, reply, err
 	})
-	res, err := w.Call(ctx, w.host.Target(), dispatchtest.Say("job"))
+	res, err := w.Call(ctx, w.host.Target(), dispatchtest.UserMessage("job"))
 	w.book.die = nil
 	if dead && res.Reply != nil && w.state(t).CallKey == "" {
 		return out // died with the answer in the caller's hands
@@ -143,12 +143,12 @@ func play(t *testing.T, setup func(*testing.T, *world), how string, n int) playe
 	if ran := executedText(w.host, "job"); ran != 1 {
 		t.Errorf("death %s %d: the work ran %d times, want once", how, n, ran)
 	}
-	if len(w.host.Broken) > 0 {
-		t.Errorf("death %s %d: %q", how, n, w.host.Broken)
+	if len(w.host.Violations) > 0 {
+		t.Errorf("death %s %d: %q", how, n, w.host.Violations)
 	}
-	out.bodies = bodiesOf(w.wire.Log[base:], "job")
+	out.bodies = bodiesOf(w.wire.Posts[base:], "job")
 	// The pair is in order: the next call works.
-	w.Transport, w.wire.Fault, w.host.Behave = w.wire, nil, nil
+	w.Transport, w.wire.Fault, w.host.Behaviour = w.wire, nil, nil
 	if next, err := w.call("after"); err != nil {
 		t.Errorf("death %s %d: the call after it = %v, %v", how, n, next.Fate, err)
 	}
@@ -156,7 +156,7 @@ func play(t *testing.T, setup func(*testing.T, *world), how string, n int) playe
 }
 
 // bodiesOf counts the different bodies that were sent for a text.
-func bodiesOf(log []dispatchtest.Sent, text string) int {
+func bodiesOf(log []dispatchtest.PostedRequest, text string) int {
 	var bodies []string
 	for _, s := range log {
 		if s.Path == "/a2a/message/send" && s.Envelope.Payload.Text() == text && !slices.Contains(bodies, s.Raw) {
@@ -197,17 +197,17 @@ func TestCrashWhileResetting(t *testing.T) {
 				died := err != nil
 				w.book.die = nil
 				res := w.answers(t, "two")
-				if how == "after" && len(res.Late) == 0 {
-					res.Late = reset.Late // it died with the answer in the caller's hands
+				if how == "after" && len(res.LateOutcomes) == 0 {
+					res.LateOutcomes = reset.LateOutcomes // it died with the answer in the caller's hands
 				}
 				found := 0
-				for _, l := range res.Late {
+				for _, l := range res.LateOutcomes {
 					if l.Request.Payload.Text() == "one" && l.Fate == dispatch.Answered {
 						found++
 					}
 				}
 				if died && found != 1 {
-					t.Errorf("Late = %+v, want the answer to the call before", res.Late)
+					t.Errorf("Late = %+v, want the answer to the call before", res.LateOutcomes)
 				}
 			})
 		}
@@ -221,13 +221,13 @@ func TestDiskThatFails(t *testing.T) {
 		w := newWorld(t)
 		w.book.die = func(k int) string { return map[bool]string{true: "before"}[k == n] }
 		w.fails(t, "hi", problem.Unavailable, "could not be stored")
-		if n == 1 && len(w.wire.Log) > 0 {
+		if n == 1 && len(w.wire.Posts) > 0 {
 			t.Error("sent, though it could not be stored")
 		}
 		w.book.die = nil
 		w.answers(t, "hi")
-		if len(w.wire.Bodies(1)) != 1 {
-			t.Errorf("%d bodies, want 1", len(w.wire.Bodies(1)))
+		if len(w.wire.SentBodies(1)) != 1 {
+			t.Errorf("%d bodies, want 1", len(w.wire.SentBodies(1)))
 		}
 	}
 }

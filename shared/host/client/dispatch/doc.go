@@ -17,14 +17,14 @@
 //  1. Call locks the pair (Book.Open) and loads its State.
 //  2. The message is recognized as the call in hand, or gets an idempotency key (prepareMessage).
 //  3. A pending reset is finished (finishReset), and the host is asked for overtaken envelopes
-//     (settleOld).
+//     (settleOvertaken).
 //  4. A new message is signed for the next position of the chain, and the state with the envelope
 //     is saved (sign). Only then is the envelope posted (send).
-//  5. The reply is parsed without trust (readAnswer) and judged by the table of PROTOCOL §16
+//  5. The reply is parsed without trust (parseReply) and judged by the table of PROTOCOL §16
 //     (judge).
 //  6. An answer is verified in the order of PROTOCOL §16 (verifyAnswer), the call is settled, and
 //     the state is saved.
-//  7. The outcome moves from the state to the result (handOver).
+//  7. The outcome moves from the state to the result (deliverOutcome).
 //
 // A crash after step 4 leaves the signed bytes: the same call sends the same bytes and gets the
 // same answer. A crash before step 4 leaves no trace, and a crash after step 7 leaves no outcome.

@@ -20,7 +20,7 @@ type streamer interface {
 }
 
 func (r *run) remainingWait(due time.Time) time.Duration {
-	rest := r.c.patience() - r.waited
+	rest := r.c.waitLimit() - r.waitedTime
 	if due.IsZero() || r.c.MaxDueWait == 0 {
 		return rest
 	}
@@ -28,41 +28,41 @@ func (r *run) remainingWait(due time.Time) time.Duration {
 	if r.c.OnDue != nil {
 		r.c.OnDue(due)
 	}
-	return max(rest, min(due.Sub(r.c.now())+afterDue, r.c.MaxDueWait-r.waited))
+	return max(rest, min(due.Sub(r.c.now())+dueMargin, r.c.MaxDueWait-r.waitedTime))
 }
 
 // awaitAnswer waits before an accepted call is resent. If the host streams the call, awaitAnswer
 // returns when the stream ends. It pauses instead if the host does not stream, or if the last stream
 // ended before the answer was stored.
-func (r *run) awaitAnswer(ctx context.Context, e *envelope.Envelope, rest time.Duration, pendings int) error {
-	web, ok := r.c.Transport.(streamer)
-	if !ok || r.unstreamed || r.followed {
-		r.followed = false
-		return r.pause(ctx, pendings)
+func (r *run) awaitAnswer(ctx context.Context, e *envelope.Envelope, remaining time.Duration, pendingReplies int) error {
+	transport, ok := r.c.Transport.(streamer)
+	if !ok || r.streamRefused || r.lastWaitStreamed {
+		r.lastWaitStreamed = false
+		return r.pause(ctx, pendingReplies)
 	}
-	r.followed = true
-	began := r.c.now()
-	bounded, cancel := context.WithTimeout(ctx, rest)
-	err := r.streamAnswer(bounded, web, e)
+	r.lastWaitStreamed = true
+	start := r.c.now()
+	streamCtx, cancel := context.WithTimeout(ctx, remaining)
+	err := r.streamAnswer(streamCtx, transport, e)
 	cancel()
-	r.waited += r.c.now().Sub(began)
+	r.waitedTime += r.c.now().Sub(start)
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return r.pause(ctx, pendings)
+	return r.pause(ctx, pendingReplies)
 }
 
 // streamAnswer sends an accepted call as an A2A stream, and returns when the stream ends. It discards the
 // content, because the following resend gets the answer.
-func (r *run) streamAnswer(ctx context.Context, web streamer, e *envelope.Envelope) error {
+func (r *run) streamAnswer(ctx context.Context, transport streamer, e *envelope.Envelope) error {
 	body, err := json.Marshal(map[string]any{
 		"jsonrpc": "2.0", "id": 1, "method": a2awire.MethodName(a2awire.V1, a2awire.Stream),
-		"params": json.RawMessage(a2awire.SendParams(a2awire.V1, &a2awire.SendRequest{Message: a2awire.EnvelopeMessage(e)})),
+		"params": json.RawMessage(a2awire.EncodeSendParams(a2awire.V1, &a2awire.SendRequest{Message: a2awire.EnvelopeMessage(e)})),
 	})
 	if err != nil {
 		return err
 	}
-	res, err := web.Open(ctx, outbound.Request{Method: http.MethodPost, URL: r.withMaxPrice(r.callURLs.stream), Body: body, Header: http.Header{
+	res, err := transport.Open(ctx, outbound.Request{Method: http.MethodPost, URL: r.withMaxPrice(r.callURLs.stream), Body: body, Header: http.Header{
 		"Content-Type": {"application/json"}, "Accept": {"text/event-stream"}, "A2a-Version": {"1.0"},
 	}})
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *run) streamAnswer(ctx context.Context, web streamer, e *envelope.Envelo
 	}
 	defer res.Body.Close()
 	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); res.StatusCode != http.StatusOK || media != "text/event-stream" {
-		r.unstreamed = true
+		r.streamRefused = true
 		return errors.New("the host does not stream this call")
 	}
 	_, err = io.Copy(io.Discard, res.Body)

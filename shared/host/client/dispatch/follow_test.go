@@ -49,13 +49,13 @@ func (w *world) answer() {
 // An answer arrives when its stream ends, however long the call takes, without polls in between.
 func TestAPendingCallIsStreamed(t *testing.T) {
 	w := newWorld(t)
-	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
+	w.host.Behaviour = func(*envelope.Envelope) string { return "hang" }
 	web := &streaming{Wire: w.wire, stream: func() (int, error) { w.clock.Add(7 * time.Second); w.answer(); return 200, nil }}
 	w.Transport, w.MaxPrice = web, new(int64)
 	res := w.answers(t, "hi")
 	wantPaths(t, w, "send", "send", "send")
-	if want := 7*time.Second + 200*time.Millisecond; res.Took != want || res.Resumed { // the first reply is lost
-		t.Errorf("Call() took %v, resumed %v, want %v and a call of this run", res.Took, res.Resumed, want)
+	if want := 7*time.Second + 200*time.Millisecond; res.Duration != want || res.Resumed { // the first reply is lost
+		t.Errorf("Call() took %v, resumed %v, want %v and a call of this run", res.Duration, res.Resumed, want)
 	}
 	if len(web.asked) != 1 || !strings.HasPrefix(web.asked[0], strings.TrimSuffix(w.host.Target().URL, "/a2a/message/send")) ||
 		!strings.Contains(web.asked[0], "?max_price=0 ") || !strings.Contains(web.asked[0], "SendStreamingMessage") {
@@ -73,11 +73,11 @@ func TestAPendingCallWithoutAStreamIsSentAgain(t *testing.T) {
 		"refused": {404, nil, 1}, "broken": {200, errors.New("reset"), 3}, "early": {200, nil, 3},
 	} {
 		w := newWorld(t)
-		w.host.Behave = func(*envelope.Envelope) string { return "hang" }
+		w.host.Behaviour = func(*envelope.Envelope) string { return "hang" }
 		web := &streaming{Wire: w.wire, stream: func() (int, error) { return tt.status, tt.broken }}
 		w.Transport = web
 		w.wire.Fault = func(string, *envelope.Envelope) string {
-			if len(w.wire.Log) == 6 {
+			if len(w.wire.Posts) == 6 {
 				w.answer()
 			}
 			return ""
@@ -92,24 +92,24 @@ func TestAPendingCallWithoutAStreamIsSentAgain(t *testing.T) {
 // The host's word bounds the wait, not Time and not Patience.
 func TestAPendingCallIsWaitedForUntilItIsDue(t *testing.T) {
 	w := newWorld(t)
-	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
-	w.host.Due = 5 * time.Minute
-	w.MaxTime, w.Patience, w.MaxDueWait = time.Minute, 5*time.Second, time.Hour
+	w.host.Behaviour = func(*envelope.Envelope) string { return "hang" }
+	w.host.AnswerTimeout = 5 * time.Minute
+	w.MaxTime, w.AnswerTimeout, w.MaxDueWait = time.Minute, 5*time.Second, time.Hour
 	var due []time.Time
 	w.OnDue = func(at time.Time) { due = append(due, at) }
 	res := w.fails(t, "hi", problem.BehaviourFailed)
-	if took := res.Took; res.Fate != dispatch.Unanswered || took < 5*time.Minute || took > 5*time.Minute+10*time.Second {
+	if took := res.Duration; res.Fate != dispatch.Unanswered || took < 5*time.Minute || took > 5*time.Minute+10*time.Second {
 		t.Errorf("Call() = %v after %v, want that the host voided the call after 5m", res.Fate, took)
 	}
 	if len(due) == 0 || !due[0].Equal(dispatchtest.Start.Add(5*time.Minute)) {
 		t.Errorf("Waits got %v, want 5m after the start", due)
 	}
 	w = newWorld(t)
-	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
-	w.host.Due = 5 * time.Minute
-	w.Patience, w.MaxDueWait = 5*time.Second, time.Minute
+	w.host.Behaviour = func(*envelope.Envelope) string { return "hang" }
+	w.host.AnswerTimeout = 5 * time.Minute
+	w.AnswerTimeout, w.MaxDueWait = 5*time.Second, time.Minute
 	res = w.fails(t, "hi", problem.Pending)
-	if res.Took > 70*time.Second {
-		t.Errorf("Call() took %v, want MaxDueWait", res.Took)
+	if res.Duration > 70*time.Second {
+		t.Errorf("Call() took %v, want MaxDueWait", res.Duration)
 	}
 }

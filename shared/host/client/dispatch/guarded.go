@@ -24,20 +24,20 @@ func (g GuardedTransport) Post(ctx context.Context, url string, body []byte) (in
 	case err == nil && r.Status >= 300 && r.Status < 400:
 		return 0, nil, problem.New(problem.Usage, "%.80q redirects to %.200q; redirects are not followed", url, r.Header.Get("Location"))
 	case problem.Is(err, problem.Forbidden), problem.Is(err, problem.TreeOnly), problem.Is(err, problem.Malformed):
-		refused := *problem.AsError(err)
-		refused.Kind = problem.Usage
-		return 0, nil, &refused
-	case problem.Is(err, problem.Unavailable), problem.Is(err, problem.Deadline), problem.Is(err, problem.Untrusted):
+		refusal := *problem.AsError(err)
+		refusal.Kind = problem.Usage
+		return 0, nil, &refusal
+	case problem.Is(err, problem.Unavailable), problem.Is(err, problem.DeadlineExceeded), problem.Is(err, problem.Untrusted):
 		return 0, nil, transportError(err)
 	}
 	return r.Status, r.Body, err
 }
 
 func transportError(err error) error {
-	kind := problem.Deadline // outbound's Unavailable includes connections that broke after the request was sent
-	var op *net.OpError
-	var name *net.DNSError
-	if errors.As(err, &name) || errors.As(err, &op) && op.Op == "dial" || problem.Is(err, problem.Untrusted) {
+	kind := problem.DeadlineExceeded // outbound's Unavailable includes connections that broke after the request was sent
+	var opErr *net.OpError
+	var dnsErr *net.DNSError
+	if errors.As(err, &dnsErr) || errors.As(err, &opErr) && opErr.Op == "dial" || problem.Is(err, problem.Untrusted) {
 		kind = problem.Unavailable // for Untrusted, the certificate was rejected before the request
 	}
 	return problem.Wrap(kind, err, "%s", problem.AsError(err).Text())

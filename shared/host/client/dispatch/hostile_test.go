@@ -24,7 +24,7 @@ func TestRandomAnswers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
 		w.AutoReset = rapid.Bool().Draw(rt, "auto reset")
-		w.MaxTries, w.Patience = 2, time.Second
+		w.MaxTries, w.AnswerTimeout = 2, time.Second
 		var last dispatch.State
 		var seen []envelope.Envelope
 		told := map[identity.Hash]bool{}
@@ -34,8 +34,8 @@ func TestRandomAnswers(t *testing.T) {
 				in := func(list []envelope.Envelope) bool {
 					return slices.ContainsFunc(list, func(x envelope.Envelope) bool { return x.Hash() == h })
 				}
-				late := slices.ContainsFunc(st.Late, func(l dispatch.LateOutcome) bool { return l.Request.Hash() == h })
-				if !in(st.Sent) && !in(st.Acceptable) && !in(st.Overtaken) && !late && !told[h] && st.Request.Hash != h {
+				late := slices.ContainsFunc(st.UnreturnedOutcomes, func(l dispatch.CallOutcome) bool { return l.Request.Hash() == h })
+				if !in(st.Sent) && !in(st.Acceptable) && !in(st.Overtaken) && !late && !told[h] && st.RequestTip.Hash != h {
 					rt.Fatalf("envelope %d vanished from the list", e.Seq)
 				}
 			}
@@ -70,9 +70,9 @@ func TestRandomAnswers(t *testing.T) {
 				}
 			}
 			if res.Fate != "" {
-				res.Late = append(res.Late, dispatch.LateOutcome{Request: res.Request, Reply: res.Reply})
+				res.LateOutcomes = append(res.LateOutcomes, dispatch.CallOutcome{Request: res.Request, Reply: res.Reply})
 			}
-			for _, l := range res.Late {
+			for _, l := range res.LateOutcomes {
 				h := l.Request.Hash()
 				told[h] = true
 				if l.Reply == nil {
@@ -96,7 +96,7 @@ func hostileAnswer(rt *rapid.T, w *world, seen []envelope.Envelope, st dispatch.
 		return &seen[rapid.IntRange(0, len(seen)-1).Draw(rt, label)]
 	}
 	reply := func() *envelope.Envelope {
-		e := &envelope.Envelope{From: w.host.ID(), To: w.Signer.ID(), Seq: st.Response.Seq + 1, Prev: st.Response.Hash, Time: dispatchtest.Start, Payload: dispatchtest.Say("x")}
+		e := &envelope.Envelope{From: w.host.ID(), To: w.Signer.ID(), Seq: st.ResponseTip.Seq + 1, Prev: st.ResponseTip.Hash, Time: dispatchtest.Start, Payload: dispatchtest.UserMessage("x")}
 		e.IdempotencyKey = map[string]string{"other": envelope.ReplyKey(some("request").Hash()), "this": envelope.ReplyKey(seen[len(seen)-1].Hash()), "none": "k"}[pick("bound", "this", "this", "other", "none")]
 		switch pick("place", "next", "next", "gap", "fork") {
 		case "gap":

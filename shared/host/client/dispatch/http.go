@@ -30,8 +30,8 @@ type HTTP struct {
 type HTTPOptions struct {
 	// Timeout limits one exchange (default 60 s, which exceeds every host's deadline).
 	Timeout time.Duration
-	// Idle is the number of idle connections per host (default 2).
-	Idle int
+	// MaxIdleConns is the number of idle connections per host (default 2).
+	MaxIdleConns int
 	// Roots are the trusted certificate authorities (default: the system's).
 	Roots *x509.CertPool
 }
@@ -40,15 +40,15 @@ func NewHTTP(o HTTPOptions) *HTTP { return &HTTP{client: NewClient(o)} }
 
 func NewClient(o HTTPOptions) *http.Client {
 	o.Timeout = cmp.Or(o.Timeout, time.Minute)
-	o.Idle = cmp.Or(o.Idle, 2)
+	o.MaxIdleConns = cmp.Or(o.MaxIdleConns, 2)
 	return &http.Client{
 		Timeout: o.Timeout,
 		Transport: &http.Transport{
 			Proxy:                  ProxyURL,
 			DialContext:            Dial,
 			TLSClientConfig:        &tls.Config{RootCAs: o.Roots, MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:    dialTime,
-			MaxIdleConnsPerHost:    o.Idle,
+			TLSHandshakeTimeout:    dialTimeout,
+			MaxIdleConnsPerHost:    o.MaxIdleConns,
 			IdleConnTimeout:        90 * time.Second,
 			ForceAttemptHTTP2:      true,
 			MaxResponseHeaderBytes: 64 << 10,
@@ -71,7 +71,7 @@ func (h *HTTP) Get(ctx context.Context, url string) (int, []byte, error) {
 // Do sends any request and returns the errors that Transport.Post documents. If r.MaxReply is 0,
 // the limit of an answer applies.
 func (h *HTTP) Do(ctx context.Context, r outbound.Request) (outbound.Reply, error) {
-	res, err := open(ctx, h.client, r)
+	res, err := doRequest(ctx, h.client, r)
 	if err != nil {
 		return outbound.Reply{}, err
 	}
@@ -93,12 +93,12 @@ func (h *HTTP) Do(ctx context.Context, r outbound.Request) (outbound.Reply, erro
 // Open sends a request whose answer is read from the returned body. ctx is the only time limit, and
 // the caller must limit the size and close the body.
 func (h *HTTP) Open(ctx context.Context, r outbound.Request) (*http.Response, error) {
-	unbounded := *h.client
-	unbounded.Timeout = 0
-	return open(ctx, &unbounded, r)
+	withoutTimeout := *h.client
+	withoutTimeout.Timeout = 0
+	return doRequest(ctx, &withoutTimeout, r)
 }
 
-func open(ctx context.Context, client *http.Client, r outbound.Request) (*http.Response, error) {
+func doRequest(ctx context.Context, client *http.Client, r outbound.Request) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, r.Method, r.URL, bytes.NewReader(r.Body))
 	if err != nil {
 		return nil, problem.Wrap(problem.Usage, err, "%.80q cannot be asked", r.URL)
@@ -122,13 +122,13 @@ func open(ctx context.Context, client *http.Client, r outbound.Request) (*http.R
 }
 
 func exchangeError(req *http.Request, err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" { // the request has not left this machine
+	var opErr *net.OpError
+	if errors.As(err, &opErr) && opErr.Op == "dial" { // the request has not left this machine
 		return problem.Wrap(problem.Unavailable, err, "%s cannot be reached", req.URL.Host)
 	}
-	var cert *tls.CertificateVerificationError
-	if errors.As(err, &cert) { // the certificate is checked before the request
+	var certErr *tls.CertificateVerificationError
+	if errors.As(err, &certErr) { // the certificate is checked before the request
 		return problem.Wrap(problem.Unavailable, err, "the TLS certificate of %s is not trusted", req.URL.Host)
 	}
-	return problem.Wrap(problem.Deadline, err, "no answer from %s", req.URL.Host)
+	return problem.Wrap(problem.DeadlineExceeded, err, "no answer from %s", req.URL.Host)
 }

@@ -22,7 +22,7 @@ import (
 )
 
 func TestHTTPPost(t *testing.T) {
-	s := dispatchtest.Server(t, func(w http.ResponseWriter, r *http.Request) {
+	s := dispatchtest.NewServer(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		w.WriteHeader(409)
 		_, _ = w.Write([]byte(r.Method + " " + r.Header.Get("Content-Type") + " " + string(b)))
@@ -36,8 +36,8 @@ func TestHTTPPost(t *testing.T) {
 func TestHTTPFailures(t *testing.T) {
 	h := dispatch.NewHTTP(dispatch.HTTPOptions{})
 	redirected := false
-	other := dispatchtest.Server(t, func(http.ResponseWriter, *http.Request) { redirected = true })
-	s := dispatchtest.Server(t, func(w http.ResponseWriter, r *http.Request) {
+	other := dispatchtest.NewServer(t, func(http.ResponseWriter, *http.Request) { redirected = true })
+	s := dispatchtest.NewServer(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/redirect":
 			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
@@ -48,7 +48,7 @@ func TestHTTPFailures(t *testing.T) {
 			c.Close()
 		}
 	})
-	for path, kind := range map[string]problem.Kind{"/redirect": problem.Usage, "/large": problem.TooLarge, "/cut": problem.Deadline} {
+	for path, kind := range map[string]problem.Kind{"/redirect": problem.Usage, "/large": problem.TooLarge, "/cut": problem.DeadlineExceeded} {
 		if _, _, err := h.Post(t.Context(), s.URL+path, nil); !problem.Is(err, kind) {
 			t.Errorf("Post(%s) = %v, want %v", path, err, kind)
 		}
@@ -76,9 +76,9 @@ func TestHTTPFailures(t *testing.T) {
 
 func TestHTTPTimeout(t *testing.T) {
 	stop := make(chan struct{})
-	s := dispatchtest.Server(t, func(http.ResponseWriter, *http.Request) { <-stop })
+	s := dispatchtest.NewServer(t, func(http.ResponseWriter, *http.Request) { <-stop })
 	defer close(stop)
-	if _, _, err := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: 20 * time.Millisecond}).Post(t.Context(), s.URL, nil); !problem.Is(err, problem.Deadline) {
+	if _, _, err := dispatch.NewHTTP(dispatch.HTTPOptions{Timeout: 20 * time.Millisecond}).Post(t.Context(), s.URL, nil); !problem.Is(err, problem.DeadlineExceeded) {
 		t.Errorf("Post() = %v, want deadline: it may have arrived", err)
 	}
 }
@@ -125,7 +125,7 @@ func TestCardsEndpointIsPostedToAsItIs(t *testing.T) {
 			return 503, nil, nil
 		})
 		w.MaxTries = 1
-		_, _ = w.Call(t.Context(), dispatch.TargetOfCard(&c), dispatchtest.Say("x"))
+		_, _ = w.Call(t.Context(), dispatch.TargetOfCard(&c), dispatchtest.UserMessage("x"))
 		_, _ = w.Reset(t.Context(), dispatch.TargetOfCard(&c))
 		_, _ = w.Ask(t.Context(), dispatch.TargetOfCard(&c))
 		if strings.Join(got, " ") != strings.Join(callURLs, " ") {
@@ -143,7 +143,7 @@ func newCard(t *testing.T, k *identity.Key, endpoint string) card.Card {
 }
 
 func TestFetchTarget(t *testing.T) {
-	k := dispatchtest.Key(t, 5)
+	k := dispatchtest.NewKey(t, 5)
 	c := newCard(t, k, "https://elsewhere.example/a2a/message/send")
 	forged := c
 	forged.CapabilityText = "better"
@@ -152,7 +152,7 @@ func TestFetchTarget(t *testing.T) {
 		return string(b)
 	}
 	body, status, asked := "", 200, ""
-	s := dispatchtest.Server(t, func(w http.ResponseWriter, r *http.Request) {
+	s := dispatchtest.NewServer(t, func(w http.ResponseWriter, r *http.Request) {
 		asked = r.RequestURI
 		if !strings.HasSuffix(r.URL.Path, "/card") || r.Method != http.MethodGet {
 			t.Errorf("%s %s", r.Method, r.URL)
@@ -180,7 +180,7 @@ func TestFetchTarget(t *testing.T) {
 	}
 	for name, bad := range map[string]string{
 		"forged":       answer(k.ID().String(), forged.Blob()),
-		"other id":     answer(dispatchtest.Key(t, 6).ID().String(), c.Blob()),
+		"other id":     answer(dispatchtest.NewKey(t, 6).ID().String(), c.Blob()),
 		"no blob":      `{"vacant_id":"x"}`,
 		"not hex":      `{"vacant_id":"x","capability_card_blob_hex":"zz"}`,
 		"not a card":   answer(k.ID().String(), []byte("{}")),

@@ -12,7 +12,7 @@ import (
 )
 
 func TestNamesOfLocalhostAreThisMachine(t *testing.T) {
-	s := dispatchtest.Server(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Host)) })
+	s := dispatchtest.NewServer(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Host)) })
 	_, port, _ := strings.Cut(strings.TrimPrefix(s.URL, "http://"), ":")
 	h := dispatch.NewHTTP(dispatch.HTTPOptions{})
 	for _, host := range []string{"localhost", "abc.lambda-url.us-east-1.localhost", "A.LocalHost", "a.localhost."} {

@@ -13,18 +13,18 @@ import (
 
 func TestPrintedCallIsAcceptedByHand(t *testing.T) {
 	w := newWorld(t)
-	body, res, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
+	body, res, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.UserMessage("hi"))
 	if err != nil || res.Request.Seq != 1 || res.Resumed {
 		t.Fatalf("Print() = %+v, %v", res, err)
 	}
-	again, res, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
+	again, res, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.UserMessage("hi"))
 	if err != nil || !res.Resumed || !bytes.Equal(again, body) {
 		t.Fatalf("Print() again = %+v, %v, want the same bytes", res, err)
 	}
 	_, answer := w.host.Serve("/a2a/message/send", body)
 	got, err := w.AcceptReply(t.Context(), w.host.Target(), answer)
-	dispatchtest.Want(t, got, err, "echo: hi")
-	if st := w.state(t); st.Request.Seq != 1 || st.Response.Seq != 1 || st.CallKey != "" || len(w.wire.Log) != 0 {
+	dispatchtest.WantAnswer(t, got, err, "echo: hi")
+	if st := w.state(t); st.RequestTip.Seq != 1 || st.ResponseTip.Seq != 1 || st.CallKey != "" || len(w.wire.Posts) != 0 {
 		t.Errorf("state = %+v, want it settled without a post", st)
 	}
 	_, err = w.AcceptReply(t.Context(), w.host.Target(), answer)
@@ -34,7 +34,7 @@ func TestPrintedCallIsAcceptedByHand(t *testing.T) {
 
 func TestPrintedCallIsResumedByCall(t *testing.T) {
 	w := newWorld(t)
-	body, _, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
+	body, _, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.UserMessage("hi"))
 	must(t, err)
 	w.host.Serve("/a2a/message/send", body)
 	res := w.answers(t, "hi")
@@ -66,11 +66,11 @@ func TestAcceptOfRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			body, _, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
+			body, _, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.UserMessage("hi"))
 			must(t, err)
 			_, err = w.AcceptReply(t.Context(), w.host.Target(), []byte(s.answer))
 			dispatchtest.WantKind(t, err, s.kind, s.text)
-			again, res, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
+			again, res, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.UserMessage("hi"))
 			must(t, err)
 			keeps := s.kind == problem.Untrusted || s.kind == problem.Pending || name == "moved" || name == "moved, by text"
 			if bytes.Equal(again, body) != keeps {
@@ -85,20 +85,20 @@ func TestAcceptOfRefusals(t *testing.T) {
 
 func TestAcceptOfAnEarlierCallsAnswer(t *testing.T) {
 	w := newWorld(t)
-	one, _, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.Say("one"))
+	one, _, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.UserMessage("one"))
 	must(t, err)
 	_, answer := w.host.Serve("/a2a/message/send", one)
-	two, _, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.Say("two")) // gives up the first
+	two, _, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.UserMessage("two")) // gives up the first
 	must(t, err)
 	_, refused := w.host.Serve("/a2a/message/send", two)
 	_, err = w.AcceptReply(t.Context(), w.host.Target(), refused)
 	dispatchtest.WantKind(t, err, problem.Conflict, "ask for its answer")
 	res, err := w.AcceptReply(t.Context(), w.host.Target(), answer) // bound to the first
-	dispatchtest.Want(t, res, err, "echo: one")
-	if st := w.state(t); st.Request.Seq != 1 || len(st.Overtaken) != 1 {
+	dispatchtest.WantAnswer(t, res, err, "echo: one")
+	if st := w.state(t); st.RequestTip.Seq != 1 || len(st.Overtaken) != 1 {
 		t.Errorf("state = %+v, want the first settled and the second listed", st)
 	}
-	_, res, err = w.SignRequest(t.Context(), w.host.Target(), dispatchtest.Say("two"))
+	_, res, err = w.SignRequest(t.Context(), w.host.Target(), dispatchtest.UserMessage("two"))
 	if err != nil || res.Request.Seq != 2 {
 		t.Errorf("Print() = %+v, %v, want number 2", res, err)
 	}
@@ -106,12 +106,12 @@ func TestAcceptOfAnEarlierCallsAnswer(t *testing.T) {
 
 func TestAcceptNeverTakesAForeignAnswer(t *testing.T) {
 	w := newWorld(t)
-	must(t, errorOf2(w.SignRequest(t.Context(), w.host.Target(), dispatchtest.Say("hi"))))
-	e := envelope.Envelope{From: w.host.ID(), To: w.Signer.ID(), Seq: 1, Time: dispatchtest.Start, Payload: dispatchtest.Say("forged"), IdempotencyKey: envelope.ReplyKey(identity.Hash{1})}
+	must(t, errorOf2(w.SignRequest(t.Context(), w.host.Target(), dispatchtest.UserMessage("hi"))))
+	e := envelope.Envelope{From: w.host.ID(), To: w.Signer.ID(), Seq: 1, Time: dispatchtest.Start, Payload: dispatchtest.UserMessage("forged"), IdempotencyKey: envelope.ReplyKey(identity.Hash{1})}
 	must(t, errorOf(e.Sign(t.Context(), w.host.Key)))
 	_, err := w.AcceptReply(t.Context(), w.host.Target(), envelope.AppendResponse(nil, nil, &e))
 	dispatchtest.WantKind(t, err, problem.NotFound)
-	if st := w.state(t); len(st.Sent) != 1 || st.Request != (dispatch.Point{}) {
+	if st := w.state(t); len(st.Sent) != 1 || st.RequestTip != (dispatch.Point{}) {
 		t.Errorf("state = %+v, want it untouched", st)
 	}
 }
@@ -121,10 +121,10 @@ func TestPrintWaitsForAnUnfinishedReset(t *testing.T) {
 	w.wire.Fault = once("request lost", dispatch.DefaultTries)
 	_, err := w.Reset(t.Context(), w.host.Target())
 	dispatchtest.WantKind(t, err, problem.Pending, "not confirmed the reset")
-	_, _, err = w.SignRequest(t.Context(), w.host.Target(), dispatchtest.Say("hi"))
+	_, _, err = w.SignRequest(t.Context(), w.host.Target(), dispatchtest.UserMessage("hi"))
 	dispatchtest.WantKind(t, err, problem.Conflict, "another reset finishes it")
 	res, err := w.call("hi") // finishes it first
-	dispatchtest.Want(t, res, err, "echo: hi")
+	dispatchtest.WantAnswer(t, res, err, "echo: hi")
 	if !res.IsReset {
 		t.Error("Call() does not say that it finished the reset")
 	}
@@ -133,16 +133,16 @@ func TestPrintWaitsForAnUnfinishedReset(t *testing.T) {
 func TestAskTellsWhatIsOpen(t *testing.T) {
 	w := newWorld(t)
 	res, err := w.Ask(t.Context(), w.host.Target())
-	if err != nil || res.Posts != 0 {
+	if err != nil || res.RequestCount != 0 {
 		t.Fatalf("Ask() with nothing listed = %+v, %v", res, err)
 	}
-	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
-	w.Patience = 1
+	w.host.Behaviour = func(*envelope.Envelope) string { return "hang" }
+	w.AnswerTimeout = 1
 	w.fails(t, "hi", problem.Pending)
 	res, err = w.Ask(t.Context(), w.host.Target())
 	dispatchtest.WantKind(t, err, problem.Pending, "ask again later")
-	if len(res.Unknown) != 1 {
-		t.Errorf("Unknown = %q", res.Unknown)
+	if len(res.Undetermined) != 1 {
+		t.Errorf("Unknown = %q", res.Undetermined)
 	}
 	w.wire.Fault = once("request lost", 1)
 	_, err = w.Ask(t.Context(), w.host.Target())
@@ -151,10 +151,10 @@ func TestAskTellsWhatIsOpen(t *testing.T) {
 		w.host.Answer(p, p.Rows[0])
 	}
 	res, err = w.Ask(t.Context(), w.host.Target())
-	if err != nil || len(res.Late) != 1 || res.Late[0].Reply.Payload.Text() != "echo: hi" {
+	if err != nil || len(res.LateOutcomes) != 1 || res.LateOutcomes[0].Reply.Payload.Text() != "echo: hi" {
 		t.Errorf("Ask() = %+v, %v, want the answer", res, err)
 	}
-	if st := w.state(t); st.Request.Seq != 1 || st.CallKey != "" || len(st.Late) != 0 {
+	if st := w.state(t); st.RequestTip.Seq != 1 || st.CallKey != "" || len(st.UnreturnedOutcomes) != 0 {
 		t.Errorf("state = %+v, want it settled", st)
 	}
 }

@@ -42,11 +42,11 @@ func childCalls(spec string) error {
 		return err
 	}
 	t := &testing.T{} // for Key, which cannot fail with these seeds
-	c := &dispatch.Caller{Signer: dispatchtest.Key(t, 1), Book: &filebook.Book{Dir: f[1]}, Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), Rand: rand.Reader}
-	target := dispatch.Target{ID: dispatchtest.Key(t, 0x42).ID(), URL: f[0] + "/a2a/message/send"}
+	c := &dispatch.Caller{Signer: dispatchtest.NewKey(t, 1), Book: &filebook.Book{Dir: f[1]}, Transport: dispatch.NewHTTP(dispatch.HTTPOptions{}), Rand: rand.Reader}
+	target := dispatch.Target{ID: dispatchtest.NewKey(t, 0x42).ID(), URL: f[0] + "/a2a/message/send"}
 	for i := range n {
 		text := fmt.Sprintf("call %d of %d", i, os.Getpid())
-		res, err := c.Call(context.Background(), target, dispatchtest.Say(text))
+		res, err := c.Call(context.Background(), target, dispatchtest.UserMessage(text))
 		if err != nil {
 			return err
 		}
@@ -80,9 +80,9 @@ func TestTwoProcessesCallTheSameTarget(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	p := h.Pair(dispatchtest.Key(t, 1).ID())
-	if len(p.Rows) != processes*calls || p.Tip().Seq != processes*calls || p.Tip().Epoch != 0 || len(h.Broken) > 0 {
-		t.Errorf("the host has %d rows, tip %+v, %q; want %d calls on one chain", len(p.Rows), p.Tip(), h.Broken, processes*calls)
+	p := h.Pair(dispatchtest.NewKey(t, 1).ID())
+	if len(p.Rows) != processes*calls || p.Tip().Seq != processes*calls || p.Tip().Epoch != 0 || len(h.Violations) > 0 {
+		t.Errorf("the host has %d rows, tip %+v, %q; want %d calls on one chain", len(p.Rows), p.Tip(), h.Violations, processes*calls)
 	}
 }
 
@@ -112,10 +112,10 @@ func TestKilledProcessLeavesTheLock(t *testing.T) {
 	must(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 
-	c := &dispatch.Caller{Signer: dispatchtest.Key(t, 1), Book: &filebook.Book{Dir: dir}, Transport: dispatch.NewHTTP(dispatch.HTTPOptions{})}
-	res, err := c.Call(t.Context(), dispatch.Target{ID: h.ID(), URL: srv.URL + "/a2a/message/send"}, dispatchtest.Say("ours"))
-	dispatchtest.Want(t, res, err, "echo: ours")
-	if len(res.Late) != 1 || res.Late[0].Fate != dispatch.Answered || res.Request.Seq != 2 {
-		t.Errorf("Call() = number %d, late %+v, want 2 and the answer to the call of the dead process", res.Request.Seq, res.Late)
+	c := &dispatch.Caller{Signer: dispatchtest.NewKey(t, 1), Book: &filebook.Book{Dir: dir}, Transport: dispatch.NewHTTP(dispatch.HTTPOptions{})}
+	res, err := c.Call(t.Context(), dispatch.Target{ID: h.ID(), URL: srv.URL + "/a2a/message/send"}, dispatchtest.UserMessage("ours"))
+	dispatchtest.WantAnswer(t, res, err, "echo: ours")
+	if len(res.LateOutcomes) != 1 || res.LateOutcomes[0].Fate != dispatch.Answered || res.Request.Seq != 2 {
+		t.Errorf("Call() = number %d, late %+v, want 2 and the answer to the call of the dead process", res.Request.Seq, res.LateOutcomes)
 	}
 }

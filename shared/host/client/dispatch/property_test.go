@@ -58,11 +58,11 @@ func newSchedule(t *testing.T, rt *rapid.T) *schedule {
 	n := rapid.IntRange(1, 2).Draw(rt, "devices")
 	for i := range n {
 		w := s.w.device()
-		w.AutoReset, w.MaxTries, w.Patience = true, 3, 2*time.Second
+		w.AutoReset, w.MaxTries, w.AnswerTimeout = true, 3, 2*time.Second
 		d := &device{world: w, mine: map[identity.Hash]bool{}, got: map[identity.Hash]*envelope.Envelope{}, fate: map[identity.Hash]bool{}, runs: map[string]bool{}}
 		skew := time.Duration(rapid.SampledFrom([]int{0, 0, 0, -100, 100, -600, 600}).Draw(rt, fmt.Sprint("skew", i))) * time.Second
 		w.Now = func() time.Time { return w.clock.Now().Add(skew) }
-		w.Rand = &dispatchtest.Random{N: uint64(i + 1)}
+		w.Rand = &dispatchtest.Random{Seed: uint64(i + 1)}
 		w.book.check = func(st dispatch.State) { d.saved(rt, st) }
 		s.devices = append(s.devices, d)
 	}
@@ -74,7 +74,7 @@ func newSchedule(t *testing.T, rt *rapid.T) *schedule {
 		rt.Logf("post %s: number %d %q %s, tip %+v", path, e.Seq, e.Payload.Text(), e.Hash().String()[:6], s.w.host.Pair(e.From).Tip())
 		return rapid.SampledFrom([]string{"", "", "", "", "reply lost", "request lost", "503", "503 after", "twice", "unreachable", "garbled"}).Draw(rt, "fault")
 	}
-	s.w.host.Behave = func(*envelope.Envelope) string {
+	s.w.host.Behaviour = func(*envelope.Envelope) string {
 		return rapid.SampledFrom([]string{"answer", "answer", "answer", "fail", "hang"}).Draw(rt, "behave")
 	}
 	return s
@@ -86,10 +86,10 @@ func (d *device) saved(rt *rapid.T, st dispatch.State) {
 		d.mine[e.Hash()] = true
 	}
 	for h := range d.mine {
-		if d.listed(&st, h) || d.fate[h] || st.Request.Hash == h {
+		if d.listed(&st, h) || d.fate[h] || st.RequestTip.Hash == h {
 			continue
 		}
-		if told := slices.ContainsFunc(st.Late, func(l dispatch.LateOutcome) bool { return l.Request.Hash() == h }); told {
+		if told := slices.ContainsFunc(st.UnreturnedOutcomes, func(l dispatch.CallOutcome) bool { return l.Request.Hash() == h }); told {
 			continue
 		}
 		if d.open(h) {
@@ -111,7 +111,7 @@ func (d *device) listed(st *dispatch.State, h identity.Hash) bool {
 // open reports whether the host has accepted the envelope with hash h, or could
 // do so at its present tip.
 func (d *device) open(h identity.Hash) bool {
-	for _, s := range d.wire.Log {
+	for _, s := range d.wire.Posts {
 		if s.Envelope.Hash() != h || !strings.HasSuffix(s.Path, "send") {
 			continue
 		}
@@ -122,7 +122,7 @@ func (d *device) open(h identity.Hash) bool {
 					return false // the host looks no further back
 				}
 				// Delivered already, if the call returned before this Save.
-				return d.got[h] == nil && !d.fate[h] && !slices.ContainsFunc(d.last.Late, func(l dispatch.LateOutcome) bool { return l.Request.Hash() == h })
+				return d.got[h] == nil && !d.fate[h] && !slices.ContainsFunc(d.last.UnreturnedOutcomes, func(l dispatch.CallOutcome) bool { return l.Request.Hash() == h })
 			}
 		}
 		return p.Tip().CheckNext(&s.Envelope) == nil
@@ -164,14 +164,14 @@ func (s *schedule) step() {
 	case "late answer":
 		for _, p := range s.w.host.Pairs {
 			for _, r := range p.Rows {
-				if r.Decided == "" {
+				if r.Decision == "" {
 					s.w.host.Answer(p, r)
 					return
 				}
 			}
 		}
 	case "attack":
-		if log := s.w.wire.Log; len(log) > 0 {
+		if log := s.w.wire.Posts; len(log) > 0 {
 			s.attacks++
 			x := log[rapid.IntRange(0, len(log)-1).Draw(s.rt, "which")]
 			path := rapid.SampledFrom([]string{"/a2a/message/send", "/a2a/chain/reset"}).Draw(s.rt, "route")
@@ -209,13 +209,13 @@ func (s *schedule) call(d *device) {
 // learn records a result and checks that every answer is to its request.
 func (d *device) learn(rt *rapid.T, text string) func(dispatch.Result, error) {
 	return func(res dispatch.Result, err error) {
-		rt.Logf("=> %v %v, %d late, %v", res.Fate, res.RequestHash.String()[:6], len(res.Late), err)
+		rt.Logf("=> %v %v, %d late, %v", res.Fate, res.RequestHash.String()[:6], len(res.LateOutcomes), err)
 		if err == nil && text != "" && (res.Reply == nil || res.Request.Payload.Text() != text) {
 			rt.Fatalf("Call(%q) = an answer to %q", text, res.Request.Payload.Text())
 		}
-		outcomes := slices.Clone(res.Late)
+		outcomes := slices.Clone(res.LateOutcomes)
 		if res.Fate != "" {
-			outcomes = append(outcomes, dispatch.LateOutcome{Request: res.Request, Fate: res.Fate, Reply: res.Reply})
+			outcomes = append(outcomes, dispatch.CallOutcome{Request: res.Request, Fate: res.Fate, Reply: res.Reply})
 		}
 		for _, l := range outcomes {
 			h := l.Request.Hash()
@@ -237,7 +237,7 @@ func (d *device) learn(rt *rapid.T, text string) func(dispatch.Result, error) {
 // finish stops the faults and lets everyone get through.
 func (s *schedule) finish() {
 	s.w.wire.Fault, s.w.host.Refuse = nil, nil
-	s.w.host.Behave = nil
+	s.w.host.Behaviour = nil
 	s.w.clock.Add(10 * time.Minute)
 	for _, d := range s.devices {
 		ok := false
@@ -270,7 +270,7 @@ func (s *schedule) finish() {
 }
 
 func (s *schedule) check() {
-	if b := s.w.host.Broken; len(b) > 0 {
+	if b := s.w.host.Violations; len(b) > 0 {
 		s.rt.Fatalf("the host saw: %q", b)
 	}
 	resets, ran := 0, map[string]int{}
@@ -294,7 +294,7 @@ func (s *schedule) check() {
 	for _, p := range s.w.host.Pairs {
 		for _, r := range p.Rows {
 			for _, d := range s.devices {
-				if r.Decided == "answer" && d.mine[r.Hash] && d.got[r.Hash] == nil {
+				if r.Decision == "answer" && d.mine[r.Hash] && d.got[r.Hash] == nil {
 					s.rt.Fatalf("the answer to %q is stored and was never learnt", r.Envelope.Payload.Text())
 				}
 			}

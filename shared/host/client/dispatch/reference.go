@@ -25,12 +25,12 @@ func ParseReference(self identity.ID, data []byte) ([]State, error) {
 		if err != nil {
 			return problem.Invalid("envelope_state.json", "ids of targets as keys", fmt.Sprintf("%.70q", key))
 		}
-		var sides struct {
+		var chains struct {
 			Request  referencePoint `json:"request"`
 			Response referencePoint `json:"response"`
 		}
-		err = d.Decode(&sides)
-		states = append(states, State{Self: self, Target: target, Request: Point(sides.Request), Response: Point(sides.Response)})
+		err = d.Decode(&chains)
+		states = append(states, State{Self: self, Target: target, RequestTip: Point(chains.Request), ResponseTip: Point(chains.Response)})
 		return err
 	})
 	if err != nil {
@@ -49,20 +49,20 @@ func ParseReference(self identity.ID, data []byte) ([]State, error) {
 type referencePoint Point
 
 func (p *referencePoint) UnmarshalCanon(d *canon.Decoder) error {
-	var in struct {
+	var encoded struct {
 		Seq  int64  `json:"last_seq"`
 		Hash string `json:"last_hash_hex" canon:"null"`
 	}
-	if err := d.Decode(&in); err != nil {
+	if err := d.Decode(&encoded); err != nil {
 		return err
 	}
-	p.Seq = in.Seq
+	p.Seq = encoded.Seq
 	if p.Seq < 0 || p.Seq > envelope.MaxSeq {
 		return problem.Invalid("last_seq", "a sequence number", fmt.Sprint(p.Seq))
 	}
-	if in.Hash != "" {
+	if encoded.Hash != "" {
 		var err error
-		if p.Hash, err = identity.ParseHash(in.Hash); err != nil {
+		if p.Hash, err = identity.ParseHash(encoded.Hash); err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,7 @@ func TestReferenceHostThatTookTheCallAndLostTheAnswer(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			w := referenceWorld(t)
 			if fault == "500" {
-				w.host.Behave = func(e *envelope.Envelope) string {
+				w.host.Behaviour = func(e *envelope.Envelope) string {
 					if e.Seq == 1 {
 						return "fail"
 					}
@@ -45,21 +45,21 @@ func TestReferenceHostThatTookTheCallAndLostTheAnswer(t *testing.T) {
 				w.wire.Fault = once(fault, 1)
 			}
 			res := w.fails(t, "one", problem.BehaviourFailed, "its answer is lost")
-			if res.Fate != dispatch.AnswerLost || len(res.Unknown) != 1 || !strings.Contains(res.Unknown[0], "the outcome is unknown") {
+			if res.Fate != dispatch.AnswerLost || len(res.Undetermined) != 1 || !strings.Contains(res.Undetermined[0], "the outcome is unknown") {
 				t.Errorf("Call() = %+v", res)
 			}
 			wantPaths(t, w, "send", "send")
 			res, err := w.call("two") // follows a call whose answer was never received
-			dispatchtest.Want(t, res, err, "echo: two")
-			if res.Request.Seq != 2 || len(res.Unknown) != 1 || !strings.Contains(res.Unknown[0], "may be one of them") {
+			dispatchtest.WantAnswer(t, res, err, "echo: two")
+			if res.Request.Seq != 2 || len(res.Undetermined) != 1 || !strings.Contains(res.Undetermined[0], "may be one of them") {
 				t.Errorf("Call() = %+v", res)
 			}
 			st := w.state(t)
 			wantSeq := map[string]int64{"reply lost": 2, "500": 1}[fault]
-			if st.Response.Seq != wantSeq {
-				t.Errorf("answer %d, want %d", st.Response.Seq, wantSeq)
+			if st.ResponseTip.Seq != wantSeq {
+				t.Errorf("answer %d, want %d", st.ResponseTip.Seq, wantSeq)
 			}
-			w.host.Behave, w.wire.Fault = nil, nil
+			w.host.Behaviour, w.wire.Fault = nil, nil
 			w.answers(t, "three")
 		})
 	}
@@ -70,7 +70,7 @@ func TestReferenceHostGapIsAtMostWhatWasLost(t *testing.T) {
 	w.setState(t, func(st *dispatch.State) { st.LostAnswers = 2 })
 	forge := func(seq int64) {
 		w.Transport = dispatchtest.PostFunc(func(string, []byte) (int, []byte, error) {
-			e := envelope.Envelope{From: w.host.ID(), To: w.Signer.ID(), Seq: seq, Prev: identity.Hash{7}, Time: dispatchtest.Start, Payload: dispatchtest.Say("x"), IdempotencyKey: "u"}
+			e := envelope.Envelope{From: w.host.ID(), To: w.Signer.ID(), Seq: seq, Prev: identity.Hash{7}, Time: dispatchtest.Start, Payload: dispatchtest.UserMessage("x"), IdempotencyKey: "u"}
 			must(t, errorOf(e.Sign(t.Context(), w.host.Key)))
 			return 200, envelope.AppendResponse(nil, nil, &e), nil
 		})
@@ -79,8 +79,8 @@ func TestReferenceHostGapIsAtMostWhatWasLost(t *testing.T) {
 	w.fails(t, "one", problem.Untrusted, "non-monotonic sequence_no: expected 1, got 4")
 	forge(3)
 	res, err := w.call("one")
-	dispatchtest.Want(t, res, err, "x")
-	if st := w.state(t); st.LostAnswers != 0 || st.Response.Seq != 3 {
+	dispatchtest.WantAnswer(t, res, err, "x")
+	if st := w.state(t); st.LostAnswers != 0 || st.ResponseTip.Seq != 3 {
 		t.Errorf("state = %+v, want the gap used up", st)
 	}
 }
@@ -91,9 +91,9 @@ func TestReferenceHostEarlierCallWasTaken(t *testing.T) {
 	w.MaxTries = 1
 	first := w.fails(t, "one", problem.Pending)
 	res, err := w.call("two") // 409 seq 1 <= last_seen 1: it can only be the first
-	dispatchtest.Want(t, res, err, "echo: two")
-	if len(res.Late) != 1 || res.Late[0].Fate != dispatch.AnswerLost || res.Late[0].Request.Hash() != first.RequestHash || res.Request.Seq != 2 {
-		t.Errorf("Call() = number %d, late %+v", res.Request.Seq, res.Late)
+	dispatchtest.WantAnswer(t, res, err, "echo: two")
+	if len(res.LateOutcomes) != 1 || res.LateOutcomes[0].Fate != dispatch.AnswerLost || res.LateOutcomes[0].Request.Hash() != first.RequestHash || res.Request.Seq != 2 {
+		t.Errorf("Call() = number %d, late %+v", res.Request.Seq, res.LateOutcomes)
 	}
 	// Earlier envelopes cannot be asked for there; they are given up with a
 	// report.
@@ -101,11 +101,11 @@ func TestReferenceHostEarlierCallWasTaken(t *testing.T) {
 		t.Errorf("state = %+v, want nothing listed", st)
 	}
 	found := false
-	for _, u := range res.Unknown {
+	for _, u := range res.Undetermined {
 		found = found || strings.Contains(u, "does not report outcomes of calls")
 	}
 	if !found {
-		t.Errorf("Unknown = %q, want it said", res.Unknown)
+		t.Errorf("Unknown = %q, want it said", res.Undetermined)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestReferenceHostThatForgotIsReset(t *testing.T) {
 		w.AutoReset = auto
 		res, err := w.call("two")
 		if auto {
-			dispatchtest.Want(t, res, err, "echo: two")
+			dispatchtest.WantAnswer(t, res, err, "echo: two")
 			continue
 		}
 		dispatchtest.WantKind(t, err, problem.Conflict, "non-monotonic sequence_no: expected 1, got 2", "a reset starts it again")
@@ -131,8 +131,8 @@ func TestReferenceHostClockIsForAPerson(t *testing.T) {
 	w := referenceWorld(t)
 	w.Now = func() time.Time { return w.clock.Now().Add(-1000 * time.Second) }
 	_, err := w.Reset(t.Context(), w.host.Target())
-	dispatchtest.WantKind(t, err, problem.Clock, "age=")
-	if w.state(t).Reset != nil {
+	dispatchtest.WantKind(t, err, problem.ClockSkew, "age=")
+	if w.state(t).PendingReset != nil {
 		t.Error("the refused reset is kept")
 	}
 }
@@ -146,13 +146,13 @@ func TestHostWithoutResetOrAsk(t *testing.T) {
 }
 
 func TestImportOfTheReferencesState(t *testing.T) {
-	self, a, b := dispatchtest.Key(t, 1).ID(), dispatchtest.Key(t, 2).ID(), dispatchtest.Key(t, 3).ID()
+	self, a, b := dispatchtest.NewKey(t, 1).ID(), dispatchtest.NewKey(t, 2).ID(), dispatchtest.NewKey(t, 3).ID()
 	h := strings.Repeat("ab", 32)
 	got, err := dispatch.ParseReference(self, []byte(`{"`+b.String()+`":{"request":{"last_hash_hex":"`+h+`","last_seq":3},"response":{"last_hash_hex":"","last_seq":0}},
 		"`+a.String()+`":{"request":{"last_hash_hex":"`+strings.Repeat("0", 64)+`","last_seq":0},"x":1}}`))
 	must(t, err)
 	hash, _ := identity.ParseHash(h)
-	wantStates := []dispatch.State{{Self: self, Target: a}, {Self: self, Target: b, Request: dispatch.Point{Seq: 3, Hash: hash}}}
+	wantStates := []dispatch.State{{Self: self, Target: a}, {Self: self, Target: b, RequestTip: dispatch.Point{Seq: 3, Hash: hash}}}
 	if wantStates[0].Target.String() > wantStates[1].Target.String() {
 		wantStates[0], wantStates[1] = wantStates[1], wantStates[0]
 	}

@@ -21,8 +21,8 @@ type Point struct {
 type State struct {
 	Self, Target identity.ID
 
-	Request  Point // last settled call
-	Response Point // last verified answer in the chain
+	RequestTip  Point // last settled call
+	ResponseTip Point // last verified answer in the chain
 
 	// Sent contains every envelope signed for the sequence number after Request, the oldest first.
 	// The envelope that the host accepted is recognized by its hash.
@@ -34,29 +34,29 @@ type State struct {
 	// signed ahead of the clock, or a first call later than the floor. They are asked for after the
 	// next settlement.
 	Acceptable []envelope.Envelope
-	// Reset is a signed chain reset that is not confirmed.
-	Reset *envelope.Envelope
+	// PendingReset is a signed chain reset that is not confirmed.
+	PendingReset *envelope.Envelope
 
 	// CallKey is the idempotency key of all envelopes of the call in hand. It is empty after the outcome
 	// of the call was returned, or the call was refused or given up.
 	CallKey string
 
-	LastSigned  time.Time     // latest time ever signed for this target
-	ClockOffset time.Duration // how far the host's clock is ahead of ours, according to the host
+	LastSignedTime time.Time     // latest time ever signed for this target
+	ClockOffset    time.Duration // how far the host's clock is ahead of ours, according to the host
 
 	BindsAnswers bool  // whether the target has bound an answer to its request, and so must always do so
 	LostAnswers  int64 // number of accepted calls with lost answers, which may leave gaps (PROTOCOL §23 A9)
 
-	// Thread is the context id of the last signed call that had one and whose Caller.Thread was not
+	// ThreadID is the context id of the last signed call that had one and whose Caller.ContextID was not
 	// AnyThread, or "".
-	Thread string
+	ThreadID string
 
 	// Answered contains the last answered calls, at most maxAnswered, the newest last.
 	Answered []Point
 
-	// Late contains outcomes that were learned but not returned yet: the outcome of the call in hand,
+	// UnreturnedOutcomes contains outcomes that were learned but not returned yet: the outcome of the call in hand,
 	// in case of a crash before Call returns, and the outcomes of calls that were given up.
-	Late []LateOutcome
+	UnreturnedOutcomes []CallOutcome
 }
 
 // Fate is the outcome of a call.
@@ -69,8 +69,8 @@ const (
 	AnswerLost Fate = "lost"       // accepted by a host that cannot return the answer
 )
 
-// LateOutcome is the outcome of a call.
-type LateOutcome struct {
+// CallOutcome is the outcome of a call.
+type CallOutcome struct {
 	Request   envelope.Envelope
 	Fate      Fate
 	Detail    string             // the host's reason for a missing answer
@@ -78,8 +78,8 @@ type LateOutcome struct {
 	Reply     *envelope.Envelope // set for Answered
 	ReplySeq  int64              // set for Answered and TextGone
 	ReplyHash identity.Hash      // set for Answered and TextGone
-	// Cut is the host's reason why Reply is incomplete, or "". It is not signed.
-	Cut string
+	// CutReason is the host's reason why Reply is incomplete, or "". It is not signed.
+	CutReason string
 }
 
 // MaxListed limits the envelopes that are listed for one sequence number. A caller at the limit
@@ -95,8 +95,8 @@ const maxAnswered = 16
 // which may have no answer.
 func (s *State) LastAnswered(seq int64) (p Point, ok bool) {
 	points := s.Answered
-	if len(points) == 0 && s.Request.Seq > 0 {
-		points = []Point{s.Request}
+	if len(points) == 0 && s.RequestTip.Seq > 0 {
+		points = []Point{s.RequestTip}
 	}
 	for _, p := range slices.Backward(points) {
 		if seq == 0 || p.Seq == seq {
@@ -106,7 +106,7 @@ func (s *State) LastAnswered(seq int64) (p Point, ok bool) {
 	return Point{}, false
 }
 
-func (s *State) jobEnvelope() *envelope.Envelope {
+func (s *State) callEnvelope() *envelope.Envelope {
 	if s.CallKey == "" {
 		return nil
 	}
@@ -118,11 +118,11 @@ func (s *State) jobEnvelope() *envelope.Envelope {
 	return nil
 }
 
-func (s *State) anyJobEnvelope() *envelope.Envelope {
-	if e := s.jobEnvelope(); e != nil || s.CallKey == "" {
+func (s *State) anyCallEnvelope() *envelope.Envelope {
+	if e := s.callEnvelope(); e != nil || s.CallKey == "" {
 		return e
 	}
-	if l := s.outcome(); l != nil {
+	if l := s.callOutcome(); l != nil {
 		return &l.Request
 	}
 	for _, list := range [][]envelope.Envelope{s.Acceptable, s.Overtaken} {
@@ -138,7 +138,7 @@ func (s *State) anyJobEnvelope() *envelope.Envelope {
 func (s *State) findNext(h identity.Hash) *envelope.Envelope {
 	for _, list := range [][]envelope.Envelope{s.Sent, s.Acceptable} {
 		for i := range list {
-			if list[i].Seq == s.Request.Seq+1 && list[i].Hash() == h {
+			if list[i].Seq == s.RequestTip.Seq+1 && list[i].Hash() == h {
 				return &list[i]
 			}
 		}
@@ -157,39 +157,39 @@ func (s *State) findListed(h identity.Hash) *envelope.Envelope {
 	return nil
 }
 
-// settle advances the chains to a decided call and, if its answer is known, to the answer.
-func (s *State) settle(call Point, rsp *Point) {
-	if rsp != nil {
-		s.Response = *rsp
+// advance advances the chains to a decided call and, if its answer is known, to the answer.
+func (s *State) advance(call Point, answer *Point) {
+	if answer != nil {
+		s.ResponseTip = *answer
 	}
-	s.Request = call
-	s.retire(call.Hash)
+	s.RequestTip = call
+	s.moveAllToOvertaken(call.Hash)
 }
 
-// retire moves all listed envelopes to Overtaken, except the envelope with hash h, which it drops.
-func (s *State) retire(h identity.Hash) {
-	rest := slices.Concat(s.Overtaken, s.Sent, s.Acceptable)
-	s.Overtaken = removeEnvelope(rest, h)
+// moveAllToOvertaken moves all listed envelopes to Overtaken, except the envelope with hash h, which it drops.
+func (s *State) moveAllToOvertaken(h identity.Hash) {
+	listed := slices.Concat(s.Overtaken, s.Sent, s.Acceptable)
+	s.Overtaken = removeEnvelope(listed, h)
 	s.Sent, s.Acceptable = nil, nil
 }
 
-func (s *State) drop(h identity.Hash) { s.Overtaken = removeEnvelope(s.Overtaken, h) }
+func (s *State) dropOvertaken(h identity.Hash) { s.Overtaken = removeEnvelope(s.Overtaken, h) }
 
-func (s *State) outcome() *LateOutcome {
-	for i := range s.Late {
-		if s.CallKey != "" && s.Late[i].Request.IdempotencyKey == s.CallKey {
-			return &s.Late[i]
+func (s *State) callOutcome() *CallOutcome {
+	for i := range s.UnreturnedOutcomes {
+		if s.CallKey != "" && s.UnreturnedOutcomes[i].Request.IdempotencyKey == s.CallKey {
+			return &s.UnreturnedOutcomes[i]
 		}
 	}
 	return nil
 }
 
 func (s *State) resetChains() {
-	s.retire(identity.Hash{})
-	s.Request, s.Response, s.Reset, s.LostAnswers = Point{}, Point{}, nil, 0
+	s.moveAllToOvertaken(identity.Hash{})
+	s.RequestTip, s.ResponseTip, s.PendingReset, s.LostAnswers = Point{}, Point{}, nil, 0
 }
 
-func (s *State) moveToLive(h identity.Hash) {
+func (s *State) moveToAcceptable(h identity.Hash) {
 	for _, e := range s.Sent {
 		if e.Hash() == h {
 			s.Acceptable = append(slices.Clone(s.Acceptable), e)
@@ -201,24 +201,24 @@ func (s *State) moveToLive(h identity.Hash) {
 func (s *State) nextSignTime(now time.Time) time.Time {
 	t := now.Add(s.ClockOffset).UTC().Truncate(time.Microsecond)
 	// A time must be later than all earlier signed times.
-	if least := s.LastSigned.Add(time.Microsecond); !s.LastSigned.IsZero() && t.Before(least) {
-		t = least
+	if earliest := s.LastSignedTime.Add(time.Microsecond); !s.LastSignedTime.IsZero() && t.Before(earliest) {
+		t = earliest
 	}
 	return t
 }
 
-func (s *State) noteSigned(t time.Time) {
-	if t.After(s.LastSigned) {
-		s.LastSigned = t
+func (s *State) recordSignedTime(t time.Time) {
+	if t.After(s.LastSignedTime) {
+		s.LastSignedTime = t
 	}
 }
 
 // setClockOffset sets the difference to the host's clock. Corrections are never added, because two
 // corrections of one error would double it.
-func (s *State) setClockOffset(host, now time.Time) {
-	s.ClockOffset = host.Sub(now).Truncate(time.Microsecond)
-	if s.LastSigned.After(host) {
-		s.LastSigned = host
+func (s *State) setClockOffset(hostTime, now time.Time) {
+	s.ClockOffset = hostTime.Sub(now).Truncate(time.Microsecond)
+	if s.LastSignedTime.After(hostTime) {
+		s.LastSignedTime = hostTime
 	}
 }
 
@@ -232,7 +232,7 @@ func removeEnvelope(list []envelope.Envelope, h identity.Hash) []envelope.Envelo
 	return out
 }
 
-func sameMessage(a, b envelope.Message) bool {
+func isSameMessage(a, b envelope.Message) bool {
 	x, y := envelope.Envelope{Payload: a}, envelope.Envelope{Payload: b}
-	return bytes.Equal(x.AppendSigning(nil), y.AppendSigning(nil))
+	return bytes.Equal(x.AppendSignedBytes(nil), y.AppendSignedBytes(nil))
 }

@@ -22,15 +22,15 @@ var stateLimits = canon.Limits{Bytes: 64 << 20, Depth: 32, Keys: 1024}
 // shape of the protocol.
 func (s *State) AppendJSON(dst []byte) []byte {
 	dst = fmt.Appendf(dst, "{\n\"format\": %d,\n\"self\": %q,\n\"target\": %q", StateFormat, s.Self, s.Target)
-	dst = appendPoint(append(dst, ",\n\"request\": "...), s.Request)
-	dst = appendPoint(append(dst, ",\n\"response\": "...), s.Response)
-	dst = appendList(append(dst, ",\n\"sent\": "...), s.Sent)
-	dst = appendList(append(dst, ",\n\"live\": "...), s.Acceptable)
-	dst = appendList(append(dst, ",\n\"old\": "...), s.Overtaken)
-	dst = appendEnvelope(append(dst, ",\n\"reset\": "...), s.Reset)
+	dst = appendPoint(append(dst, ",\n\"request\": "...), s.RequestTip)
+	dst = appendPoint(append(dst, ",\n\"response\": "...), s.ResponseTip)
+	dst = appendEnvelopes(append(dst, ",\n\"sent\": "...), s.Sent)
+	dst = appendEnvelopes(append(dst, ",\n\"live\": "...), s.Acceptable)
+	dst = appendEnvelopes(append(dst, ",\n\"old\": "...), s.Overtaken)
+	dst = appendEnvelope(append(dst, ",\n\"reset\": "...), s.PendingReset)
 	dst = canon.AppendString(append(dst, ",\n\"job\": "...), s.CallKey)
-	if s.Thread != "" {
-		dst = canon.AppendString(append(dst, ",\n\"thread\": "...), s.Thread)
+	if s.ThreadID != "" {
+		dst = canon.AppendString(append(dst, ",\n\"thread\": "...), s.ThreadID)
 	}
 	if len(s.Answered) > 0 {
 		dst = append(dst, ",\n\"answered\": ["...)
@@ -43,13 +43,13 @@ func (s *State) AppendJSON(dst []byte) []byte {
 		dst = append(dst, ']')
 	}
 	dst = append(dst, ",\n\"signed\": "...)
-	if s.LastSigned.IsZero() {
+	if s.LastSignedTime.IsZero() {
 		dst = append(dst, "null"...)
 	} else {
-		dst = append(canon.AppendTime(append(dst, '"'), s.LastSigned), '"')
+		dst = append(canon.AppendTime(append(dst, '"'), s.LastSignedTime), '"')
 	}
 	dst = fmt.Appendf(dst, ",\n\"ahead_us\": %d,\n\"bound\": %t,\n\"lost\": %d,\n\"late\": [", s.ClockOffset.Microseconds(), s.BindsAnswers, s.LostAnswers)
-	for i, l := range s.Late {
+	for i, l := range s.UnreturnedOutcomes {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
@@ -59,8 +59,8 @@ func (s *State) AppendJSON(dst []byte) []byte {
 		if l.Code != "" {
 			dst = canon.AppendString(append(dst, ", \"code\": "...), l.Code)
 		}
-		if l.Cut != "" {
-			dst = canon.AppendString(append(dst, ", \"cut\": "...), l.Cut)
+		if l.CutReason != "" {
+			dst = canon.AppendString(append(dst, ", \"cut\": "...), l.CutReason)
 		}
 		dst = appendEnvelope(append(dst, ", \"reply\": "...), l.Reply)
 		dst = fmt.Appendf(dst, ", \"reply_seq\": %d, \"reply_hash\": %q}", l.ReplySeq, l.ReplyHash)
@@ -80,7 +80,7 @@ func appendEnvelope(dst []byte, e *envelope.Envelope) []byte {
 	return envelope.AppendMessage(dst, e)
 }
 
-func appendList(dst []byte, list []envelope.Envelope) []byte {
+func appendEnvelopes(dst []byte, list []envelope.Envelope) []byte {
 	dst = append(dst, '[')
 	for i := range list {
 		if i > 0 {
@@ -113,9 +113,9 @@ func decodeState(data []byte) (State, error) {
 		if n++; n == 1 && key != "format" {
 			return problem.Invalid("format", "the first member", key)
 		}
-		return s.member(d, key)
+		return s.decodeMember(d, key)
 	})
-	if s.Thread != "" {
+	if s.ThreadID != "" {
 		n--
 	}
 	if len(s.Answered) > 0 {
@@ -130,7 +130,7 @@ func decodeState(data []byte) (State, error) {
 	return s, s.check()
 }
 
-func (s *State) member(d *canon.Decoder, key string) (err error) {
+func (s *State) decodeMember(d *canon.Decoder, key string) (err error) {
 	switch key {
 	case "format":
 		var n int64
@@ -142,21 +142,21 @@ func (s *State) member(d *canon.Decoder, key string) (err error) {
 	case "target":
 		s.Target, err = decodeID(d)
 	case "request":
-		s.Request, err = decodePoint(d)
+		s.RequestTip, err = decodePoint(d)
 	case "response":
-		s.Response, err = decodePoint(d)
+		s.ResponseTip, err = decodePoint(d)
 	case "sent":
-		s.Sent, err = decodeList(d)
+		s.Sent, err = decodeEnvelopes(d)
 	case "live":
-		s.Acceptable, err = decodeList(d)
+		s.Acceptable, err = decodeEnvelopes(d)
 	case "old":
-		s.Overtaken, err = decodeList(d)
+		s.Overtaken, err = decodeEnvelopes(d)
 	case "reset":
-		s.Reset, err = decodeEnvelope(d)
+		s.PendingReset, err = decodeEnvelope(d)
 	case "job":
 		s.CallKey, err = d.String()
 	case "thread":
-		s.Thread, err = d.String()
+		s.ThreadID, err = d.String()
 	case "answered":
 		err = d.Array(func(int) error {
 			p, err := decodePoint(d)
@@ -169,7 +169,7 @@ func (s *State) member(d *canon.Decoder, key string) (err error) {
 		}
 		var text string
 		if text, err = d.String(); err == nil {
-			s.LastSigned, err = canon.ParseTime(text)
+			s.LastSignedTime, err = canon.ParseTime(text)
 		}
 	case "ahead_us":
 		var n int64
@@ -185,8 +185,8 @@ func (s *State) member(d *canon.Decoder, key string) (err error) {
 		s.LostAnswers, err = d.Int64()
 	case "late":
 		err = d.Array(func(int) error {
-			l, err := decodeLate(d)
-			s.Late = append(s.Late, l)
+			l, err := decodeOutcome(d)
+			s.UnreturnedOutcomes = append(s.UnreturnedOutcomes, l)
 			return err
 		})
 	default:
@@ -196,21 +196,21 @@ func (s *State) member(d *canon.Decoder, key string) (err error) {
 }
 
 func (s *State) check() error {
-	for _, p := range append([]Point{s.Request, s.Response}, s.Answered...) {
+	for _, p := range append([]Point{s.RequestTip, s.ResponseTip}, s.Answered...) {
 		if p.Seq < 0 || p.Seq > envelope.MaxSeq || (p.Seq == 0) != p.Hash.IsZero() {
 			return problem.Invalid("seq", "a sequence number and its hash", strconv.FormatInt(p.Seq, 10))
 		}
 	}
 	lists := [][]envelope.Envelope{s.Sent, s.Acceptable, s.Overtaken}
-	if s.Reset != nil {
-		lists = append(lists, []envelope.Envelope{*s.Reset})
+	if s.PendingReset != nil {
+		lists = append(lists, []envelope.Envelope{*s.PendingReset})
 	}
 	for i, list := range lists {
 		for _, e := range list {
 			switch {
 			case e.From != s.Self || e.To != s.Target:
 				return problem.Invalid("envelope", "one from self to target", e.From.Short()+" to "+e.To.Short())
-			case i == 0 && (e.Seq != s.Request.Seq+1 || e.Prev != s.Request.Hash):
+			case i == 0 && (e.Seq != s.RequestTip.Seq+1 || e.Prev != s.RequestTip.Hash):
 				return problem.Invalid("sent", "envelopes that follow the last settled one", strconv.FormatInt(e.Seq, 10))
 			}
 		}
@@ -264,7 +264,7 @@ func decodeEnvelope(d *canon.Decoder) (*envelope.Envelope, error) {
 	return &e, err
 }
 
-func decodeList(d *canon.Decoder) (list []envelope.Envelope, err error) {
+func decodeEnvelopes(d *canon.Decoder) (list []envelope.Envelope, err error) {
 	err = d.Array(func(int) error {
 		e, err := decodeEnvelope(d)
 		if err == nil && e == nil {
@@ -278,7 +278,7 @@ func decodeList(d *canon.Decoder) (list []envelope.Envelope, err error) {
 	return list, err
 }
 
-func decodeLate(d *canon.Decoder) (l LateOutcome, err error) {
+func decodeOutcome(d *canon.Decoder) (l CallOutcome, err error) {
 	var request *envelope.Envelope
 	err = d.Object(func(key string) (err error) {
 		switch key {
@@ -293,7 +293,7 @@ func decodeLate(d *canon.Decoder) (l LateOutcome, err error) {
 		case "code":
 			l.Code, err = d.String()
 		case "cut":
-			l.Cut, err = d.String()
+			l.CutReason, err = d.String()
 		case "reply":
 			l.Reply, err = decodeEnvelope(d)
 		case "reply_seq":

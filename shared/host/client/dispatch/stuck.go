@@ -23,7 +23,7 @@ type StuckError struct {
 
 func (s *StuckError) Unwrap() error { return s.error }
 
-func (r *run) newStuck(remedy Remedy, kind problem.Kind, format string, args ...any) error {
+func (r *run) newStuckError(remedy Remedy, kind problem.Kind, format string, args ...any) error {
 	name := r.t.Name
 	if name == r.t.ID.Short() { // the default name, by which a host finds only published vacants
 		name = cmp.Or(r.t.Address, r.t.URL)

@@ -53,10 +53,10 @@ func TestVectors(t *testing.T) {
 			w.Transport = dispatchtest.PostFunc(func(string, []byte) (int, []byte, error) { posts++; return 200, c.Input.Response, nil })
 			if rc := c.Input.ResponseChain; rc != nil {
 				s, _ := w.Book.Open(t.Context(), k.ID(), cd.VacantID)
-				must(t, s.Save(dispatch.State{Self: k.ID(), Target: cd.VacantID, Response: dispatch.Point{Seq: rc.LastSeq, Hash: rc.Tip}}))
+				must(t, s.Save(dispatch.State{Self: k.ID(), Target: cd.VacantID, ResponseTip: dispatch.Point{Seq: rc.LastSeq, Hash: rc.Tip}}))
 				s.Close()
 			}
-			res, err := w.Call(t.Context(), dispatch.TargetOfCard(&cd), dispatchtest.Say("x"))
+			res, err := w.Call(t.Context(), dispatch.TargetOfCard(&cd), dispatchtest.UserMessage("x"))
 			if want := c.Expect.Accepted; want != "" {
 				if err != nil || res.ReplyHash.String() != want {
 					t.Errorf("Call() = %v, %v, want %v", res.ReplyHash, err, want)
@@ -101,7 +101,7 @@ func once(fault string, n int) func(string, *envelope.Envelope) string {
 func TestAnswerSettlesTheCall(t *testing.T) {
 	w := newWorld(t)
 	w.wire.Fault = func(_ string, e *envelope.Envelope) string {
-		if st := w.state(t); len(st.Sent) != 1 || st.Sent[0].Hash() != e.Hash() || !st.LastSigned.Equal(e.Time) {
+		if st := w.state(t); len(st.Sent) != 1 || st.Sent[0].Hash() != e.Hash() || !st.LastSignedTime.Equal(e.Time) {
 			t.Errorf("posted before it was kept: %+v", st)
 		}
 		return ""
@@ -111,12 +111,12 @@ func TestAnswerSettlesTheCall(t *testing.T) {
 	for n := int64(1); n <= 3; n++ {
 		res := w.answers(t, "hi")
 		answered = append(answered, dispatch.Point{Seq: n, Hash: res.RequestHash})
-		if res.Request.Seq != n || res.ReplySeq != n || !res.ReplyBound || res.Posts != 1 || res.Status != 200 || res.Fate != dispatch.Answered || res.Resumed {
+		if res.Request.Seq != n || res.ReplySeq != n || !res.ReplyBound || res.RequestCount != 1 || res.Status != 200 || res.Fate != dispatch.Answered || res.Resumed {
 			t.Errorf("Call() = %+v", res)
 		}
 		got := w.state(t)
-		st := dispatch.State{Self: w.Signer.ID(), Target: w.host.ID(), Request: dispatch.Point{Seq: n, Hash: res.RequestHash},
-			Response: dispatch.Point{Seq: n, Hash: res.ReplyHash}, LastSigned: res.Request.Time, BindsAnswers: true, Answered: answered}
+		st := dispatch.State{Self: w.Signer.ID(), Target: w.host.ID(), RequestTip: dispatch.Point{Seq: n, Hash: res.RequestHash},
+			ResponseTip: dispatch.Point{Seq: n, Hash: res.ReplyHash}, LastSignedTime: res.Request.Time, BindsAnswers: true, Answered: answered}
 		if d := cmp.Diff(st, got); d != "" {
 			t.Errorf("state (-want +got):\n%s", d)
 		}
@@ -140,7 +140,7 @@ func TestLostReplyIsRecoveredByTheSameBytes(t *testing.T) {
 			w := newWorld(t)
 			w.wire.Fault = once(fault, 2)
 			res := w.answers(t, "hi")
-			if got := len(w.wire.Bodies(1)); got != 1 {
+			if got := len(w.wire.SentBodies(1)); got != 1 {
 				t.Errorf("%d different bodies were posted, want 1", got)
 			}
 			if n := w.host.CountExecuted(res.Request.IdempotencyKey); n != 1 {
@@ -154,15 +154,15 @@ func TestLostReplyIsRecoveredByTheSameBytes(t *testing.T) {
 func TestUnansweredSettlesAndTheResponseChainStands(t *testing.T) {
 	w := newWorld(t)
 	w.answers(t, "one")
-	w.host.Behave = func(*envelope.Envelope) string { return "fail" }
+	w.host.Behaviour = func(*envelope.Envelope) string { return "fail" }
 	res := w.fails(t, "two", problem.BehaviourFailed, "failed: the vacant failed to answer")
 	if res.Fate != dispatch.Unanswered || res.Status != 500 || res.Reply != nil {
 		t.Errorf("Call() = %+v", res)
 	}
-	if st := w.state(t); st.Request.Seq != 2 || st.Response.Seq != 1 || len(st.Sent) > 0 || st.CallKey != "" {
+	if st := w.state(t); st.RequestTip.Seq != 2 || st.ResponseTip.Seq != 1 || len(st.Sent) > 0 || st.CallKey != "" {
 		t.Errorf("state = %+v", st)
 	}
-	w.host.Behave = nil
+	w.host.Behaviour = nil
 	res = w.answers(t, "two")
 	if res.Request.Seq != 3 || res.ReplySeq != 2 {
 		t.Errorf("Call() = request %d, answer %d, want 3, 2", res.Request.Seq, res.ReplySeq)
@@ -177,7 +177,7 @@ func TestAnswerWithoutItsTextSettles(t *testing.T) {
 				r.TextGone = true
 			}
 		}
-		return once("reply lost", 1-len(w.wire.Log))("", nil)
+		return once("reply lost", 1-len(w.wire.Posts))("", nil)
 	}
 	res := w.fails(t, "hi", problem.BehaviourFailed, "no longer stores the text")
 	if res.Fate != dispatch.TextGone || res.ReplySeq != 1 || res.ReplyHash.IsZero() {
@@ -185,7 +185,7 @@ func TestAnswerWithoutItsTextSettles(t *testing.T) {
 	}
 	w.wire.Fault = nil
 	res, err := w.call("next") // follows the answer that was never received
-	dispatchtest.Want(t, res, err, "echo: next")
+	dispatchtest.WantAnswer(t, res, err, "echo: next")
 	if res.ReplySeq != 2 {
 		t.Errorf("Call() = answer %d, want 2", res.ReplySeq)
 	}
@@ -193,9 +193,9 @@ func TestAnswerWithoutItsTextSettles(t *testing.T) {
 
 func TestPendingIsWaitedFor(t *testing.T) {
 	w := newWorld(t)
-	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
+	w.host.Behaviour = func(*envelope.Envelope) string { return "hang" }
 	w.wire.Fault = func(string, *envelope.Envelope) string {
-		if len(w.wire.Log) == 4 {
+		if len(w.wire.Posts) == 4 {
 			for _, p := range w.host.Pairs {
 				w.host.Answer(p, p.Rows[0])
 			}
@@ -208,8 +208,8 @@ func TestPendingIsWaitedFor(t *testing.T) {
 
 func TestPendingForLongIsResumedByTheSameCall(t *testing.T) {
 	w := newWorld(t)
-	w.Patience = 5 * time.Second
-	w.host.Behave = func(*envelope.Envelope) string { return "hang" }
+	w.AnswerTimeout = 5 * time.Second
+	w.host.Behaviour = func(*envelope.Envelope) string { return "hang" }
 	first := w.fails(t, "hi", problem.Pending, "demo has not answered yet", "run the same command again to resume it")
 	if first.Request.Seq != 1 {
 		t.Errorf("Call() = %+v", first)
@@ -220,8 +220,8 @@ func TestPendingForLongIsResumedByTheSameCall(t *testing.T) {
 	}
 	w.clock.Add(time.Minute) // past its due time: nobody will answer
 	res := w.fails(t, "hi", problem.BehaviourFailed)
-	if res.Fate != dispatch.Unanswered || len(w.wire.Bodies(1)) != 1 {
-		t.Errorf("Call() = %+v after %d bodies", res, len(w.wire.Bodies(1)))
+	if res.Fate != dispatch.Unanswered || len(w.wire.SentBodies(1)) != 1 {
+		t.Errorf("Call() = %+v after %d bodies", res, len(w.wire.SentBodies(1)))
 	}
 }
 
@@ -231,11 +231,11 @@ func TestInconclusiveAnswersKeepTheCall(t *testing.T) {
 			w := newWorld(t)
 			w.wire.Fault = once(fault, 6)
 			first := w.fails(t, "hi", kind, "same command again")
-			if first.Posts != dispatch.DefaultTries {
-				t.Errorf("Call() posted %d times, want %d", first.Posts, dispatch.DefaultTries)
+			if first.RequestCount != dispatch.DefaultTries {
+				t.Errorf("Call() posted %d times, want %d", first.RequestCount, dispatch.DefaultTries)
 			}
 			res := w.answers(t, "hi")
-			if res.RequestHash != first.RequestHash || len(w.wire.Bodies(1)) != 1 {
+			if res.RequestHash != first.RequestHash || len(w.wire.SentBodies(1)) != 1 {
 				t.Errorf("another envelope was signed: %v, want %v", res.RequestHash, first.RequestHash)
 			}
 		})
@@ -246,17 +246,17 @@ func TestCanceledCallIsKept(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	w.wire.Fault = func(string, *envelope.Envelope) string { cancel(); return "reply lost" }
-	_, err := w.Call(ctx, w.host.Target(), dispatchtest.Say("hi"))
+	_, err := w.Call(ctx, w.host.Target(), dispatchtest.UserMessage("hi"))
 	dispatchtest.WantKind(t, err, problem.Canceled, "run the same command again to resume it")
 	w.wire.Fault = nil
 	res := w.answers(t, "hi")
-	if !res.Resumed || len(w.wire.Bodies(1)) != 1 {
+	if !res.Resumed || len(w.wire.SentBodies(1)) != 1 {
 		t.Errorf("Call() = %+v, want it resumed", res)
 	}
 }
 
 func TestRefusalLeavesTheEnvelopeListedAndTheNextTakesItsNumber(t *testing.T) {
-	for _, kind := range []problem.Kind{problem.PaymentRequired, problem.Gone, problem.NotAccepting, problem.TooMany, problem.Misdirected, problem.BadSignature, problem.Malformed} {
+	for _, kind := range []problem.Kind{problem.PaymentRequired, problem.Gone, problem.NotAccepting, problem.TooManyRequests, problem.Misdirected, problem.BadSignature, problem.Malformed} {
 		t.Run(kind.String(), func(t *testing.T) {
 			w := newWorld(t)
 			w.host.Refuse = func(*envelope.Envelope) *problem.Error { return problem.New(kind, "not now\x1b[31m") }
@@ -282,7 +282,7 @@ func TestRefusalLeavesTheEnvelopeListedAndTheNextTakesItsNumber(t *testing.T) {
 			}
 			res = w.answers(t, "more")
 			wantPaths(t, w, "send", "send", "ask", "send")
-			if st := w.state(t); len(st.Overtaken)+len(st.Acceptable)+len(res.Late) != 0 {
+			if st := w.state(t); len(st.Overtaken)+len(st.Acceptable)+len(res.LateOutcomes) != 0 {
 				t.Errorf("state = %+v, want nothing listed: the host knows no such envelope", st)
 			}
 		})
@@ -298,14 +298,14 @@ func TestEveryEnvelopeSentForANumberIsKept(t *testing.T) {
 	}
 	first := w.fails(t, "one", problem.NotAccepting)
 	w.host.Refuse = nil
-	w.host.Serve("/a2a/message/send", []byte(w.wire.Log[0].Raw)) // the other copy arrives
+	w.host.Serve("/a2a/message/send", []byte(w.wire.Posts[0].Raw)) // the other copy arrives
 
 	res := w.answers(t, "two")
 	if res.Request.Seq != 2 {
 		t.Errorf("Call() took number %d, want 2", res.Request.Seq)
 	}
-	if len(res.Late) != 1 || res.Late[0].Request.Hash() != first.RequestHash || res.Late[0].Reply.Payload.Text() != "echo: one" {
-		t.Errorf("Late = %+v, want the answer to the first call", res.Late)
+	if len(res.LateOutcomes) != 1 || res.LateOutcomes[0].Request.Hash() != first.RequestHash || res.LateOutcomes[0].Reply.Payload.Text() != "echo: one" {
+		t.Errorf("Late = %+v, want the answer to the first call", res.LateOutcomes)
 	}
 	wantPaths(t, w, "send", "send", "ask", "ask", "send")
 	if n := w.host.CountExecuted(first.Request.IdempotencyKey); n != 1 {
@@ -334,7 +334,7 @@ func TestListedEnvelopesAreAskedForNeverResent(t *testing.T) {
 	other.resets(t)
 	w.setState(t, func(st *dispatch.State) { st.Overtaken, st.Sent, st.CallKey = st.Sent, nil, "" })
 	w.answers(t, "new")
-	for _, s := range w.wire.Log[len(w.wire.Log)-2:] {
+	for _, s := range w.wire.Posts[len(w.wire.Posts)-2:] {
 		if s.Envelope.Hash() == refused.RequestHash && strings.HasSuffix(s.Path, "send") {
 			t.Error("the old envelope was sent again")
 		}
@@ -355,10 +355,10 @@ func TestLostAnswerIsTheSameWhenAskedAgain(t *testing.T) {
 	w.fails(t, "hi", problem.Pending)
 	stored := w.host.Pairs[w.Signer.ID()].Rows[0].Reply
 	res, err := w.Ask(t.Context(), w.host.Target())
-	if err != nil || len(res.Late) != 1 || res.Late[0].ReplyHash != stored.Hash() {
+	if err != nil || len(res.LateOutcomes) != 1 || res.LateOutcomes[0].ReplyHash != stored.Hash() {
 		t.Fatalf("Ask() = %+v, %v, want the stored answer", res, err)
 	}
-	if st := w.state(t); st.Request.Seq != 1 || st.Response.Hash != stored.Hash() || len(st.Sent) != 0 {
+	if st := w.state(t); st.RequestTip.Seq != 1 || st.ResponseTip.Hash != stored.Hash() || len(st.Sent) != 0 {
 		t.Errorf("state = %+v, want it settled", st)
 	}
 }
@@ -367,7 +367,7 @@ func TestGivenUpCallIsAskedForAndSettled(t *testing.T) {
 	for _, how := range []string{"answer", "fail", "hang"} {
 		t.Run(how, func(t *testing.T) {
 			w := newWorld(t)
-			w.host.Behave = func(e *envelope.Envelope) string {
+			w.host.Behaviour = func(e *envelope.Envelope) string {
 				if e.Payload.Text() == "one" {
 					return how
 				}
@@ -380,8 +380,8 @@ func TestGivenUpCallIsAskedForAndSettled(t *testing.T) {
 			if fate == "" {
 				fate = dispatch.Unanswered
 			}
-			if len(res.Late) != 1 || res.Late[0].Fate != fate || res.Late[0].Request.Hash() != first.RequestHash || res.Request.Seq != 2 {
-				t.Errorf("Call() = number %d, late %+v, want number 2 and %v", res.Request.Seq, res.Late, fate)
+			if len(res.LateOutcomes) != 1 || res.LateOutcomes[0].Fate != fate || res.LateOutcomes[0].Request.Hash() != first.RequestHash || res.Request.Seq != 2 {
+				t.Errorf("Call() = number %d, late %+v, want number 2 and %v", res.Request.Seq, res.LateOutcomes, fate)
 			}
 		})
 	}
@@ -408,11 +408,11 @@ func TestAnswerOutsideTheChainIsKept(t *testing.T) {
 	other.answers(t, "theirs")
 
 	res := w.answers(t, "one")
-	if st := w.state(t); st.Request.Seq != 0 || st.Response.Seq != 0 || len(st.Sent) != 0 || res.RequestHash != first.RequestHash {
+	if st := w.state(t); st.RequestTip.Seq != 0 || st.ResponseTip.Seq != 0 || len(st.Sent) != 0 || res.RequestHash != first.RequestHash {
 		t.Errorf("state = %+v, want the chain untouched", st)
 	}
-	if len(res.Unknown) == 0 || !strings.Contains(res.Unknown[0], "has moved the chain") {
-		t.Errorf("Unknown = %q", res.Unknown)
+	if len(res.Undetermined) == 0 || !strings.Contains(res.Undetermined[0], "has moved the chain") {
+		t.Errorf("Unknown = %q", res.Undetermined)
 	}
 	w.fails(t, "two", problem.Replay, "a reset starts it again")
 	w.resets(t)
@@ -426,7 +426,7 @@ func TestMovedChain(t *testing.T) {
 		other := w.device()
 		other.AutoReset = true
 		other.answers(t, "theirs")
-		w.wire.Log = nil
+		w.wire.Posts = nil
 		return w
 	}
 	t.Run("is reset with AutoReset", func(t *testing.T) {
@@ -454,7 +454,7 @@ func TestFloorOfAResetIsPassed(t *testing.T) {
 	other.Now = func() time.Time { return w.clock.Now().Add(200 * time.Second) }
 	other.answers(t, "theirs")
 	other.resets(t)
-	w.wire.Log = nil
+	w.wire.Posts = nil
 	res := w.answers(t, "ours")
 	wantPaths(t, w, "send", "ask", "send")
 	if res.Request.Seq != 1 || !res.Request.Time.After(w.clock.Now().Add(200*time.Second)) {
@@ -463,7 +463,7 @@ func TestFloorOfAResetIsPassed(t *testing.T) {
 
 	// And a third device's reset passes the floor that is left.
 	third := w.device()
-	w.wire.Log = nil
+	w.wire.Posts = nil
 	third.resets(t)
 	wantPaths(t, w, "reset", "reset")
 }
@@ -479,8 +479,8 @@ func TestARestoredHost(t *testing.T) {
 			_, _ = w.call(text)
 		}
 		w.clock.Add(time.Minute)
-		*w.host.Pair(w.Signer.ID()), w.host.Restored = backup, w.clock.Now()
-		w.wire.Log, w.wire.Fault = nil, nil
+		*w.host.Pair(w.Signer.ID()), w.host.RestoredAt = backup, w.clock.Now()
+		w.wire.Posts, w.wire.Fault = nil, nil
 		return w
 	}
 	t.Run("that lost no call gets the next one, signed later", func(t *testing.T) {
@@ -488,7 +488,7 @@ func TestARestoredHost(t *testing.T) {
 		w.clock.Add(time.Second)
 		res := w.answers(t, "two")
 		wantPaths(t, w, "send", "ask", "send")
-		if floor := w.host.Restored.Add(300 * time.Second); res.Request.Seq != 2 || !res.Request.Time.After(floor) {
+		if floor := w.host.RestoredAt.Add(300 * time.Second); res.Request.Seq != 2 || !res.Request.Time.After(floor) {
 			t.Errorf("Call() signed number %d at %v, want 2, later than the floor %v", res.Request.Seq, res.Request.Time, floor)
 		}
 	})
@@ -507,11 +507,11 @@ func TestARestoredHost(t *testing.T) {
 		backup := *w.host.Pair(w.Signer.ID())
 		w.wire.Fault = func(string, *envelope.Envelope) string { return "reply lost" }
 		w.fails(t, "pay", problem.Pending)
-		*w.host.Pair(w.Signer.ID()), w.host.Restored = backup, w.clock.Now()
-		w.wire.Log, w.wire.Fault = nil, nil
+		*w.host.Pair(w.Signer.ID()), w.host.RestoredAt = backup, w.clock.Now()
+		w.wire.Posts, w.wire.Fault = nil, nil
 		w.clock.Add(time.Second)
-		w.fails(t, "pay", problem.Floor, "demo was restored from a backup")
-		if n := len(w.wire.Bodies(2)); n != 1 {
+		w.fails(t, "pay", problem.BelowFloor, "demo was restored from a backup")
+		if n := len(w.wire.SentBodies(2)); n != 1 {
 			t.Errorf("%d calls with number 2 were sent, want only the one that may have run", n)
 		}
 	})
@@ -562,9 +562,9 @@ func TestClock(t *testing.T) {
 		w := newWorld(t)
 		w.Now = func() time.Time { return w.clock.Now().Add(10 * time.Minute) }
 		w.wire.Fault = func(_ string, e *envelope.Envelope) string {
-			if len(w.wire.Log) == 1 { // its time comes before the new one arrives
+			if len(w.wire.Posts) == 1 { // its time comes before the new one arrives
 				w.clock.Add(10 * time.Minute)
-				w.host.Serve("/a2a/message/send", []byte(w.wire.Log[0].Raw))
+				w.host.Serve("/a2a/message/send", []byte(w.wire.Posts[0].Raw))
 			}
 			return ""
 		}
@@ -579,7 +579,7 @@ func TestClockForAPerson(t *testing.T) {
 	t.Run("off by more than an hour", func(t *testing.T) {
 		w := newWorld(t)
 		w.Now = func() time.Time { return w.clock.Now().Add(2 * time.Hour) }
-		w.fails(t, "hi", problem.Clock, "2h0m0s", "set this machine's")
+		w.fails(t, "hi", problem.ClockSkew, "2h0m0s", "set this machine's")
 	})
 	t.Run("slow: a reset is signed again", func(t *testing.T) {
 		w := newWorld(t)
@@ -604,8 +604,8 @@ func TestClockForAPerson(t *testing.T) {
 		w.Transport = dispatchtest.PostFunc(func(string, []byte) (int, []byte, error) {
 			return 409, []byte(`{"detail":"x","code":"floor","floor":"9999-12-31T00:00:00+00:00","expected_seq":1}`), nil
 		})
-		w.fails(t, "hi", problem.Clock)
-		if st := w.state(t); st.LastSigned.Year() == 9999 {
+		w.fails(t, "hi", problem.ClockSkew)
+		if st := w.state(t); st.LastSignedTime.Year() == 9999 {
 			t.Error("the lie was taken over")
 		}
 	})
@@ -617,7 +617,7 @@ func TestAnswersThatAreNotBelieved(t *testing.T) {
 	old := *res.Reply
 
 	sign := func(change func(*envelope.Envelope)) []byte {
-		e := envelope.Envelope{From: w.host.ID(), To: w.Signer.ID(), Seq: 2, Prev: old.Hash(), Time: dispatchtest.Start, Payload: dispatchtest.Say("forged")}
+		e := envelope.Envelope{From: w.host.ID(), To: w.Signer.ID(), Seq: 2, Prev: old.Hash(), Time: dispatchtest.Start, Payload: dispatchtest.UserMessage("forged")}
 		change(&e)
 		must(t, errorOf(e.Sign(t.Context(), w.host.Key)))
 		return envelope.AppendResponse(nil, nil, &e)
@@ -658,7 +658,7 @@ func TestAnswersThatAreNotBelieved(t *testing.T) {
 				})
 				w.fails(t, "two", problem.Untrusted)
 				st := w.state(t)
-				if st.Request != before.Request || st.Response != before.Response || len(st.Sent) != 1 {
+				if st.RequestTip != before.RequestTip || st.ResponseTip != before.ResponseTip || len(st.Sent) != 1 {
 					t.Errorf("state = %+v, want the call open", st)
 				}
 			}
@@ -675,7 +675,7 @@ func TestTooManyListedEnvelopesAreNotForgotten(t *testing.T) {
 		w.fails(t, "hi", problem.NotAccepting)
 	}
 	w.fails(t, "hi", problem.Conflict, "ask for their outcomes", "by a reset")
-	if _, _, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.Say("hi")); !problem.Is(err, problem.Conflict) {
+	if _, _, err := w.SignRequest(t.Context(), w.host.Target(), dispatchtest.UserMessage("hi")); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Print() = %v, want a conflict", err)
 	}
 	w.host.Refuse = nil
@@ -691,7 +691,7 @@ func TestUsage(t *testing.T) {
 	self := w.host.Target()
 	self.ID = w.Signer.ID()
 	for name, f := range map[string]func() error{
-		"self": func() error { _, err := w.Call(t.Context(), self, dispatchtest.Say("x")); return err },
+		"self": func() error { _, err := w.Call(t.Context(), self, dispatchtest.UserMessage("x")); return err },
 		"agent": func() error {
 			_, err := w.Call(t.Context(), w.host.Target(), envelope.Message{Role: envelope.RoleAgent})
 			return err
@@ -700,13 +700,13 @@ func TestUsage(t *testing.T) {
 		"no http": func() error {
 			u := w.host.Target()
 			u.URL = "ftp://x/"
-			_, err := w.Call(t.Context(), u, dispatchtest.Say("x"))
+			_, err := w.Call(t.Context(), u, dispatchtest.UserMessage("x"))
 			return err
 		},
 		"password": func() error {
 			u := w.host.Target()
 			u.URL = "http://a:b@x/"
-			_, err := w.Call(t.Context(), u, dispatchtest.Say("x"))
+			_, err := w.Call(t.Context(), u, dispatchtest.UserMessage("x"))
 			return err
 		},
 	} {
@@ -717,7 +717,7 @@ func TestUsage(t *testing.T) {
 	if _, err := w.call(strings.Repeat("x", 300<<10)); !problem.Is(err, problem.TooLarge) {
 		t.Errorf("Call() of a large message = %v, want too large", err)
 	}
-	if st := w.state(t); len(st.Sent) != 0 || len(w.wire.Log) != 0 {
+	if st := w.state(t); len(st.Sent) != 0 || len(w.wire.Posts) != 0 {
 		t.Errorf("state = %+v, want nothing signed", st)
 	}
 }
@@ -729,11 +729,11 @@ func TestBusyTarget(t *testing.T) {
 	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = w.Call(ctx, w.host.Target(), dispatchtest.Say("hi"))
+	_, err = w.Call(ctx, w.host.Target(), dispatchtest.UserMessage("hi"))
 	dispatchtest.WantKind(t, err, problem.Canceled, "another call to demo was under way")
 	ctx, cancel = context.WithDeadline(t.Context(), time.Unix(0, 0))
 	defer cancel()
-	_, err = w.Call(ctx, w.host.Target(), dispatchtest.Say("hi"))
+	_, err = w.Call(ctx, w.host.Target(), dispatchtest.UserMessage("hi"))
 	dispatchtest.WantKind(t, err, problem.Unavailable, "another call to demo is under way")
 }
 
@@ -745,7 +745,7 @@ func TestResetThatCannotBeConfirmedIsKept(t *testing.T) {
 		dispatchtest.WantKind(t, err, kind, "it is stored")
 		w.clock.Add(10 * time.Minute) // too old by now: signed again
 		res, err := w.Reset(t.Context(), w.host.Target())
-		if err != nil || !res.IsReset || w.state(t).Reset != nil {
+		if err != nil || !res.IsReset || w.state(t).PendingReset != nil {
 			t.Errorf("Reset() = %+v, %v, want it finished", res, err)
 		}
 	}
@@ -764,6 +764,6 @@ func BenchmarkCall(b *testing.B) {
 		must(b, errorOf(w.call("hi")))
 		p := w.host.Pair(w.Signer.ID())
 		p.Rows = p.Rows[len(p.Rows)-1:] // the test double is not what is measured
-		w.wire.Log = w.wire.Log[:0]
+		w.wire.Posts = w.wire.Posts[:0]
 	}
 }

@@ -32,9 +32,9 @@ type Target struct {
 	Card *card.Card
 	// Name is the target's name in messages to the person. It defaults to the short id.
 	Name string
-	// Memory reports whether the agent remembers the calls of a thread. It is an unsigned statement
+	// HasMemory reports whether the agent remembers the calls of a thread. It is an unsigned statement
 	// of the host.
-	Memory bool
+	HasMemory bool
 	// Address is the URL at which the target was found, for example https://agents.example/v/clerk,
 	// if that URL may lead to another vacant later. It is empty if the target was found by its id
 	// or card.
@@ -92,8 +92,8 @@ func callURLsOf(t *Target) (callURLs, error) {
 
 // SendURL returns the URL to post to for a URL that a person typed. It appends /a2a/message/send
 // unless the path ends with it (PROTOCOL §23 C4).
-func SendURL(given string) (string, error) {
-	u, err := ParseURL(given)
+func SendURL(typedURL string) (string, error) {
+	u, err := ParseURL(typedURL)
 	if err != nil {
 		return "", err
 	}
@@ -109,19 +109,19 @@ func EndpointURLs(endpoint string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	whole, err := SendURL(endpoint)
+	withSendPath, err := SendURL(endpoint)
 	if err != nil {
 		return nil, err
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
-	_, vacant := IDInPath(path)
+	_, hasVacantID := IDInPath(path)
 	switch {
 	case strings.HasSuffix(path, sendPath):
 		return []string{endpoint}, nil
-	case path == "", vacant && strings.Count(path[strings.Index(path, "/v/"):], "/") == 2:
-		return []string{whole}, nil
+	case path == "", hasVacantID && strings.Count(path[strings.Index(path, "/v/"):], "/") == 2:
+		return []string{withSendPath}, nil
 	}
-	return []string{endpoint, whole}, nil
+	return []string{endpoint, withSendPath}, nil
 }
 
 // ParseURL parses a URL that may be posted to: http or https with a host, without user, password
@@ -150,33 +150,33 @@ type Getter interface {
 // FetchTarget fetches the card from the host at a URL that a person typed (GET …/card), verifies
 // it, and returns the target at that URL. If the card has another endpoint, the typed URL takes
 // precedence: the person may reach the host by another route, and answers are signed in any case.
-func FetchTarget(ctx context.Context, g Getter, given string) (Target, error) {
-	typed, err := ParseURL(given)
+func FetchTarget(ctx context.Context, g Getter, typedURL string) (Target, error) {
+	parsed, err := ParseURL(typedURL)
 	if err != nil {
 		return Target{}, err
 	}
-	u := outbound.ReplaceSuffix(typed, sendPath, "/card")
+	u := outbound.ReplaceSuffix(parsed, sendPath, "/card")
 	status, body, err := g.Get(ctx, u.String())
 	if err != nil {
 		return Target{}, err
 	}
 	if status != 200 {
-		a := readAnswer(status, body)
+		a := parseReply(status, body)
 		return Target{}, problem.New(kindOf(a), "GET %s: %d %s", u, status, a.safeDetail())
 	}
-	c, memory, err := parseCardAnswer(body)
+	c, hasMemory, err := parseCardAnswer(body)
 	if err != nil {
 		return Target{}, problem.New(problem.Untrusted, "GET %s: %s", u, problem.AsError(err).Text())
 	}
 	if id, ok := IDInPath(u.Path); ok && id != c.VacantID {
 		return Target{}, problem.New(problem.Untrusted, "GET %s: the card is of %s", u, c.VacantID.Short())
 	}
-	send := outbound.ReplaceSuffix(typed, sendPath, sendPath).String()
-	return Target{ID: c.VacantID, URL: send, Card: &c, Name: given, Memory: memory, Address: AddressOf(given)}, nil
+	send := outbound.ReplaceSuffix(parsed, sendPath, sendPath).String()
+	return Target{ID: c.VacantID, URL: send, Card: &c, Name: typedURL, HasMemory: hasMemory, Address: AddressOf(typedURL)}, nil
 }
 
-func AddressOf(given string) string {
-	u, err := ParseURL(given)
+func AddressOf(typedURL string) string {
+	u, err := ParseURL(typedURL)
 	if err != nil {
 		return ""
 	}
@@ -186,13 +186,13 @@ func AddressOf(given string) string {
 	return outbound.ReplaceSuffix(u, sendPath, "").String()
 }
 
-func parseCardAnswer(body []byte) (c card.Card, memory bool, err error) {
+func parseCardAnswer(body []byte) (c card.Card, hasMemory bool, err error) {
 	var id, blobHex string
 	d := canon.NewDecoder(body, canon.AnswerLimits())
 	err = d.Document(func(key string) (err error) {
 		switch key {
 		case "memory":
-			memory, err = decodeOptional(d, canon.Bool, d.Bool)
+			hasMemory, err = decodeOptional(d, canon.Bool, d.Bool)
 		case "vacant_id":
 			id, err = d.String()
 		case "capability_card_blob_hex":
@@ -219,7 +219,7 @@ func parseCardAnswer(body []byte) (c card.Card, memory bool, err error) {
 	case id != c.VacantID.String():
 		return c, false, problem.Invalid("vacant_id", c.VacantID.String(), fmt.Sprintf("%.70q", id))
 	}
-	return c, memory, nil
+	return c, hasMemory, nil
 }
 
 func IDInPath(path string) (identity.ID, bool) {
@@ -227,7 +227,7 @@ func IDInPath(path string) (identity.ID, bool) {
 	if !ok {
 		return identity.ID{}, false
 	}
-	first, _, _ := strings.Cut(rest, "/")
-	id, err := identity.ParseID(first)
+	idText, _, _ := strings.Cut(rest, "/")
+	id, err := identity.ParseID(idText)
 	return id, err == nil
 }

@@ -12,7 +12,7 @@ import (
 func TestThreads(t *testing.T) {
 	w := newWorld(t)
 	say := func(thread dispatch.ThreadChoice, text, context string) (string, bool, error) {
-		msg := dispatchtest.Say(text)
+		msg := dispatchtest.UserMessage(text)
 		if context != "" {
 			msg.ContextID = &context
 		}
@@ -45,10 +45,10 @@ func TestThreads(t *testing.T) {
 	}
 	before := w.state(t)
 	after, err := dispatch.DecodeState(before.AppendJSON(nil))
-	if err != nil || after.Thread != before.Thread || before.Thread == "" {
-		t.Errorf("DecodeState() = thread %q, %v, want %q", after.Thread, err, before.Thread)
+	if err != nil || after.ThreadID != before.ThreadID || before.ThreadID == "" {
+		t.Errorf("DecodeState() = thread %q, %v, want %q", after.ThreadID, err, before.ThreadID)
 	}
-	before.Thread = ""
+	before.ThreadID = ""
 	if old := string(before.AppendJSON(nil)); strings.Contains(old, "thread") {
 		t.Errorf("a state without a thread is %s", old)
 	}

@@ -9,16 +9,16 @@ import (
 
 // proof contains the facts that a verified answer establishes.
 type proof struct {
-	at     Point // the answer's position in the response chain
-	bound  bool  // whether the answer names its request
-	missed int64 // number of earlier answers that never arrived
+	point         Point // the answer's position in the response chain
+	isBound       bool  // whether the answer names its request
+	missedAnswers int64 // number of earlier answers that never arrived
 }
 
-// verify performs steps 7 to 9 of PROTOCOL §16 for the answer to the request with hash h, and
+// verifyAnswer performs steps 7 to 9 of PROTOCOL §16 for the answer to the request with hash h, and
 // checks the binding: a host that bound one answer must bind all, because a middleman could
 // otherwise choose among old answers (PROTOCOL §23 A2). Every error has kind Untrusted.
-func (s *State) verify(e *envelope.Envelope, h identity.Hash) (proof, error) {
-	got, ok := e.VerifyBy(s.Target) // verify with the target's key, regardless of the claimed sender
+func (s *State) verifyAnswer(e *envelope.Envelope, h identity.Hash) (proof, error) {
+	hash, ok := e.VerifyBy(s.Target) // verify with the target's key, regardless of the claimed sender
 	switch {
 	case !ok:
 		return proof{}, problem.New(problem.Untrusted, "envelope signature did not verify for sender %s", e.From.Short())
@@ -27,11 +27,11 @@ func (s *State) verify(e *envelope.Envelope, h identity.Hash) (proof, error) {
 	case e.To != s.Self:
 		return proof{}, problem.New(problem.Untrusted, "response envelope to_vacant_id %s != requester %s", e.To.Short(), s.Self.Short())
 	}
-	p := proof{at: Point{e.Seq, got}, bound: envelope.IsReplyKey(e.IdempotencyKey)}
-	if p.bound && e.IdempotencyKey != envelope.ReplyKey(h) {
+	p := proof{point: Point{e.Seq, hash}, isBound: envelope.IsReplyKey(e.IdempotencyKey)}
+	if p.isBound && e.IdempotencyKey != envelope.ReplyKey(h) {
 		return proof{}, problem.New(problem.Untrusted, "the answer is to another request: its key is %.80q, this request is %s", e.IdempotencyKey, h)
 	}
-	if !p.bound && s.BindsAnswers {
+	if !p.isBound && s.BindsAnswers {
 		return proof{}, problem.New(problem.Untrusted, "the answer does not name its request %s, though this target has done so before", h)
 	}
 	return p, nil
@@ -40,9 +40,9 @@ func (s *State) verify(e *envelope.Envelope, h identity.Hash) (proof, error) {
 // checkNext performs step 10: the answer must be the next one of the response chain. A host that never
 // bound an answer may have skipped one sequence number for each lost answer (PROTOCOL §23 A9).
 func (s *State) checkNext(e *envelope.Envelope, p *proof) error {
-	tip := chain.Tip{Seq: s.Response.Seq, Hash: s.Response.Hash}
+	tip := chain.Tip{Seq: s.ResponseTip.Seq, Hash: s.ResponseTip.Hash}
 	if gap := e.Seq - tip.Seq - 1; gap > 0 && !s.BindsAnswers && gap <= s.LostAnswers {
-		p.missed = gap
+		p.missedAnswers = gap
 		return nil
 	}
 	if err := tip.CheckNext(e); err != nil {
@@ -52,7 +52,7 @@ func (s *State) checkNext(e *envelope.Envelope, p *proof) error {
 }
 
 func (s *State) recordAnswer(call Point, p proof) {
-	s.settle(call, &p.at)
-	s.BindsAnswers = s.BindsAnswers || p.bound
-	s.LostAnswers -= p.missed
+	s.advance(call, &p.point)
+	s.BindsAnswers = s.BindsAnswers || p.isBound
+	s.LostAnswers -= p.missedAnswers
 }

@@ -27,7 +27,7 @@ func newWorld(t testing.TB) *world {
 	w := &dispatchtest.Wire{Host: h}
 	b := &recorder{book: &memorybook.Book{}}
 	return &world{
-		Caller: &dispatch.Caller{Signer: dispatchtest.Key(t, 1), Book: b, Transport: w, Now: c.Now, Rand: &dispatchtest.Random{N: 7}, Wait: c.Wait},
+		Caller: &dispatch.Caller{Signer: dispatchtest.NewKey(t, 1), Book: b, Transport: w, Now: c.Now, Rand: &dispatchtest.Random{Seed: 7}, Wait: c.Wait},
 		clock:  c, host: h, wire: w, book: b,
 	}
 }
@@ -78,14 +78,14 @@ func (w *world) setState(t testing.TB, change func(*dispatch.State)) {
 }
 
 func (w *world) call(text string) (dispatch.Result, error) {
-	return w.Call(context.Background(), w.host.Target(), dispatchtest.Say(text))
+	return w.Call(context.Background(), w.host.Target(), dispatchtest.UserMessage(text))
 }
 
 // answers calls the host and requires its answer.
 func (w *world) answers(t testing.TB, text string) dispatch.Result {
 	t.Helper()
 	res, err := w.call(text)
-	dispatchtest.Want(t, res, err, "echo: "+text)
+	dispatchtest.WantAnswer(t, res, err, "echo: "+text)
 	return res
 }
 

@@ -22,8 +22,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/readproof"
 )
 
-// MaxAnswer is the size limit of a registry's answer.
-const MaxAnswer = 8 << 20
+// MaxAnswerBytes is the size limit of a registry's answer.
+const MaxAnswerBytes = 8 << 20
 
 // Transport sends one request, for example outbound.ActorClient on a host or dispatch.HTTP on a person's
 // machine. It returns every answer as a Reply. Errors are problems, of kind Unavailable if the
@@ -42,9 +42,9 @@ type Client struct {
 	Now    func() time.Time // time of proofs; required with a Reader
 }
 
-// CheckURL returns a registry's base URL without trailing slashes. An invalid URL is an error of
+// NormalizeURL returns a registry's base URL without trailing slashes. An invalid URL is an error of
 // kind Usage.
-func CheckURL(base string) (string, error) {
+func NormalizeURL(base string) (string, error) {
 	u, err := outbound.ParseURL(base)
 	if err == nil && (u.RawQuery != "" || u.Fragment != "") {
 		err = problem.Invalid("registry", "a URL without ? and #", fmt.Sprintf("%.80q", base))
@@ -55,27 +55,27 @@ func CheckURL(base string) (string, error) {
 	return strings.TrimRight(u.String(), "/"), nil
 }
 
-func (c *Client) getJSON(ctx context.Context, path string, query url.Values, into any) error {
+func (c *Client) getJSON(ctx context.Context, path string, query url.Values, out any) error {
 	b, err := c.fetch(ctx, http.MethodGet, path, query, nil)
 	if err != nil {
 		return err
 	}
-	return c.read(b, path, into)
+	return c.decodeAnswer(b, path, out)
 }
 
-func (c *Client) postJSON(ctx context.Context, path string, query url.Values, body, into any) error {
-	var sent []byte
+func (c *Client) postJSON(ctx context.Context, path string, query url.Values, body, out any) error {
+	var encoded []byte
 	if body != nil {
 		var err error
-		if sent, err = json.Marshal(body); err != nil {
+		if encoded, err = json.Marshal(body); err != nil {
 			return problem.Wrap(problem.Usage, err, "the request cannot be written")
 		}
 	}
-	b, err := c.fetch(ctx, http.MethodPost, path, query, sent)
-	if err != nil || into == nil {
+	b, err := c.fetch(ctx, http.MethodPost, path, query, encoded)
+	if err != nil || out == nil {
 		return err
 	}
-	return c.read(b, path, into)
+	return c.decodeAnswer(b, path, out)
 }
 
 // GetRaw reads a route whose answer is not JSON, for example a checkpoint.
@@ -83,13 +83,13 @@ func (c *Client) GetRaw(ctx context.Context, path string, query url.Values) ([]b
 	return c.fetch(ctx, http.MethodGet, path, query, nil)
 }
 
-func (c *Client) Get(ctx context.Context, path string, query url.Values, into any) error {
-	return c.getJSON(ctx, path, query, into)
+func (c *Client) Get(ctx context.Context, path string, query url.Values, out any) error {
+	return c.getJSON(ctx, path, query, out)
 }
 
 // Post sends JSON to a route. If out is nil, Post ignores the answer.
-func (c *Client) Post(ctx context.Context, path string, body, into any) error {
-	return c.postJSON(ctx, path, nil, body, into)
+func (c *Client) Post(ctx context.Context, path string, body, out any) error {
+	return c.postJSON(ctx, path, nil, body, out)
 }
 
 func (c *Client) fetch(ctx context.Context, method, path string, query url.Values, body []byte) ([]byte, error) {
@@ -109,30 +109,30 @@ func (c *Client) fetch(ctx context.Context, method, path string, query url.Value
 		}
 		header.Set(readproof.Header, proof)
 	}
-	reply, err := c.Transport.Do(ctx, outbound.Request{Method: method, URL: u.String(), Header: header, Body: body, MaxReply: MaxAnswer})
+	reply, err := c.Transport.Do(ctx, outbound.Request{Method: method, URL: u.String(), Header: header, Body: body, MaxReply: MaxAnswerBytes})
 	if err != nil {
 		return nil, err
 	}
 	if reply.Status < 200 || reply.Status > 299 {
-		return nil, statusError(u.Host, &reply)
+		return nil, newStatusError(u.Host, &reply)
 	}
 	return reply.Body, nil
 }
 
-func (c *Client) read(b []byte, path string, into any) error {
-	d := canon.NewDecoder(b, canon.Limits{Bytes: MaxAnswer, Depth: 32, Keys: 1024}) // a page of matches is wide, but not deep
-	shape, decodes := into.(canon.Unmarshaler)                                      // a canon.Unmarshaler is decoded in one pass
+func (c *Client) decodeAnswer(b []byte, path string, out any) error {
+	d := canon.NewDecoder(b, canon.Limits{Bytes: MaxAnswerBytes, Depth: 32, Keys: 1024}) // a page of matches is wide, but not deep
+	unmarshaler, isUnmarshaler := out.(canon.Unmarshaler)                                // a canon.Unmarshaler is decoded in one pass
 	var err error
-	if decodes {
-		err = shape.UnmarshalCanon(d)
+	if isUnmarshaler {
+		err = unmarshaler.UnmarshalCanon(d)
 	} else {
 		err = d.Skip()
 	}
 	if err == nil {
 		err = d.End()
 	}
-	if err == nil && !decodes {
-		err = json.Unmarshal(b, into)
+	if err == nil && !isUnmarshaler {
+		err = json.Unmarshal(b, out)
 	}
 	if err != nil {
 		return problem.Wrap(problem.Untrusted, err, "%s%s: the registry's answer cannot be read", c.URL, path)
@@ -147,12 +147,12 @@ type StatusError struct {
 	RetryAfter string // unparsed header: seconds, a date, or ""
 	// If the registry refuses a second card with the same version (an equivocation), Known is the hash of
 	// the card that the registry has, and Sent is the hash of the refused card. Otherwise both are zero.
-	Known, Sent identity.Hash
+	KnownCardHash, RefusedCardHash identity.Hash
 }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("(%d)", e.Status) }
 
-func statusError(host string, r *outbound.Reply) error {
+func newStatusError(host string, r *outbound.Reply) error {
 	var body struct {
 		Detail json.RawMessage `json:"detail"`
 		Error  string          `json:"error"` // detail in answers of the reference's review routes
@@ -163,21 +163,21 @@ func statusError(host string, r *outbound.Reply) error {
 	}
 	_ = json.Unmarshal(r.Body[:min(len(r.Body), 64<<10)], &body) // an unreadable body has no members
 	status := &StatusError{Status: r.Status, RetryAfter: r.Header.Get("Retry-After")}
-	status.Known, _ = identity.ParseHash(body.Known)
-	status.Sent, _ = identity.ParseHash(body.Sent)
+	status.KnownCardHash, _ = identity.ParseHash(body.Known)
+	status.RefusedCardHash, _ = identity.ParseHash(body.Sent)
 	var detail string
 	if json.Unmarshal(body.Detail, &detail) != nil {
 		detail = body.Error // the detail may be a framework's list of validation errors
 	}
 	// The reference sends no code. The status then determines the kind.
-	p := problem.Wrap(kindOf(r.Status, body.Code), status, "%s %v: %s", host, status, printable(detail))
+	p := problem.Wrap(kindOf(r.Status, body.Code), status, "%s %v: %s", host, status, sanitizeDetail(detail))
 	if body.Field != "" {
-		p.Field = printable(body.Field)
+		p.Field = sanitizeDetail(body.Field)
 	}
 	return p
 }
 
-func printable(detail string) string {
+func sanitizeDetail(detail string) string {
 	detail = strings.Map(func(r rune) rune { // remove control characters, which are unsafe for terminals
 		if r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
 			return -1
@@ -192,7 +192,7 @@ func printable(detail string) string {
 
 func kindOf(status int, code string) problem.Kind {
 	for _, k := range problem.Kinds() {
-		if k.String() == code && k.Row().Status == status {
+		if k.String() == code && k.Forms().HTTPStatus == status {
 			return k
 		}
 	}
@@ -214,9 +214,9 @@ func kindOf(status int, code string) problem.Kind {
 	case http.StatusRequestEntityTooLarge:
 		return problem.TooLarge
 	case http.StatusUnprocessableEntity:
-		return problem.Schema
+		return problem.InvalidMember
 	case http.StatusTooManyRequests:
-		return problem.TooMany
+		return problem.TooManyRequests
 	case http.StatusNotImplemented: // the reference's final answer to a revocation
 		return problem.Forbidden
 	}

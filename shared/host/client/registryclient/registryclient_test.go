@@ -82,10 +82,10 @@ func TestARefusalOfARegistryHasItsKindAndNoTricks(t *testing.T) {
 		want   problem.Kind
 		text   string
 	}{
-		"ours":                   {409, `{"detail":"no","code":"sequence"}`, problem.Sequence, "registry.example (409): no"},
+		"ours":                   {409, `{"detail":"no","code":"sequence"}`, problem.OutOfSequence, "registry.example (409): no"},
 		"the reference's":        {409, `{"detail":"actor_seq must equal"}`, problem.Conflict, "actor_seq must equal"},
 		"a code of another kind": {404, `{"detail":"x","code":"unavailable"}`, problem.NotFound, "(404): x"},
-		"a framework's list":     {422, `{"detail":[{"loc":["query","limit"]}]}`, problem.Schema, "gives no reason"},
+		"a framework's list":     {422, `{"detail":[{"loc":["query","limit"]}]}`, problem.InvalidMember, "gives no reason"},
 		"not implemented":        {501, `{"detail":"not in P4"}`, problem.Forbidden, "not in P4"},
 		"a gateway":              {502, `<html>Bad Gateway</html>`, problem.Unavailable, "gives no reason"},
 		"a redirect":             {302, ``, problem.Untrusted, "(302)"},
@@ -132,8 +132,8 @@ func TestAnAnswerThatCannotBeReadIsNone(t *testing.T) {
 		}
 	}
 	c, _ := client(func(r outbound.Request) (outbound.Reply, error) {
-		if r.MaxReply != MaxAnswer {
-			t.Errorf("MaxReply = %d, want %d", r.MaxReply, MaxAnswer)
+		if r.MaxReply != MaxAnswerBytes {
+			t.Errorf("MaxReply = %d, want %d", r.MaxReply, MaxAnswerBytes)
 		}
 		return outbound.Reply{}, problem.New(problem.TooLarge, "more")
 	})
@@ -153,7 +153,7 @@ func TestInvalidMatchIsOmittedAndReported(t *testing.T) {
 	}
 	for _, target := range []string{"/base/v1/search?limit=3&q=a+b", "/base/v1/search_capability?include_local=false&limit=3&q=a", "/base/v1/query_capability?capability=a&family=f"} {
 		p, err := pages[target]()
-		if err != nil || len(p.Matches) != 2 || len(p.Dropped) != 4 || p.Matches[1].Score != 0.5 {
+		if err != nil || len(p.Matches) != 2 || len(p.MatchErrors) != 4 || p.Matches[1].Score != 0.5 {
 			t.Errorf("%s = %+v, %v, want 2 matches and 4 dropped", target, p, err)
 		}
 		if got := strings.TrimPrefix(s.asked[len(s.asked)-1].URL, "https://registry.example"); got != target {
@@ -180,7 +180,7 @@ func TestACardIsHandedOutOnlyIfItsVacantSignedIt(t *testing.T) {
 		"no hex":              {Match{ID: key.ID(), CardBlob: "zz"}, false},
 		"no card":             {Match{ID: key.ID(), CardBlob: "7b7d"}, false},
 	} {
-		if c, err := tt.m.Verified(); (err == nil) != tt.ok || err != nil && !problem.Is(err, problem.Untrusted) {
+		if c, err := tt.m.VerifiedCard(); (err == nil) != tt.ok || err != nil && !problem.Is(err, problem.Untrusted) {
 			t.Errorf("%s: Verified() = %v, %v, want ok %t", name, c.VacantID, err, tt.ok)
 		}
 	}
@@ -228,8 +228,8 @@ func TestTheNextCountIsReadOffOnesOwnEvents(t *testing.T) {
 		bad  bool
 	}{
 		"never there":        {`[]`, KeyState{NextSeq: 1}, false},
-		"a card":             {logOf(me, Event{Seq: 7, ActorSeq: 1, Type: "register", Payload: payload}), KeyState{NextSeq: 2, Card: hash}, false},
-		"others about it":    {logOf(me, Event{Seq: 7, ActorSeq: 1, Type: "register", Payload: payload}, Event{Seq: 9, ActorSeq: 500, Type: "review", Actor: other}), KeyState{NextSeq: 2, Card: hash}, false},
+		"a card":             {logOf(me, Event{Seq: 7, ActorSeq: 1, Type: "register", Payload: payload}), KeyState{NextSeq: 2, CardHash: hash}, false},
+		"others about it":    {logOf(me, Event{Seq: 7, ActorSeq: 1, Type: "register", Payload: payload}, Event{Seq: 9, ActorSeq: 500, Type: "review", Actor: other}), KeyState{NextSeq: 2, CardHash: hash}, false},
 		"revoked":            {logOf(me, Event{Seq: 7, ActorSeq: 3, Type: "revoke"}), KeyState{NextSeq: 4, Revoked: true}, false},
 		"of another's card":  {logOf(me, Event{Seq: 7, ActorSeq: 1, Type: "register", Payload: string(event.RegisterPayload(hash, 1, other, lifecycle.Public))}), KeyState{NextSeq: 2}, false},
 		"a count of nothing": {logOf(me, Event{Seq: 7, ActorSeq: -1}), KeyState{}, true},
@@ -251,7 +251,7 @@ func TestALogWithoutAnEndIsLeft(t *testing.T) {
 	me := keyOf(t, 1).ID()
 	seq := uint64(0)
 	c, s := client(func(outbound.Request) (outbound.Reply, error) {
-		events := make([]Event, maxLog)
+		events := make([]Event, maxLogPage)
 		for i := range events {
 			seq++
 			events[i] = Event{Seq: seq, ActorSeq: int64(seq)}
@@ -274,7 +274,7 @@ func TestAPublishWhoseOutcomeIsUnknownIsSentAgainAsItWas(t *testing.T) {
 	old, next := cardOf(t, key, "before"), cardOf(t, key, "after")
 	receipt := fmt.Sprintf(`{"vacant_id":%q,"visibility":"PUBLIC","event_seq":2,"capability_card_hash_hex":%q}`, key.ID(), next.Hash())
 	away := func(outbound.Request) (outbound.Reply, error) {
-		return outbound.Reply{}, problem.New(problem.Deadline, "no answer")
+		return outbound.Reply{}, problem.New(problem.DeadlineExceeded, "no answer")
 	}
 	c, s := client(says(200, registered(t, key, &old)), away, says(503, `{"detail":"busy","code":"unavailable"}`), says(200, receipt))
 	d := Draft{Card: next, State: lifecycle.Active, Visibility: lifecycle.Public}
@@ -290,7 +290,7 @@ func TestAPublishWhoseOutcomeIsUnknownIsSentAgainAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	sig, _ := hex.DecodeString(sent.Signature)
-	e := event.Event{Type: event.Register, Actor: key.ID(), Key: sent.Key, Time: sent.Time, ActorSeq: 2, Signature: sig,
+	e := event.Event{Type: event.Register, Actor: key.ID(), IdempotencyKey: sent.Key, Time: sent.Time, ActorSeq: 2, Signature: sig,
 		Payload: event.RegisterPayload(next.Hash(), 1, key.ID(), lifecycle.Public)}
 	if follows, ok := event.ParseReplacesKey(sent.Key); !ok || follows != old.Hash() || !e.Verify() || sent.ActorSeq != 2 {
 		t.Errorf("sent %+v, want event 2, which says that the card follows %s", sent, old.Hash())
@@ -321,12 +321,12 @@ func TestTheURLOfARegistry(t *testing.T) {
 		"http://127.0.0.1:8080/":   "http://127.0.0.1:8080",
 		"https://a.example/base//": "https://a.example/base",
 	} {
-		if got, err := CheckURL(given); err != nil || got != want {
+		if got, err := NormalizeURL(given); err != nil || got != want {
 			t.Errorf("CheckURL(%q) = %q, %v, want %q", given, got, err, want)
 		}
 	}
 	for _, given := range []string{"", "a.example", "ftp://a.example", "https://u:p@a.example", "https://a.example?q=1", "https://a.example#x", "https://"} {
-		if got, err := CheckURL(given); !problem.Is(err, problem.Usage) {
+		if got, err := NormalizeURL(given); !problem.Is(err, problem.Usage) {
 			t.Errorf("CheckURL(%q) = %q, %v, want usage", given, got, err)
 		}
 	}
@@ -344,7 +344,7 @@ func FuzzSearch(f *testing.F) {
 		}
 		for i := range p.Matches {
 			m := &p.Matches[i]
-			if c, err := m.Verified(); err == nil && c.VacantID != m.ID {
+			if c, err := m.VerifiedCard(); err == nil && c.VacantID != m.ID {
 				t.Fatalf("Verified() is the card of %v, want %v", c.VacantID, m.ID)
 			}
 			_ = m.DeclaredList()

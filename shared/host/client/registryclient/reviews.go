@@ -13,8 +13,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/review"
 )
 
-// MaxReviews is the largest page of a reputation history.
-const MaxReviews = 100
+// MaxReviewsPerPage is the largest page of a reputation history.
+const MaxReviewsPerPage = 100
 
 // Earned is the score by which hosts rank a vacant, with the evidence for the score.
 type Earned struct {
@@ -31,10 +31,10 @@ type ReviewReceipt struct {
 	Nth       int64          `json:"nth"`       // number of the review among the reviews of the target by the same party
 	Substrate string         `json:"substrate"` // public name of the substrate that answered
 	Weights   review.Ratings `json:"weights"`
-	// Before and After are the scores of the target before and after the review. They are equal for a
+	// ScoreBefore and After are the scores of the target before and after the review. They are equal for a
 	// duplicate.
-	Before Earned `json:"before"`
-	After  Earned `json:"after"`
+	ScoreBefore Earned `json:"before"`
+	ScoreAfter  Earned `json:"after"`
 }
 
 // Reputation is the answer of GET /v1/reputation/{id}.
@@ -81,36 +81,36 @@ func (c *Client) ReputationHistory(ctx context.Context, id identity.ID, cursor s
 // reputation from them. If the result differs from the reputation that the host reports, the error has
 // kind Untrusted. erasedClaims is the number of reviews whose claim was erased. For such a review,
 // Recount verifies only the signature of the hash.
-func (c *Client) Recount(ctx context.Context, id identity.ID) (out Reputation, erased int, err error) {
+func (c *Client) Recount(ctx context.Context, id identity.ID) (out Reputation, erasedClaims int, err error) {
 	if out, err = c.Reputation(ctx, id); err != nil {
 		return out, 0, err
 	}
-	bad := func(err error) error { return problem.WithPlace(problem.Untrusted, "the reviews of "+id.Short(), err) }
+	asUntrusted := func(err error) error { return problem.WithPlace(problem.Untrusted, "the reviews of "+id.Short(), err) }
 	var recounted reputation.Book
 	for cursor := ""; recounted.Rows < out.Rows; {
-		page, err := c.ReputationHistory(ctx, id, cursor, MaxReviews)
+		page, err := c.ReputationHistory(ctx, id, cursor, MaxReviewsPerPage)
 		if err != nil {
-			return out, erased, err
+			return out, erasedClaims, err
 		}
 		// Skip reviews that the host has counted since it reported its reputation.
 		for _, entry := range page.Reviews[:min(uint64(len(page.Reviews)), out.Rows-recounted.Rows)] {
-			row, err := recounted.Verify(id, entry.Row, entry.Claim)
+			row, err := recounted.VerifyAndAdd(id, entry.Row, entry.Claim)
 			if err != nil {
-				return out, erased, bad(err)
+				return out, erasedClaims, asUntrusted(err)
 			}
-			if row.Claimed && entry.Claim == nil {
-				erased++
+			if row.HasClaim && entry.Claim == nil {
+				erasedClaims++
 			}
 		}
 		if cursor = page.Next; recounted.Rows < out.Rows && (cursor == "" || len(page.Reviews) == 0) {
-			return out, erased, bad(problem.New(problem.Damaged, "the host reports %d reviews, but returned only %d", out.Rows, recounted.Rows))
+			return out, erasedClaims, asUntrusted(problem.New(problem.Damaged, "the host reports %d reviews, but returned only %d", out.Rows, recounted.Rows))
 		}
 	}
 	if err := out.CheckEqual(&recounted); err != nil {
-		return out, erased, bad(err)
+		return out, erasedClaims, asUntrusted(err)
 	}
 	if want := recounted.State().EarnedScore(); math.Abs(out.Score-want) > 1e-9 {
-		return out, erased, bad(problem.New(problem.Damaged, "the host reports the score %g, but its reviews result in %g", out.Score, want))
+		return out, erasedClaims, asUntrusted(problem.New(problem.Damaged, "the host reports the score %g, but its reviews result in %g", out.Score, want))
 	}
-	return out, erased, nil
+	return out, erasedClaims, nil
 }

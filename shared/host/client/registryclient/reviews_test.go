@@ -34,8 +34,8 @@ type generated struct {
 func (g *generated) row(b *reputation.Book) []byte {
 	row := review.NewRow(g.record, nil)
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(b.Rows) * time.Minute)
-	row.Prev, row.At, row.Answered, row.Class, row.Nth, row.Substrate = b.Tip, at, at, review.Quarter, 1, "echo"
-	row.Weights = b.Weigh(g.record.Ratings, row.Class, reputation.Factors{Source: reputation.CallerReview, Nth: 1}, at)
+	row.Prev, row.At, row.AnsweredAt, row.Class, row.ReviewNumber, row.Substrate = b.Tip, at, at, review.ClassQuarter, 1, "echo"
+	row.Weights = b.ComputeWeights(g.record.Ratings, row.Class, reputation.Factors{Source: reputation.SourceCallerReview, ReviewNumber: 1}, at)
 	data, err := json.Marshal(row)
 	if err == nil {
 		err = b.Add(&row, data)
@@ -54,7 +54,7 @@ func (g *generated) Do(_ context.Context, r outbound.Request) (outbound.Reply, e
 	var answer any = registryclient.Reputation{ID: g.target, Earned: registryclient.Earned{Score: g.whole.State().EarnedScore(), Evidence: g.whole.State().Evidence()}, Book: g.whole}
 	if strings.HasPrefix(u.Path, "/v1/reputation_history/") {
 		var page registryclient.History
-		for len(page.Reviews) < registryclient.MaxReviews && g.book.Rows < g.total {
+		for len(page.Reviews) < registryclient.MaxReviewsPerPage && g.book.Rows < g.total {
 			page.Reviews = append(page.Reviews, registryclient.Review{Position: g.book.Rows + 1, Row: g.row(&g.book)})
 		}
 		if g.book.Rows < g.total {
@@ -79,7 +79,7 @@ func recounted(t *testing.T, total uint64, spoil func(*generated)) (uint64, erro
 	}
 	g := &generated{t: t, target: key.ID(), total: total}
 	g.record = review.Record{Members: review.Members{
-		Target: g.target, Ratings: review.Ratings{"factual": 1, "logical": 0.5, "relevance": 1}, Call: identity.Hash{1}, IssuedAt: canon.FormatTime(time.Unix(1_700_000_000, 0)),
+		Target: g.target, Ratings: review.Ratings{"factual": 1, "logical": 0.5, "relevance": 1}, CallHash: identity.Hash{1}, IssuedAt: canon.FormatTime(time.Unix(1_700_000_000, 0)),
 	}}
 	if err := g.record.Sign(t.Context(), key); err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func (c *Client) Publish(ctx context.Context, h Publication) (r Receipt, err error) {
-	return r, c.postJSON(ctx, "/v1/halo", nil, h, &r)
+func (c *Client) Publish(ctx context.Context, p Publication) (r Receipt, err error) {
+	return r, c.postJSON(ctx, "/v1/halo", nil, p, &r)
 }
 
 func (c *Client) Revoke(ctx context.Context, v Revocation) (r Receipt, err error) {
@@ -69,7 +69,7 @@ func (c *Client) Search(ctx context.Context, q Query) (Page, error) {
 	if err := c.getJSON(ctx, "/v1/search", q.values(), &answer); err != nil {
 		return Page{}, err
 	}
-	return answer.page(), nil
+	return answer.decode(), nil
 }
 
 func (c *Client) SearchCapability(ctx context.Context, q string, limit int) (Page, error) {
@@ -81,7 +81,7 @@ func (c *Client) SearchCapability(ctx context.Context, q string, limit int) (Pag
 	if err := c.getJSON(ctx, "/v1/search_capability", v, &answer); err != nil {
 		return Page{}, err
 	}
-	return (&rawPage{matches: answer}).page(), nil
+	return (&rawPage{matches: answer}).decode(), nil
 }
 
 func (c *Client) QueryCapability(ctx context.Context, capability, family string, limit int) (Page, error) {
@@ -100,7 +100,7 @@ func (c *Client) QueryCapability(ctx context.Context, capability, family string,
 	if err := c.postJSON(ctx, "/v1/query_capability", v, nil, &answer); err != nil {
 		return Page{}, err
 	}
-	return answer.page(), nil
+	return answer.decode(), nil
 }
 
 // rawMatches are undecoded matches.
@@ -136,7 +136,7 @@ func (r *rawPage) UnmarshalCanon(d *canon.Decoder) error {
 	})
 }
 
-func (r *rawPage) page() Page {
+func (r *rawPage) decode() Page {
 	p := Page{Matches: make([]Match, 0, len(r.matches)), Next: r.next}
 	for i, raw := range r.matches {
 		var m Match
@@ -145,7 +145,7 @@ func (r *rawPage) page() Page {
 			err = problem.Invalid("vacant_id", "an id", "nothing")
 		}
 		if err != nil {
-			p.Dropped = append(p.Dropped, problem.Wrap(problem.Untrusted, err, "match %d cannot be read", i+1))
+			p.MatchErrors = append(p.MatchErrors, problem.Wrap(problem.Untrusted, err, "match %d cannot be read", i+1))
 			continue
 		}
 		p.Matches = append(p.Matches, m)
@@ -153,11 +153,11 @@ func (r *rawPage) page() Page {
 	return p
 }
 
-// maxLog is the reference's largest page of an event log.
-const maxLog = 500
+// maxLogPage is the reference's largest page of an event log.
+const maxLogPage = 500
 
-func (c *Client) EventLog(ctx context.Context, id identity.ID, after uint64, limit int) (events []Event, err error) {
-	v := url.Values{"from_seq": {strconv.FormatUint(after, 10)}, "limit": {strconv.Itoa(limit)}}
+func (c *Client) EventLog(ctx context.Context, id identity.ID, afterSeq uint64, limit int) (events []Event, err error) {
+	v := url.Values{"from_seq": {strconv.FormatUint(afterSeq, 10)}, "limit": {strconv.Itoa(limit)}}
 	return events, c.getJSON(ctx, "/v1/event_log/"+id.String(), v, &events)
 }
 
@@ -166,24 +166,24 @@ const maxPages = 200
 
 // Events calls f for each event that id signed, in order, until the log ends or f returns false.
 func (c *Client) Events(ctx context.Context, id identity.ID, f func(Event) bool) error {
-	after := uint64(0)
+	afterSeq := uint64(0)
 	for range maxPages {
-		page, err := c.EventLog(ctx, id, after, maxLog)
+		page, err := c.EventLog(ctx, id, afterSeq, maxLogPage)
 		if err != nil {
 			return err
 		}
 		for i := range page {
-			if page[i].Seq <= after {
+			if page[i].Seq <= afterSeq {
 				return problem.New(problem.Untrusted, "%s: the event log of %s is not in order", c.URL, id.Short())
 			}
-			after = page[i].Seq
+			afterSeq = page[i].Seq
 			// The reference also lists rows whose subject is id, with the numbers of other actors
 			// (PROTOCOL §19).
 			if page[i].Actor == id && !f(page[i]) {
 				return nil
 			}
 		}
-		if len(page) < maxLog {
+		if len(page) < maxLogPage {
 			return nil
 		}
 	}
@@ -191,12 +191,12 @@ func (c *Client) Events(ctx context.Context, id identity.ID, f func(Event) bool)
 }
 
 func (c *Client) NextActorSeq(ctx context.Context, id identity.ID) (int64, error) {
-	last := int64(0)
+	lastSeq := int64(0)
 	err := c.Events(ctx, id, func(e Event) bool {
-		last = max(last, e.ActorSeq)
+		lastSeq = max(lastSeq, e.ActorSeq)
 		return true
 	})
-	return last + 1, err
+	return lastSeq + 1, err
 }
 
 func (c *Client) Event(ctx context.Context, seq uint64) (e Event, err error) {

@@ -16,19 +16,19 @@ import (
 // Publication is the body of POST /v1/halo. It contains two signatures of the vacant's key: of the card
 // and of the register event.
 type Publication struct {
-	Card       string               `json:"capability_card_blob_hex" canon:"required"`
-	State      lifecycle.State      `json:"runtime_state" canon:"required"`
-	Visibility lifecycle.Visibility `json:"visibility,omitempty"` // PUBLIC if ""
-	BaseModel  *string              `json:"base_model,omitempty" canon:"null"`
-	Family     *string              `json:"base_model_family,omitempty" canon:"null"`
-	Owner      *string              `json:"owner_org,omitempty" canon:"null"`
-	Declared   []string             `json:"declared_capabilities,omitempty" canon:"null,max=1024"` // each element is checked later
-	Parent     *identity.ID         `json:"parent_id,omitempty" canon:"null"`
-	Version    *string              `json:"version,omitempty" canon:"null"`
-	Time       int64                `json:"event_ts_ms" canon:"required"`
-	ActorSeq   int64                `json:"event_actor_seq" canon:"required"`
-	Key        string               `json:"event_idempotency_key" canon:"required"`
-	Signature  string               `json:"event_signature_hex" canon:"required"`
+	Card                 string               `json:"capability_card_blob_hex" canon:"required"`
+	State                lifecycle.State      `json:"runtime_state" canon:"required"`
+	Visibility           lifecycle.Visibility `json:"visibility,omitempty"` // PUBLIC if ""
+	BaseModel            *string              `json:"base_model,omitempty" canon:"null"`
+	Family               *string              `json:"base_model_family,omitempty" canon:"null"`
+	Owner                *string              `json:"owner_org,omitempty" canon:"null"`
+	DeclaredCapabilities []string             `json:"declared_capabilities,omitempty" canon:"null,max=1024"` // each element is checked later
+	Parent               *identity.ID         `json:"parent_id,omitempty" canon:"null"`
+	Version              *string              `json:"version,omitempty" canon:"null"`
+	Time                 int64                `json:"event_ts_ms" canon:"required"`
+	ActorSeq             int64                `json:"event_actor_seq" canon:"required"`
+	Key                  string               `json:"event_idempotency_key" canon:"required"`
+	Signature            string               `json:"event_signature_hex" canon:"required"`
 	// Listing is an extension: a signed listing that is committed together with the card. The
 	// reference rejects unknown members.
 	Listing json.RawMessage `json:"listing,omitempty" canon:"null"`
@@ -42,8 +42,8 @@ type Receipt struct {
 	CardHash   identity.Hash        `json:"capability_card_hash_hex"`
 	Status     string               `json:"status,omitempty"`   // extension: "active" or "revoked"
 	Replayed   bool                 `json:"replayed,omitempty"` // extension: the same request was stored earlier
-	// Unreached is an extension: the vacant will be listed when its endpoint answers.
-	Unreached bool `json:"unreached,omitempty"`
+	// AwaitsProbe is an extension: the vacant will be listed when its endpoint answers.
+	AwaitsProbe bool `json:"unreached,omitempty"`
 }
 
 // Revocation is the body of POST /v1/revoke_halo. The reference does not define this body and answers
@@ -59,33 +59,33 @@ type Revocation struct {
 
 // Match is one vacant in an answer. The first eight members are those that the reference sends.
 type Match struct {
-	ID         identity.ID          `json:"vacant_id"`
-	CardHash   string               `json:"capability_card_hash_hex"`
-	CardSig    string               `json:"capability_card_sig_hex"`
-	CardBlob   string               `json:"capability_card_blob_hex"` // "" if unreadable
-	Declared   string               `json:"declared_capabilities_json"`
-	Family     string               `json:"base_model_family"`
-	Visibility lifecycle.Visibility `json:"visibility"`
-	Score      float64              `json:"score"`
+	ID                   identity.ID          `json:"vacant_id"`
+	CardHash             string               `json:"capability_card_hash_hex"`
+	CardSig              string               `json:"capability_card_sig_hex"`
+	CardBlob             string               `json:"capability_card_blob_hex"` // "" if unreadable
+	DeclaredCapabilities string               `json:"declared_capabilities_json"`
+	Family               string               `json:"base_model_family"`
+	Visibility           lifecycle.Visibility `json:"visibility"`
+	Score                float64              `json:"score"`
 
 	// CapabilityCard repeats CardBlob for the reference's SDK, which reads it in answers of GET
 	// /v1/search_capability.
 	CapabilityCard string `json:"capability_card,omitempty"`
 
-	Name      string          `json:"name,omitempty"` // name at the registry's own host; not signed
-	State     lifecycle.State `json:"state,omitempty"`
-	Since     string          `json:"since,omitempty"`     // time of the last change of State, in protocol form
-	Status    string          `json:"status,omitempty"`    // active, revoked
-	Unreached bool            `json:"unreached,omitempty"` // whether the endpoint has not answered yet, so that the vacant is not listed
-	Rank      *float64        `json:"rank,omitempty"`      // relevance, in answers of GET /v1/search
-	// Missing are the words of a GET /v1/search that the vacant lacks, if no vacant has all words.
-	Missing    []string          `json:"missing_words,omitempty"`
-	Joined     uint64            `json:"joined,omitempty"`    // registry's sequence number of the vacant's first event
-	LastSeq    uint64            `json:"last_seq,omitempty"`  // registry's sequence number of its last event
-	ActorSeq   int64             `json:"actor_seq,omitempty"` // vacant's own sequence number of this event
-	Listing    json.RawMessage   `json:"listing,omitempty"`
-	Source     string            `json:"listing_source,omitempty"` // "signed" or "operator"
-	Reputation *reputation.State `json:"reputation,omitempty"`
+	Name        string          `json:"name,omitempty"` // name at the registry's own host; not signed
+	State       lifecycle.State `json:"state,omitempty"`
+	Since       string          `json:"since,omitempty"`     // time of the last change of State, in protocol form
+	Status      string          `json:"status,omitempty"`    // active, revoked
+	AwaitsProbe bool            `json:"unreached,omitempty"` // whether the endpoint has not answered yet, so that the vacant is not listed
+	Rank        *float64        `json:"rank,omitempty"`      // relevance, in answers of GET /v1/search
+	// MissingWords are the words of a GET /v1/search that the vacant lacks, if no vacant has all words.
+	MissingWords  []string          `json:"missing_words,omitempty"`
+	FirstSeq      uint64            `json:"joined,omitempty"`    // registry's sequence number of the vacant's first event
+	LastSeq       uint64            `json:"last_seq,omitempty"`  // registry's sequence number of its last event
+	ActorSeq      int64             `json:"actor_seq,omitempty"` // vacant's own sequence number of this event
+	Listing       json.RawMessage   `json:"listing,omitempty"`
+	ListingSource string            `json:"listing_source,omitempty"` // "signed" or "operator"
+	Reputation    *reputation.State `json:"reputation,omitempty"`
 	// Parent is the proven parent, and Claimed an unproven one.
 	Parent    *identity.ID `json:"parent_id,omitempty"`
 	Claimed   *identity.ID `json:"parent_claimed,omitempty"`
@@ -94,12 +94,12 @@ type Match struct {
 	Version   string       `json:"version,omitempty"`
 }
 
-// Verified returns m's card if it is readable, verifies and belongs to m's vacant. All other fields
+// VerifiedCard returns m's card if it is readable, verifies and belongs to m's vacant. All other fields
 // of m are unverified.
-func (m *Match) Verified() (card.Card, error) {
-	text := m.CardBlob
-	text = cmp.Or(text, m.CapabilityCard)
-	blob, err := hex.DecodeString(text)
+func (m *Match) VerifiedCard() (card.Card, error) {
+	blobHex := m.CardBlob
+	blobHex = cmp.Or(blobHex, m.CapabilityCard)
+	blob, err := hex.DecodeString(blobHex)
 	switch {
 	case err != nil:
 		return card.Card{}, problem.New(problem.Untrusted, "the card of %s is not hexadecimal", m.ID.Short())
@@ -123,9 +123,9 @@ func (m *Match) Verified() (card.Card, error) {
 type Page struct {
 	Matches []Match `json:"matches"`
 	Next    string  `json:"next,omitempty"`
-	// Dropped contains the errors of unreadable matches, which must not hide the others (PROTOCOL
+	// MatchErrors contains the errors of unreadable matches, which must not hide the others (PROTOCOL
 	// §23 C3).
-	Dropped []error `json:"-"`
+	MatchErrors []error `json:"-"`
 }
 
 // Matches is the answer of POST /v1/query_capability. NotImplemented is a member of the reference's answer.
@@ -176,7 +176,7 @@ type Revoked struct {
 }
 
 func (m *Match) DeclaredList() (list []string) {
-	if json.NewDecoder(strings.NewReader(m.Declared)).Decode(&list) != nil {
+	if json.NewDecoder(strings.NewReader(m.DeclaredCapabilities)).Decode(&list) != nil {
 		return nil // unreadable
 	}
 	return list

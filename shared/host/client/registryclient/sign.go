@@ -17,44 +17,44 @@ import (
 
 // Draft is a publication whose event is not signed yet.
 type Draft struct {
-	Card       card.Card // signed
-	State      lifecycle.State
-	Visibility lifecycle.Visibility // requested visibility; the state may hide the vacant
-	BaseModel  *string
-	Family     *string
-	Owner      *string
-	Version    *string
-	Declared   []string
-	Parent     *identity.ID
-	Listing    *listing.Listing // signed; only for registries of Vacancy
+	Card                 card.Card // signed
+	State                lifecycle.State
+	Visibility           lifecycle.Visibility // requested visibility; the state may hide the vacant
+	BaseModel            *string
+	Family               *string
+	Owner                *string
+	Version              *string
+	DeclaredCapabilities []string
+	Parent               *identity.ID
+	Listing              *listing.Listing // signed; only for registries of Vacancy
 }
 
 // Sign signs the register event with the sequence number seq and an idempotency key, and returns
 // the request.
 func (d *Draft) Sign(ctx context.Context, s identity.Signer, seq int64, key string, now time.Time) (Publication, error) {
 	e := event.Event{
-		Type: event.Register, Actor: d.Card.VacantID, Key: key, Time: now.UnixMilli(), ActorSeq: seq,
+		Type: event.Register, Actor: d.Card.VacantID, IdempotencyKey: key, Time: now.UnixMilli(), ActorSeq: seq,
 		Payload: event.RegisterPayload(d.Card.Hash(), d.Card.HaloVersion, d.Card.VacantID, d.State.EffectiveVisibility(d.Visibility)),
 	}
 	if err := e.Sign(ctx, s); err != nil {
 		return Publication{}, err
 	}
-	h := Publication{
+	p := Publication{
 		Card: hex.EncodeToString(d.Card.Blob()), State: d.State, Visibility: d.Visibility,
-		BaseModel: d.BaseModel, Family: d.Family, Owner: d.Owner, Version: d.Version, Declared: d.Declared, Parent: d.Parent,
+		BaseModel: d.BaseModel, Family: d.Family, Owner: d.Owner, Version: d.Version, DeclaredCapabilities: d.DeclaredCapabilities, Parent: d.Parent,
 		Time: e.Time, ActorSeq: seq, Key: key, Signature: hex.EncodeToString(e.Signature),
 	}
 	if d.Listing != nil {
-		h.Listing = d.Listing.Blob()
+		p.Listing = d.Listing.Blob()
 	}
-	return h, nil
+	return p, nil
 }
 
 // KeyState is a vacant's state in a registry, according to the events that it signed.
 type KeyState struct {
 	NextSeq int64
-	// Card is the hash of the card in the vacant's last register event, or zero.
-	Card identity.Hash
+	// CardHash is the hash of the card in the vacant's last register event, or zero.
+	CardHash identity.Hash
 	// Revoked is set if the key is revoked.
 	Revoked bool
 }
@@ -63,18 +63,18 @@ type KeyState struct {
 // rejected at the next event.
 func (c *Client) KeyState(ctx context.Context, id identity.ID) (KeyState, error) {
 	s := KeyState{NextSeq: 1}
-	var bad error
+	var eventErr error
 	err := c.Events(ctx, id, func(e Event) bool {
 		if e.ActorSeq < 1 || e.ActorSeq >= event.MaxActorSeq {
-			bad = problem.New(problem.Untrusted, "%s: event %d of %s has the invalid sequence number %d", c.URL, e.Seq, id.Short(), e.ActorSeq)
+			eventErr = problem.New(problem.Untrusted, "%s: event %d of %s has the invalid sequence number %d", c.URL, e.Seq, id.Short(), e.ActorSeq)
 			return false
 		}
 		s.NextSeq = max(s.NextSeq, e.ActorSeq+1)
-		signed := event.Event{Type: event.Type(e.Type), Actor: e.Actor, Payload: []byte(e.Payload)}
-		switch signed.Type {
+		signedEvent := event.Event{Type: event.Type(e.Type), Actor: e.Actor, Payload: []byte(e.Payload)}
+		switch signedEvent.Type {
 		case event.Register:
-			if r, err := signed.ParseRegister(); err == nil {
-				s.Card = r.Card
+			if r, err := signedEvent.ParseRegister(); err == nil {
+				s.CardHash = r.CardHash
 			}
 		case event.Revoke:
 			s.Revoked = true
@@ -82,21 +82,21 @@ func (c *Client) KeyState(ctx context.Context, id identity.ID) (KeyState, error)
 		return true
 	})
 	if err == nil {
-		err = bad
+		err = eventErr
 	}
 	return s, err
 }
 
-// tries limits the attempts at a request with an unknown outcome, and at finding a sequence number
+// maxTries limits the attempts at a request with an unknown outcome, and at finding a sequence number
 // while the key is used on another machine.
-const tries = 3
+const maxTries = 3
 
 // PublishAs publishes d with the vacant's own key. It finds the next sequence number, names the
 // card that is replaced, and resends the same bytes while the outcome is unknown, which is
 // idempotent.
 func (c *Client) PublishAs(ctx context.Context, s identity.Signer, d Draft, random io.Reader) (Receipt, error) {
 	for try := 1; ; try++ {
-		standing, err := c.KeyState(ctx, s.ID())
+		keyState, err := c.KeyState(ctx, s.ID())
 		if err != nil {
 			return Receipt{}, err
 		}
@@ -104,15 +104,15 @@ func (c *Client) PublishAs(ctx context.Context, s identity.Signer, d Draft, rand
 		if err != nil {
 			return Receipt{}, err
 		}
-		if !standing.Card.IsZero() && standing.Card != d.Card.Hash() {
-			key = event.ReplacesKeyAt(standing.Card, standing.NextSeq)
+		if !keyState.CardHash.IsZero() && keyState.CardHash != d.Card.Hash() {
+			key = event.ReplacesKeyAt(keyState.CardHash, keyState.NextSeq)
 		}
-		h, err := d.Sign(ctx, s, standing.NextSeq, key, c.Now())
+		p, err := d.Sign(ctx, s, keyState.NextSeq, key, c.Now())
 		if err != nil {
 			return Receipt{}, err
 		}
-		r, err := retryUnknown(ctx, func() (Receipt, error) { return c.Publish(ctx, h) })
-		if problem.Is(err, problem.Sequence) && try < tries {
+		r, err := retryUnknown(ctx, func() (Receipt, error) { return c.Publish(ctx, p) })
+		if problem.Is(err, problem.OutOfSequence) && try < maxTries {
 			continue
 		}
 		return r, err
@@ -121,7 +121,7 @@ func (c *Client) PublishAs(ctx context.Context, s identity.Signer, d Draft, rand
 
 func (c *Client) RevokeAs(ctx context.Context, s identity.Signer, reason string, random io.Reader) (Receipt, error) {
 	for try := 1; ; try++ {
-		standing, err := c.KeyState(ctx, s.ID())
+		keyState, err := c.KeyState(ctx, s.ID())
 		if err != nil {
 			return Receipt{}, err
 		}
@@ -131,14 +131,14 @@ func (c *Client) RevokeAs(ctx context.Context, s identity.Signer, reason string,
 		}
 		e := event.Event{
 			Type: event.Revoke, Actor: s.ID(), Payload: event.RevokePayload(s.ID(), reason),
-			Key: key, Time: c.Now().UnixMilli(), ActorSeq: standing.NextSeq,
+			IdempotencyKey: key, Time: c.Now().UnixMilli(), ActorSeq: keyState.NextSeq,
 		}
 		if err := e.Sign(ctx, s); err != nil {
 			return Receipt{}, err
 		}
 		v := Revocation{ID: s.ID(), Reason: reason, Time: e.Time, ActorSeq: e.ActorSeq, Key: key, Signature: hex.EncodeToString(e.Signature)}
 		r, err := retryUnknown(ctx, func() (Receipt, error) { return c.Revoke(ctx, v) })
-		if problem.Is(err, problem.Sequence) && try < tries {
+		if problem.Is(err, problem.OutOfSequence) && try < maxTries {
 			continue
 		}
 		return r, err
@@ -158,10 +158,10 @@ func freshKey(t event.Type, random io.Reader) (string, error) {
 // retryUnknown repeats a request while its outcome is unknown, because there was no answer or the
 // registry's storage failed.
 func retryUnknown(ctx context.Context, send func() (Receipt, error)) (r Receipt, err error) {
-	for range tries {
+	for range maxTries {
 		r, err = send()
-		unknown := problem.Is(err, problem.Unavailable) || problem.Is(err, problem.Deadline)
-		if !unknown || ctx.Err() != nil {
+		isUnknown := problem.Is(err, problem.Unavailable) || problem.Is(err, problem.DeadlineExceeded)
+		if !isUnknown || ctx.Err() != nil {
 			break
 		}
 	}

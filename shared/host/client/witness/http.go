@@ -25,7 +25,7 @@ func (h HTTP) Checkpoint(ctx context.Context) ([]byte, error) {
 
 func (h HTTP) Consistency(ctx context.Context, from, to uint64) (translog.Proof, error) {
 	var s translog.ConsistencyShape
-	if err := h.Client.Get(ctx, "/v1/proof/consistency", numbers("from", from, "to", to), &s); err != nil {
+	if err := h.Client.Get(ctx, "/v1/proof/consistency", uintQuery("from", from, "to", to), &s); err != nil {
 		return nil, err
 	}
 	return translog.ParseProof(s.Proof)
@@ -33,7 +33,7 @@ func (h HTTP) Consistency(ctx context.Context, from, to uint64) (translog.Proof,
 
 func (h HTTP) Inclusion(ctx context.Context, seq, size uint64) (translog.Proof, error) {
 	var s translog.InclusionShape
-	if err := h.Client.Get(ctx, "/v1/proof/inclusion", numbers("seq", seq, "size", size), &s); err != nil {
+	if err := h.Client.Get(ctx, "/v1/proof/inclusion", uintQuery("seq", seq, "size", size), &s); err != nil {
 		return nil, err
 	}
 	return translog.ParseProof(s.Proof)
@@ -41,12 +41,12 @@ func (h HTTP) Inclusion(ctx context.Context, seq, size uint64) (translog.Proof, 
 
 func (h HTTP) Leaves(ctx context.Context, seq uint64, n int) ([]identity.Hash, error) {
 	var s translog.LeavesShape
-	err := h.Client.Get(ctx, "/v1/log/leaves", numbers("from", seq, "limit", uint64(n)), &s)
+	err := h.Client.Get(ctx, "/v1/log/leaves", uintQuery("from", seq, "limit", uint64(n)), &s)
 	return s.Leaves, err
 }
 
 func (h HTTP) Event(ctx context.Context, seq uint64) (*event.Event, identity.Hash, error) {
-	shown, err := h.Client.Event(ctx, seq)
+	entry, err := h.Client.Event(ctx, seq)
 	var status *registryclient.StatusError
 	if errors.As(err, &status) && (status.Status == http.StatusNotFound || status.Status == http.StatusForbidden) {
 		return nil, identity.Hash{}, nil
@@ -54,14 +54,14 @@ func (h HTTP) Event(ctx context.Context, seq uint64) (*event.Event, identity.Has
 	if err != nil {
 		return nil, identity.Hash{}, err
 	}
-	prev, err := identity.ParseHash(shown.Prev)
-	signature, err2 := identity.ParseHex(shown.Signature)
+	prev, err := identity.ParseHash(entry.Prev)
+	signature, err2 := identity.ParseHex(entry.Signature)
 	if err = errors.Join(err, err2); err != nil {
 		return nil, prev, problem.Wrap(problem.Untrusted, err, "event %d is shown without its signature and hash", seq)
 	}
 	return &event.Event{
-		Type: event.Type(shown.Type), Actor: shown.Actor, Payload: []byte(shown.Payload), Key: shown.Key,
-		Time: shown.Time, ActorSeq: shown.ActorSeq, Signature: signature,
+		Type: event.Type(entry.Type), Actor: entry.Actor, Payload: []byte(entry.Payload), IdempotencyKey: entry.Key,
+		Time: entry.Time, ActorSeq: entry.ActorSeq, Signature: signature,
 	}, prev, nil
 }
 
@@ -71,6 +71,6 @@ func (h HTTP) Witness(ctx context.Context, note []byte) (int, error) {
 	return s.Cosignatures, err
 }
 
-func numbers(a string, x uint64, b string, y uint64) url.Values {
+func uintQuery(a string, x uint64, b string, y uint64) url.Values {
 	return url.Values{a: {strconv.FormatUint(x, 10)}, b: {strconv.FormatUint(y, 10)}}
 }

@@ -22,9 +22,9 @@ import (
 // stored checkpoint prevents the host from showing a different history later.
 type Checkpoints struct{ Dir string }
 
-func (m Checkpoints) Path(base string) string {
+func (m Checkpoints) Path(baseURL string) string {
 	name := "host"
-	if u, err := url.Parse(base); err == nil && u.Host != "" {
+	if u, err := url.Parse(baseURL); err == nil && u.Host != "" {
 		name = strings.Map(func(r rune) rune {
 			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '-' {
 				return r
@@ -33,11 +33,11 @@ func (m Checkpoints) Path(base string) string {
 		}, strings.ToLower(u.Host))
 	}
 	// The hash distinguishes URLs with the same file name.
-	return filepath.Join(m.Dir, name[:min(len(name), 100)]+"-"+identity.Sum([]byte(base)).String()[:16]+".checkpoint")
+	return filepath.Join(m.Dir, name[:min(len(name), 100)]+"-"+identity.Sum([]byte(baseURL)).String()[:16]+".checkpoint")
 }
 
-func (m Checkpoints) Load(base string) ([]byte, error) {
-	note, err := os.ReadFile(m.Path(base))
+func (m Checkpoints) Load(baseURL string) ([]byte, error) {
+	note, err := os.ReadFile(m.Path(baseURL))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -45,23 +45,23 @@ func (m Checkpoints) Load(base string) ([]byte, error) {
 		return nil, problem.Wrap(problem.Unavailable, err, "the stored checkpoint cannot be read")
 	}
 	if _, _, err := translog.Open(note); err != nil {
-		return nil, problem.Wrap(problem.Damaged, err, "%s is not a valid checkpoint: restore the file, or remove it to start again", m.Path(base))
+		return nil, problem.Wrap(problem.Damaged, err, "%s is not a valid checkpoint: restore the file, or remove it to start again", m.Path(baseURL))
 	}
 	return note, nil
 }
 
-// lockPoll is the pause between two tries to lock.
-const lockPoll = 50 * time.Millisecond
+// lockPollInterval is the pause between two tries to lock.
+const lockPollInterval = 50 * time.Millisecond
 
 // Save stores a checkpoint that was verified against the previous one. It does not replace a later
 // checkpoint that another process has verified in the meantime.
-func (m Checkpoints) Save(ctx context.Context, base string, r Report) error {
+func (m Checkpoints) Save(ctx context.Context, baseURL string, r Report) error {
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
 		return writeError(err)
 	}
-	path := m.Path(base)
+	path := m.Path(baseURL)
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
-	if _, err := lock.TryLockContext(ctx, lockPoll); err != nil {
+	if _, err := lock.TryLockContext(ctx, lockPollInterval); err != nil {
 		return writeError(err)
 	}
 	defer func() { _ = lock.Unlock() }()
@@ -70,23 +70,23 @@ func (m Checkpoints) Save(ctx context.Context, base string, r Report) error {
 			return nil
 		}
 	}
-	return write(path, r.Note)
+	return writeFile(path, r.Note)
 }
 
 // SaveFork stores the two checkpoints of a ForkError and returns the name of the file.
-func (m Checkpoints) SaveFork(base string, f *ForkError) (string, error) {
-	c, _, err := translog.Open(f.Now)
+func (m Checkpoints) SaveFork(baseURL string, f *ForkError) (string, error) {
+	c, _, err := translog.Open(f.NewNote)
 	if err != nil {
 		return "", err
 	}
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
 		return "", writeError(err)
 	}
-	path := strings.TrimSuffix(m.Path(base), ".checkpoint") + "." + strconv.FormatUint(c.Size, 10) + ".fork"
-	return path, write(path, append(append(append([]byte(nil), f.Before...), '\n'), f.Now...))
+	path := strings.TrimSuffix(m.Path(baseURL), ".checkpoint") + "." + strconv.FormatUint(c.Size, 10) + ".fork"
+	return path, writeFile(path, append(append(append([]byte(nil), f.OldNote...), '\n'), f.NewNote...))
 }
 
-func write(path string, data []byte) error {
+func writeFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".next-*")
 	if err != nil {
 		return writeError(err)

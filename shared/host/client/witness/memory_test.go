@@ -67,7 +67,7 @@ func TestAMemoryThatIsDamagedIsNotTakenForNone(t *testing.T) {
 
 func TestTheProofOfAForkIsKept(t *testing.T) {
 	m := witness.Checkpoints{Dir: filepath.Join(t.TempDir(), "logs")}
-	path, err := m.SaveFork(base, &witness.ForkError{Before: newHost(t, newKey(t)).publish(1, "a").note(), Now: newHost(t, newKey(t)).publish(2, "a").note()})
+	path, err := m.SaveFork(base, &witness.ForkError{OldNote: newHost(t, newKey(t)).publish(1, "a").note(), NewNote: newHost(t, newKey(t)).publish(2, "a").note()})
 	if err != nil || !strings.HasSuffix(path, ".2.fork") {
 		t.Fatalf("Accuse() = %q, %v", path, err)
 	}

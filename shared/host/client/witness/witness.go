@@ -31,9 +31,9 @@ type Log interface {
 	Witness(ctx context.Context, note []byte) (int, error)
 }
 
-// MaxSize is the largest log that Verify reads, because Verify holds the hashes of all events in
+// MaxLogSize is the largest log that Verify reads, because Verify holds the hashes of all events in
 // memory.
-const MaxSize = 10_000_000
+const MaxLogSize = 10_000_000
 
 // Follower verifies one host's log.
 type Follower struct {
@@ -41,9 +41,9 @@ type Follower struct {
 	// Host is the expected signer. If it is zero, any signer is accepted, unless another one signed
 	// the stored checkpoint.
 	Host identity.ID
-	// Known is another checkpoint, which the host's current checkpoint must also continue. It may be
+	// KnownNote is another checkpoint, which the host's current checkpoint must also continue. It may be
 	// nil.
-	Known []byte
+	KnownNote []byte
 	// Progress, if not nil, is called repeatedly with the number of verified events and the total.
 	// doing is "hashes" or "events".
 	Progress func(doing string, done, all uint64)
@@ -52,42 +52,42 @@ type Follower struct {
 // Report is the result of Verify.
 type Report struct {
 	translog.Checkpoint
-	Note         []byte
-	Cosignatures []translog.Signature
-	Since        *translog.Checkpoint // previous checkpoint, which this one continues
-	Leaves       uint64               // number of hashes that result in the signed root
-	Checked      uint64               // number of events whose signature, hash and position were verified
-	Hidden       uint64               // number of events that are not public, of which only the hash was verified
+	Note          []byte
+	Cosignatures  []translog.Cosignature
+	Previous      *translog.Checkpoint // previous checkpoint, which this one continues
+	LeafCount     uint64               // number of hashes that result in the signed root
+	VerifiedCount uint64               // number of events whose signature, hash and position were verified
+	HiddenCount   uint64               // number of events that are not public, of which only the hash was verified
 }
 
 // ForkError is an error with its proof: two checkpoints of one host that contradict each other.
 type ForkError struct {
-	Before, Now []byte // signed notes
-	err         error
+	OldNote, NewNote []byte // signed notes
+	err              error
 }
 
 func (f *ForkError) Error() string { return f.err.Error() }
 
 func (f *ForkError) Unwrap() error { return f.err }
 
-func inconsistent(format string, args ...any) error {
+func inconsistencyError(format string, args ...any) error {
 	return problem.New(problem.Untrusted, format, args...)
 }
 
 // OtherHostError is the error for a changed signer.
-type OtherHostError struct{ Was, Is identity.ID }
+type OtherHostError struct{ OldHost, NewHost identity.ID }
 
 func (o *OtherHostError) Error() string {
-	return fmt.Sprintf("the log is now signed by host %s, and was signed by host %s before", o.Is, o.Was)
+	return fmt.Sprintf("the log is now signed by host %s, and was signed by host %s before", o.NewHost, o.OldHost)
 }
 
-func (o *OtherHostError) Unwrap() error { return inconsistent("%s", o.Error()) }
+func (o *OtherHostError) Unwrap() error { return inconsistencyError("%s", o.Error()) }
 
 // Verify verifies the newest checkpoint of the log: the host's signature, the root that results
 // from the hashes of all events, and some inclusion proofs. oldNote is an earlier checkpoint, which
 // the newest one must continue, or nil. Verify then verifies the signature, hash, position and link
 // of each event since oldNote. If oldNote is nil or isFull is set, it verifies all events.
-func (f Follower) Verify(ctx context.Context, before []byte, isFull bool) (Report, error) {
+func (f Follower) Verify(ctx context.Context, oldNote []byte, isFull bool) (Report, error) {
 	var r Report
 	note, err := f.Log.Checkpoint(ctx)
 	if err != nil {
@@ -98,16 +98,16 @@ func (f Follower) Verify(ctx context.Context, before []byte, isFull bool) (Repor
 		return r, err
 	}
 	if !f.Host.IsZero() && r.Host != f.Host {
-		return r, inconsistent("the log is signed by host %s, want host %s", r.Host, f.Host)
+		return r, inconsistencyError("the log is signed by host %s, want host %s", r.Host, f.Host)
 	}
-	if before != nil {
-		if err := f.checkContinues(ctx, before, &r); err != nil {
+	if oldNote != nil {
+		if err := f.checkContinuation(ctx, oldNote, &r); err != nil {
 			return r, err
 		}
 	}
-	if f.Known != nil {
-		also := Report{Checkpoint: r.Checkpoint, Note: r.Note}
-		if err := f.checkContinues(ctx, f.Known, &also); err != nil {
+	if f.KnownNote != nil {
+		knownReport := Report{Checkpoint: r.Checkpoint, Note: r.Note}
+		if err := f.checkContinuation(ctx, f.KnownNote, &knownReport); err != nil {
 			return r, err
 		}
 	}
@@ -118,46 +118,46 @@ func (f Follower) Verify(ctx context.Context, before []byte, isFull bool) (Repor
 	if err := f.checkInclusion(ctx, &r, leaves); err != nil {
 		return r, err
 	}
-	from := uint64(1)
-	if r.Since != nil && !isFull {
-		from = r.Since.Size + 1
+	first := uint64(1)
+	if r.Previous != nil && !isFull {
+		first = r.Previous.Size + 1
 	}
-	return r, f.events(ctx, &r, leaves, from)
+	return r, f.verifyEvents(ctx, &r, leaves, first)
 }
 
-func (f Follower) checkContinues(ctx context.Context, before []byte, r *Report) error {
-	since, _, err := translog.Open(before)
+func (f Follower) checkContinuation(ctx context.Context, oldNote []byte, r *Report) error {
+	old, _, err := translog.Open(oldNote)
 	if err != nil {
 		return problem.Wrap(problem.Untrusted, err, "the earlier checkpoint: %s", problem.AsError(err).Text())
 	}
-	if since.Host != r.Host {
-		return &OtherHostError{since.Host, r.Host}
+	if old.Host != r.Host {
+		return &OtherHostError{old.Host, r.Host}
 	}
-	r.Since = &since
-	forked := func(err error) error { return &ForkError{before, r.Note, err} }
+	r.Previous = &old
+	newForkError := func(err error) error { return &ForkError{oldNote, r.Note, err} }
 	switch {
-	case r.Size < since.Size:
+	case r.Size < old.Size:
 		// A cache may have returned an older checkpoint, which the previous one continues. That is
 		// not a fork.
-		older, err := f.isOlder(ctx, r.Checkpoint, since)
+		isOlder, err := f.isOlder(ctx, r.Checkpoint, old)
 		if err != nil {
 			return err
 		}
-		if older {
-			return problem.New(problem.Unavailable, "the host returned a checkpoint of %d events, older than the known one of %d events; it may come from a cache: try again", r.Size, since.Size)
+		if isOlder {
+			return problem.New(problem.Unavailable, "the host returned a checkpoint of %d events, older than the known one of %d events; it may come from a cache: try again", r.Size, old.Size)
 		}
-		return forked(inconsistent("the log was truncated: it had %d events and has %d now", since.Size, r.Size))
-	case r.Size == since.Size && r.Root != since.Root:
-		return forked(inconsistent("the host signed two different logs of %d events: %s and %s", r.Size, short(since.Root), short(r.Root)))
-	case r.Size == since.Size:
+		return newForkError(inconsistencyError("the log was truncated: it had %d events and has %d now", old.Size, r.Size))
+	case r.Size == old.Size && r.Root != old.Root:
+		return newForkError(inconsistencyError("the host signed two different logs of %d events: %s and %s", r.Size, shortHash(old.Root), shortHash(r.Root)))
+	case r.Size == old.Size:
 		return nil
 	}
-	proof, err := f.Log.Consistency(ctx, since.Size, r.Size)
+	proof, err := f.Log.Consistency(ctx, old.Size, r.Size)
 	if err != nil {
 		return err
 	}
-	if err := translog.CheckConsistency(since, r.Checkpoint, proof); err != nil {
-		return forked(problem.Wrap(problem.Untrusted, err, "the log was changed: the host does not prove that its log of %d events begins with the %d events that it signed before", r.Size, since.Size))
+	if err := translog.CheckConsistency(old, r.Checkpoint, proof); err != nil {
+		return newForkError(problem.Wrap(problem.Untrusted, err, "the log was changed: the host does not prove that its log of %d events begins with the %d events that it signed before", r.Size, old.Size))
 	}
 	return nil
 }
@@ -165,36 +165,36 @@ func (f Follower) checkContinues(ctx context.Context, before []byte, r *Report) 
 // isOlder reports whether the host proves that the current checkpoint is an earlier state of the
 // known log. If the host refuses the proof, isOlder returns false. If the host cannot be reached,
 // isOlder returns an error, because a missing answer is not evidence of a fork.
-func (f Follower) isOlder(ctx context.Context, now, since translog.Checkpoint) (bool, error) {
-	proof, err := f.Log.Consistency(ctx, now.Size, since.Size)
-	for _, away := range []problem.Kind{problem.Unavailable, problem.Deadline, problem.Canceled, problem.TooMany} {
-		if problem.Is(err, away) {
+func (f Follower) isOlder(ctx context.Context, current, known translog.Checkpoint) (bool, error) {
+	proof, err := f.Log.Consistency(ctx, current.Size, known.Size)
+	for _, kind := range []problem.Kind{problem.Unavailable, problem.DeadlineExceeded, problem.Canceled, problem.TooManyRequests} {
+		if problem.Is(err, kind) {
 			return false, err
 		}
 	}
-	return err == nil && translog.CheckConsistency(now, since, proof) == nil, nil
+	return err == nil && translog.CheckConsistency(current, known, proof) == nil, nil
 }
 
-// page is the number of hashes per request.
-const page = translog.MaxLeaves
+// leavesPerRequest is the number of hashes per request.
+const leavesPerRequest = translog.MaxLeaves
 
 func (f Follower) readLeaves(ctx context.Context, r *Report) ([]identity.Hash, error) {
-	if r.Size > MaxSize {
-		return nil, problem.New(problem.TooLarge, "the log has %d events; at most %d are verified at once", r.Size, MaxSize)
+	if r.Size > MaxLogSize {
+		return nil, problem.New(problem.TooLarge, "the log has %d events; at most %d are verified at once", r.Size, MaxLogSize)
 	}
 	var tree translog.Tree
 	var leaves []identity.Hash
 	for tree.Size() < r.Size {
-		want := min(page, r.Size-tree.Size())
+		want := min(leavesPerRequest, r.Size-tree.Size())
 		got, err := f.Log.Leaves(ctx, tree.Size()+1, int(want))
 		if err != nil {
 			return nil, err
 		}
 		if len(got) == 0 {
-			return nil, inconsistent("the host signed for %d events, but returned only %d", r.Size, tree.Size())
+			return nil, inconsistencyError("the host signed for %d events, but returned only %d", r.Size, tree.Size())
 		}
 		if uint64(len(got)) > want {
-			return nil, inconsistent("the host returned more events than the %d that it signed for", r.Size)
+			return nil, inconsistencyError("the host returned more events than the %d that it signed for", r.Size)
 		}
 		for _, leaf := range got {
 			if err := tree.Add(leaf); err != nil {
@@ -209,21 +209,21 @@ func (f Follower) readLeaves(ctx context.Context, r *Report) ([]identity.Hash, e
 		return nil, err
 	}
 	if root != r.Root {
-		return nil, inconsistent("the %d events that the host shows have the root %s, but its checkpoint has the root %s", r.Size, short(root), short(r.Root))
+		return nil, inconsistencyError("the %d events that the host shows have the root %s, but its checkpoint has the root %s", r.Size, shortHash(root), shortHash(r.Root))
 	}
-	r.Leaves = r.Size
+	r.LeafCount = r.Size
 	return leaves, nil
 }
 
 // checkInclusion requests inclusion proofs of a few events. The verified hashes already imply them, but
 // the host must serve such proofs to others.
 func (f Follower) checkInclusion(ctx context.Context, r *Report, leaves []identity.Hash) error {
-	asked := uint64(0)
+	lastChecked := uint64(0)
 	for _, seq := range []uint64{1, r.Size/2 + 1, r.Size} {
-		if seq <= asked || seq > r.Size {
+		if seq <= lastChecked || seq > r.Size {
 			continue
 		}
-		asked = seq
+		lastChecked = seq
 		proof, err := f.Log.Inclusion(ctx, seq, r.Size)
 		if err != nil {
 			return err
@@ -235,13 +235,13 @@ func (f Follower) checkInclusion(ctx context.Context, r *Report, leaves []identi
 	return nil
 }
 
-func (f Follower) progress(doing string, done, total uint64) {
+func (f Follower) progress(phase string, done, total uint64) {
 	if f.Progress != nil {
-		f.Progress(doing, done, total)
+		f.Progress(phase, done, total)
 	}
 }
 
-func short(root [32]byte) string { return fmt.Sprintf("%x…", root[:6]) }
+func shortHash(root [32]byte) string { return fmt.Sprintf("%x…", root[:6]) }
 
 func (f Follower) Cosign(ctx context.Context, r Report, key identity.Signer, now time.Time) (int, error) {
 	note, err := translog.Cosign(ctx, r.Checkpoint, key, now)

@@ -55,7 +55,7 @@ func newHost(t *testing.T, key *identity.Key) *host {
 	var err error
 	h.log, err = translog.New(translog.Config{
 		Store: h.inner, Stream: stream,
-		Leaf: func(row store.Row) (leaf, prev identity.Hash, err error) {
+		DecodeLeaf: func(row store.Row) (leaf, prev identity.Hash, err error) {
 			return identity.Hash(row.Data[:32]), identity.Hash(row.Data[32:]), nil
 		},
 		Identity: func(context.Context) (identity.Signer, error) { return h.key, nil },
@@ -76,7 +76,7 @@ func (h *host) publish(n int, name string) *host {
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		e := event.Event{Type: event.Register, Actor: key.ID(), ActorSeq: int64(i) + 1, Key: fmt.Sprintf("%s %d", name, i), Time: int64(i),
+		e := event.Event{Type: event.Register, Actor: key.ID(), ActorSeq: int64(i) + 1, IdempotencyKey: fmt.Sprintf("%s %d", name, i), Time: int64(i),
 			Payload: event.RegisterPayload(identity.Hash{1}, 1, key.ID(), lifecycle.Public)}
 		if err := e.Sign(h.t.Context(), key); err != nil {
 			h.t.Fatal(err)
@@ -150,7 +150,7 @@ func (h *host) Event(_ context.Context, seq uint64) (*event.Event, identity.Hash
 
 func (h *host) Witness(ctx context.Context, note []byte) (int, error) {
 	p, err := h.log.Cosign(ctx, note)
-	return p.Cosignatures, err
+	return p.CosignatureCount, err
 }
 
 // liar changes some answers.
@@ -205,21 +205,21 @@ func TestAnHonestLogVerifies(t *testing.T) {
 	h := newHost(t, newKey(t)).publish(7, "a")
 	h.hide[3] = true
 	first, err := witness.Follower{Log: h, Host: h.key.ID()}.Verify(t.Context(), nil, false)
-	if err != nil || first.Size != 7 || first.Leaves != 7 || first.Checked != 6 || first.Hidden != 1 || first.Since != nil {
+	if err != nil || first.Size != 7 || first.LeafCount != 7 || first.VerifiedCount != 6 || first.HiddenCount != 1 || first.Previous != nil {
 		t.Errorf("Verify() = %+v, %v, want 7 events, one of them hidden", first, err)
 	}
 	h.publish(1200, "b")
 	next, err := witness.Follower{Log: h}.Verify(t.Context(), first.Note, false)
-	if err != nil || next.Size != 1207 || next.Leaves != 1207 || next.Checked != 1200 || next.Since.Size != 7 {
+	if err != nil || next.Size != 1207 || next.LeafCount != 1207 || next.VerifiedCount != 1200 || next.Previous.Size != 7 {
 		t.Errorf("Verify() since 7 = %+v, %v, want the 1200 events that are new", next, err)
 	}
 	all, err := witness.Follower{Log: h}.Verify(t.Context(), next.Note, true)
-	if err != nil || all.Checked != 1206 || all.Hidden != 1 {
-		t.Errorf("Verify() of all = %d checked, %d hidden, %v, want 1206 and 1", all.Checked, all.Hidden, err)
+	if err != nil || all.VerifiedCount != 1206 || all.HiddenCount != 1 {
+		t.Errorf("Verify() of all = %d checked, %d hidden, %v, want 1206 and 1", all.VerifiedCount, all.HiddenCount, err)
 	}
 	again, err := witness.Follower{Log: h}.Verify(t.Context(), next.Note, false)
-	if err != nil || again.Checked != 0 {
-		t.Errorf("Verify() with nothing new = %d checked, %v, want none", again.Checked, err)
+	if err != nil || again.VerifiedCount != 0 {
+		t.Errorf("Verify() with nothing new = %d checked, %v, want none", again.VerifiedCount, err)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestTheEmptyLogVerifies(t *testing.T) {
 	if err != nil || r.Size != 0 {
 		t.Fatalf("Verify() = %+v, %v, want an empty log", r, err)
 	}
-	if r, err = (witness.Follower{Log: h.publish(3, "a")}).Verify(t.Context(), r.Note, false); err != nil || r.Checked != 3 {
+	if r, err = (witness.Follower{Log: h.publish(3, "a")}).Verify(t.Context(), r.Note, false); err != nil || r.VerifiedCount != 3 {
 		t.Errorf("Verify() since 0 = %+v, %v, want 3 events", r, err)
 	}
 }
@@ -279,7 +279,7 @@ func TestEveryLieOfAHostIsFound(t *testing.T) {
 		{"leaves that are too many", liar{Log: honest, leaves: func(seq uint64, l []identity.Hash) []identity.Hash {
 			return append(l, identity.Hash{1})
 		}}, nil, "returned more events than the", false},
-		{"an event with another key", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.Key = "x" }}, nil, "event 4 as the host shows it is not the one that is sealed", false},
+		{"an event with another key", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.IdempotencyKey = "x" }}, nil, "event 4 as the host shows it is not the one that is sealed", false},
 		{"an event of another time", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.Time++ }}, nil, "event 4 as the host shows it", false},
 		{"an event of another actor", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.Actor = other.key.ID() }}, nil, "event 4 as the host shows it", false},
 		{"an event with another payload", liar{Log: honest, event: func(e *event.Event, _ *identity.Hash) { e.Payload = []byte("{}") }}, nil, "event 4 as the host shows it", false},
@@ -305,8 +305,8 @@ func TestEveryLieOfAHostIsFound(t *testing.T) {
 				return
 			}
 			// The two signed checkpoints are the proof: both are one host's.
-			a, _, err1 := translog.Open(fork.Before)
-			b, _, err2 := translog.Open(fork.Now)
+			a, _, err1 := translog.Open(fork.OldNote)
+			b, _, err2 := translog.Open(fork.NewNote)
 			if err := errors.Join(err1, err2); err != nil || a.Host != key.ID() || b.Host != key.ID() || a == b {
 				t.Errorf("the proof is %+v and %+v, %v, want two checkpoints of one host", a, b, err)
 			}
@@ -403,7 +403,7 @@ func TestAWitnessCosignsWhatItVerified(t *testing.T) {
 		t.Fatalf("Cosign() = %d, %v, want 1", n, err)
 	}
 	r, err = f.Verify(t.Context(), nil, false)
-	want := []translog.Signature{{Name: "vacant/" + key.ID().String(), Witness: key.ID(), Time: 1_800_000_000}}
+	want := []translog.Cosignature{{Name: "vacant/" + key.ID().String(), Witness: key.ID(), Time: 1_800_000_000}}
 	if diff := cmp.Diff(want, r.Cosignatures); diff != "" || err != nil {
 		t.Errorf("Verify() = %v; cosignatures (-want +got):\n%s", err, diff)
 	}
@@ -418,16 +418,16 @@ func TestACheckpointInAFileDoesNotHideTheOneThatIsKnown(t *testing.T) {
 	file := other.note()
 	other.publish(10, "c")
 	var fork *witness.ForkError
-	_, err := witness.Follower{Log: other, Known: one.note()}.Verify(t.Context(), file, false)
-	if !problem.Is(err, problem.Untrusted) || !errors.As(err, &fork) || !bytes.Equal(fork.Before, one.note()) {
+	_, err := witness.Follower{Log: other, KnownNote: one.note()}.Verify(t.Context(), file, false)
+	if !problem.Is(err, problem.Untrusted) || !errors.As(err, &fork) || !bytes.Equal(fork.OldNote, one.note()) {
 		t.Errorf("Verify() of a fork since a file = %v, want a lie, proved by the checkpoint that is known", err)
 	}
 	// Both the file and the current log may be older than the known checkpoint.
 	late := newHost(t, key).publish(10, "a")
 	early := late.note()
 	late.publish(3, "b")
-	r, err := witness.Follower{Log: late, Known: late.note()}.Verify(t.Context(), early, false)
-	if err != nil || r.Since.Size != 10 || r.Checked != 3 {
+	r, err := witness.Follower{Log: late, KnownNote: late.note()}.Verify(t.Context(), early, false)
+	if err != nil || r.Previous.Size != 10 || r.VerifiedCount != 3 {
 		t.Errorf("Verify() since a file = %+v, %v, want the 3 events since then", r, err)
 	}
 }

@@ -109,12 +109,12 @@ func TestBytesReadAreBoundedForLargeTexts(t *testing.T) {
 		t.Errorf("Collect() took %d read units, want at most %d", units, collusionevidence.MaxUnits)
 	}
 	for _, p := range e.Pairs {
-		if why := p.Other.Why[gate.Style]; p.Other.Responses >= gate.MinResponses || !strings.Contains(why, "the rest is too large to read") {
+		if why := p.Other.MissingReasons[gate.Style]; p.Other.Responses >= gate.MinResponses || !strings.Contains(why, "the rest is too large to read") {
 			t.Errorf("style of a %s of %d responses is missing since %q, want the rest too large", p.Role, p.Other.Responses, why)
 		}
 	}
-	if p := e.Pairs[0]; p.Child.Responses != collusionevidence.MaxResponses || p.Child.Why[gate.Style] != "" {
-		t.Errorf("the child has %d responses, missing since %q, want all", p.Child.Responses, p.Child.Why[gate.Style])
+	if p := e.Pairs[0]; p.Child.Responses != collusionevidence.MaxResponses || p.Child.MissingReasons[gate.Style] != "" {
+		t.Errorf("the child has %d responses, missing since %q, want all", p.Child.Responses, p.Child.MissingReasons[gate.Style])
 	}
 }
 
@@ -144,10 +144,10 @@ func TestAChildWhoseOwnAnswersAreTooLargeCostsOnePageMoreThanItsShare(t *testing
 		if most := collusionevidence.VacantUnits + 256; units > most {
 			t.Errorf("%s: Collect() took %d read units, want at most %d", name, units, most)
 		}
-		if why := e.Pairs[0].Child.Why[gate.Style]; !strings.Contains(why, "too large to read") {
+		if why := e.Pairs[0].Child.MissingReasons[gate.Style]; !strings.Contains(why, "too large to read") {
 			t.Errorf("%s: its style is missing since %q, want it too large", name, why)
 		}
-		if why := e.Pairs[0].Other.Why[gate.Style]; why != "the child has none to compare it with" {
+		if why := e.Pairs[0].Other.MissingReasons[gate.Style]; why != "the child has none to compare it with" {
 			t.Errorf("%s: the parent's style is missing since %q, want it not read", name, why)
 		}
 	}

@@ -3,7 +3,7 @@
 // the child, its parent and its siblings.
 //
 // Evidence counts as missing if it does not exist, cannot be read, was produced by other vacants or
-// is older than seven days. The reason is in gate.Observation.Why, and missing evidence is never
+// is older than seven days. The reason is in gate.Observation.MissingReasons, and missing evidence is never
 // reported as zero. If storage is unavailable, Collect returns an error. Collect reads at most ten
 // vacants and at most MaxUnits read units of rows and plans (budget.go), regardless of the number
 // of children, calls and plans and the length of texts. Evidence beyond these limits is missing,
@@ -39,10 +39,10 @@ const (
 	// MaxCallers limits the callers other than the parent whose responses are read if there are too
 	// few responses to the parent.
 	MaxCallers = 8
-	// Window is the maximum age of evidence.
-	Window = callstats.MaxHours * time.Hour
+	// MaxEvidenceAge is the maximum age of evidence.
+	MaxEvidenceAge = callstats.MaxHours * time.Hour
 
-	atOnce = 4 // vacants that are read concurrently
+	maxConcurrentVacants = 4 // vacants that are read concurrently
 )
 
 // Vacants reads records, plans and agents of hosted vacants. *vacants.Directory implements it.
@@ -54,7 +54,7 @@ type Vacants interface {
 
 // Registry reads children and registrations. *registry.Registry implements it.
 type Registry interface {
-	ChildrenIndex(ctx context.Context, parent identity.ID, n int) ([]registry.ManifestDocument, error)
+	ListChildManifests(ctx context.Context, parent identity.ID, n int) ([]registry.ManifestDocument, error)
 	GetMany(ctx context.Context, ids []identity.ID) ([]registry.Registration, error)
 }
 
@@ -79,40 +79,40 @@ type subject struct {
 	owner  string       // owner in its signed listing
 	closed bool         // whether its manifest hides it outside its tree; used only if it is not hosted
 
-	record   vacants.Record // zero if it is not hosted
-	hosted   bool
-	composed bool                  // whether it is a composite, which answers in its children's words
-	refs     []callstats.Reference // positions of its latest answers
-	versions map[version]bool      // agent versions that produced the collected answers
+	record      vacants.Record // zero if it is not hosted
+	hosted      bool
+	isComposite bool                  // whether it is a composite, which answers in its children's words
+	refs        []callstats.Reference // positions of its latest answers
+	versions    map[agentVersion]bool // agent versions that produced the collected answers
 }
 
-// version is a version of a vacant's agent. isFallback means that its fallback model answered.
-type version struct {
-	agent    int
-	fallback bool
+// agentVersion is a version of a vacant's agent. isFallback means that its fallback model answered.
+type agentVersion struct {
+	number     int
+	isFallback bool
 }
 
 // Collect returns the evidence for a graduation of child under parent. It reads plans and responses
 // one after the other, the child's first, so that every host uses up the shared budget at the same
 // place.
 func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gate.Evidence, error) {
-	subjects, err := c.subjects(ctx, child, parent)
+	subjects, err := c.listSubjects(ctx, child, parent)
 	if err != nil {
 		return gate.Evidence{}, err
 	}
-	seen := make([]gate.Observation, len(subjects))
+	observations := make([]gate.Observation, len(subjects))
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(atOnce)
+	g.SetLimit(maxConcurrentVacants)
 	for i := range subjects {
 		g.Go(func() (err error) {
-			seen[i], err = c.observe(gctx, &subjects[i])
+			observations[i], err = c.collectObservation(gctx, &subjects[i])
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
 		return gate.Evidence{}, err
 	}
-	p := &readBudget{left: AllUnits}
+	budget := &readBudget{units: CollectionUnits}
 	for i := range subjects {
 		if !subjects[i].hosted {
 			continue
@@ -121,28 +121,28 @@ func (c *Collector) Collect(ctx context.Context, child, parent identity.ID) (gat
 		if i == 0 {
 			units = TreeUnits
 		}
-		if err := c.families(ctx, &subjects[i], &seen[i], p.share(units)); err != nil {
+		if err := c.addFamilies(ctx, &subjects[i], &observations[i], budget.newShare(units)); err != nil {
 			return gate.Evidence{}, err
 		}
 	}
-	if err := c.styles(ctx, subjects, seen, p); err != nil {
+	if err := c.addStyles(ctx, subjects, observations, budget); err != nil {
 		return gate.Evidence{}, err
 	}
 	e := gate.Evidence{Child: child, Parent: parent}
 	for i := 1; i < len(subjects); i++ {
-		role := gate.Sibling
+		role := gate.RoleSibling
 		if i == 1 {
-			role = gate.Parent
+			role = gate.RoleParent
 		}
 		// Ancestor stays false. A child reaches its ancestors only through the edge to its parent,
 		// which Ancestor ignores.
-		e.Pairs = append(e.Pairs, gate.Pair{With: subjects[i].id, Role: role, Child: seen[0], Other: seen[i]})
+		e.Pairs = append(e.Pairs, gate.Pair{OtherID: subjects[i].id, Role: role, Child: observations[0], Other: observations[i]})
 	}
 	return e, nil
 }
 
-func (c *Collector) subjects(ctx context.Context, child, parent identity.ID) ([]subject, error) {
-	siblings, err := c.Registry.ChildrenIndex(ctx, parent, MaxSiblings+1)
+func (c *Collector) listSubjects(ctx context.Context, child, parent identity.ID) ([]subject, error) {
+	siblings, err := c.Registry.ListChildManifests(ctx, parent, MaxSiblings+1)
 	if err != nil {
 		return nil, err
 	}
@@ -158,50 +158,50 @@ func (c *Collector) subjects(ctx context.Context, child, parent identity.ID) ([]
 	for i := range relatives {
 		ids[i] = relatives[i].id
 	}
-	registered, err := c.Registry.GetMany(ctx, ids)
+	registrations, err := c.Registry.GetMany(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	for i, g := range registered {
-		if g.Listing != nil && g.ListingSource == registry.SourceSigned {
-			relatives[i].owner = g.Listing.Owner
+	for i, reg := range registrations {
+		if reg.Listing != nil && reg.ListingSource == registry.SourceSigned {
+			relatives[i].owner = reg.Listing.Owner
 		}
 	}
 	return relatives, nil
 }
 
-func (c *Collector) observe(ctx context.Context, s *subject) (gate.Observation, error) {
-	o := gate.Observation{ID: s.id, Owner: s.owner, Closed: s.closed, Why: map[gate.Name]string{}}
-	r, err := c.Vacants.Get(ctx, vacants.Operator(), s.id)
+func (c *Collector) collectObservation(ctx context.Context, s *subject) (gate.Observation, error) {
+	o := gate.Observation{ID: s.id, Owner: s.owner, Closed: s.closed, MissingReasons: map[gate.SignalName]string{}}
+	r, err := c.Vacants.Get(ctx, vacants.OperatorAsker(), s.id)
 	switch {
 	case problem.Is(err, problem.NotFound):
-		return without(o, "it is not hosted here"), nil
+		return withoutEvidence(o, "it is not hosted here"), nil
 	case err != nil:
 		return o, err
 	case r.IsDeleted():
-		return without(o, "it was deleted"), nil
+		return withoutEvidence(o, "it was deleted"), nil
 	}
 	o.Tenant, o.Closed = r.Tenant, r.Closed
-	s.record, s.hosted, s.composed = r, true, r.Substrate == plan.Kind
+	s.record, s.hosted, s.isComposite = r, true, r.Substrate == plan.Kind
 	calls, err := callstats.Read(ctx, c.Store, s.id)
 	switch {
 	case problem.Is(err, problem.Damaged):
-		o.Why[gate.Activity] = problem.AsError(err).Text()
+		o.MissingReasons[gate.Activity] = problem.AsError(err).Text()
 	case err != nil:
 		return o, err
 	default:
-		var why string
-		if o.Activity, why = calls.Activity(c.Now()); why != "" {
-			o.Why[gate.Activity] = why
+		var reason string
+		if o.Activity, reason = calls.Activity(c.Now()); reason != "" {
+			o.MissingReasons[gate.Activity] = reason
 		}
 	}
 	s.refs = calls.References()
 	return o, nil
 }
 
-func without(o gate.Observation, why string) gate.Observation {
-	for _, name := range []gate.Name{gate.Activity, gate.Substrate, gate.Style} {
-		o.Why[name] = why
+func withoutEvidence(o gate.Observation, reason string) gate.Observation {
+	for _, name := range []gate.SignalName{gate.Activity, gate.Substrate, gate.Style} {
+		o.MissingReasons[name] = reason
 	}
 	return o
 }

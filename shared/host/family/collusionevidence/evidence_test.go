@@ -37,11 +37,11 @@ type shown struct {
 	Active         float64 // calls in the buckets; -1: missing
 	Responses      int
 	Style          bool
-	Why            map[gate.Name]string
+	Why            map[gate.SignalName]string
 }
 
 func show(o *gate.Observation) shown {
-	s := shown{o.Tenant, strings.Join(o.Families, " "), o.Closed, -1, o.Responses, o.Style != nil, o.Why}
+	s := shown{o.Tenant, strings.Join(o.Families, " "), o.Closed, -1, o.Responses, o.Style != nil, o.MissingReasons}
 	if o.Activity != nil {
 		s.Active = 0
 	}
@@ -71,19 +71,19 @@ func TestEvidenceIsWhatTheHostHasSeen(t *testing.T) {
 		t.Fatalf("Collect() = %d pairs of %s and %s", len(e.Pairs), e.Child.Short(), e.Parent.Short())
 	}
 	want := []shown{
-		{"acme", "http:terse.example", true, -1, 50, true, map[gate.Name]string{gate.Activity: "it was observed for 0 hours, want 168"}},
-		{"acme", "http:florid.example", false, 60, 50, true, map[gate.Name]string{}},
-		{"acme", "echo", false, 7, 12, true, map[gate.Name]string{gate.Style: "12 responses of the last seven days can be read, want 50"}},
+		{"acme", "http:terse.example", true, -1, 50, true, map[gate.SignalName]string{gate.Activity: "it was observed for 0 hours, want 168"}},
+		{"acme", "http:florid.example", false, 60, 50, true, map[gate.SignalName]string{}},
+		{"acme", "echo", false, 7, 12, true, map[gate.SignalName]string{gate.Style: "12 responses of the last seven days can be read, want 50"}},
 	}
 	for i, o := range []*gate.Observation{&e.Pairs[0].Child, &e.Pairs[0].Other, &e.Pairs[1].Other} {
 		if diff := cmp.Diff(want[i], show(o)); diff != "" {
 			t.Errorf("observation %d (-want +got):\n%s", i, diff)
 		}
 	}
-	for i, role := range []gate.Role{gate.Parent, gate.Sibling} {
+	for i, role := range []gate.Role{gate.RoleParent, gate.RoleSibling} {
 		p := e.Pairs[i]
-		if p.Role != role || p.Child.ID != child || p.Other.ID != p.With || p.Ancestor {
-			t.Errorf("pair %d is of %s and %s, a %s", i, p.Child.ID.Short(), p.With.Short(), p.Role)
+		if p.Role != role || p.Child.ID != child || p.Other.ID != p.OtherID || p.HasCommonAncestor {
+			t.Errorf("pair %d is of %s and %s, a %s", i, p.Child.ID.Short(), p.OtherID.Short(), p.Role)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestSharedSubstrateIsFound(t *testing.T) {
 			found, err := gate.Observed{}.Detect(h.collect(child, parent.ID), gate.DefaultPolicy())
 			must(t, err)
 			err = found.CheckCollusion()
-			if tt.refused == "" && err != nil || tt.refused != "" && (!problem.Is(err, problem.Collusion) || !strings.Contains(err.Error(), tt.refused)) {
+			if tt.refused == "" && err != nil || tt.refused != "" && (!problem.Is(err, problem.CollusionFound) || !strings.Contains(err.Error(), tt.refused)) {
 				t.Errorf("Judge() = %v, want %q\n%+v", err, tt.refused, found)
 			}
 		})
@@ -125,14 +125,14 @@ func TestMissingEvidenceHasAReason(t *testing.T) {
 		_, err := end(t.Context(), deleted)
 		must(t, err)
 	}
-	if d, err := h.Doc(t.Context(), callstats.Key(deleted)); err != nil || d.Version > 0 {
+	if d, err := h.Doc(t.Context(), callstats.CallsKey(deleted)); err != nil || d.Version > 0 {
 		t.Errorf("what was observed of a deleted vacant is at version %d, %v, want it gone", d.Version, err)
 	}
 	e := h.collect(child, parent.ID)
 	want := []shown{
-		{"", "echo", true, -1, 0, false, map[gate.Name]string{gate.Activity: "it was never observed", gate.Style: "0 responses of the last seven days can be read, want 50"}},
-		{"", "", false, -1, 0, false, map[gate.Name]string{gate.Activity: "it was never observed", gate.Substrate: "it answers by its children", gate.Style: "it answers in its children's words"}},
-		{"", "", true, -1, 0, false, map[gate.Name]string{gate.Activity: gone, gate.Substrate: gone, gate.Style: gone}},
+		{"", "echo", true, -1, 0, false, map[gate.SignalName]string{gate.Activity: "it was never observed", gate.Style: "0 responses of the last seven days can be read, want 50"}},
+		{"", "", false, -1, 0, false, map[gate.SignalName]string{gate.Activity: "it was never observed", gate.Substrate: "it answers by its children", gate.Style: "it answers in its children's words"}},
+		{"", "", true, -1, 0, false, map[gate.SignalName]string{gate.Activity: gone, gate.Substrate: gone, gate.Style: gone}},
 	}
 	for i, o := range []*gate.Observation{&e.Pairs[0].Child, &e.Pairs[0].Other, &e.Pairs[1].Other} {
 		if diff := cmp.Diff(want[i], show(o)); diff != "" {
@@ -140,7 +140,7 @@ func TestMissingEvidenceHasAReason(t *testing.T) {
 		}
 	}
 	elsewhere := h.collect(child, identity.ID{7})
-	if diff := cmp.Diff(shown{Active: -1, Why: map[gate.Name]string{gate.Activity: away, gate.Substrate: away, gate.Style: away}}, show(&elsewhere.Pairs[0].Other)); diff != "" {
+	if diff := cmp.Diff(shown{Active: -1, Why: map[gate.SignalName]string{gate.Activity: away, gate.Substrate: away, gate.Style: away}}, show(&elsewhere.Pairs[0].Other)); diff != "" {
 		t.Errorf("a parent elsewhere (-want +got):\n%s", diff)
 	}
 	// Strict mode requires the missing evidence.
@@ -148,7 +148,7 @@ func TestMissingEvidenceHasAReason(t *testing.T) {
 	strict.Mode = gate.ModeStrict
 	found, err := gate.Observed{}.Detect(e, strict)
 	must(t, err)
-	if err := found.CheckCollusion(); !problem.Is(err, problem.Collusion) || !strings.Contains(err.Error(), "missing") {
+	if err := found.CheckCollusion(); !problem.Is(err, problem.CollusionFound) || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("Judge() in strict mode = %v, want a refusal for what is missing", err)
 	}
 }
@@ -160,7 +160,7 @@ func TestOnlyTheVacantsOwnReadableAnswersCount(t *testing.T) {
 		want int
 	}{
 		"as it is":                {func(*fixture, identity.ID, identity.ID, identity.ID) {}, 25},
-		"a week later":            {func(h *fixture, _, _, _ identity.ID) { h.time = h.time.Add(collusionevidence.Window) }, 0},
+		"a week later":            {func(h *fixture, _, _, _ identity.ID) { h.time = h.time.Add(collusionevidence.MaxEvidenceAge) }, 0},
 		"texts that are gone":     {func(h *fixture, _, _, _ identity.ID) { h.time = h.time.Add(40 * 24 * time.Hour); h.sweep() }, 0},
 		"references to elsewhere": {func(h *fixture, _, child, other identity.ID) { h.copyCalls(other, child) }, 20},
 		"references to nothing":   {func(h *fixture, _, child, _ identity.ID) { h.forge(child, 1000) }, 20},
@@ -203,24 +203,24 @@ func (h *fixture) sweep() {
 
 // put replaces the observations of id.
 func (h *fixture) put(id identity.ID, data []byte) {
-	d, err := h.Doc(h.Context(), callstats.Key(id))
+	d, err := h.Doc(h.Context(), callstats.CallsKey(id))
 	must(h, err)
-	must(h, h.Commit(h.Context(), store.Put{Key: callstats.Key(id), IfVersion: d.Version, WriteID: store.WriteID{9}, Data: data}))
+	must(h, h.Commit(h.Context(), store.Put{Key: callstats.CallsKey(id), IfVersion: d.Version, WriteID: store.WriteID{9}, Data: data}))
 }
 
 func (h *fixture) tear(id identity.ID) { h.put(id, []byte("torn")) }
 
 func (h *fixture) copyCalls(from, to identity.ID) {
-	d, err := h.Doc(h.Context(), callstats.Key(from))
+	d, err := h.Doc(h.Context(), callstats.CallsKey(from))
 	must(h, err)
 	h.put(to, d.Data)
 }
 
 // refer makes the observations of id contain refs. It passes them to an observer.
 func (h *fixture) refer(id identity.ID, refs ...callstats.Reference) {
-	d, err := h.Doc(h.Context(), callstats.Key(id))
+	d, err := h.Doc(h.Context(), callstats.CallsKey(id))
 	must(h, err)
-	must(h, h.Commit(h.Context(), store.Delete{Key: callstats.Key(id), If: d.Version}))
+	must(h, h.Commit(h.Context(), store.Delete{Key: callstats.CallsKey(id), IfVersion: d.Version}))
 	for i, r := range refs {
 		watch := callstats.New(callstats.Config{Store: h.Store, Manifests: h.registry, Now: h.now, Rand: strings.NewReader(strings.Repeat(string(rune('a'+i)), 16))})
 		watch.Observe(h.Context(), call.Observation{Pair: call.Pair{Caller: r.Caller, Vacant: id}, Position: r.Position, Time: h.time})
@@ -269,7 +269,7 @@ func TestSiblingsAreTheGraduatedAndThenTheLatestAndReadsAreBounded(t *testing.T)
 	}
 	var got []identity.ID
 	for _, p := range e.Pairs {
-		got = append(got, p.With)
+		got = append(got, p.OtherID)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Collect() compares with (-want +got):\n%s", diff)
@@ -318,14 +318,14 @@ type faulty struct {
 
 func (f faulty) Rows(ctx context.Context, s store.Stream, from uint64, n int, d store.Direction) ([]store.Row, error) {
 	if f.rows {
-		return nil, store.NotApplied(errors.New("away"))
+		return nil, store.NotAppliedError(errors.New("away"))
 	}
 	return f.Store.Rows(ctx, s, from, n, d)
 }
 
 func (f faulty) Doc(ctx context.Context, k store.Key) (store.Doc, error) {
 	if f.docs {
-		return store.Doc{}, store.NotApplied(errors.New("away"))
+		return store.Doc{}, store.NotAppliedError(errors.New("away"))
 	}
 	return f.Store.Doc(ctx, k)
 }
@@ -343,7 +343,7 @@ func TestAStorageOutOfReachIsNoEvidence(t *testing.T) {
 	for name, change := range map[string]func(*collusionevidence.Collector){
 		"rows":         func(c *collusionevidence.Collector) { c.Store = faulty{Store: h.Store, rows: true} },
 		"documents":    func(c *collusionevidence.Collector) { c.Store = faulty{Store: h.Store, docs: true} },
-		"keys":         func(c *collusionevidence.Collector) { c.Texts = shut{store.NotApplied(errors.New("away"))} },
+		"keys":         func(c *collusionevidence.Collector) { c.Texts = shut{store.NotAppliedError(errors.New("away"))} },
 		"a key's seal": func(c *collusionevidence.Collector) { c.Texts = shut{problem.New(problem.Unavailable, "away")} },
 	} {
 		c := h.collector()

@@ -16,10 +16,10 @@ import (
 // These are reasons why the families of a vacant are unknown. A family names the model or the
 // server that answers (substrate.Spec.Family).
 const (
-	unknown     = "its substrate is not known"
-	former      = "a substrate that answered before is not known"
-	isComposite = "it answers by its children"
-	tooLarge    = "too large to read"
+	reasonUnknown       = "its substrate is not known"
+	reasonFormerUnknown = "a substrate that answered before is not known"
+	reasonComposite     = "it answers by its children"
+	reasonTooLarge      = "too large to read"
 )
 
 func familyOf(text string) string {
@@ -30,69 +30,69 @@ func familyOf(text string) string {
 	return s.Family()
 }
 
-// families sets o.Families to the families of the vacant's substrate. For a composite, which
+// addFamilies sets o.Families to the families of the vacant's substrate. For a composite, which
 // answers by a plan of calls to its children, these are the families of the children and of the
 // substrate that combines their answers. Otherwise a child could hide its parent's family in a
 // plan. The children of a composite parent are omitted, because the graduation ends the edge to its
 // child.
-func (c *Collector) families(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) error {
-	if !s.composed {
+func (c *Collector) addFamilies(ctx context.Context, s *subject, o *gate.Observation, budget *readBudget) error {
+	if !s.isComposite {
 		var err error
-		if o.Families, err = c.agentFamilies(ctx, &s.record, p); err == nil && len(o.Families) == 0 {
-			o.Why[gate.Substrate] = unknown
+		if o.Families, err = c.agentFamilies(ctx, &s.record, budget); err == nil && len(o.Families) == 0 {
+			o.MissingReasons[gate.Substrate] = reasonUnknown
 		}
 		return err
 	}
-	t := tree{collector: c, readBudget: p, seen: map[identity.ID]bool{s.id: true}}
-	err := t.walk(ctx, s.id, s.parent != nil, 1)
+	t := tree{collector: c, readBudget: budget, visited: map[identity.ID]bool{s.id: true}}
+	err := t.visitPlan(ctx, s.id, s.parent != nil, 1)
 	slices.Sort(t.families)
 	o.Families = slices.Compact(t.families)
 	switch {
-	case t.why != "":
-		o.Why[gate.Substrate] = t.why
+	case t.reason != "":
+		o.MissingReasons[gate.Substrate] = t.reason
 	case len(o.Families) == 0:
-		o.Why[gate.Substrate] = isComposite
+		o.MissingReasons[gate.Substrate] = reasonComposite
 	}
 	return err
 }
 
 // agentFamilies returns the families of a vacant's substrate and of its fallback model. It returns no
 // family if one of them is unknown.
-func (c *Collector) agentFamilies(ctx context.Context, r *vacants.Record, p *readBudget) ([]string, error) {
-	first := familyOf(r.Substrate)
-	if first == "" || r.Agent == 0 {
-		return familyList(first), nil
+func (c *Collector) agentFamilies(ctx context.Context, r *vacants.Record, budget *readBudget) ([]string, error) {
+	primary := familyOf(r.Substrate)
+	if primary == "" || r.AgentVersion == 0 {
+		return familyList(primary), nil
 	}
 	a, err := c.Vacants.Agent(ctx, r, 0)
-	p.spend(len(a.Blob()))
+	budget.spend(len(a.Blob()))
 	switch {
 	case problem.Is(err, problem.Damaged):
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
-	other, ok := a.Fallback()
-	if !ok || other.Family() == first {
-		return familyList(first), nil
+	fallback, ok := a.Fallback()
+	if !ok || fallback.Family() == primary {
+		return familyList(primary), nil
 	}
-	families := []string{first, other.Family()}
+	families := []string{primary, fallback.Family()}
 	slices.Sort(families)
 	return families, nil
 }
 
-func (c *Collector) addEarlierFamilies(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) error {
+func (c *Collector) addEarlierFamilies(ctx context.Context, s *subject, o *gate.Observation, budget *readBudget) error {
 	// If only the current version were considered, an owner could hide a model by replacing it
 	// before a graduation.
 	for v := range s.versions {
-		if v.agent == s.record.Agent {
+		if v.number == s.record.AgentVersion {
 			continue // addFamilies has added the families of the current version
 		}
-		family, err := c.versionFamily(ctx, s, v, p)
+		family, err := c.versionFamily(ctx, s, v, budget)
 		if err != nil {
 			return err
 		}
 		if family == "" {
-			o.Why[gate.Substrate] = former
+			o.MissingReasons[gate.Substrate] = reasonFormerUnknown
 			continue
 		}
 		o.Families = append(o.Families, family)
@@ -102,21 +102,21 @@ func (c *Collector) addEarlierFamilies(ctx context.Context, s *subject, o *gate.
 	return nil
 }
 
-func (c *Collector) versionFamily(ctx context.Context, s *subject, v version, p *readBudget) (string, error) {
+func (c *Collector) versionFamily(ctx context.Context, s *subject, v agentVersion, budget *readBudget) (string, error) {
 	// The family of version 0 is unknown, because its substrate is not stored.
-	if v.agent == 0 {
+	if v.number == 0 {
 		return "", nil
 	}
-	a, err := c.Vacants.Agent(ctx, &s.record, v.agent)
-	p.spend(len(a.Blob()))
+	a, err := c.Vacants.Agent(ctx, &s.record, v.number)
+	budget.spend(len(a.Blob()))
 	switch {
 	case problem.Is(err, problem.Damaged), problem.Is(err, problem.NotFound):
 		return "", nil
 	case err != nil:
 		return "", err
 	}
-	if other, ok := a.Fallback(); ok && v.fallback {
-		return other.Family(), nil
+	if fallback, ok := a.Fallback(); ok && v.isFallback {
+		return fallback.Family(), nil
 	}
 	spec, err := a.Spec()
 	if err != nil {
@@ -137,18 +137,18 @@ func familyList(family string) []string {
 type tree struct {
 	collector  *Collector
 	readBudget *readBudget
-	seen       map[identity.ID]bool // vacants that were visited
+	visited    map[identity.ID]bool // vacants that were visited
 	families   []string
-	why        string // first reason why the families are incomplete
+	reason     string // first reason why the families are incomplete
 }
 
-func (t *tree) addReason(why string) {
-	t.why = cmp.Or(t.why, why)
+func (t *tree) addReason(reason string) {
+	t.reason = cmp.Or(t.reason, reason)
 }
 
-func (t *tree) walk(ctx context.Context, id identity.ID, deep bool, depth int) error {
-	if depth > plan.MaxDepth || t.readBudget.empty() {
-		t.addReason("who answers for it is " + tooLarge)
+func (t *tree) visitPlan(ctx context.Context, id identity.ID, withChildren bool, depth int) error {
+	if depth > plan.MaxDepth || t.readBudget.isEmpty() {
+		t.addReason("who answers for it is " + reasonTooLarge)
 		return nil
 	}
 	p, ok, err := t.collector.Vacants.Plan(ctx, id)
@@ -160,17 +160,17 @@ func (t *tree) walk(ctx context.Context, id identity.ID, deep bool, depth int) e
 	case err != nil:
 		return err
 	case !ok:
-		t.addReason(isComposite)
+		t.addReason(reasonComposite)
 		return nil
 	}
-	if p.Aggregate.How == plan.BySubstrate {
+	if p.Aggregate.Method == plan.BySubstrate {
 		if f := familyOf(p.Aggregate.Substrate); f != "" {
 			t.families = append(t.families, f)
 		} else {
 			t.addReason("a substrate that answers for it is not known")
 		}
 	}
-	if !deep {
+	if !withChildren {
 		return nil
 	}
 	children, err := p.Children()
@@ -179,23 +179,23 @@ func (t *tree) walk(ctx context.Context, id identity.ID, deep bool, depth int) e
 		return nil
 	}
 	for _, child := range children {
-		if err := t.child(ctx, child, depth); err != nil {
+		if err := t.visitChild(ctx, child, depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
-	if t.seen[id] {
+func (t *tree) visitChild(ctx context.Context, id identity.ID, depth int) error {
+	if t.visited[id] {
 		return nil
 	}
-	t.seen[id] = true
-	if t.readBudget.empty() {
-		t.addReason("who answers for it is " + tooLarge)
+	t.visited[id] = true
+	if t.readBudget.isEmpty() {
+		t.addReason("who answers for it is " + reasonTooLarge)
 		return nil
 	}
-	r, err := t.collector.Vacants.Get(ctx, vacants.Operator(), id)
+	r, err := t.collector.Vacants.Get(ctx, vacants.OperatorAsker(), id)
 	// The budget is charged with the approximate size of the record.
 	t.readBudget.spend(2*len(r.Card) + len(r.Capability) + len(r.Substrate) + 1<<10)
 	switch {
@@ -207,7 +207,7 @@ func (t *tree) child(ctx context.Context, id identity.ID, depth int) error {
 	case r.IsDeleted():
 		return nil // a deleted vacant answers no calls
 	case r.Substrate == plan.Kind:
-		return t.walk(ctx, id, true, depth+1)
+		return t.visitPlan(ctx, id, true, depth+1)
 	}
 	families, err := t.collector.agentFamilies(ctx, &r, t.readBudget)
 	if err == nil && len(families) == 0 {

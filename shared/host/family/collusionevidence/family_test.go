@@ -21,14 +21,14 @@ import (
 // plans makes a vacant answer with its children. combiner combines the answers unless it is "".
 func (h *fixture) plans(id identity.ID, combiner string, children ...identity.ID) {
 	h.Helper()
-	p := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.Join}}
+	p := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{Method: plan.Join}}
 	if combiner != "" {
-		p.Aggregate = plan.Aggregate{How: plan.BySubstrate, Substrate: combiner}
+		p.Aggregate = plan.Aggregate{Method: plan.BySubstrate, Substrate: combiner}
 	}
 	for _, child := range children {
-		p.Delegate = append(p.Delegate, plan.Delegation{Child: child.String(), Task: "{input}"})
+		p.Delegations = append(p.Delegations, plan.Delegation{Child: child.String(), Task: "{input}"})
 	}
-	_, _, err := h.vacants.SetPlan(h.Context(), vacants.Operator(), id, p)
+	_, _, err := h.vacants.SetPlan(h.Context(), vacants.OperatorAsker(), id, p)
 	must(h, err)
 }
 
@@ -128,12 +128,12 @@ func TestACompositeIsOfTheFamiliesOfThoseWhoAnswerForIt(t *testing.T) {
 			tt.make(h, parent.ID, child)
 			e, _ := h.everywhere(child, parent.ID)
 			p := e.Pairs[0]
-			if diff := cmp.Diff([][]string{tt.want, tt.of}, [][]string{p.Child.Families, p.Other.Families}, cmpopts.EquateEmpty()); diff != "" || p.Child.Why[gate.Substrate] != tt.why {
-				t.Errorf("Families are missing since %q, want %q (-want +got):\n%s", p.Child.Why[gate.Substrate], tt.why, diff)
+			if diff := cmp.Diff([][]string{tt.want, tt.of}, [][]string{p.Child.Families, p.Other.Families}, cmpopts.EquateEmpty()); diff != "" || p.Child.MissingReasons[gate.Substrate] != tt.why {
+				t.Errorf("Families are missing since %q, want %q (-want +got):\n%s", p.Child.MissingReasons[gate.Substrate], tt.why, diff)
 			}
 			found, err := gate.Observed{}.Detect(e, gate.DefaultPolicy())
 			must(t, err)
-			if err := found.CheckCollusion(); tt.refused != problem.Is(err, problem.Collusion) {
+			if err := found.CheckCollusion(); tt.refused != problem.Is(err, problem.CollusionFound) {
 				t.Errorf("Judge() = %v, want a refusal: %v", err, tt.refused)
 			}
 		})
@@ -161,23 +161,23 @@ func TestCostOfATreeIsBounded(t *testing.T) {
 	parent := h.create("parent", "http:https://model.example/a", "")
 	grow := func(name string, task string) identity.ID {
 		id := h.spawn(parent.ID, "D2", name, "composite")
-		p := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.First}}
+		p := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{Method: plan.First}}
 		for i := range plan.MaxDelegations {
 			x := h.spawn(id, "D2", fmt.Sprint(name, "-", i), "composite")
-			q := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.First}}
+			q := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{Method: plan.First}}
 			for j := range plan.MaxCalls/plan.MaxDelegations - 1 {
 				answers := "echo"
 				if i == plan.MaxDelegations-1 { // the last
 					answers = "http:https://model.example/b"
 				}
 				y := h.spawn(x, "D2", fmt.Sprint(name, "-", i, "-", j), answers)
-				q.Delegate = append(q.Delegate, plan.Delegation{Child: y.String(), Task: task})
+				q.Delegations = append(q.Delegations, plan.Delegation{Child: y.String(), Task: task})
 			}
-			_, _, err := h.vacants.SetPlan(h.Context(), vacants.Operator(), x, q)
+			_, _, err := h.vacants.SetPlan(h.Context(), vacants.OperatorAsker(), x, q)
 			must(t, err)
-			p.Delegate = append(p.Delegate, plan.Delegation{Child: x.String(), Task: "{input}"})
+			p.Delegations = append(p.Delegations, plan.Delegation{Child: x.String(), Task: "{input}"})
 		}
-		_, _, err := h.vacants.SetPlan(h.Context(), vacants.Operator(), id, p)
+		_, _, err := h.vacants.SetPlan(h.Context(), vacants.OperatorAsker(), id, p)
 		must(t, err)
 		return id
 	}
@@ -186,22 +186,22 @@ func TestCostOfATreeIsBounded(t *testing.T) {
 		grow(fmt.Sprint("s", i), strings.Repeat("z", plan.MaxTask))
 	}
 	e, units := h.everywhere(usual, parent.ID)
-	if diff := cmp.Diff([]string{"echo", "http:model.example"}, e.Pairs[0].Child.Families); diff != "" || e.Pairs[0].Child.Why[gate.Substrate] != "" {
-		t.Errorf("Families of the child are missing since %q, want all (-want +got):\n%s", e.Pairs[0].Child.Why[gate.Substrate], diff)
+	if diff := cmp.Diff([]string{"echo", "http:model.example"}, e.Pairs[0].Child.Families); diff != "" || e.Pairs[0].Child.MissingReasons[gate.Substrate] != "" {
+		t.Errorf("Families of the child are missing since %q, want all (-want +got):\n%s", e.Pairs[0].Child.MissingReasons[gate.Substrate], diff)
 	}
 	if units > collusionevidence.MaxUnits {
 		t.Errorf("Collect() took %d read units, want at most %d", units, collusionevidence.MaxUnits)
 	}
 	t.Logf("%d read units for a tree of %d and those of 4 siblings", units, plan.MaxCalls)
 	e, units = h.everywhere(bloated, parent.ID)
-	if why := e.Pairs[0].Child.Why[gate.Substrate]; why != "who answers for it is too large to read" || units > collusionevidence.MaxUnits {
+	if why := e.Pairs[0].Child.MissingReasons[gate.Substrate]; why != "who answers for it is too large to read" || units > collusionevidence.MaxUnits {
 		t.Errorf("of a tree of the largest plans others are missing since %q, at %d read units, want it too large, at %d at most", why, units, collusionevidence.MaxUnits)
 	}
 	strict := gate.DefaultPolicy()
 	strict.Mode = gate.ModeStrict
 	found, err := gate.Observed{}.Detect(e, strict)
 	must(t, err)
-	if err := found.CheckCollusion(); !problem.Is(err, problem.Collusion) {
+	if err := found.CheckCollusion(); !problem.Is(err, problem.CollusionFound) {
 		t.Errorf("Judge() in strict mode of what is too large = %v, want a refusal", err)
 	}
 }
@@ -248,7 +248,7 @@ func TestModelsThatAnsweredBeforeCount(t *testing.T) {
 	if diff := cmp.Diff([]string{"model:a", "model:c"}, h.collect(r.ID, parent.ID).Pairs[0].Child.Families); diff != "" {
 		t.Errorf("Families (-want +got):\n%s", diff)
 	}
-	h.time = h.time.Add(collusionevidence.Window)
+	h.time = h.time.Add(collusionevidence.MaxEvidenceAge)
 	if diff := cmp.Diff([]string{"model:c"}, h.collect(r.ID, parent.ID).Pairs[0].Child.Families); diff != "" {
 		t.Errorf("Families after the window (-want +got):\n%s", diff)
 	}
@@ -257,7 +257,7 @@ func TestModelsThatAnsweredBeforeCount(t *testing.T) {
 	h.delegate(parent.ID, bare, 1)
 	_, err = h.vacants.Update(h.Context(), bare, vacants.Changes{Agent: &definition.Agent{Model: "b"}})
 	must(h, err)
-	if o := h.collect(bare, parent.ID).Pairs[0].Child; o.Why[gate.Substrate] != "a substrate that answered before is not known" {
-		t.Errorf("Why = %v, want that the former substrate is not known", o.Why)
+	if o := h.collect(bare, parent.ID).Pairs[0].Child; o.MissingReasons[gate.Substrate] != "a substrate that answered before is not known" {
+		t.Errorf("Why = %v, want that the former substrate is not known", o.MissingReasons)
 	}
 }

@@ -87,7 +87,7 @@ func newFixture(t testing.TB) *fixture {
 	watch := callstats.New(callstats.Config{Store: h.Store, Manifests: h.registry, Now: h.now, Rand: rand.Reader})
 	h.calls = call.New(call.Config{
 		Store: h.Store, Directory: answer.New(answer.Config{Vacants: h.vacants}), Texts: h.texts, Now: h.now, Rand: rand.Reader, Self: h.vacants.HostID,
-		Sibling: h.registry.IsChild, Observe: watch.Observe,
+		IsSibling: h.registry.IsChild, Observe: watch.Observe,
 	})
 	return h
 }
@@ -121,7 +121,7 @@ func (h *fixture) spawn(parent identity.ID, path composite.BirthPath, name, spec
 	h.Helper()
 	s := vacants.SpawnSpec{Parent: parent, Path: path, Name: name, Substrate: spec}
 	if spec == "composite" {
-		s.Outbound, s.Tools = composite.ParentPermitted, models() // as far as its own children may go
+		s.OutboundPolicy, s.Tools = composite.ParentPermitted, models() // as far as its own children may go
 	}
 	if path == "D3" {
 		s.Capability = "does more than its parent"
@@ -135,7 +135,7 @@ func (h *fixture) spawn(parent identity.ID, path composite.BirthPath, name, spec
 // delegate makes a hosted vacant call another n times.
 func (h *fixture) delegate(from, to identity.ID, n int) {
 	h.Helper()
-	must(h, h.vacants.Sign(h.Context(), from, func(s identity.Signer) error { return h.call(s, to, n) }))
+	must(h, h.vacants.WithSigner(h.Context(), from, func(s identity.Signer) error { return h.call(s, to, n) }))
 }
 
 // visit makes a caller outside the tree call n times.
@@ -177,13 +177,13 @@ func (h *fixture) call(s identity.Signer, to identity.ID, n int) error {
 func (h *fixture) graduate(parent, child identity.ID) {
 	h.Helper()
 	r := composite.GraduationRequest{ParentID: parent, ChildID: child, CapabilityText: "stands alone"}
-	must(h, h.vacants.Sign(h.Context(), parent, func(s identity.Signer) error { return r.SignParent(h.Context(), s) }))
-	must(h, h.vacants.Sign(h.Context(), child, func(s identity.Signer) error { return r.SignChild(h.Context(), s) }))
+	must(h, h.vacants.WithSigner(h.Context(), parent, func(s identity.Signer) error { return r.SignParent(h.Context(), s) }))
+	must(h, h.vacants.WithSigner(h.Context(), child, func(s identity.Signer) error { return r.SignChild(h.Context(), s) }))
 	done, err := h.vacants.LockGraduation(h.Context(), parent, child)
 	must(h, err)
 	defer done()
 	must(h, store.Updater{Store: h.Store, Rand: rand.Reader}.Update(h.Context(), func(ctx context.Context, tx *store.Tx) error {
-		_, err := h.vacants.AddGraduation(ctx, tx, vacants.Graduation{Request: r, When: h.time})
+		_, err := h.vacants.AddGraduation(ctx, tx, vacants.Graduation{Request: r, EventTime: h.time})
 		return err
 	}))
 }

@@ -19,26 +19,26 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func (c *Collector) styles(ctx context.Context, subjects []subject, seen []gate.Observation, p *readBudget) error {
+func (c *Collector) addStyles(ctx context.Context, subjects []subject, observations []gate.Observation, budget *readBudget) error {
 	// subjects[0] is the child. The others are read only if the child has a style.
 	var g errgroup.Group
 	for i := range subjects {
-		switch s, o := &subjects[i], &seen[i]; {
+		switch s, o := &subjects[i], &observations[i]; {
 		case !s.hosted: // the reason is already set
-		case s.composed:
-			o.Why[gate.Style] = "it answers in its children's words"
-		case i > 0 && seen[0].Why[gate.Style] != "":
-			o.Why[gate.Style] = "the child has none to compare it with"
+		case s.isComposite:
+			o.MissingReasons[gate.Style] = "it answers in its children's words"
+		case i > 0 && observations[0].MissingReasons[gate.Style] != "":
+			o.MissingReasons[gate.Style] = "the child has none to compare it with"
 		default:
-			found, err := c.responses(ctx, s, o, p.share(VacantUnits))
+			answers, err := c.readResponses(ctx, s, o, budget.newShare(VacantUnits))
 			if err == nil {
-				err = c.addEarlierFamilies(ctx, s, o, p)
+				err = c.addEarlierFamilies(ctx, s, o, budget)
 			}
 			if err != nil {
 				return errors.Join(err, g.Wait())
 			}
 			g.Go(func() (err error) {
-				o.Style, err = collusion.StyleVector(found)
+				o.Style, err = collusion.StyleVector(answers)
 				return err
 			})
 		}
@@ -46,8 +46,8 @@ func (c *Collector) styles(ctx context.Context, subjects []subject, seen []gate.
 	return g.Wait()
 }
 
-func (c *Collector) responses(ctx context.Context, s *subject, o *gate.Observation, p *readBudget) ([]collusion.Response, error) {
-	r := &responses{collector: c, readBudget: p, since: c.Now().Add(-Window), versions: map[version]bool{}}
+func (c *Collector) readResponses(ctx context.Context, s *subject, o *gate.Observation, budget *readBudget) ([]collusion.Response, error) {
+	r := &responseReader{collector: c, readBudget: budget, windowStart: c.Now().Add(-MaxEvidenceAge), versions: map[agentVersion]bool{}}
 	if s.parent != nil {
 		if err := r.readDelegated(ctx, call.Pair{Caller: *s.parent, Vacant: s.id}); err != nil {
 			return nil, err
@@ -57,124 +57,124 @@ func (c *Collector) responses(ctx context.Context, s *subject, o *gate.Observati
 		return nil, err
 	}
 	s.versions = r.versions
-	o.Responses = len(r.found)
+	o.Responses = len(r.responses)
 	if o.Responses < gate.MinResponses {
-		o.Why[gate.Style] = fmt.Sprintf("%d responses of the last seven days can be read, want %d", o.Responses, gate.MinResponses)
-		if r.left {
-			o.Why[gate.Style] += ": the rest is " + tooLarge
+		o.MissingReasons[gate.Style] = fmt.Sprintf("%d responses of the last seven days can be read, want %d", o.Responses, gate.MinResponses)
+		if r.isIncomplete {
+			o.MissingReasons[gate.Style] += ": the rest is " + reasonTooLarge
 		}
 	}
-	return r.found, nil
+	return r.responses, nil
 }
 
-// responses collects up to MaxResponses responses of one vacant.
-type responses struct {
-	collector  *Collector
-	readBudget *readBudget
-	since      time.Time // time of the oldest responses that are used
-	pages      int       // number of pages that were read
-	found      []collusion.Response
-	versions   map[version]bool // versions of the agent that answered
-	left       bool             // whether responses may exist that were not read
+// responseReader collects up to MaxResponses responses of one vacant.
+type responseReader struct {
+	collector    *Collector
+	readBudget   *readBudget
+	windowStart  time.Time // time of the oldest responses that are used
+	pages        int       // number of pages that were read
+	responses    []collusion.Response
+	versions     map[agentVersion]bool // versions of the agent that answered
+	isIncomplete bool                  // whether responses may exist that were not read
 }
 
-// done reports whether reading must stop. If a limit other than MaxResponses is the reason, it also
+// shouldStop reports whether reading must stop. If a limit other than MaxResponses is the reason, it also
 // marks the responses as incomplete.
-func (r *responses) done() bool {
-	if len(r.found) == MaxResponses {
+func (r *responseReader) shouldStop() bool {
+	if len(r.responses) == MaxResponses {
 		return true
 	}
-	r.left = r.left || r.pages == maxPages || r.readBudget.empty()
-	return r.left
+	r.isIncomplete = r.isIncomplete || r.pages == maxPages || r.readBudget.isEmpty()
+	return r.isIncomplete
 }
 
-func (r *responses) readDelegated(ctx context.Context, pair call.Pair) error {
-	for from := uint64(math.MaxInt64); from > 0 && !r.done(); {
-		rows, old, err := r.page(ctx, pair, from, min(pageRows, MaxResponses-len(r.found)), nil)
-		if err != nil || old || len(rows) == 0 {
+func (r *responseReader) readDelegated(ctx context.Context, pair call.Pair) error {
+	for start := uint64(math.MaxInt64); start > 0 && !r.shouldStop(); {
+		rows, reachedOld, err := r.addPage(ctx, pair, start, min(pageRows, MaxResponses-len(r.responses)), nil)
+		if err != nil || reachedOld || len(rows) == 0 {
 			return err
 		}
-		from = rows[len(rows)-1].Position - 1
+		start = rows[len(rows)-1].Position - 1
 	}
 	return nil
 }
 
 // readReferenced reads the responses at the positions in s.refs, starting with responses to the
 // latest callers. A reference to a missing row is ignored.
-func (r *responses) readReferenced(ctx context.Context, s *subject) error {
+func (r *responseReader) readReferenced(ctx context.Context, s *subject) error {
 	var callers []identity.ID
-	named := map[identity.ID][]uint64{}
+	positionsByCaller := map[identity.ID][]uint64{}
 	for _, ref := range s.refs {
 		if s.parent != nil && ref.Caller == *s.parent {
 			continue // these responses are already read
 		}
-		if named[ref.Caller] == nil {
+		if positionsByCaller[ref.Caller] == nil {
 			if len(callers) == MaxCallers {
 				continue
 			}
 			callers = append(callers, ref.Caller)
 		}
-		named[ref.Caller] = append(named[ref.Caller], ref.Position)
+		positionsByCaller[ref.Caller] = append(positionsByCaller[ref.Caller], ref.Position)
 	}
 	for _, caller := range callers {
-		want := named[caller]
-		slices.SortFunc(want, func(a, b uint64) int { return -cmp.Compare(a, b) })
+		positions := positionsByCaller[caller]
+		slices.SortFunc(positions, func(a, b uint64) int { return -cmp.Compare(a, b) })
 		// Positions may be far apart, so a page covers only adjacent references.
-		for len(want) > 0 && !r.done() {
+		for len(positions) > 0 && !r.shouldStop() {
 			n := 1
-			for n < len(want) && want[0]-want[n] < pageRows {
+			for n < len(positions) && positions[0]-positions[n] < pageRows {
 				n++
 			}
-			if _, _, err := r.page(ctx, call.Pair{Caller: caller, Vacant: s.id}, want[0], int(want[0]-want[n-1])+1, want[:n]); err != nil {
+			if _, _, err := r.addPage(ctx, call.Pair{Caller: caller, Vacant: s.id}, positions[0], int(positions[0]-positions[n-1])+1, positions[:n]); err != nil {
 				return err
 			}
-			want = want[n:]
+			positions = positions[n:]
 		}
 	}
 	return nil
 }
 
-// page adds the answers in one page of a pair's responses, newest first. If wanted is not nil, it
+// addPage adds the answers in one page of a pair's responses, newest first. If wanted is not nil, it
 // adds only answers at these positions. reachedOld means that the page reached responses that are
 // too old.
-func (r *responses) page(ctx context.Context, pair call.Pair, from uint64, n int, named []uint64) (rows []store.Row, old bool, err error) {
+func (r *responseReader) addPage(ctx context.Context, pair call.Pair, start uint64, n int, wanted []uint64) (rows []store.Row, reachedOld bool, err error) {
 	r.pages++
-	rows, cut, err := r.collector.page(ctx, pair, from, n, r.readBudget)
+	rows, truncated, err := r.collector.readPage(ctx, pair, start, n, r.readBudget)
 	if err != nil {
 		return nil, false, err
 	}
-	r.left = r.left || cut
+	r.isIncomplete = r.isIncomplete || truncated
 	for _, row := range rows {
-		if named != nil && !slices.Contains(named, row.Position) || len(r.found) == MaxResponses {
+		if wanted != nil && !slices.Contains(wanted, row.Position) || len(r.responses) == MaxResponses {
 			continue
 		}
 		a, err := call.DecodeResponse(row)
 		if err != nil || a.Kind != call.RowAnswer {
 			continue
 		}
-		if a.Time.Before(r.since) {
-			old = true
+		if a.Time.Before(r.windowStart) {
+			reachedOld = true
 			continue
 		}
 		if a.Usage != nil {
-			r.versions[version{int(a.Usage.Agent), a.Usage.UsedFallback}] = true
+			r.versions[agentVersion{int(a.Usage.AgentVersion), a.Usage.UsedFallback}] = true
 		}
-		response, ok, err := r.open(ctx, pair, &a)
+		response, ok, err := r.openAnswer(ctx, pair, &a)
 		if err != nil {
 			return nil, false, err
 		}
 		if ok {
-			r.found = append(r.found, response)
+			r.responses = append(r.responses, response)
 		}
 	}
-	return rows, old, nil
+	return rows, reachedOld, nil
 }
 
-// open decrypts an answer. ok is false if the answer cannot be read or differs from the signed
+// openAnswer decrypts an answer. ok is false if the answer cannot be read or differs from the signed
 // answer.
-func (r *responses) open(ctx context.Context, pair call.Pair, a *call.ResponseRow) (_ collusion.Response, ok bool, err error) {
-	sealed, bound := a.SealedText(pair)
-	plain, err := r.collector.Texts.Open(ctx, bound, sealed)
+func (r *responseReader) openAnswer(ctx context.Context, pair call.Pair, a *call.ResponseRow) (_ collusion.Response, ok bool, err error) {
+	sealed, additionalData := a.SealedText(pair)
+	plaintext, err := r.collector.Texts.Open(ctx, additionalData, sealed)
 	if err != nil {
 		if problem.Is(err, problem.Unavailable) || errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
 			return collusion.Response{}, false, problem.Wrap(problem.Unavailable, err, "the texts of %s cannot be opened now", pair.Vacant.Short())
@@ -183,11 +183,11 @@ func (r *responses) open(ctx context.Context, pair call.Pair, a *call.ResponseRo
 	}
 	// The seal binds the text to this stream and hash. The hash proves that the vacant signed this
 	// text.
-	e, err := a.Envelope(pair, plain)
+	e, err := a.Envelope(pair, plaintext)
 	if err != nil || e.Hash() != a.Hash {
 		return collusion.Response{}, false, nil
 	}
-	response := collusion.Response{Text: e.Payload.Text(), Took: a.Took}
+	response := collusion.Response{Text: e.Payload.Text(), Latency: a.Duration}
 	if eval := e.Payload.SelfEval; eval != nil {
 		response.Confidence = &eval.Confidence
 	}

@@ -40,11 +40,11 @@ type Guard struct {
 	Manifests Manifests
 }
 
-// Permit implements outbound.EndpointGuard. For a vacant without a parent it reads only the cached record.
+// CheckPermission implements outbound.EndpointGuard. For a vacant without a parent it reads only the cached record.
 // For a child it also reads the child's manifest and, unless the callee is its parent, the callee's
 // manifest.
-func (g Guard) Permit(ctx context.Context, as outbound.Actor, url string) error {
-	id, _ := as.Vacant()
+func (g Guard) CheckPermission(ctx context.Context, actor outbound.Actor, url string) error {
+	id, _ := actor.Vacant()
 	r, ok, err := g.Vacants.Show(ctx, id)
 	switch {
 	case err != nil:
@@ -52,9 +52,9 @@ func (g Guard) Permit(ctx context.Context, as outbound.Actor, url string) error 
 	case !ok:
 		return problem.New(problem.Forbidden, "vacant %s is not hosted here, and may not send requests from this host", id.Short())
 	}
-	callee := as.Callee()
+	callee := actor.Callee()
 	if callee != nil {
-		if err := atItsEndpoint(callee, url); err != nil {
+		if err := checkCalleeEndpoint(callee, url); err != nil {
 			return err
 		}
 	}
@@ -69,7 +69,7 @@ func (g Guard) Permit(ctx context.Context, as outbound.Actor, url string) error 
 	case !ok:
 		return problem.New(problem.Damaged, "the manifest of %s is missing, so it may not reach any endpoint", id.Short())
 	case callee == nil:
-		return m.CheckEndpoint(url)
+		return m.CheckOutboundURL(url)
 	}
 	siblings, err := g.siblings(ctx, m, callee.VacantID)
 	if err != nil {
@@ -78,21 +78,21 @@ func (g Guard) Permit(ctx context.Context, as outbound.Actor, url string) error 
 	if err := m.CheckTreeOnly(callee.VacantID, siblings); err != nil {
 		return err
 	}
-	return m.CheckOutbound(callee.VacantID, siblings)
+	return m.CheckOutboundCall(callee.VacantID, siblings)
 }
 
 func (g Guard) siblings(ctx context.Context, m *composite.Manifest, callee identity.ID) ([]identity.ID, error) {
 	if callee == m.ParentID || callee == m.ChildID {
 		return nil, nil
 	}
-	its, ok, err := g.Manifests.Manifest(ctx, callee)
-	if err != nil || !ok || its.Manifest.ParentID != m.ParentID {
+	calleeManifest, ok, err := g.Manifests.Manifest(ctx, callee)
+	if err != nil || !ok || calleeManifest.Manifest.ParentID != m.ParentID {
 		return nil, err
 	}
 	return []identity.ID{callee}, nil
 }
 
-func atItsEndpoint(callee *card.Card, target string) error {
+func checkCalleeEndpoint(callee *card.Card, target string) error {
 	// The target must match the endpoint in the callee's own card. Otherwise a child could reach
 	// any server by presenting it as its parent's endpoint.
 	if !callee.Verify() {
@@ -101,18 +101,18 @@ func atItsEndpoint(callee *card.Card, target string) error {
 	if target == callee.Endpoint {
 		return nil
 	}
-	targetBase, err := base(target)
+	targetBase, err := baseURL(target)
 	if err != nil {
 		return err
 	}
-	its, err := base(callee.Endpoint)
-	if err != nil || targetBase != its {
+	calleeBase, err := baseURL(callee.Endpoint)
+	if err != nil || targetBase != calleeBase {
 		return problem.Wrap(problem.Untrusted, err, "%s does not accept calls at this URL: its card names another endpoint", callee.VacantID.Short())
 	}
 	return nil
 }
 
-func base(s string) (string, error) {
+func baseURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil {
 		return "", problem.Invalid("url", "a URL", "something else")

@@ -61,7 +61,7 @@ func (w *fixture) Manifest(_ context.Context, id identity.ID) (registry.Manifest
 func (w *fixture) bind(of, kid byte, change func(*composite.Manifest)) {
 	m := composite.Manifest{
 		ParentID: key(w, of).ID(), ChildID: key(w, kid).ID(), BirthPath: "D2", ClosedByDefault: true,
-		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2,
+		Reachability: composite.ParentOnly, OutboundPolicy: composite.NoExternal, SchemaVersion: composite.SchemaV2,
 	}
 	change(&m)
 	if err := m.SignParent(w.Context(), key(w, of)); err != nil {
@@ -112,26 +112,26 @@ func TestOutboundCallsOfAChild(t *testing.T) {
 		refused  map[byte]string // by whom; all others may be called
 	}{
 		"closed":              {func(*composite.Manifest) {}, map[byte]string{stranger: tree, cousin: tree, alone: tree, absent: tree, child: tree}},
-		"closed by version 1": {func(m *composite.Manifest) { m.Schema = composite.V1 }, map[byte]string{stranger: tree, cousin: tree, alone: tree, absent: tree, child: tree}},
-		"closed and unrestricted": {func(m *composite.Manifest) { m.Outbound = composite.Unrestricted },
+		"closed by version 1": {func(m *composite.Manifest) { m.SchemaVersion = composite.SchemaV1 }, map[byte]string{stranger: tree, cousin: tree, alone: tree, absent: tree, child: tree}},
+		"closed and unrestricted": {func(m *composite.Manifest) { m.OutboundPolicy = composite.Unrestricted },
 			map[byte]string{stranger: tree, cousin: tree, alone: tree, absent: tree, child: tree}},
 		"closed, a stranger among its tools": {func(m *composite.Manifest) {
-			m.Outbound, m.Added = composite.ParentPermitted, []string{key(t, stranger).ID().String()}
+			m.OutboundPolicy, m.AddedTools = composite.ParentPermitted, []string{key(t, stranger).ID().String()}
 		}, map[byte]string{stranger: tree, cousin: tree, alone: tree, absent: tree, child: tree}},
 		"open": {func(m *composite.Manifest) { m.ClosedByDefault = false }, map[byte]string{stranger: no, cousin: no, alone: no, absent: no, child: no}},
-		"open by version 1": {func(m *composite.Manifest) { m.ClosedByDefault, m.Schema = false, composite.V1 },
+		"open by version 1": {func(m *composite.Manifest) { m.ClosedByDefault, m.SchemaVersion = false, composite.SchemaV1 },
 			map[byte]string{}},
-		"open and unrestricted": {func(m *composite.Manifest) { m.ClosedByDefault, m.Outbound = false, composite.Unrestricted },
+		"open and unrestricted": {func(m *composite.Manifest) { m.ClosedByDefault, m.OutboundPolicy = false, composite.Unrestricted },
 			map[byte]string{}},
 		"open, a stranger among its tools": {func(m *composite.Manifest) {
-			m.ClosedByDefault, m.Outbound, m.Added = false, composite.ParentPermitted, []string{key(t, stranger).ID().String()}
+			m.ClosedByDefault, m.OutboundPolicy, m.AddedTools = false, composite.ParentPermitted, []string{key(t, stranger).ID().String()}
 		}, map[byte]string{cousin: named, alone: named, absent: named, child: named}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, g := newWorld(t, tt.manifest)
 			for n := byte(parent); n <= absent; n++ {
 				c := cardOf(t, n)
-				err := g.Permit(t.Context(), outbound.VacantActor(key(t, child).ID(), outbound.Stranger).WithCallee(c), c.Endpoint+"/a2a/message/send")
+				err := g.CheckPermission(t.Context(), outbound.VacantActor(key(t, child).ID(), outbound.Stranger).WithCallee(c), c.Endpoint+"/a2a/message/send")
 				want := tt.refused[n]
 				if (err == nil) != (want == "") || err != nil && (!problem.Is(err, problem.TreeOnly) || !strings.Contains(problem.AsError(err).Text(), want)) {
 					t.Errorf("Permit() of a call to %d = %v, want %q", n, err, want)
@@ -151,23 +151,27 @@ func TestOutboundURLsOfAChild(t *testing.T) {
 		itself, others string // why the tool is refused, and all other spellings
 	}{
 		"no-external":                {func(*composite.Manifest) {}, closed, closed},
-		"no-external, yet with tool": {func(m *composite.Manifest) { m.Added = []string{tool} }, closed, closed},
-		"parent-permitted":           {func(m *composite.Manifest) { m.Outbound = composite.ParentPermitted }, named, named},
-		"parent-permitted with tool": {func(m *composite.Manifest) { m.Outbound, m.Added = composite.ParentPermitted, []string{tool} }, "", named},
+		"no-external, yet with tool": {func(m *composite.Manifest) { m.AddedTools = []string{tool} }, closed, closed},
+		"parent-permitted":           {func(m *composite.Manifest) { m.OutboundPolicy = composite.ParentPermitted }, named, named},
+		"parent-permitted with tool": {func(m *composite.Manifest) {
+			m.OutboundPolicy, m.AddedTools = composite.ParentPermitted, []string{tool}
+		}, "", named},
 		"inherited": {func(m *composite.Manifest) {
-			m.Outbound, m.Inherited = composite.ParentPermitted, []string{tool}
+			m.OutboundPolicy, m.InheritedTools = composite.ParentPermitted, []string{tool}
 		}, "", named},
 		"taken away": {func(m *composite.Manifest) {
-			m.Outbound, m.Inherited, m.Removed = composite.ParentPermitted, []string{tool}, []string{tool}
+			m.OutboundPolicy, m.InheritedTools, m.RemovedTools = composite.ParentPermitted, []string{tool}, []string{tool}
 		}, named, named},
-		"unrestricted":                 {func(m *composite.Manifest) { m.Outbound = composite.Unrestricted }, "", ""},
-		"version 1 signs no policy":    {func(m *composite.Manifest) { m.Schema, m.Outbound = composite.V1, composite.Unrestricted }, closed, closed},
+		"unrestricted": {func(m *composite.Manifest) { m.OutboundPolicy = composite.Unrestricted }, "", ""},
+		"version 1 signs no policy": {func(m *composite.Manifest) {
+			m.SchemaVersion, m.OutboundPolicy = composite.SchemaV1, composite.Unrestricted
+		}, closed, closed},
 		"graduated, still no-external": {func(m *composite.Manifest) { m.ClosedByDefault, m.Reachability = false, composite.PublicA2A }, closed, closed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, g := newWorld(t, tt.manifest)
 			for i, url := range urls {
-				err := g.Permit(t.Context(), outbound.VacantActor(key(t, child).ID(), outbound.Stranger), url)
+				err := g.CheckPermission(t.Context(), outbound.VacantActor(key(t, child).ID(), outbound.Stranger), url)
 				want := tt.others
 				if i == 0 {
 					want = tt.itself
@@ -220,7 +224,7 @@ func TestAVacantIsCalledAtTheEndpointOfItsOwnCardAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, caller := range []byte{child, alone} {
-				err := g.Permit(t.Context(), outbound.VacantActor(key(t, caller).ID(), outbound.Stranger).WithCallee(tt.callee), tt.url)
+				err := g.CheckPermission(t.Context(), outbound.VacantActor(key(t, caller).ID(), outbound.Stranger).WithCallee(tt.callee), tt.url)
 				if tt.ok && err != nil || !tt.ok && !problem.Is(err, problem.Untrusted) {
 					t.Errorf("Permit(%s) = %v, want it let: %t", tt.url, err, tt.ok)
 				}
@@ -233,7 +237,7 @@ func TestVacantWithoutAParentIsUnrestrictedWithoutARead(t *testing.T) {
 	w, g := newWorld(t, func(*composite.Manifest) {})
 	c := cardOf(t, stranger)
 	for _, as := range []outbound.Actor{outbound.VacantActor(key(t, alone).ID(), outbound.Stranger), outbound.VacantActor(key(t, alone).ID(), outbound.Stranger).WithCallee(c)} {
-		if err := g.Permit(t.Context(), as, c.Endpoint); err != nil {
+		if err := g.CheckPermission(t.Context(), as, c.Endpoint); err != nil {
 			t.Errorf("Permit() = %v, want nil", err)
 		}
 	}
@@ -246,14 +250,14 @@ func TestVacantWithoutAParentIsUnrestrictedWithoutARead(t *testing.T) {
 		reads  int
 	}{{up, 1}, {side, 2}} {
 		w.reads = 0
-		if err := g.Permit(t.Context(), outbound.VacantActor(key(t, child).ID(), outbound.Stranger).WithCallee(tt.callee), tt.callee.Endpoint); err != nil || w.reads != tt.reads {
+		if err := g.CheckPermission(t.Context(), outbound.VacantActor(key(t, child).ID(), outbound.Stranger).WithCallee(tt.callee), tt.callee.Endpoint); err != nil || w.reads != tt.reads {
 			t.Errorf("Permit() of a call to %s = %v with %d manifests read, want nil with %d", tt.callee.VacantID.Short(), err, w.reads, tt.reads)
 		}
 	}
 }
 
 func TestOutboundRefusesWhenLookupFails(t *testing.T) {
-	w, g := newWorld(t, func(m *composite.Manifest) { m.Outbound = composite.Unrestricted })
+	w, g := newWorld(t, func(m *composite.Manifest) { m.OutboundPolicy = composite.Unrestricted })
 	kid := outbound.VacantActor(key(t, child).ID(), outbound.Stranger)
 	for name, tt := range map[string]struct {
 		as   outbound.Actor
@@ -268,11 +272,11 @@ func TestOutboundRefusesWhenLookupFails(t *testing.T) {
 	} {
 		w.failing = nil
 		tt.with()
-		if err := g.Permit(t.Context(), tt.as, tool); !problem.Is(err, tt.want) {
+		if err := g.CheckPermission(t.Context(), tt.as, tool); !problem.Is(err, tt.want) {
 			t.Errorf("%s: Permit() = %v, want %v", name, err, tt.want)
 		}
 		if name == "a manifest that is not there" {
-			w.bind(parent, child, func(m *composite.Manifest) { m.Outbound = composite.Unrestricted })
+			w.bind(parent, child, func(m *composite.Manifest) { m.OutboundPolicy = composite.Unrestricted })
 		}
 	}
 }

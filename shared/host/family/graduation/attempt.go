@@ -28,18 +28,18 @@ func (id ID) String() string { return id.Child.String() + "-" + strconv.FormatUi
 // ParseID parses the result of String. The error is of kind NotFound, because an attempt with a
 // malformed id cannot exist.
 func ParseID(text string) (ID, error) {
-	none := problem.New(problem.NotFound, "graduation %.80q is not known", text)
+	notFound := problem.New(problem.NotFound, "graduation %.80q is not known", text)
 	child, position, ok := strings.Cut(text, "-")
 	if !ok {
-		return ID{}, none
+		return ID{}, notFound
 	}
 	var id ID
 	var err error
 	if id.Child, err = identity.ParseID(child); err != nil {
-		return ID{}, none
+		return ID{}, notFound
 	}
 	if id.Position, err = strconv.ParseUint(position, 10, 63); err != nil || id.Position == 0 || id.String() != text {
-		return ID{}, none
+		return ID{}, notFound
 	}
 	return id, nil
 }
@@ -53,23 +53,23 @@ type Attempt struct {
 	DueAt     time.Time // deadline for the commit
 }
 
-// Execution returns the name of the attempt's run in a state machine. It contains the position,
+// ExecutionName returns the name of the attempt's run in a state machine. It contains the position,
 // because a refused request may be sent again, and AWS Step Functions rejects a name that was used
 // within the last 90 days.
-func (a *Attempt) Execution() string {
+func (a *Attempt) ExecutionName() string {
 	return a.Request.Hash().String()[:32] + "-" + strconv.FormatUint(a.Position, 10)
 }
 
-func (a *Attempt) State() State {
-	return State{Child: a.Child, Position: a.Position, Request: a.Request.Hash()}
+func (a *Attempt) InitialState() RunState {
+	return RunState{Child: a.Child, Position: a.Position, RequestHash: a.Request.Hash()}
 }
 
 type storedAttempt struct {
 	Submission json.RawMessage `json:"submission"`
 	Policy     gate.Policy     `json:"policy"`
-	// Began is in Unix microseconds, like all times in stored documents.
-	Began int64 `json:"began"`
-	Due   int64 `json:"due"`
+	// StartedAt is in Unix microseconds, like all times in stored documents.
+	StartedAt int64 `json:"began"`
+	DueAt     int64 `json:"due"`
 }
 
 func (a *Attempt) encode() ([]byte, error) {
@@ -77,14 +77,14 @@ func (a *Attempt) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return attempts.Encode(storedAttempt{submission, a.Policy, a.StartedAt.UnixMicro(), a.DueAt.UnixMicro()})
+	return attemptCodec.Encode(storedAttempt{submission, a.Policy, a.StartedAt.UnixMicro(), a.DueAt.UnixMicro()})
 }
 
 // DecodeAttempt decodes a row of child's attempts without verifying signatures. If the row is
 // invalid, the error is of kind Damaged.
 func DecodeAttempt(child identity.ID, row store.Row) (Attempt, error) {
 	a := Attempt{ID: ID{child, row.Position}}
-	s, err := attempts.Decode(store.Doc{Data: row.Data})
+	s, err := attemptCodec.Decode(store.Doc{Data: row.Data})
 	if err == nil {
 		a.Submission, err = ParseSubmission(s.Submission)
 	}
@@ -92,7 +92,7 @@ func DecodeAttempt(child identity.ID, row store.Row) (Attempt, error) {
 		err = s.Policy.Check()
 	}
 	a.Policy = s.Policy
-	a.StartedAt, a.DueAt = time.UnixMicro(s.Began).UTC(), time.UnixMicro(s.Due).UTC()
+	a.StartedAt, a.DueAt = time.UnixMicro(s.StartedAt).UTC(), time.UnixMicro(s.DueAt).UTC()
 	switch {
 	case err != nil:
 	case a.Request.ChildID != child:

@@ -24,7 +24,7 @@ import (
 func TestRequestRefusedByTheRateLimitIsAcceptedADayLater(t *testing.T) {
 	h := newFixture(t)
 	p := gate.DefaultPolicy()
-	p.Limit = 1
+	p.DailyLimit = 1
 	must(t, h.gate.SetPolicy(t.Context(), "", p))
 	parent := h.vacant(t)
 	children := h.children(t, parent, 2)
@@ -45,7 +45,7 @@ func TestRequestRefusedByTheRateLimitIsAcceptedADayLater(t *testing.T) {
 		}
 	}
 	send(graduation.Refused, 1)
-	h.clock.Advance(graduation.Period - time.Microsecond)
+	h.clock.Advance(graduation.AttemptPeriod - time.Microsecond)
 	send(graduation.Refused, 2) // a moment less than 24 hours ago
 	h.clock.Advance(time.Microsecond)
 	send(graduation.Accepted, 3) // exactly 24 hours old has expired
@@ -67,8 +67,8 @@ func TestTheSameRequestJoinsItsOpenAttemptAndAnotherWaits(t *testing.T) {
 	if _, err = h.gate.Begin(t.Context(), other); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), one.ID.String()) {
 		t.Errorf("Begin() of another request = %v, want a conflict that names %s", err, one.ID)
 	}
-	h.clock.Advance(graduation.DueAfter)
-	if _, err := h.gate.RunTask(t.Context(), gate.Consent, one.State()); !problem.Is(err, problem.Deadline) {
+	h.clock.Advance(graduation.AttemptTimeout)
+	if _, err := h.gate.RunTask(t.Context(), gate.StepConsent, one.InitialState()); !problem.Is(err, problem.DeadlineExceeded) {
 		t.Errorf("Task() of what is due = %v, want deadline", err)
 	}
 	next, err := h.gate.Begin(t.Context(), other)
@@ -76,10 +76,10 @@ func TestTheSameRequestJoinsItsOpenAttemptAndAnotherWaits(t *testing.T) {
 		t.Errorf("Begin() when the first is due = %d, %v, want 2", next.Position, err)
 	}
 	was, err := h.gate.Status(t.Context(), one.Child, one.Position)
-	if err != nil || was.Phase != graduation.Failed || was.Refusal.Kind != problem.Deadline.String() {
+	if err != nil || was.Phase != graduation.Failed || was.Refusal.Kind != problem.DeadlineExceeded.String() {
 		t.Errorf("Status() of the first = %s, %v, want failed", was.Phase, err)
 	}
-	if _, err := h.gate.RunTask(t.Context(), gate.Consent, one.State()); !problem.Is(err, problem.Conflict) {
+	if _, err := h.gate.RunTask(t.Context(), gate.StepConsent, one.InitialState()); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Task() of what is over = %v, want conflict", err)
 	}
 	if latest, ok, err := h.gate.Latest(t.Context(), one.Child); err != nil || !ok || latest.ID != next.ID {
@@ -117,13 +117,13 @@ func TestAChildBeginsAtMost32AttemptsADay(t *testing.T) {
 		h.clock.Advance(time.Minute)
 	}
 	_, err := h.gate.Submit(t.Context(), sub)
-	wantKind(t, "Submit() once more", err, problem.TooMany)
-	h.clock.Advance(graduation.Period - graduation.MaxAttempts*time.Minute)
+	wantKind(t, "Submit() once more", err, problem.TooManyRequests)
+	h.clock.Advance(graduation.AttemptPeriod - graduation.MaxAttempts*time.Minute)
 	if _, err := h.gate.Submit(t.Context(), sub); err != nil {
 		t.Errorf("Submit() a day later = %v, want nil", err)
 	}
 	_, err = h.gate.Submit(t.Context(), sub)
-	wantKind(t, "Submit() before the second is a day old", err, problem.TooMany)
+	wantKind(t, "Submit() before the second is a day old", err, problem.TooManyRequests)
 }
 
 func TestAVerdictCountsForItsOwnAttemptAlone(t *testing.T) {
@@ -131,42 +131,42 @@ func TestAVerdictCountsForItsOwnAttemptAlone(t *testing.T) {
 	sub := h.family(t)
 	first, err := h.gate.Begin(t.Context(), sub)
 	must(t, err)
-	passed := first.State()
+	passed := first.InitialState()
 	for _, step := range gate.Steps()[:3] {
 		passed, err = h.gate.RunTask(t.Context(), step.Name, passed)
 		must(t, err)
 	}
-	h.clock.Advance(graduation.DueAfter)
+	h.clock.Advance(graduation.AttemptTimeout)
 	second, err := h.gate.Begin(t.Context(), sub)
 	must(t, err)
-	for name, change := range map[string]func(*graduation.State){
-		"those of the attempt before": func(s *graduation.State) { s.Passed = passed.Passed },
-		"none":                        func(*graduation.State) {},
-		"of another request":          func(s *graduation.State) { s.Request[0]++ },
-		"of consent alone":            func(s *graduation.State) { s.Passed = stamp(passed.Passed[:1], h.clock.NowFunc(0)()) },
-		"in another order": func(s *graduation.State) {
+	for name, change := range map[string]func(*graduation.RunState){
+		"those of the attempt before": func(s *graduation.RunState) { s.Passed = passed.Passed },
+		"none":                        func(*graduation.RunState) {},
+		"of another request":          func(s *graduation.RunState) { s.RequestHash[0]++ },
+		"of consent alone":            func(s *graduation.RunState) { s.Passed = stamp(passed.Passed[:1], h.clock.NowFunc(0)()) },
+		"in another order": func(s *graduation.RunState) {
 			s.Passed = stamp(passed.Passed, h.clock.NowFunc(0)())
 			s.Passed[0], s.Passed[1] = s.Passed[1], s.Passed[0]
 		},
-		"one too many": func(s *graduation.State) {
-			s.Passed = append(stamp(passed.Passed, h.clock.NowFunc(0)()), graduation.Verdict{Step: gate.Commit, At: h.clock.NowFunc(0)().UnixMicro()})
+		"one too many": func(s *graduation.RunState) {
+			s.Passed = append(stamp(passed.Passed, h.clock.NowFunc(0)()), graduation.Verdict{Step: gate.StepCommit, PassedAt: h.clock.NowFunc(0)().UnixMicro()})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			state := second.State()
+			state := second.InitialState()
 			change(&state)
-			_, err := h.gate.RunTask(t.Context(), gate.Commit, state)
+			_, err := h.gate.RunTask(t.Context(), gate.StepCommit, state)
 			wantKind(t, "Task(commit)", err, problem.Untrusted)
 		})
 	}
-	state := second.State()
+	state := second.InitialState()
 	state.Position = 9
-	if _, err := h.gate.RunTask(t.Context(), gate.Consent, state); !problem.Is(err, problem.NotFound) {
+	if _, err := h.gate.RunTask(t.Context(), gate.StepConsent, state); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Task() of no attempt = %v, want not found", err)
 	}
-	state = second.State()
-	state.Request[0]++
-	if _, err := h.gate.Record(t.Context(), state, graduation.NewRefusal(gate.Consent, problem.New(problem.Consent, "no"))); !problem.Is(err, problem.Untrusted) {
+	state = second.InitialState()
+	state.RequestHash[0]++
+	if _, err := h.gate.Record(t.Context(), state, graduation.NewRefusal(gate.StepConsent, problem.New(problem.ConsentRequired, "no"))); !problem.Is(err, problem.Untrusted) {
 		t.Errorf("Record() of another request = %v, want untrusted", err)
 	}
 	if h.wantWhole(t, second.Child, sub.Request.ParentID) {
@@ -178,7 +178,7 @@ func TestAVerdictCountsForItsOwnAttemptAlone(t *testing.T) {
 func stamp(passed []graduation.Verdict, now time.Time) []graduation.Verdict {
 	out := append([]graduation.Verdict(nil), passed...)
 	for i := range out {
-		out[i].At = now.UnixMicro()
+		out[i].PassedAt = now.UnixMicro()
 	}
 	return out
 }
@@ -227,7 +227,7 @@ func TestACompositeGraduatesAfterItHasAPlan(t *testing.T) {
 	clerk := h.child(t, child, "echo")
 	p, err := plan.Parse([]byte(`{"version":1,"delegate":[{"child":"` + clerk.String() + `","kind":"answer"}],"aggregate":{"how":"first"}}`))
 	must(t, err)
-	_, _, err = h.vacants.SetPlan(t.Context(), vacants.Operator(), child, p)
+	_, _, err = h.vacants.SetPlan(t.Context(), vacants.OperatorAsker(), child, p)
 	must(t, err)
 	h.wantAcceptedInTheEnd(t, sub)
 }
@@ -243,7 +243,7 @@ func manifestOf(t testing.TB, parent, child identity.Signer) composite.Manifest 
 	t.Helper()
 	m := composite.Manifest{
 		ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D2", ClosedByDefault: true,
-		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2,
+		Reachability: composite.ParentOnly, OutboundPolicy: composite.NoExternal, SchemaVersion: composite.SchemaV2,
 	}
 	must(t, m.SignParent(t.Context(), parent))
 	must(t, m.SignChild(t.Context(), child))
@@ -256,10 +256,10 @@ func TestAChildThatRunsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
 	child := newKey(t)
 	parent := h.vacant(t)
 	var m composite.Manifest
-	must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { m = manifestOf(t, s, child); return nil }))
+	must(t, h.vacants.WithSigner(t.Context(), parent, func(s identity.Signer) error { m = manifestOf(t, s, child); return nil }))
 	must(t, h.vacants.AddManifest(t.Context(), m))
 	r := composite.GraduationRequest{ParentID: parent, ChildID: child.ID(), CapabilityText: "drafts contracts"}
-	must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { return r.SignParent(t.Context(), s) }))
+	must(t, h.vacants.WithSigner(t.Context(), parent, func(s identity.Signer) error { return r.SignParent(t.Context(), s) }))
 	must(t, r.SignChild(t.Context(), child))
 	sub := graduation.Submission{Request: r}
 
@@ -274,16 +274,16 @@ func TestAChildThatRunsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
 	c := card.Card{VacantID: child.ID(), CapabilityText: r.CapabilityText, Endpoint: "https://child.example/v/" + child.ID().String(), HaloVersion: 1}
 	must(t, c.Sign(t.Context(), child))
 	e := event.Event{
-		Type: event.Register, Actor: child.ID(), Time: h.clock.NowFunc(0)().UnixMilli(), ActorSeq: 1, Key: "graduate:1",
+		Type: event.Register, Actor: child.ID(), Time: h.clock.NowFunc(0)().UnixMilli(), ActorSeq: 1, IdempotencyKey: "graduate:1",
 		Payload: event.RegisterPayload(c.Hash(), c.HaloVersion, child.ID(), lifecycle.Public),
 	}
 	must(t, e.Sign(t.Context(), child))
-	sub.Artefacts.Card, sub.Artefacts.Time, sub.Artefacts.ActorSeq, sub.Artefacts.Key, sub.Artefacts.Signature = c.Blob(), e.Time, 1, e.Key, e.Signature
+	sub.Artefacts.Card, sub.Artefacts.Time, sub.Artefacts.ActorSeq, sub.Artefacts.Key, sub.Artefacts.Signature = c.Blob(), e.Time, 1, e.IdempotencyKey, e.Signature
 	st, err := h.gate.Submit(t.Context(), sub)
 	if err != nil || st.Phase != graduation.Accepted {
 		t.Fatalf("Submit() = %s %+v, %v, want accepted", st.Phase, st.Refusal, err)
 	}
-	registrytest.Reach(t, h.registry)
+	registrytest.ProbeEndpoints(t, h.registry)
 	g, ok, err := h.registry.Get(t.Context(), child.ID())
 	if err != nil || !ok || !g.IsListed() {
 		t.Errorf("Get() = %+v, %v, %v, want one that is listed", g, ok, err)
@@ -300,7 +300,7 @@ func TestAChildThatRunsElsewhereGraduatesByWhatItHasSigned(t *testing.T) {
 func TestTheTenantsPolicyHoldsAndTheHostsWhereThereIsNone(t *testing.T) {
 	h := newFixture(t)
 	strict, one := gate.DefaultPolicy(), gate.DefaultPolicy()
-	strict.Mode, one.Limit = gate.ModeStrict, 1
+	strict.Mode, one.DailyLimit = gate.ModeStrict, 1
 	must(t, h.gate.SetPolicy(t.Context(), "", one))
 	must(t, h.gate.SetPolicy(t.Context(), "acme", strict))
 	for tenant, want := range map[string]gate.Policy{"": one, "other": one, "acme": strict} {
@@ -325,7 +325,7 @@ func TestTheTenantsPolicyHoldsAndTheHostsWhereThereIsNone(t *testing.T) {
 		t.Errorf("Warnings() = %q, %v, want one of tenant acme", warnings, err)
 	}
 	for name, change := range map[string]func(*gate.Policy){
-		"a limit of 0":          func(p *gate.Policy) { p.Limit = 0 },
+		"a limit of 0":          func(p *gate.Policy) { p.DailyLimit = 0 },
 		"a threshold above 1":   func(p *gate.Policy) { p.Threshold = 1.1 },
 		"a mode that is none":   func(p *gate.Policy) { p.Mode = "lax" },
 		"a detector of another": func(p *gate.Policy) { p.Detector = "oracle" },

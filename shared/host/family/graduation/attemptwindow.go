@@ -13,12 +13,12 @@ import (
 // AttemptWindow contains the start times of attempts by children of one parent, in Unix
 // microseconds. The times may be unsorted, because a clock may have gone back.
 type AttemptWindow struct {
-	Began []int64 `json:"began"`
+	StartTimes []int64 `json:"began"`
 }
 
-func (w AttemptWindow) within(now time.Time) []int64 {
-	floor := now.Add(-Period).UnixMicro()
-	return slices.DeleteFunc(slices.Clone(w.Began), func(start int64) bool { return start <= floor })
+func (w AttemptWindow) recentStarts(now time.Time) []int64 {
+	oldest := now.Add(-AttemptPeriod).UnixMicro()
+	return slices.DeleteFunc(slices.Clone(w.StartTimes), func(start int64) bool { return start <= oldest })
 }
 
 // countAttempt returns the write that counts an attempt at now for parent, or an error if the
@@ -29,14 +29,14 @@ func (s *Service) countAttempt(ctx context.Context, parent identity.ID, now time
 	if err != nil {
 		return store.Put{}, err
 	}
-	began := w.within(now)
-	if len(began) >= MaxAttemptsOfParent {
-		return store.Put{}, problem.New(problem.TooMany, "parent %s has reached the limit of %d attempts of its children to graduate in 24 hours", parent.Short(), MaxAttemptsOfParent)
+	starts := w.recentStarts(now)
+	if len(starts) >= MaxAttemptsOfParent {
+		return store.Put{}, problem.New(problem.TooManyRequests, "parent %s has reached the limit of %d attempts of its children to graduate in 24 hours", parent.Short(), MaxAttemptsOfParent)
 	}
 	writeID, err := s.updater().NewWriteID()
 	if err != nil {
 		return store.Put{}, err
 	}
-	data, err := AttemptWindowDocs.Encode(AttemptWindow{append(began, now.UnixMicro())})
+	data, err := AttemptWindowDocs.Encode(AttemptWindow{append(starts, now.UnixMicro())})
 	return store.Put{Key: d.Key, IfVersion: d.Version, WriteID: writeID, Data: data}, err
 }

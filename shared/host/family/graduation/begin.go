@@ -27,11 +27,11 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	if err := sub.Request.Check(); err != nil {
 		return Status{}, err
 	}
-	m, err := s.manifest(ctx, sub.Request.ChildID)
+	m, err := s.loadManifest(ctx, sub.Request.ChildID)
 	if err != nil {
-		return Status{}, fault(err)
+		return Status{}, faultError(err)
 	}
-	h, err := s.graduable(ctx, m)
+	h, err := s.findHosting(ctx, m)
 	if err != nil {
 		return Status{}, err
 	}
@@ -41,41 +41,41 @@ func (s *Service) Begin(ctx context.Context, sub Submission) (Status, error) {
 	if err := h.checkSubmission(&sub.Artefacts, m); err != nil {
 		return Status{}, err
 	}
-	if h.child { // this host signs for hosted parties, so their artefacts are not stored
+	if h.childHosted { // this host signs for hosted parties, so their artefacts are not stored
 		sub.Artefacts = Artefacts{ManifestParent: sub.Artefacts.ManifestParent}
 	}
-	if h.parent {
+	if h.parentHosted {
 		sub.Artefacts.ManifestParent = nil
 	}
 	var st Status
 	err = s.updater().Update(ctx, func(ctx context.Context, _ *store.Tx) (err error) {
-		st, err = s.begin(ctx, &sub, m.ParentID, h.tenant)
+		st, err = s.startAttempt(ctx, &sub, m.ParentID, h.tenant)
 		return err
 	})
 	if store.IsConflict(err) {
 		st = Status{}
 	}
-	return st, fault(err)
+	return st, faultError(err)
 }
 
-// hosts describes which parties of a graduation are on this host. tenant, whose policy applies, is
+// hosting describes which parties of a graduation are on this host. tenant, whose policy applies, is
 // the parent's tenant if the parent is hosted, and otherwise the child's.
-type hosts struct {
-	parent, child bool
-	tenant        string
+type hosting struct {
+	parentHosted, childHosted bool
+	tenant                    string
 	// refusal is the reason why a party cannot take part: it answers no calls, or the parent is a
 	// closed child.
 	refusal error
 }
 
-func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts, err error) {
+func (s *Service) findHosting(ctx context.Context, m *composite.Manifest) (h hosting, err error) {
 	// If neither party is on this host, the child is reported as unknown, so that a request about
 	// vacants of other hosts costs no further work.
 	for _, party := range []struct {
 		id   identity.ID
 		here *bool
-	}{{m.ChildID, &h.child}, {m.ParentID, &h.parent}} {
-		r, err := s.Vacants.Get(ctx, vacants.Operator(), party.id)
+	}{{m.ChildID, &h.childHosted}, {m.ParentID, &h.parentHosted}} {
+		r, err := s.Vacants.Get(ctx, vacants.OperatorAsker(), party.id)
 		switch {
 		case problem.Is(err, problem.NotFound):
 			continue
@@ -86,12 +86,12 @@ func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts
 		}
 		*party.here, h.tenant = true, r.Tenant
 		if h.refusal == nil && !r.State.CanBeCalled() {
-			if h.refusal, err = s.asleep(ctx, &r); err != nil {
+			if h.refusal, err = s.checkCallable(ctx, &r); err != nil {
 				return h, err
 			}
 		}
 		if h.refusal == nil && r.ID == m.ChildID {
-			if h.refusal, err = s.speechless(ctx, &r); err != nil {
+			if h.refusal, err = s.checkHasPlan(ctx, &r); err != nil {
 				return h, err
 			}
 		}
@@ -99,22 +99,22 @@ func (s *Service) graduable(ctx context.Context, m *composite.Manifest) (h hosts
 			h.refusal = problem.New(problem.Conflict, "the parent %s is a closed child itself; it must graduate first", r.ID.Short())
 		}
 	}
-	if !h.parent && !h.child {
+	if !h.parentHosted && !h.childHosted {
 		return h, unknownChildError(m.ChildID)
 	}
 	return h, nil
 }
 
-func (s *Service) asleep(ctx context.Context, r *vacants.Record) (refusal, err error) {
+func (s *Service) checkCallable(ctx context.Context, r *vacants.Record) (refusal, err error) {
 	// A revoked key is not refused here, because the gate refuses it.
-	gone, err := s.Registry.IsRevoked(ctx, r.ID)
-	if err != nil || gone {
+	isRevoked, err := s.Registry.IsRevoked(ctx, r.ID)
+	if err != nil || isRevoked {
 		return nil, err
 	}
 	return problem.New(problem.Conflict, "vacant %s is %s; only vacants that answer calls can take part in a graduation", r.ID.Short(), r.State), nil
 }
 
-func (s *Service) speechless(ctx context.Context, r *vacants.Record) (refusal, err error) {
+func (s *Service) checkHasPlan(ctx context.Context, r *vacants.Record) (refusal, err error) {
 	// A composite without a plan answers no calls and must not become public.
 	if r.Substrate != plan.Kind {
 		return nil, nil
@@ -127,7 +127,7 @@ func (s *Service) speechless(ctx context.Context, r *vacants.Record) (refusal, e
 
 // checkSubmission returns an error for a submission that would fail at the commit: a party answers
 // no calls, the parent is a closed child, or a party on another host has not signed.
-func (h *hosts) checkSubmission(a *Artefacts, m *composite.Manifest) error {
+func (h *hosting) checkSubmission(a *Artefacts, m *composite.Manifest) error {
 	if h.refusal != nil {
 		return h.refusal
 	}
@@ -137,18 +137,18 @@ func (h *hosts) checkSubmission(a *Artefacts, m *composite.Manifest) error {
 		here      bool
 		id        identity.ID
 		signature []byte
-	}{{"parent", h.parent, m.ParentID, a.ManifestParent}, {"child", h.child, m.ChildID, a.ManifestChild}} {
-		if !party.here && !identity.Verify(party.id, next.SigningBytes(), party.signature) {
+	}{{"parent", h.parentHosted, m.ParentID, a.ManifestParent}, {"child", h.childHosted, m.ChildID, a.ManifestChild}} {
+		if !party.here && !identity.Verify(party.id, next.SignedBytes(), party.signature) {
 			return problem.Invalid("artefacts.manifest_signature_"+party.role, "the signature of the "+party.role+", who is not hosted here, of the manifest that opens the child", "none that verifies")
 		}
 	}
-	if !h.child && (len(a.Card) == 0 || len(a.Signature) == 0) {
+	if !h.childHosted && (len(a.Card) == 0 || len(a.Signature) == 0) {
 		return problem.Invalid("artefacts", "the card and the register event of the child, who is not hosted here", "none")
 	}
 	return nil
 }
 
-func (s *Service) manifest(ctx context.Context, child identity.ID) (*composite.Manifest, error) {
+func (s *Service) loadManifest(ctx context.Context, child identity.ID) (*composite.Manifest, error) {
 	m, d, err := registry.ManifestDocs.Get(ctx, s.Store, registry.ManifestKey(child))
 	if err == nil && d.Version == 0 {
 		err = unknownChildError(child)
@@ -156,7 +156,7 @@ func (s *Service) manifest(ctx context.Context, child identity.ID) (*composite.M
 	return &m.Manifest, err
 }
 
-func (s *Service) begin(ctx context.Context, sub *Submission, parent identity.ID, tenant string) (Status, error) {
+func (s *Service) startAttempt(ctx context.Context, sub *Submission, parent identity.ID, tenant string) (Status, error) {
 	child := sub.Request.ChildID
 	var last Status
 	tip, err := s.Store.Tip(ctx, Stream(child))
@@ -168,7 +168,7 @@ func (s *Service) begin(ctx context.Context, sub *Submission, parent identity.ID
 		if err != nil {
 			return Status{}, err
 		}
-		if last, err = s.refresh(ctx, &a); err != nil {
+		if last, err = s.loadStatusOf(ctx, &a); err != nil {
 			return Status{}, err
 		}
 		if st, err := s.findRepeated(ctx, &last, sub); err != nil || st.Position > 0 {
@@ -183,21 +183,21 @@ func (s *Service) begin(ctx context.Context, sub *Submission, parent identity.ID
 		return Status{}, err
 	}
 	now := s.now()
-	tried, err := s.countAttempt(ctx, parent, now)
+	countWrite, err := s.countAttempt(ctx, parent, now)
 	if err != nil {
 		return Status{}, err
 	}
-	a := Attempt{ID: ID{child, tip.Position + 1}, Submission: *sub, Policy: policy, StartedAt: now, DueAt: now.Add(DueAfter)}
-	next := Status{Attempt: a, Phase: Open, accepted: last.accepted}
+	a := Attempt{ID: ID{child, tip.Position + 1}, Submission: *sub, Policy: policy, StartedAt: now, DueAt: now.Add(AttemptTimeout)}
+	next := Status{Attempt: a, Phase: Open, acceptedPosition: last.acceptedPosition}
 	if last.Phase == Accepted {
-		next.accepted = last.Position
+		next.acceptedPosition = last.Position
 	}
-	return next, s.write(ctx, &next, &last, tried)
+	return next, s.commitAttempt(ctx, &next, &last, countWrite)
 }
 
-// write commits the row and the status of a new attempt and counts it for the parent. If the
+// commitAttempt commits the row and the status of a new attempt and counts it for the parent. If the
 // previous attempt is still recorded as open, it is recorded as failed.
-func (s *Service) write(ctx context.Context, next, last *Status, tried store.Put) error {
+func (s *Service) commitAttempt(ctx context.Context, next, last *Status, countWrite store.Put) error {
 	writeID, err := s.updater().NewWriteID()
 	if err != nil {
 		return err
@@ -206,18 +206,18 @@ func (s *Service) write(ctx context.Context, next, last *Status, tried store.Put
 	if err != nil {
 		return err
 	}
-	doc, err := next.put(writeID)
+	statusPut, err := next.newPut(writeID)
 	if err != nil {
 		return err
 	}
-	writes := []store.Write{store.Append{Stream: Stream(next.Child), Position: next.Position, WriteID: writeID, Data: data}, doc, tried}
+	writes := []store.Write{store.Append{Stream: Stream(next.Child), Position: next.Position, WriteID: writeID, Data: data}, statusPut, countWrite}
 	if last.Phase == Open {
-		last.overdue(s.now())
-		end, err := last.put(writeID)
+		last.markOverdue(s.now())
+		lastStatusPut, err := last.newPut(writeID)
 		if err != nil {
 			return err
 		}
-		writes = append(writes, end)
+		writes = append(writes, lastStatusPut)
 	}
 	if err := s.updater().Commit(ctx, writes...); err != nil {
 		return err
@@ -230,23 +230,23 @@ func (s *Service) write(ctx context.Context, next, last *Status, tried store.Put
 // returns an error if another request's attempt is open, and the zero Status if no attempt is
 // repeated.
 func (s *Service) findRepeated(ctx context.Context, last *Status, sub *Submission) (Status, error) {
-	same := last.Request.Hash() == sub.Request.Hash()
+	isSameRequest := last.Request.Hash() == sub.Request.Hash()
 	switch {
 	case last.Phase == Open && s.now().Before(last.DueAt):
-		if same {
+		if isSameRequest {
 			return *last, nil
 		}
 		return Status{}, problem.New(problem.Conflict, "child %s: graduation %s, of another request, is open until %s", last.Child.Short(), last.ID, last.DueAt.Format("15:04:05Z07:00"))
-	case last.Phase == Accepted && same:
+	case last.Phase == Accepted && isSameRequest:
 		return *last, nil
-	case last.accepted == 0:
+	case last.acceptedPosition == 0:
 		return Status{}, nil
 	}
-	before, err := s.read(ctx, ID{last.Child, last.accepted})
-	if err != nil || before.Request.Hash() != sub.Request.Hash() {
+	accepted, err := s.loadStatus(ctx, ID{last.Child, last.acceptedPosition})
+	if err != nil || accepted.Request.Hash() != sub.Request.Hash() {
 		return Status{}, err
 	}
-	return before, nil
+	return accepted, nil
 }
 
 func (s *Service) checkFrequency(ctx context.Context, child identity.ID, tip uint64) error {
@@ -262,21 +262,21 @@ func (s *Service) checkFrequency(ctx context.Context, child identity.ID, tip uin
 		return problem.New(problem.Damaged, "graduation %s is missing", ID{child, tip - MaxAttempts + 1})
 	}
 	a, err := DecodeAttempt(child, rows[0])
-	if err == nil && s.now().Before(a.StartedAt.Add(Period)) {
-		err = problem.New(problem.TooMany, "child %s has reached the limit of %d attempts to graduate in 24 hours", child.Short(), MaxAttempts)
+	if err == nil && s.now().Before(a.StartedAt.Add(AttemptPeriod)) {
+		err = problem.New(problem.TooManyRequests, "child %s has reached the limit of %d attempts to graduate in 24 hours", child.Short(), MaxAttempts)
 	}
 	return err
 }
 
-func (s *Service) read(ctx context.Context, id ID) (Status, error) {
-	a, err := s.row(ctx, id)
+func (s *Service) loadStatus(ctx context.Context, id ID) (Status, error) {
+	a, err := s.loadAttempt(ctx, id)
 	if err != nil {
 		return Status{}, err
 	}
-	return s.refresh(ctx, &a)
+	return s.loadStatusOf(ctx, &a)
 }
 
-func (s *Service) row(ctx context.Context, id ID) (Attempt, error) {
+func (s *Service) loadAttempt(ctx context.Context, id ID) (Attempt, error) {
 	rows, err := s.Store.Rows(ctx, Stream(id.Child), id.Position, 1, store.Ascending)
 	if err != nil {
 		return Attempt{}, err
@@ -291,10 +291,10 @@ func unknownAttemptError(id ID) error {
 	return problem.New(problem.NotFound, "graduation %s is not known", id)
 }
 
-func (s *Service) refresh(ctx context.Context, a *Attempt) (Status, error) {
+func (s *Service) loadStatusOf(ctx context.Context, a *Attempt) (Status, error) {
 	w, d, err := StatusDocs.Require(ctx, s.Store, AttemptKey(a.Child, a.Position))
 	if err != nil {
 		return Status{}, err
 	}
-	return a.status(&w, d.Version), nil
+	return a.newStatus(&w, d.Version), nil
 }

@@ -31,7 +31,7 @@ const filled = 20
 func graduate(b *testing.B, many, entries int) {
 	h := fixtureOver(b, stores()["bolt"](b), nil)
 	p := gate.DefaultPolicy()
-	p.Limit = gate.MaxLimit
+	p.DailyLimit = gate.MaxDailyLimit
 	must(b, h.gate.SetPolicy(b.Context(), "", p))
 	parent := h.vacant(b)
 	children := h.children(b, parent, many)
@@ -42,7 +42,7 @@ func graduate(b *testing.B, many, entries int) {
 			b.Fatalf("there are %d children, and each graduates once: give -benchtime %dx", many, filled)
 		}
 		b.StopTimer()
-		h.clock.Advance(graduation.Period)
+		h.clock.Advance(graduation.AttemptPeriod)
 		sub := h.request(b, parent, children[i], "drafts contracts")
 		b.StartTimer()
 		began := time.Now()
@@ -63,7 +63,7 @@ func (h *fixture) fill(b *testing.B, entries int, ids ...identity.ID) {
 	for _, id := range ids {
 		all.Go(func() {
 			for range entries {
-				err := h.vacants.Entries(b.Context(), vacants.LogEntry{ID: id, Kind: logbook.KindExecute, Payload: []byte(`{"subtask_kind":"str"}`)}, vacants.LogEntry{})
+				err := h.vacants.AppendEntries(b.Context(), vacants.LogEntry{ID: id, Kind: logbook.KindExecute, Payload: []byte(`{"subtask_kind":"str"}`)}, vacants.LogEntry{})
 				if err != nil {
 					b.Errorf("Entries() = %v, want nil", err)
 					return

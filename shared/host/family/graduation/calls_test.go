@@ -55,10 +55,10 @@ func TestKeyIDLogbookAndChainsGoOnThroughAGraduation(t *testing.T) {
 	parent, child := sub.Request.ParentID, sub.Request.ChildID
 	pipeline := call.New(call.Config{
 		Store: h.sound, Directory: answer.New(answer.Config{Vacants: h.vacants}), Now: h.clock.NowFunc(0), Rand: rand.Reader, Wait: noWait, Self: h.vacants.HostID,
-		Texts: textkeys.New(h.sound, h.vault, h.clock.NowFunc(0), rand.Reader, 24*time.Hour), Revoked: h.registry.AnyRevoked, Sibling: h.registry.IsChild,
+		Texts: textkeys.New(h.sound, h.vault, h.clock.NowFunc(0), rand.Reader, 24*time.Hour), AreRevoked: h.registry.AreRevoked, IsSibling: h.registry.IsChild,
 	})
 	kin := &caller{fixture: h, pipeline: pipeline, to: child, from: parent, sign: func(e *envelope.Envelope) {
-		must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
+		must(t, h.vacants.WithSigner(t.Context(), parent, func(s identity.Signer) error { _, err := e.Sign(t.Context(), s); return err }))
 	}}
 	key := newKey(t)
 	stranger := &caller{fixture: h, pipeline: pipeline, to: child, from: key.ID(), sign: func(e *envelope.Envelope) {
@@ -87,7 +87,7 @@ func TestKeyIDLogbookAndChainsGoOnThroughAGraduation(t *testing.T) {
 	if out := stranger.call(t); out.Problem != nil {
 		t.Errorf("Send() by a stranger after = %v, want an answer", out.Problem)
 	}
-	r, err := h.vacants.Get(t.Context(), vacants.Operator(), child)
+	r, err := h.vacants.Get(t.Context(), vacants.OperatorAsker(), child)
 	if err != nil || r.ID != child || r.State != lifecycle.Active {
 		t.Errorf("Get() = %s %s, %v, want it ACTIVE", r.ID.Short(), r.State, err)
 	}
@@ -133,7 +133,7 @@ func TestSignalsThatAreNoneFailARunAndNeverPassIt(t *testing.T) {
 			h := newFixture(t, change)
 			sub := h.family(t)
 			st, err := h.gate.Submit(t.Context(), sub)
-			if err != nil || st.Phase != graduation.Failed || st.Step != gate.Collusion || st.Refusal.Kind != problem.Damaged.String() {
+			if err != nil || st.Phase != graduation.Failed || st.Step != gate.StepCollusion || st.Refusal.Kind != problem.Damaged.String() {
 				t.Errorf("Submit() = %s at %s %+v, %v, want failed at collusion as damaged", st.Phase, st.Step, st.Refusal, err)
 			}
 			if h.wantWhole(t, sub.Request.ChildID, sub.Request.ParentID) {
@@ -150,7 +150,7 @@ func withActivity(n float64) collector {
 		for i := range week {
 			week[i] = n
 		}
-		return gate.Evidence{Child: child, Parent: parent, Pairs: []gate.Pair{{With: parent, Role: gate.Parent,
+		return gate.Evidence{Child: child, Parent: parent, Pairs: []gate.Pair{{OtherID: parent, Role: gate.RoleParent,
 			Child: gate.Observation{ID: child, Activity: week}, Other: gate.Observation{ID: parent, Activity: week}}}}, nil
 	}
 }

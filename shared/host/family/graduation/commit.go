@@ -10,20 +10,20 @@ import (
 
 // commit makes the child public in one transaction. It repeats all checks whose facts may have
 // changed, and retries conflicts until the attempt is due.
-func (s *Service) commit(ctx context.Context, a *Attempt, found *gate.Findings) error {
-	done, err := s.Vacants.LockGraduation(ctx, a.Request.ParentID, a.Child)
+func (s *Service) commit(ctx context.Context, a *Attempt, findings *gate.Findings) error {
+	unlock, err := s.Vacants.LockGraduation(ctx, a.Request.ParentID, a.Child)
 	if err != nil {
 		return err
 	}
-	defer done()
-	return s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return s.decideCommit(ctx, tx, a, found) })
+	defer unlock()
+	return s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error { return s.decideCommit(ctx, tx, a, findings) })
 }
 
 // decideCommit adds the graduation and the attempt's status to tx. The transaction conflicts if
 // data that decideCommit read has changed. Two runs of one attempt therefore have a single effect,
 // and a failed attempt remains failed.
-func (s *Service) decideCommit(ctx context.Context, tx *store.Tx, a *Attempt, found *gate.Findings) error {
-	st, err := s.refresh(ctx, a)
+func (s *Service) decideCommit(ctx context.Context, tx *store.Tx, a *Attempt, findings *gate.Findings) error {
+	st, err := s.loadStatusOf(ctx, a)
 	switch {
 	case err != nil:
 		return err
@@ -36,17 +36,17 @@ func (s *Service) decideCommit(ctx context.Context, tx *store.Tx, a *Attempt, fo
 		return err
 	}
 	// AddGraduation repeats the checks of consent, keys and the closed manifest.
-	made, err := s.Vacants.AddGraduation(ctx, tx, vacants.Graduation{Request: a.Request, Artefacts: a.Artefacts, When: s.now()})
+	result, err := s.Vacants.AddGraduation(ctx, tx, vacants.Graduation{Request: a.Request, Artefacts: a.Artefacts, EventTime: s.now()})
 	if err != nil {
 		return err
 	}
-	if err := s.due(&st); err != nil { // checked as late as possible
+	if err := s.checkDue(&st); err != nil { // checked as late as possible
 		return err
 	}
-	st.Phase, st.Step, st.DecidedAt, st.Findings = Accepted, gate.Commit, s.now(), found
-	st.Outcome = &Outcome{Manifest: made.Manifest.Blob(), CardHash: made.Card.Hash(), Endpoint: made.Card.Endpoint, Seq: made.Receipt.Seq}
-	end, err := st.put(tx.ID)
-	tx.Add(end)
+	st.Phase, st.Step, st.DecidedAt, st.Findings = Accepted, gate.StepCommit, s.now(), findings
+	st.Outcome = &Outcome{Manifest: result.Manifest.Blob(), CardHash: result.Card.Hash(), Endpoint: result.Card.Endpoint, Seq: result.Receipt.Seq}
+	statusPut, err := st.newPut(tx.ID)
+	tx.AddWrites(statusPut)
 	return err
 }
 
@@ -57,9 +57,9 @@ func (s *Service) addSlot(ctx context.Context, tx *store.Tx, st *Status) error {
 		return err
 	}
 	now := s.now()
-	if err := gate.CheckRateLimit(parent, w.Taken, now, st.Policy); err != nil {
+	if err := gate.CheckRateLimit(parent, w.SlotTimes, now, st.Policy); err != nil {
 		return err
 	}
-	WindowDocs.Put(tx, store.Doc{Key: d.Key}, window{w.Taken.Add(now)})
+	WindowDocs.Put(tx, store.Doc{Key: d.Key}, storedWindow{w.SlotTimes.Add(now)})
 	return nil
 }

@@ -17,40 +17,40 @@ import (
 var (
 	// StatusDocs contains the statuses of attempts. A key is the child and the position in its
 	// stream.
-	StatusDocs = store.Kind[storedStatus]{
-		Shape:      store.Shape{Name: "outcome of a graduation", Partition: KindAttempts + "#*", Sort: "*", Owner: store.OfVacant, Verify: store.VerifyWithRows},
+	StatusDocs = store.DocKind[storedStatus]{
+		Shape:      store.Shape{Name: "outcome of a graduation", Partition: KindAttempts + "#*", Sort: "*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec:      store.JSONCodec[storedStatus](1),
-		CheckValue: validStatus,
+		CheckValue: checkStatus,
 	}
 	// AttemptWindowDocs contains, per parent in the children's manifests, the start times of
 	// attempts.
-	AttemptWindowDocs = store.Kind[AttemptWindow]{
-		Shape: store.Shape{Name: "window of attempts", Partition: "gradtry#*", Sort: "times", Owner: store.OfVacant, Verify: store.VerifyWithRows},
+	AttemptWindowDocs = store.DocKind[AttemptWindow]{
+		Shape: store.Shape{Name: "window of attempts", Partition: "gradtry#*", Sort: "times", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
 		Codec: store.JSONCodec[AttemptWindow](1),
 		CheckValue: func(_ store.Doc, w AttemptWindow) error {
-			if len(w.Began) > MaxAttemptsOfParent {
-				return problem.Invalid("began", fmt.Sprintf("at most %d", MaxAttemptsOfParent), fmt.Sprint(len(w.Began)))
+			if len(w.StartTimes) > MaxAttemptsOfParent {
+				return problem.Invalid("began", fmt.Sprintf("at most %d", MaxAttemptsOfParent), fmt.Sprint(len(w.StartTimes)))
 			}
 			return nil
 		},
 	}
 	// WindowDocs contains, per parent, the times of successful graduations.
-	WindowDocs = store.Kind[window]{
-		Shape:      store.Shape{Name: "window of graduations", Partition: "gradwin#*", Sort: "window", Owner: store.OfVacant, Verify: store.VerifyWithRows},
-		Codec:      store.JSONCodec[window](1),
-		CheckValue: func(_ store.Doc, w window) error { return w.Taken.Check() },
+	WindowDocs = store.DocKind[storedWindow]{
+		Shape:      store.Shape{Name: "window of graduations", Partition: "gradwin#*", Sort: "window", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
+		Codec:      store.JSONCodec[storedWindow](1),
+		CheckValue: func(_ store.Doc, w storedWindow) error { return w.SlotTimes.Check() },
 	}
 	// PolicyDocs contains the policies. The star in Sort stands for an empty string in the key of
 	// the host's policy, and for # and the tenant in the key of a tenant's policy.
-	PolicyDocs = store.Kind[policy]{
+	PolicyDocs = store.DocKind[storedPolicy]{
 		Shape:      store.Shape{Name: "policy of graduations", Partition: "host", Sort: "gate*", Verify: store.VerifyWithRows},
-		Codec:      store.JSONCodec[policy](1),
-		CheckValue: func(_ store.Doc, p policy) error { return p.Policy.Check() },
+		Codec:      store.JSONCodec[storedPolicy](1),
+		CheckValue: func(_ store.Doc, p storedPolicy) error { return p.Policy.Check() },
 	}
 )
 
-// attempts is the codec of attempt rows.
-var attempts = store.JSONCodec[storedAttempt](1)
+// attemptCodec is the codec of attempt rows.
+var attemptCodec = store.JSONCodec[storedAttempt](1)
 
 func AttemptKey(child identity.ID, position uint64) store.Key {
 	return StatusDocs.Key(child.String(), fmt.Sprintf("%016x", position))
@@ -62,46 +62,46 @@ func WindowKey(parent identity.ID) store.Key { return WindowDocs.Key(parent.Stri
 
 func PolicyKey(tenant string) store.Key {
 	if tenant != "" {
-		tenant = tenantMark + tenant
+		tenant = tenantPrefix + tenant
 	}
 	return PolicyDocs.Key(tenant)
 }
 
-// tenantMark precedes the tenant in the key of a policy.
-const tenantMark = "#"
+// tenantPrefix precedes the tenant in the key of a policy.
+const tenantPrefix = "#"
 
-type policy struct {
+type storedPolicy struct {
 	Policy gate.Policy `json:"policy"`
 }
 
-type window struct {
-	Taken gate.Window `json:"taken"`
+type storedWindow struct {
+	SlotTimes gate.Window `json:"taken"`
 }
 
 type storedStatus struct {
-	State    Phase          `json:"state"`
-	Step     gate.StepName  `json:"step,omitempty"`
-	Refusal  *Refusal       `json:"refusal,omitempty"`
-	Findings *gate.Findings `json:"findings,omitempty"`
-	Outcome  *Outcome       `json:"outcome,omitempty"`
-	Decided  int64          `json:"decided,omitempty"`
-	Accepted uint64         `json:"accepted,omitempty"`
+	Phase            Phase          `json:"state"`
+	Step             gate.StepName  `json:"step,omitempty"`
+	Refusal          *Refusal       `json:"refusal,omitempty"`
+	Findings         *gate.Findings `json:"findings,omitempty"`
+	Outcome          *Outcome       `json:"outcome,omitempty"`
+	DecidedAt        int64          `json:"decided,omitempty"`
+	AcceptedPosition uint64         `json:"accepted,omitempty"`
 }
 
-func validStatus(d store.Doc, s storedStatus) error {
+func checkStatus(d store.Doc, s storedStatus) error {
 	position, err := strconv.ParseUint(d.Key.Sort, 16, 64)
 	switch {
 	case err != nil:
 		return err
-	case !slices.Contains([]Phase{Open, Accepted, Refused, Failed}, s.State):
+	case !slices.Contains([]Phase{Open, Accepted, Refused, Failed}, s.Phase):
 		return errors.New("its state is unknown")
-	case (s.State == Open) != (s.Decided == 0):
+	case (s.Phase == Open) != (s.DecidedAt == 0):
 		return errors.New("expected a decision time unless it is open")
-	case (s.State == Accepted) != (s.Outcome != nil):
+	case (s.Phase == Accepted) != (s.Outcome != nil):
 		return errors.New("expected an outcome if and only if it is accepted")
-	case (s.State == Refused || s.State == Failed) != (s.Refusal != nil):
+	case (s.Phase == Refused || s.Phase == Failed) != (s.Refusal != nil):
 		return errors.New("expected a refusal if and only if it is refused or has failed")
-	case s.Accepted >= position:
+	case s.AcceptedPosition >= position:
 		return errors.New("expected an accepted attempt at an earlier position")
 	}
 	return nil

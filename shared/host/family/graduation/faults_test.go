@@ -28,7 +28,7 @@ type fates struct {
 }
 
 func (f *fates) before(s store.Store) store.Store {
-	f.lossy = &storetest.Lossy{Store: s, Decide: func(op string, _ []store.Write) storetest.Fault {
+	f.lossy = &storetest.Lossy{Store: s, ChooseFault: func(op string, _ []store.Write) storetest.Fault {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.meets == nil {
@@ -59,7 +59,7 @@ func (h *fixture) wantWhole(t testing.TB, child, parent identity.ID) bool {
 	if err != nil || !ok {
 		t.Fatalf("Manifest() = %v, %v", ok, err)
 	}
-	r, err := h.vacants.Get(ctx, vacants.Operator(), child)
+	r, err := h.vacants.Get(ctx, vacants.OperatorAsker(), child)
 	must(t, err)
 	doc, err := h.sound.Doc(ctx, registry.RegistrationKey(child))
 	must(t, err)
@@ -83,7 +83,7 @@ func (h *fixture) wantWhole(t testing.TB, child, parent identity.ID) bool {
 		"record":        !r.Closed,
 		"state":         r.State == lifecycle.Active,
 		"registration":  g.FirstSeq > 0 && g.Visibility == lifecycle.Public && !g.Closed,
-		"slot":          len(w.Taken) == 1,
+		"slot":          len(w.SlotTimes) == 1,
 		"attempt":       accepted == 1,
 		"child's book":  h.graduations(t, child) == 1,
 		"parent's book": h.graduations(t, parent) == 1,
@@ -95,8 +95,8 @@ func (h *fixture) wantWhole(t testing.TB, child, parent identity.ID) bool {
 	if len(said) > 1 {
 		t.Errorf("graduated by %v, and not by %v", said[true], said[false])
 	}
-	if !facts["slot"] && len(w.Taken) > 0 || accepted > 1 {
-		t.Errorf("%d slots are taken by %d successes", len(w.Taken), accepted)
+	if !facts["slot"] && len(w.SlotTimes) > 0 || accepted > 1 {
+		t.Errorf("%d slots are taken by %d successes", len(w.SlotTimes), accepted)
 	}
 	return facts["manifest"]
 }
@@ -125,7 +125,7 @@ func (h *fixture) graduations(t testing.TB, id identity.ID) (n int) {
 // wantClean verifies the whole host.
 func (h *fixture) wantClean(t testing.TB) {
 	t.Helper()
-	_, err := fsck.Run(t.Context(), fsck.Config{Source: h.sound.(fsck.Source), Vault: h.vault, Now: h.clock.NowFunc(0), Found: func(f fsck.Finding) error {
+	_, err := fsck.Run(t.Context(), fsck.Config{Source: h.sound.(fsck.Source), Vault: h.vault, Now: h.clock.NowFunc(0), ReportFinding: func(f fsck.Finding) error {
 		t.Errorf("verify: %+v", f)
 		return nil
 	}})
@@ -156,7 +156,7 @@ func TestGraduationIsWholeAfterAnyStoreFault(t *testing.T) {
 	number := 0
 	for i, op := range ops {
 		n := i + 1
-		for _, fate := range storetest.FatesOf(op) {
+		for _, fate := range storetest.FaultsOf(op) {
 			if number++; !storetest.InSample(number) {
 				continue
 			}
@@ -171,7 +171,7 @@ func TestGraduationIsWholeAfterAnyStoreFault(t *testing.T) {
 				// A single fault does not matter, because reads and commits are retried.
 				st, err := h.gate.Submit(t.Context(), sub)
 				f.arm(nil)
-				f.lossy.AwaitPending(t.Context())
+				f.lossy.ApplyPending(t.Context())
 				whole := h.wantWhole(t, sub.Request.ChildID, sub.Request.ParentID)
 				if err == nil && whole != (st.Phase == graduation.Accepted) {
 					t.Errorf("Submit() = %s, and the child has graduated: %v", st.Phase, whole)
@@ -219,7 +219,7 @@ func (h *fixture) wantAcceptedInTheEnd(t *testing.T, sub graduation.Submission) 
 	t.Helper()
 	st, err := h.gate.Submit(t.Context(), sub)
 	if err != nil || st.Phase != graduation.Accepted {
-		h.clock.Advance(graduation.DueAfter)
+		h.clock.Advance(graduation.AttemptTimeout)
 		st, err = h.gate.Submit(t.Context(), sub)
 	}
 	if err != nil || st.Phase != graduation.Accepted {
@@ -238,16 +238,16 @@ func TestARunThatEndsAfterAnyStepBlocksNobody(t *testing.T) {
 			sub := h.family(t)
 			st, err := h.gate.Begin(t.Context(), sub)
 			must(t, err)
-			state := st.State()
+			state := st.InitialState()
 			for _, step := range gate.Steps()[:i+1] {
 				state, err = h.gate.RunTask(t.Context(), step.Name, state)
 				must(t, err)
 			}
 			graduated := h.wantWhole(t, sub.Request.ChildID, sub.Request.ParentID)
-			if graduated != (last.Name == gate.Commit) {
+			if graduated != (last.Name == gate.StepCommit) {
 				t.Errorf("after %s the child has graduated: %v", last.Name, graduated)
 			}
-			h.clock.Advance(graduation.DueAfter)
+			h.clock.Advance(graduation.AttemptTimeout)
 			overdue, err := h.gate.Status(t.Context(), st.Child, st.Position)
 			must(t, err)
 			if want := map[bool]graduation.Phase{true: graduation.Accepted, false: graduation.Failed}[graduated]; overdue.Phase != want {
@@ -263,8 +263,8 @@ func TestEveryTaskMayBeDeliveredAgain(t *testing.T) {
 	sub := h.family(t)
 	st, err := h.gate.Begin(t.Context(), sub)
 	must(t, err)
-	state := st.State()
-	var states []graduation.State
+	state := st.InitialState()
+	var states []graduation.RunState
 	for _, step := range gate.Steps() {
 		states = append(states, state)
 		for range 3 {
@@ -284,7 +284,7 @@ func TestEveryTaskMayBeDeliveredAgain(t *testing.T) {
 		}
 	}
 	// A state machine that timed out although its commit was applied records a fault.
-	late, err := h.gate.Record(t.Context(), states[3], graduation.ParseCause(gate.Commit, "States.Timeout", ""))
+	late, err := h.gate.Record(t.Context(), states[3], graduation.ParseCause(gate.StepCommit, "States.Timeout", ""))
 	if err != nil || late.Phase != graduation.Accepted || late.DecidedAt != st.DecidedAt {
 		t.Errorf("Record() of a timeout after the commit = %s, %v, want accepted as it was", late.Phase, err)
 	}
@@ -302,7 +302,7 @@ func TestTwoRunsOfOneAttemptHaveOneEffect(t *testing.T) {
 		for i := range decided {
 			both.Go(func() {
 				var err error
-				if decided[i], err = h.gate.Walk(t.Context(), st.Attempt); err != nil {
+				if decided[i], err = h.gate.RunSteps(t.Context(), st.Attempt); err != nil {
 					t.Errorf("Walk() = %v, want nil", err)
 				}
 			})

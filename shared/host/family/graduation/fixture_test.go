@@ -127,8 +127,8 @@ func (h *fixture) request(t testing.TB, parent, child identity.ID, text string) 
 
 func (h *fixture) sign(t testing.TB, r *composite.GraduationRequest) {
 	t.Helper()
-	must(t, h.vacants.Sign(t.Context(), r.ParentID, func(s identity.Signer) error { return r.SignParent(t.Context(), s) }))
-	must(t, h.vacants.Sign(t.Context(), r.ChildID, func(s identity.Signer) error { return r.SignChild(t.Context(), s) }))
+	must(t, h.vacants.WithSigner(t.Context(), r.ParentID, func(s identity.Signer) error { return r.SignParent(t.Context(), s) }))
+	must(t, h.vacants.WithSigner(t.Context(), r.ChildID, func(s identity.Signer) error { return r.SignChild(t.Context(), s) }))
 }
 
 // family creates a parent, a closed child, and a request that both have signed.

@@ -75,9 +75,9 @@ type Config struct {
 	Detector gate.Detector
 	Now      func() time.Time
 	Rand     io.Reader // safe for concurrent use
-	// Running returns the step that a state machine is running for an open attempt, or "" if it is
+	// RunningStep returns the step that a state machine is running for an open attempt, or "" if it is
 	// not known. It may be nil.
-	Running func(ctx context.Context, a *Attempt) gate.StepName
+	RunningStep func(ctx context.Context, a *Attempt) gate.StepName
 	// Wait sleeps between tries and returns early if ctx ends. If it is nil, retry.Sleep is used.
 	Wait func(ctx context.Context, d time.Duration) error
 }
@@ -94,20 +94,20 @@ func New(c Config) *Service {
 }
 
 const (
-	// DueAfter limits the duration of an attempt.
-	DueAfter = 2 * time.Minute
+	// AttemptTimeout limits the duration of an attempt.
+	AttemptTimeout = 2 * time.Minute
 	// MaxAttempts limits the attempts per Period of one child, and MaxAttemptsOfParent the attempts
 	// of all children of one parent.
 	MaxAttempts         = 32
 	MaxAttemptsOfParent = 96
-	Period              = gate.RateWindow // time for which an attempt counts
+	AttemptPeriod       = gate.RateWindow // time for which an attempt counts
 )
 
-func (s *Service) detector(p gate.Policy) (gate.Detector, error) {
+func (s *Service) detectorFor(p gate.Policy) (gate.Detector, error) {
 	if s.Detector != nil {
 		return s.Detector, nil
 	}
-	return gate.DetectorOf(p)
+	return gate.NewDetector(p)
 }
 
 func (s *Service) now() time.Time { return s.Now().UTC().Truncate(time.Microsecond) }
@@ -116,7 +116,7 @@ func (s *Service) updater() store.Updater {
 	return store.Updater{Store: s.Store, Rand: s.Rand, Wait: s.Wait}
 }
 
-func fault(err error) error {
+func faultError(err error) error {
 	if store.IsConflict(err) {
 		return problem.Wrap(problem.Unavailable, err, "other requests keep changing it; send the same request again")
 	}

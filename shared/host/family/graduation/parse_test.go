@@ -51,7 +51,7 @@ func TestInvalidSubmissionIsRefused(t *testing.T) {
 		"capability_card_blob_hex":              request + `,"artefacts":{"capability_card_blob_hex":"0"}}`,
 		"graduation request":                    `{"request":{}}`,
 		"a graduation request":                  strings.Replace(request, `"intent"`, `"nonce":1,"intent"`, 1) + `}`,
-		"graduation: expected at most 131072 b": strings.Repeat(" ", graduation.MaxSubmission) + "{}",
+		"graduation: expected at most 131072 b": strings.Repeat(" ", graduation.MaxSubmissionBytes) + "{}",
 	} {
 		if _, err := graduation.ParseSubmission([]byte(text)); err == nil || !strings.Contains(problem.AsError(err).Text(), want) {
 			t.Errorf("ParseSubmission(%.120s) = %v, want a refusal of %s", text, err, want)
@@ -143,13 +143,13 @@ func TestImpossibleAttemptIsDamaged(t *testing.T) {
 
 func TestARefusalComesThroughAStateMachineAsItWas(t *testing.T) {
 	findings := gate.FindingsFromStrengths(gate.DefaultPolicy(), identity.ID{1}, 0.7, 0.1, 0.2)
-	refused := graduation.NewRefusal(gate.Collusion, &graduation.JudgedError{Findings: findings, Err: findings.CheckCollusion()})
+	refused := graduation.NewRefusal(gate.StepCollusion, &graduation.CollusionError{Findings: findings, Err: findings.CheckCollusion()})
 	caught := func(r *graduation.Refusal) string {
 		b, err := json.Marshal(map[string]string{"errorMessage": r.Cause(), "errorType": r.Error})
 		must(t, err)
 		return string(b)
 	}
-	if diff := cmp.Diff(refused, graduation.ParseCause(gate.Collusion, refused.Error, caught(refused))); diff != "" || refused.Findings == nil {
+	if diff := cmp.Diff(refused, graduation.ParseCause(gate.StepCollusion, refused.Error, caught(refused))); diff != "" || refused.Findings == nil {
 		t.Errorf("ParseCause(Cause()) (-want +got):\n%s", diff)
 	}
 	long := *refused
@@ -157,13 +157,13 @@ func TestARefusalComesThroughAStateMachineAsItWas(t *testing.T) {
 	for range 200 {
 		long.Findings.Pairs = append(long.Findings.Pairs, findings.Pairs...)
 	}
-	got := graduation.ParseCause(gate.Collusion, long.Error, caught(&long))
-	if len(long.Cause()) > graduation.MaxCause || got.Detail != long.Detail || got.Findings != nil {
+	got := graduation.ParseCause(gate.StepCollusion, long.Error, caught(&long))
+	if len(long.Cause()) > graduation.MaxCauseBytes || got.Detail != long.Detail || got.Findings != nil {
 		t.Errorf("ParseCause() of what is too long = %+v, want it without its findings", got)
 	}
 	nine := *refused
 	nine.Findings = widest(t)
-	if got := graduation.ParseCause(gate.Collusion, nine.Error, caught(&nine)); got.Findings == nil || len(got.Findings.Pairs) != 9 {
+	if got := graduation.ParseCause(gate.StepCollusion, nine.Error, caught(&nine)); got.Findings == nil || len(got.Findings.Pairs) != 9 {
 		t.Errorf("ParseCause() of nine pairs = %+v, want all of them", got)
 	}
 	for name, c := range map[string]struct{ name, cause, kind string }{
@@ -173,7 +173,7 @@ func TestARefusalComesThroughAStateMachineAsItWas(t *testing.T) {
 		"a name that lies":      {"RevokedError", caught(refused), "revoked"},
 		"storage that was gone": {"Unavailable", "", "unavailable"},
 	} {
-		if got := graduation.ParseCause(gate.Consent, c.name, c.cause); got.Kind != c.kind || got.Step != gate.Consent || got.Detail == "" {
+		if got := graduation.ParseCause(gate.StepConsent, c.name, c.cause); got.Kind != c.kind || got.Step != gate.StepConsent || got.Detail == "" {
 			t.Errorf("ParseCause() of %s = %+v, want the kind %s", name, got, c.kind)
 		}
 	}
@@ -182,14 +182,14 @@ func TestARefusalComesThroughAStateMachineAsItWas(t *testing.T) {
 // widest is the evidence for a parent and eight siblings with a reason for every missing part.
 func widest(t *testing.T) *gate.Findings {
 	t.Helper()
-	why := map[gate.Name]string{}
-	for _, name := range []gate.Name{gate.Declared, gate.Ancestor, gate.Activity, gate.Substrate, gate.Style} {
+	why := map[gate.SignalName]string{}
+	for _, name := range []gate.SignalName{gate.Declared, gate.Ancestor, gate.Activity, gate.Substrate, gate.Style} {
 		why[name] = strings.Repeat("x", 150)
 	}
 	e := gate.Evidence{Child: identity.ID{1}, Parent: identity.ID{2}}
 	for i := range 9 {
 		with := identity.ID{2, byte(i)}
-		e.Pairs = append(e.Pairs, gate.Pair{With: with, Role: gate.Sibling, Child: gate.Observation{ID: e.Child, Responses: 49, Why: why}, Other: gate.Observation{ID: with, Responses: 49, Why: why}})
+		e.Pairs = append(e.Pairs, gate.Pair{OtherID: with, Role: gate.RoleSibling, Child: gate.Observation{ID: e.Child, Responses: 49, MissingReasons: why}, Other: gate.Observation{ID: with, Responses: 49, MissingReasons: why}})
 	}
 	p := gate.DefaultPolicy()
 	p.Mode = gate.ModeStrict

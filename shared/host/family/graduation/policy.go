@@ -10,40 +10,40 @@ import (
 )
 
 const (
-	FromTenant  = "tenant"
-	FromHost    = "host"
-	FromDefault = "default"
+	PolicyFromTenant  = "tenant"
+	PolicyFromHost    = "host"
+	PolicyFromDefault = "default"
 )
 
 // Policy returns the policy for attempts of tenant's children and its source. It is the tenant's
 // policy, otherwise the host's policy, otherwise the default.
 func (s *Service) Policy(ctx context.Context, tenant string) (p gate.Policy, from string, err error) {
-	for _, source := range []struct{ tenant, from string }{{tenant, FromTenant}, {"", FromHost}} {
-		if source.tenant == "" && source.from == FromTenant {
+	for _, source := range []struct{ tenant, from string }{{tenant, PolicyFromTenant}, {"", PolicyFromHost}} {
+		if source.tenant == "" && source.from == PolicyFromTenant {
 			continue
 		}
-		set, d, err := PolicyDocs.Get(ctx, s.Store, PolicyKey(source.tenant))
+		custom, d, err := PolicyDocs.Get(ctx, s.Store, PolicyKey(source.tenant))
 		if err != nil {
-			return p, "", fault(err)
+			return p, "", faultError(err)
 		}
 		if d.Version > 0 {
-			return set.Policy, source.from, nil
+			return custom.Policy, source.from, nil
 		}
 	}
-	return gate.DefaultPolicy(), FromDefault, nil
+	return gate.DefaultPolicy(), PolicyFromDefault, nil
 }
 
-func (s *Service) SetPolicy(ctx context.Context, whose string, p gate.Policy) error {
+func (s *Service) SetPolicy(ctx context.Context, tenantID string, p gate.Policy) error {
 	// Attempts that have already begun keep their policy.
-	if err := tenant.Check(whose); err != nil {
+	if err := tenant.Check(tenantID); err != nil {
 		return err
 	}
 	if err := p.Check(); err != nil {
 		return err
 	}
-	return fault(s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, PolicyKey(whose))
-		PolicyDocs.Put(tx, store.Doc{Key: d.Key}, policy{p})
+	return faultError(s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
+		d, err := tx.Doc(ctx, PolicyKey(tenantID))
+		PolicyDocs.Put(tx, store.Doc{Key: d.Key}, storedPolicy{p})
 		return err
 	}))
 }
@@ -53,21 +53,21 @@ func (s *Service) SetPolicy(ctx context.Context, whose string, p gate.Policy) er
 func (s *Service) Warnings(ctx context.Context) ([]string, error) {
 	var warnings []string
 	for d, err := range store.Documents(ctx, s.Store, PolicyDocs.Range()) {
-		var p policy
+		var p storedPolicy
 		if err == nil {
 			p, err = PolicyDocs.Parse(d)
 		}
 		if err != nil {
-			return warnings, fault(err)
+			return warnings, faultError(err)
 		}
 		if p.Policy.Detector != gate.DetectorZeros {
 			continue
 		}
-		whose := "of this host"
-		if _, tenant, ok := strings.Cut(d.Key.Sort, tenantMark); ok {
-			whose = "of tenant " + tenant
+		scope := "of this host"
+		if _, tenant, ok := strings.Cut(d.Key.Sort, tenantPrefix); ok {
+			scope = "of tenant " + tenant
 		}
-		warnings = append(warnings, "the gate "+whose+" does not check for collusion: its detector is zeros")
+		warnings = append(warnings, "the gate "+scope+" does not check for collusion: its detector is zeros")
 	}
 	return warnings, nil
 }

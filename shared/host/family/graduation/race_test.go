@@ -35,7 +35,7 @@ func TestOf50GraduationsAtOnceAsManySucceedAsTheDayHasSlots(t *testing.T) {
 			const many, limit = 50, 3
 			h := fixtureOver(t, open(t), nil)
 			p := gate.DefaultPolicy()
-			p.Limit = limit
+			p.DailyLimit = limit
 			must(t, h.gate.SetPolicy(t.Context(), "", p))
 			parent := h.vacant(t)
 			var subs []graduation.Submission
@@ -78,14 +78,14 @@ func TestABusyLogbookKeepsNobodyFromGraduating(t *testing.T) {
 	other := h.beside(t)
 	sub := h.family(t)
 	parent, child := sub.Request.ParentID, sub.Request.ChildID
-	said := logbook.Delegation{Parent: parent, Child: child, Kind: "str"}
+	said := logbook.Delegation{Parent: parent, Child: child, SubtaskKind: "str"}
 	patient, done := context.WithTimeout(t.Context(), await.Limit)
 	defer done()
 	ctx, cancel := context.WithCancel(t.Context())
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		for ctx.Err() == nil {
-			err := other.vacants.Entries(patient,
+			err := other.vacants.AppendEntries(patient,
 				vacants.LogEntry{ID: parent, Kind: logbook.KindDelegate, Payload: said.DelegatePayload()},
 				vacants.LogEntry{ID: child, Kind: logbook.KindExecute, Payload: said.ExecutePayload()})
 			if err != nil {

@@ -19,7 +19,7 @@ import (
 func TestAStrangersQuestionCostsOneRow(t *testing.T) {
 	f, asked := &fates{}, 0
 	h := fixtureOver(t, memory.New(), f.before, func(c *graduation.Config) {
-		c.Running = func(context.Context, *graduation.Attempt) gate.StepName { asked++; return gate.Consent }
+		c.RunningStep = func(context.Context, *graduation.Attempt) gate.StepName { asked++; return gate.StepConsent }
 	})
 	sub := h.family(t)
 	st, err := h.gate.Begin(t.Context(), sub)
@@ -37,7 +37,7 @@ func TestAStrangersQuestionCostsOneRow(t *testing.T) {
 		}
 	}
 	question("while it is open")
-	h.clock.Advance(graduation.DueAfter)
+	h.clock.Advance(graduation.AttemptTimeout)
 	question("when it is overdue")
 
 	for name, who := range map[string]identity.ID{"the parent": sub.Request.ParentID, "the child": st.Child} {

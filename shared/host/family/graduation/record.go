@@ -14,26 +14,26 @@ import (
 // Record stores the outcome of a run. r is the refusal or the fault that ended the run, and nil
 // after the commit step. A decided attempt does not change: if the commit was applied, the attempt
 // is accepted regardless of r. Record writes only the attempt's status.
-func (s *Service) Record(ctx context.Context, state State, r *Refusal) (Status, error) {
-	st, err := s.end(ctx, state.ID(), func(st *Status) error {
-		if state.Request != st.Request.Hash() {
+func (s *Service) Record(ctx context.Context, state RunState, r *Refusal) (Status, error) {
+	st, err := s.decideAttempt(ctx, state.ID(), func(st *Status) error {
+		if state.RequestHash != st.Request.Hash() {
 			return problem.New(problem.Untrusted, "graduation %s: the state belongs to another attempt", st.ID)
 		}
-		why := r
-		if why == nil {
+		refusal := r
+		if refusal == nil {
 			last := gate.Steps()[len(gate.Steps())-1].Name
-			why = NewRefusal(last, problem.New(problem.Internal, "the run ended without a commit"))
+			refusal = NewRefusal(last, problem.New(problem.Internal, "the run ended without a commit"))
 		}
-		st.Phase, st.Step, st.DecidedAt = Failed, why.Step, s.now()
-		if kind, ok := gate.ParseErrorName(why.Error); ok && gate.IsRefusal(why.Step, kind) {
+		st.Phase, st.Step, st.DecidedAt = Failed, refusal.Step, s.now()
+		if kind, ok := gate.ParseErrorName(refusal.Error); ok && gate.IsRefusal(refusal.Step, kind) {
 			st.Phase = Refused
 		}
-		kept := *why
-		st.Findings, kept.Findings = state.Findings, nil
-		if why.Findings != nil {
-			st.Findings = why.Findings
+		stored := *refusal
+		st.Findings, stored.Findings = state.Findings, nil
+		if refusal.Findings != nil {
+			st.Findings = refusal.Findings
 		}
-		st.Refusal = &kept
+		st.Refusal = &stored
 		return nil
 	})
 	return st, err
@@ -42,42 +42,42 @@ func (s *Service) Record(ctx context.Context, state State, r *Refusal) (Status, 
 // Status returns an attempt. If the attempt was not completed in time, Status records that it has
 // failed.
 func (s *Service) Status(ctx context.Context, child identity.ID, position uint64) (Status, error) {
-	a, err := s.row(ctx, ID{child, position})
+	a, err := s.loadAttempt(ctx, ID{child, position})
 	if err != nil {
-		return Status{}, fault(err)
+		return Status{}, faultError(err)
 	}
-	return s.statusOf(ctx, &a)
+	return s.currentStatus(ctx, &a)
 }
 
 // StatusFor returns an attempt to its parent or child. For others the error is NotFound, and such a
 // request costs only one read.
-func (s *Service) StatusFor(ctx context.Context, who identity.ID, id ID) (Status, error) {
-	a, err := s.row(ctx, id)
-	if err == nil && who != a.Child && who != a.Request.ParentID {
+func (s *Service) StatusFor(ctx context.Context, party identity.ID, id ID) (Status, error) {
+	a, err := s.loadAttempt(ctx, id)
+	if err == nil && party != a.Child && party != a.Request.ParentID {
 		err = unknownAttemptError(id)
 	}
 	if err != nil {
-		return Status{}, fault(err)
+		return Status{}, faultError(err)
 	}
-	return s.statusOf(ctx, &a)
+	return s.currentStatus(ctx, &a)
 }
 
-func (s *Service) statusOf(ctx context.Context, a *Attempt) (Status, error) {
-	st, err := s.refresh(ctx, a)
+func (s *Service) currentStatus(ctx context.Context, a *Attempt) (Status, error) {
+	st, err := s.loadStatusOf(ctx, a)
 	if err != nil || st.Phase != Open {
-		return st, fault(err)
+		return st, faultError(err)
 	}
 	if s.now().Before(st.DueAt) {
-		if s.Running != nil {
-			st.Step = s.Running(ctx, &st.Attempt)
+		if s.RunningStep != nil {
+			st.Step = s.RunningStep(ctx, &st.Attempt)
 		}
 		return st, nil
 	}
-	return s.end(ctx, st.ID, func(st *Status) error {
+	return s.decideAttempt(ctx, st.ID, func(st *Status) error {
 		if s.now().Before(st.DueAt) {
-			return errOpen
+			return errLeaveOpen
 		}
-		st.overdue(s.now())
+		st.markOverdue(s.now())
 		return nil
 	})
 }
@@ -85,52 +85,52 @@ func (s *Service) statusOf(ctx context.Context, a *Attempt) (Status, error) {
 func (s *Service) Latest(ctx context.Context, child identity.ID) (Status, bool, error) {
 	tip, err := s.Store.Tip(ctx, Stream(child))
 	if err != nil || tip.Position == 0 {
-		return Status{}, false, fault(err)
+		return Status{}, false, faultError(err)
 	}
 	st, err := s.Status(ctx, child, tip.Position)
 	return st, err == nil, err
 }
 
-// errOpen is returned by the function passed to decideAttempt, to leave the attempt open.
-var errOpen = errors.New("it is open")
+// errLeaveOpen is returned by the function passed to decideAttempt, to leave the attempt open.
+var errLeaveOpen = errors.New("it is open")
 
-// end decides an open attempt. It returns a decided attempt unchanged.
-func (s *Service) end(ctx context.Context, id ID, decide func(*Status) error) (Status, error) {
+// decideAttempt decides an open attempt. It returns a decided attempt unchanged.
+func (s *Service) decideAttempt(ctx context.Context, id ID, decide func(*Status) error) (Status, error) {
 	var st Status
-	ended := false
+	decided := false
 	err := s.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		ended = false // a previous try may have set it
-		st, err = s.read(ctx, id)
+		decided = false // a previous try may have set it
+		st, err = s.loadStatus(ctx, id)
 		if err != nil || st.Phase != Open {
 			return err
 		}
 		switch err := decide(&st); {
-		case errors.Is(err, errOpen):
+		case errors.Is(err, errLeaveOpen):
 			return nil
 		case err != nil:
 			return err
 		}
-		put, err := st.put(tx.ID)
+		put, err := st.newPut(tx.ID)
 		if err != nil {
 			return err
 		}
-		tx.Add(put)
-		ended = true
+		tx.AddWrites(put)
+		decided = true
 		return nil
 	})
 	if err != nil {
-		return Status{}, fault(err)
+		return Status{}, faultError(err)
 	}
-	if ended {
+	if decided {
 		st.version++
 	}
 	return st, nil
 }
 
-func (s *Status) overdue(now time.Time) {
+func (s *Status) markOverdue(now time.Time) {
 	s.Phase, s.DecidedAt = Failed, now
 	s.Refusal = &Refusal{
-		Error: gate.ErrorName(problem.Deadline), Kind: problem.Deadline.String(),
+		Error: gate.ErrorName(problem.DeadlineExceeded), Kind: problem.DeadlineExceeded.String(),
 		Detail: "the run did not end in time; send the same request again", Step: s.Step,
 	}
 }

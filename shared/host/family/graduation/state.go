@@ -8,29 +8,29 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// State is passed from step to step. It contains the attempt and the verdicts of earlier steps. It
+// RunState is passed from step to step. It contains the attempt and the verdicts of earlier steps. It
 // is a small JSON value, because it is the input and output of every task of a state machine.
-type State struct {
-	Child    identity.ID    `json:"child"`
-	Position uint64         `json:"position"`
-	Request  identity.Hash  `json:"request"` // hash of the request
-	Passed   []Verdict      `json:"passed,omitempty"`
-	Findings *gate.Findings `json:"findings,omitempty"`
+type RunState struct {
+	Child       identity.ID    `json:"child"`
+	Position    uint64         `json:"position"`
+	RequestHash identity.Hash  `json:"request"` // hash of the request
+	Passed      []Verdict      `json:"passed,omitempty"`
+	Findings    *gate.Findings `json:"findings,omitempty"`
 }
 
 // Verdict records that a step passed.
 type Verdict struct {
-	Step gate.StepName `json:"step"`
-	At   int64         `json:"at"` // Unix microseconds
+	Step     gate.StepName `json:"step"`
+	PassedAt int64         `json:"at"` // Unix microseconds
 }
 
-func (s *State) ID() ID { return ID{s.Child, s.Position} }
+func (s *RunState) ID() ID { return ID{s.Child, s.Position} }
 
 // checkFor returns an error unless the state belongs to a and all steps before name have passed in
 // order since a began. The error is of kind Untrusted and is not a refusal by the gate, because
 // such a state does not come from a valid request.
-func (s *State) checkFor(a *Attempt, name gate.StepName) error {
-	if s.ID() != a.ID || s.Request != a.Request.Hash() {
+func (s *RunState) checkFor(a *Attempt, name gate.StepName) error {
+	if s.ID() != a.ID || s.RequestHash != a.Request.Hash() {
 		return problem.New(problem.Untrusted, "graduation %s: the state belongs to another attempt", a.ID)
 	}
 	passed := s.Passed
@@ -44,7 +44,7 @@ func (s *State) checkFor(a *Attempt, name gate.StepName) error {
 		switch {
 		case len(passed) == 0 || passed[0].Step != step.Name:
 			return problem.New(problem.Untrusted, "graduation %s: the step %s has not passed before %s", a.ID, step.Name, name)
-		case passed[0].At < a.StartedAt.UnixMicro():
+		case passed[0].PassedAt < a.StartedAt.UnixMicro():
 			return problem.New(problem.Untrusted, "graduation %s: the verdict of %s is older than the attempt", a.ID, step.Name)
 		}
 		passed = passed[1:]
@@ -52,14 +52,14 @@ func (s *State) checkFor(a *Attempt, name gate.StepName) error {
 	return problem.New(problem.Untrusted, "graduation %s: %.40q is not a step", a.ID, string(name))
 }
 
-func (s State) withVerdict(a *Attempt, name gate.StepName, now time.Time) State {
+func (s RunState) withVerdict(a *Attempt, name gate.StepName, now time.Time) RunState {
 	// The clocks of hosts differ, so the time of the verdict is at least the start of the attempt.
 	passed := append(make([]Verdict, 0, len(s.Passed)+1), s.Passed...)
 	s.Passed = append(passed, Verdict{name, max(now.UnixMicro(), a.StartedAt.UnixMicro())})
 	return s
 }
 
-func (s *State) Next() gate.StepName {
+func (s *RunState) NextStep() gate.StepName {
 	if steps := gate.Steps(); len(s.Passed) < len(steps) {
 		return steps[len(s.Passed)].Name
 	}

@@ -52,41 +52,41 @@ type Status struct {
 	Outcome   *Outcome  // set if the attempt was accepted
 	DecidedAt time.Time // zero while the attempt is open
 
-	accepted uint64 // position of an earlier accepted attempt, or 0
-	version  uint64 // version of the document
+	acceptedPosition uint64 // position of an earlier accepted attempt, or 0
+	version          uint64 // version of the document
 }
 
 // View is the JSON form of a status for both parties.
 type View struct {
-	ID         string         `json:"id"`
-	Child      identity.ID    `json:"child_id"`
-	Parent     identity.ID    `json:"parent_id"`
-	Position   uint64         `json:"position"`
-	State      Phase          `json:"state"`
-	Step       gate.StepName  `json:"step,omitempty"`
-	Request    identity.Hash  `json:"request_hash"`
-	Capability string         `json:"capability_text"`
-	Began      time.Time      `json:"began"`
-	Due        time.Time      `json:"due"`
-	Decided    time.Time      `json:"decided,omitzero"`
-	Policy     gate.Policy    `json:"policy"`
-	Refusal    *Refusal       `json:"refusal,omitempty"`
-	Findings   *gate.Findings `json:"findings,omitempty"`
-	Outcome    *Outcome       `json:"outcome,omitempty"`
+	ID          string         `json:"id"`
+	Child       identity.ID    `json:"child_id"`
+	Parent      identity.ID    `json:"parent_id"`
+	Position    uint64         `json:"position"`
+	Phase       Phase          `json:"state"`
+	Step        gate.StepName  `json:"step,omitempty"`
+	RequestHash identity.Hash  `json:"request_hash"`
+	Capability  string         `json:"capability_text"`
+	StartedAt   time.Time      `json:"began"`
+	DueAt       time.Time      `json:"due"`
+	DecidedAt   time.Time      `json:"decided,omitzero"`
+	Policy      gate.Policy    `json:"policy"`
+	Refusal     *Refusal       `json:"refusal,omitempty"`
+	Findings    *gate.Findings `json:"findings,omitempty"`
+	Outcome     *Outcome       `json:"outcome,omitempty"`
 }
 
 func (s *Status) View() View {
 	return View{
-		ID: s.ID.String(), Child: s.Child, Parent: s.Request.ParentID, Position: s.Position, State: s.Phase, Step: s.Step,
-		Request: s.Request.Hash(), Capability: s.Request.CapabilityText, Began: s.StartedAt, Due: s.DueAt, Decided: s.DecidedAt,
+		ID: s.ID.String(), Child: s.Child, Parent: s.Request.ParentID, Position: s.Position, Phase: s.Phase, Step: s.Step,
+		RequestHash: s.Request.Hash(), Capability: s.Request.CapabilityText, StartedAt: s.StartedAt, DueAt: s.DueAt, DecidedAt: s.DecidedAt,
 		Policy: s.Policy, Refusal: s.Refusal, Findings: s.Findings, Outcome: s.Outcome,
 	}
 }
 
-func (s *Status) put(writeID store.WriteID) (store.Put, error) {
-	w := storedStatus{State: s.Phase, Step: s.Step, Refusal: s.Refusal, Findings: s.Findings, Outcome: s.Outcome, Accepted: s.accepted}
+func (s *Status) newPut(writeID store.WriteID) (store.Put, error) {
+	w := storedStatus{Phase: s.Phase, Step: s.Step, Refusal: s.Refusal, Findings: s.Findings, Outcome: s.Outcome, AcceptedPosition: s.acceptedPosition}
 	if !s.DecidedAt.IsZero() {
-		w.Decided = s.DecidedAt.UnixMicro()
+		w.DecidedAt = s.DecidedAt.UnixMicro()
 	}
 	data, err := StatusDocs.Encode(w)
 	return store.Put{Key: AttemptKey(s.Child, s.Position), IfVersion: s.version, WriteID: writeID, Data: data}, err
@@ -99,13 +99,13 @@ func DecodeStatus(a Attempt, d store.Doc) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	return a.status(&w, d.Version), nil
+	return a.newStatus(&w, d.Version), nil
 }
 
-func (a *Attempt) status(w *storedStatus, version uint64) Status {
-	s := Status{Attempt: *a, Phase: w.State, Step: w.Step, Refusal: w.Refusal, Findings: w.Findings, Outcome: w.Outcome, accepted: w.Accepted, version: version}
-	if w.Decided != 0 {
-		s.DecidedAt = time.UnixMicro(w.Decided).UTC()
+func (a *Attempt) newStatus(w *storedStatus, version uint64) Status {
+	s := Status{Attempt: *a, Phase: w.Phase, Step: w.Step, Refusal: w.Refusal, Findings: w.Findings, Outcome: w.Outcome, acceptedPosition: w.AcceptedPosition, version: version}
+	if w.DecidedAt != 0 {
+		s.DecidedAt = time.UnixMicro(w.DecidedAt).UTC()
 	}
 	return s
 }

@@ -24,8 +24,8 @@ type Submission struct {
 // parties are neither needed nor stored.
 type Artefacts = vacants.Artefacts
 
-// MaxSubmission limits a submission in bytes.
-const MaxSubmission = 128 << 10
+// MaxSubmissionBytes limits a submission in bytes.
+const MaxSubmissionBytes = 128 << 10
 
 // SubmissionShape is the JSON form of a submission. The members of the event have the same names as
 // in a publication.
@@ -77,8 +77,8 @@ func (s *Submission) CheckCapability() error {
 // ParseSubmission parses a Blob without verifying signatures. It refuses unknown and repeated
 // members. The errors are of kind Malformed or TooLarge.
 func ParseSubmission(blob []byte) (Submission, error) {
-	if len(blob) > MaxSubmission {
-		return Submission{}, &problem.Error{Kind: problem.TooLarge, Field: "graduation", Want: fmt.Sprintf("at most %d bytes", MaxSubmission), Got: fmt.Sprint(len(blob))}
+	if len(blob) > MaxSubmissionBytes {
+		return Submission{}, &problem.Error{Kind: problem.TooLarge, Field: "graduation", Want: fmt.Sprintf("at most %d bytes", MaxSubmissionBytes), Got: fmt.Sprint(len(blob))}
 	}
 	var w SubmissionShape
 	if err := canon.Unmarshal(blob, &w, canon.DefaultLimits()); err != nil {
@@ -97,16 +97,16 @@ func ParseSubmission(blob []byte) (Submission, error) {
 }
 
 func (a *ArtefactsShape) check() error {
-	for _, bytes := range []struct {
+	for _, field := range []struct {
 		name  string
 		value []byte
 		max   int
 	}{
 		{"manifest_signature_parent", a.ManifestParent, identity.SignatureSize}, {"manifest_signature_child", a.ManifestChild, identity.SignatureSize},
-		{"event_signature_hex", a.Signature, identity.SignatureSize}, {"event_idempotency_key", []byte(a.Key), event.MaxKey},
+		{"event_signature_hex", a.Signature, identity.SignatureSize}, {"event_idempotency_key", []byte(a.Key), event.MaxKeyBytes},
 	} {
-		if len(bytes.value) > bytes.max {
-			return problem.Invalid("artefacts."+bytes.name, fmt.Sprintf("at most %d bytes", bytes.max), fmt.Sprint(len(bytes.value)))
+		if len(field.value) > field.max {
+			return problem.Invalid("artefacts."+field.name, fmt.Sprintf("at most %d bytes", field.max), fmt.Sprint(len(field.value)))
 		}
 	}
 	for _, number := range []struct {

@@ -13,10 +13,10 @@ import (
 // the same state, because Step Functions may deliver it again. If the attempt is already accepted,
 // every step passes without effect. If it was refused, has failed or is past its due time, every
 // step returns an error.
-func (s *Service) RunTask(ctx context.Context, name gate.StepName, state State) (State, error) {
-	st, err := s.read(ctx, state.ID())
+func (s *Service) RunTask(ctx context.Context, name gate.StepName, state RunState) (RunState, error) {
+	st, err := s.loadStatus(ctx, state.ID())
 	if err != nil {
-		return state, fault(err)
+		return state, faultError(err)
 	}
 	if err := state.checkFor(&st.Attempt, name); err != nil {
 		return state, err
@@ -27,27 +27,27 @@ func (s *Service) RunTask(ctx context.Context, name gate.StepName, state State) 
 	case Refused, Failed:
 		return state, decidedError(&st)
 	}
-	return s.step(ctx, name, &st, state)
+	return s.runStep(ctx, name, &st, state)
 }
 
-func (s *Service) step(ctx context.Context, name gate.StepName, st *Status, state State) (State, error) {
+func (s *Service) runStep(ctx context.Context, name gate.StepName, st *Status, state RunState) (RunState, error) {
 	// The attempt was open when it was read. The commit step detects later changes.
-	err := s.due(st)
+	err := s.checkDue(st)
 	if err != nil {
 		return state, err
 	}
 	switch name {
-	case gate.Consent:
-		err = s.consent(ctx, st)
-	case gate.RateLimit:
-		err = s.rateLimit(ctx, st)
-	case gate.Collusion:
-		state.Findings, err = s.collusion(ctx, st)
-	case gate.Commit:
+	case gate.StepConsent:
+		err = s.checkConsent(ctx, st)
+	case gate.StepRateLimit:
+		err = s.checkRateLimit(ctx, st)
+	case gate.StepCollusion:
+		state.Findings, err = s.checkCollusion(ctx, st)
+	case gate.StepCommit:
 		err = s.commit(ctx, &st.Attempt, state.Findings)
 	}
 	if err != nil {
-		return state, fault(err)
+		return state, faultError(err)
 	}
 	return state.withVerdict(&st.Attempt, name, s.now()), nil
 }
@@ -56,15 +56,15 @@ func decidedError(st *Status) error {
 	return problem.New(problem.Conflict, "graduation %s is already decided: %s", st.ID, st.Phase)
 }
 
-func (s *Service) due(st *Status) error {
+func (s *Service) checkDue(st *Status) error {
 	if s.now().Before(st.DueAt) {
 		return nil
 	}
-	return problem.New(problem.Deadline, "graduation %s was not completed before %s", st.ID, st.DueAt.Format("15:04:05Z07:00"))
+	return problem.New(problem.DeadlineExceeded, "graduation %s was not completed before %s", st.ID, st.DueAt.Format("15:04:05Z07:00"))
 }
 
-func (s *Service) consent(ctx context.Context, st *Status) error {
-	m, err := s.manifest(ctx, st.Child)
+func (s *Service) checkConsent(ctx context.Context, st *Status) error {
+	m, err := s.loadManifest(ctx, st.Child)
 	if err != nil {
 		return err
 	}
@@ -72,35 +72,35 @@ func (s *Service) consent(ctx context.Context, st *Status) error {
 		return err
 	}
 	for _, id := range []identity.ID{st.Request.ParentID, st.Child} {
-		gone, err := s.Registry.IsRevoked(ctx, id)
+		isRevoked, err := s.Registry.IsRevoked(ctx, id)
 		if err != nil {
 			return err
 		}
-		if gone {
+		if isRevoked {
 			return problem.New(problem.Revoked, "the key of vacant %s was revoked", id.Short())
 		}
 	}
 	return nil
 }
 
-func (s *Service) rateLimit(ctx context.Context, st *Status) error {
+func (s *Service) checkRateLimit(ctx context.Context, st *Status) error {
 	w, _, err := WindowDocs.Get(ctx, s.Store, WindowKey(st.Request.ParentID))
 	if err != nil {
 		return err
 	}
-	if err := gate.CheckRateLimit(st.Request.ParentID, w.Taken, s.now(), st.Policy); err != nil {
+	if err := gate.CheckRateLimit(st.Request.ParentID, w.SlotTimes, s.now(), st.Policy); err != nil {
 		return err
 	}
-	m, err := s.manifest(ctx, st.Child)
+	m, err := s.loadManifest(ctx, st.Child)
 	if err != nil {
 		return err
 	}
 	return gate.CheckStillClosed(m)
 }
 
-// collusion judges the evidence. It also returns the findings together with a refusal.
-func (s *Service) collusion(ctx context.Context, st *Status) (*gate.Findings, error) {
-	detector, err := s.detector(st.Policy)
+// checkCollusion judges the evidence. It also returns the findings together with a refusal.
+func (s *Service) checkCollusion(ctx context.Context, st *Status) (*gate.Findings, error) {
+	detector, err := s.detectorFor(st.Policy)
 	if err != nil {
 		return nil, problem.Wrap(problem.Damaged, err, "graduation %s: %s", st.ID, problem.AsError(err).Text())
 	}
@@ -113,15 +113,15 @@ func (s *Service) collusion(ctx context.Context, st *Status) (*gate.Findings, er
 			return nil, problem.New(problem.Damaged, "graduation %s: the evidence is of %s and %s", st.ID, evidence.Child.Short(), evidence.Parent.Short())
 		}
 	}
-	found, err := detector.Detect(evidence, st.Policy)
+	findings, err := detector.Detect(evidence, st.Policy)
 	if err != nil {
 		return nil, err
 	}
-	if err := found.CheckCollusion(); err != nil {
-		if problem.Is(err, problem.Collusion) {
-			err = &JudgedError{found, err}
+	if err := findings.CheckCollusion(); err != nil {
+		if problem.Is(err, problem.CollusionFound) {
+			err = &CollusionError{findings, err}
 		}
-		return &found, err
+		return &findings, err
 	}
-	return &found, nil
+	return &findings, nil
 }

@@ -21,10 +21,10 @@ func (h *fixture) elsewhere(t testing.TB, parent identity.ID) graduation.Submiss
 	t.Helper()
 	child := newKey(t)
 	var m composite.Manifest
-	must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { m = manifestOf(t, s, child); return nil }))
+	must(t, h.vacants.WithSigner(t.Context(), parent, func(s identity.Signer) error { m = manifestOf(t, s, child); return nil }))
 	must(t, h.vacants.AddManifest(t.Context(), m))
 	r := composite.GraduationRequest{ParentID: parent, ChildID: child.ID(), CapabilityText: "drafts contracts"}
-	must(t, h.vacants.Sign(t.Context(), parent, func(s identity.Signer) error { return r.SignParent(t.Context(), s) }))
+	must(t, h.vacants.WithSigner(t.Context(), parent, func(s identity.Signer) error { return r.SignParent(t.Context(), s) }))
 	must(t, r.SignChild(t.Context(), child))
 	next := m.AfterGraduation()
 	must(t, next.SignChild(t.Context(), child))
@@ -49,7 +49,7 @@ func TestTheChildrenOfAParentBeginAtMost96AttemptsADay(t *testing.T) {
 		for range 7 {
 			st, err := h.gate.Submit(t.Context(), sub)
 			if began == graduation.MaxAttemptsOfParent {
-				wantKind(t, "Submit() of the 97th attempt", err, problem.TooMany)
+				wantKind(t, "Submit() of the 97th attempt", err, problem.TooManyRequests)
 				continue
 			}
 			if err != nil || st.Phase == graduation.Accepted {
@@ -60,19 +60,19 @@ func TestTheChildrenOfAParentBeginAtMost96AttemptsADay(t *testing.T) {
 		}
 	}
 	_, err := h.gate.Begin(t.Context(), h.elsewhere(t, parent))
-	if !problem.Is(err, problem.TooMany) || !strings.Contains(err.Error(), "limit of 96 attempts of its children") {
+	if !problem.Is(err, problem.TooManyRequests) || !strings.Contains(err.Error(), "limit of 96 attempts of its children") {
 		t.Errorf("Begin() of a child that never tried = %v, want too many, at most 96", err)
 	}
 	other := h.vacant(t)
 	if _, err := h.gate.Begin(t.Context(), h.elsewhere(t, other)); err != nil {
 		t.Errorf("Begin() of another parent's child = %v, want nil", err)
 	}
-	h.clock.Advance(graduation.Period - day)
+	h.clock.Advance(graduation.AttemptPeriod - day)
 	if _, err := h.gate.Begin(t.Context(), first); err != nil {
 		t.Errorf("Begin() when the first attempt is a day old = %v, want nil", err)
 	}
 	_, err = h.gate.Begin(t.Context(), h.elsewhere(t, parent))
-	wantKind(t, "Begin() before the second is a day old", err, problem.TooMany)
+	wantKind(t, "Begin() before the second is a day old", err, problem.TooManyRequests)
 	h.wantClean(t)
 }
 
@@ -94,7 +94,7 @@ func (h *fixture) attemptWindow(t testing.TB, parent identity.ID) []int64 {
 	t.Helper()
 	got, _, err := graduation.AttemptWindowDocs.Get(t.Context(), h.sound, graduation.AttemptWindowKey(parent))
 	must(t, err)
-	return got.Began
+	return got.StartTimes
 }
 
 func TestJoiningAnAttemptIsNotCounted(t *testing.T) {
@@ -137,7 +137,7 @@ func TestOfManyThatBeginAtOnceNoMoreThan96Do(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if diff := cmp.Diff(map[string]int{"begun": graduation.MaxAttemptsOfParent, problem.TooMany.String(): 10}, got); diff != "" {
+	if diff := cmp.Diff(map[string]int{"begun": graduation.MaxAttemptsOfParent, problem.TooManyRequests.String(): 10}, got); diff != "" {
 		t.Errorf("Begin() of %d at once (-want +got):\n%s", len(subs), diff)
 	}
 	if n := len(h.attemptWindow(t, parent)); n != graduation.MaxAttemptsOfParent {
@@ -180,12 +180,12 @@ func (h *fixture) adopted(t testing.TB) (graduation.Submission, []byte) {
 	child, parent := h.vacant(t), newKey(t)
 	m := composite.Manifest{
 		ParentID: parent.ID(), ChildID: child, BirthPath: "D1", ClosedByDefault: true,
-		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2,
+		Reachability: composite.ParentOnly, OutboundPolicy: composite.NoExternal, SchemaVersion: composite.SchemaV2,
 	}
 	r := composite.GraduationRequest{ParentID: parent.ID(), ChildID: child, CapabilityText: "drafts contracts"}
 	must(t, m.SignParent(t.Context(), parent))
 	must(t, r.SignParent(t.Context(), parent))
-	must(t, h.vacants.Sign(t.Context(), child, func(s identity.Signer) error {
+	must(t, h.vacants.WithSigner(t.Context(), child, func(s identity.Signer) error {
 		return errors.Join(m.SignChild(t.Context(), s), r.SignChild(t.Context(), s))
 	}))
 	must(t, h.vacants.StoreManifest(t.Context(), m))

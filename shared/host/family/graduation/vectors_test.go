@@ -30,26 +30,26 @@ func (g given) Detect(e gate.Evidence, p gate.Policy) (gate.Findings, error) {
 }
 
 type manifestVector struct {
-	ParentID     identity.ID            `json:"parent_id"`
-	ChildID      identity.ID            `json:"child_id"`
-	BirthPath    composite.BirthPath    `json:"birth_path"`
-	Closed       bool                   `json:"closed_by_default"`
-	Inherited    []string               `json:"tool_whitelist_inherited"`
-	Added        []string               `json:"tool_whitelist_added"`
-	Removed      []string               `json:"tool_whitelist_removed"`
-	Reachability composite.Reachability `json:"endpoint_reachability"`
-	Outbound     composite.Outbound     `json:"outbound_policy"`
-	Schema       composite.Schema       `json:"schema_version"`
-	Parent       string                 `json:"signature_parent"`
-	Child        string                 `json:"signature_child"`
+	ParentID     identity.ID              `json:"parent_id"`
+	ChildID      identity.ID              `json:"child_id"`
+	BirthPath    composite.BirthPath      `json:"birth_path"`
+	Closed       bool                     `json:"closed_by_default"`
+	Inherited    []string                 `json:"tool_whitelist_inherited"`
+	Added        []string                 `json:"tool_whitelist_added"`
+	Removed      []string                 `json:"tool_whitelist_removed"`
+	Reachability composite.Reachability   `json:"endpoint_reachability"`
+	Outbound     composite.OutboundPolicy `json:"outbound_policy"`
+	Schema       composite.SchemaVersion  `json:"schema_version"`
+	Parent       string                   `json:"signature_parent"`
+	Child        string                   `json:"signature_child"`
 }
 
 func (m *manifestVector) manifest(t testing.TB) composite.Manifest {
 	t.Helper()
 	return composite.Manifest{
 		ParentID: m.ParentID, ChildID: m.ChildID, BirthPath: m.BirthPath, ClosedByDefault: m.Closed,
-		Inherited: m.Inherited, Added: m.Added, Removed: m.Removed, Reachability: m.Reachability, Outbound: m.Outbound,
-		Schema: m.Schema, SignatureParent: unhex(t, m.Parent), SignatureChild: unhex(t, m.Child),
+		InheritedTools: m.Inherited, AddedTools: m.Added, RemovedTools: m.Removed, Reachability: m.Reachability, OutboundPolicy: m.Outbound,
+		SchemaVersion: m.Schema, SignatureParent: unhex(t, m.Parent), SignatureChild: unhex(t, m.Child),
 	}
 }
 
@@ -126,7 +126,7 @@ func TestTheVectorsOfGraduationHoldAtAHost(t *testing.T) {
 			class, message := outcome(&st, err)
 			if v.Expect.Refused == "" && sub.CheckCapability() != nil {
 				// The reference accepts any text. These texts cannot be in a card.
-				if st.Phase != graduation.Failed || st.Step != gate.Commit || st.Refusal.Kind != problem.Malformed.String() {
+				if st.Phase != graduation.Failed || st.Step != gate.StepCommit || st.Refusal.Kind != problem.Malformed.String() {
 					t.Errorf("Submit() = %+v, %v, want failed at commit", st.View(), err)
 				}
 				return
@@ -157,11 +157,11 @@ func (h *fixture) wantGraduated(t *testing.T, v *graduationVector, st *graduatio
 	got, err := composite.ParseManifest(st.Outcome.Manifest)
 	must(t, err)
 	want := v.Expect.Manifest.manifest(t)
-	if v.Input.Manifest.Schema == composite.V1 {
+	if v.Input.Manifest.Schema == composite.SchemaV1 {
 		// In version 1 the axis is not signed, so it cannot be copied.
-		want.Outbound = composite.NoExternal
-		must(t, h.vacants.Sign(t.Context(), want.ParentID, func(s identity.Signer) error { return want.SignParent(t.Context(), s) }))
-		must(t, h.vacants.Sign(t.Context(), want.ChildID, func(s identity.Signer) error { return want.SignChild(t.Context(), s) }))
+		want.OutboundPolicy = composite.NoExternal
+		must(t, h.vacants.WithSigner(t.Context(), want.ParentID, func(s identity.Signer) error { return want.SignParent(t.Context(), s) }))
+		must(t, h.vacants.WithSigner(t.Context(), want.ChildID, func(s identity.Signer) error { return want.SignChild(t.Context(), s) }))
 	}
 	sorted := cmpopts.SortSlices(func(a, b string) bool { return a < b })
 	if diff := cmp.Diff(want, got, sorted, cmpopts.EquateEmpty()); diff != "" {
@@ -205,7 +205,7 @@ func TestTheVectorsOfTheRateLimitHoldAtAHost(t *testing.T) {
 			h := newFixture(t)
 			h.clock.Advance(time.Unix(1_000_000, 0).Sub(h.clock.NowFunc(0)()))
 			p := gate.DefaultPolicy()
-			p.Limit = v.Input.Limit
+			p.DailyLimit = v.Input.Limit
 			must(t, h.gate.SetPolicy(t.Context(), "", p))
 			parent := h.vacant(t)
 			children := h.children(t, parent, len(v.Expect.Steps))

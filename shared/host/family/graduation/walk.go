@@ -26,20 +26,20 @@ func (s *Service) Submit(ctx context.Context, sub Submission) (Status, error) {
 	if err != nil || st.Phase != Open {
 		return st, err
 	}
-	return s.Walk(ctx, st.Attempt)
+	return s.RunSteps(ctx, st.Attempt)
 }
 
-// maxWalkTries limits the tries of a step while storage is unavailable.
-const maxWalkTries = 3
+// maxStepTries limits the tries of a step while storage is unavailable.
+const maxStepTries = 3
 
-// Walk runs all steps of an attempt in this process and records the outcome. A refusal is not an
+// RunSteps runs all steps of an attempt in this process and records the outcome. A refusal is not an
 // error but part of the status. The run continues even if the caller's context ends.
-func (s *Service) Walk(ctx context.Context, a Attempt) (Status, error) {
+func (s *Service) RunSteps(ctx context.Context, a Attempt) (Status, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(a.DueAt.Sub(s.now()), 0))
 	defer cancel()
-	st, state := Status{Attempt: a, Phase: Open}, a.State()
+	st, state := Status{Attempt: a, Phase: Open}, a.InitialState()
 	for _, step := range gate.Steps() {
-		next, err := s.try(ctx, step.Name, &st, state)
+		next, err := s.retryStep(ctx, step.Name, &st, state)
 		if err != nil {
 			return s.Record(context.WithoutCancel(ctx), state, NewRefusal(step.Name, err))
 		}
@@ -48,10 +48,10 @@ func (s *Service) Walk(ctx context.Context, a Attempt) (Status, error) {
 	return s.Record(context.WithoutCancel(ctx), state, nil)
 }
 
-func (s *Service) try(ctx context.Context, name gate.StepName, st *Status, state State) (State, error) {
+func (s *Service) retryStep(ctx context.Context, name gate.StepName, st *Status, state RunState) (RunState, error) {
 	for try := 1; ; try++ {
-		next, err := s.step(ctx, name, st, state)
-		if !problem.Is(err, problem.Unavailable) || try == maxWalkTries || s.updater().Backoff(ctx, try) != nil {
+		next, err := s.runStep(ctx, name, st, state)
+		if !problem.Is(err, problem.Unavailable) || try == maxStepTries || s.updater().Backoff(ctx, try) != nil {
 			return next, err
 		}
 	}

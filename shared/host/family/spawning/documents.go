@@ -6,9 +6,9 @@ import (
 )
 
 // SpawnsDocs contains the accepted requests per parent.
-var SpawnsDocs = store.Kind[stored]{
-	Shape: store.Shape{Name: "list of requests for children", Partition: "v#*", Sort: "spawns", Owner: store.OfVacant, Verify: store.VerifyParse},
-	Codec: store.JSONCodec[stored](1),
+var SpawnsDocs = store.DocKind[storedRequests]{
+	Shape: store.Shape{Name: "list of requests for children", Partition: "v#*", Sort: "spawns", Owner: store.OwnedByVacant, Verify: store.VerifyParse},
+	Codec: store.JSONCodec[storedRequests](1),
 }
 
 func Key(parent identity.ID) store.Key { return SpawnsDocs.Key(parent.String()) }

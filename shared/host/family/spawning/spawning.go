@@ -43,32 +43,32 @@ type Requests struct {
 	Wait func(ctx context.Context, d time.Duration) error
 }
 
-// stored is the form of the document. It contains at most MaxRequests requests, none older than
+// storedRequests is the form of the document. It contains at most MaxRequests requests, none older than
 // Window at the time of the write, and at most MaxChildren requested names.
-type stored struct {
-	Taken     []taken `json:"taken"`
-	Children  []child `json:"children,omitempty"`
-	Recounted int64   `json:"recounted,omitempty"` // time of the last check for deleted children, in Unix microseconds
+type storedRequests struct {
+	Accepted    []acceptedRequest `json:"taken"`
+	Children    []requestedChild  `json:"children,omitempty"`
+	RecountedAt int64             `json:"recounted,omitempty"` // time of the last check for deleted children, in Unix microseconds
 }
 
-type child struct {
-	Name string `json:"name"`
-	At   int64  `json:"at"` // time of the request, in Unix microseconds
+type requestedChild struct {
+	Name        string `json:"name"`
+	RequestedAt int64  `json:"at"` // time of the request, in Unix microseconds
 }
 
-// IsGone reports whether the parent has no child with a requested name, or the child was deleted.
-type IsGone func(ctx context.Context, name string) (bool, error)
+// GoneFunc reports whether the parent has no child with a requested name, or the child was deleted.
+type GoneFunc func(ctx context.Context, name string) (bool, error)
 
-type taken struct {
-	Nonce string        `json:"nonce"`
-	Hash  identity.Hash `json:"hash"`
-	At    int64         `json:"at"` // time of the request, in Unix microseconds
+type acceptedRequest struct {
+	Nonce       string        `json:"nonce"`
+	Hash        identity.Hash `json:"hash"`
+	RequestedAt int64         `json:"at"` // time of the request, in Unix microseconds
 }
 
 func (q *Requests) Check(r *composite.SpawnRequest) error {
 	now := q.Now()
-	if off := r.Time.Sub(now); off > MaxSkew || off < -MaxSkew {
-		return problem.New(problem.Clock, "ts: expected a time within %d s of the host's, which is %s, got %s",
+	if skew := r.Time.Sub(now); skew > MaxSkew || skew < -MaxSkew {
+		return problem.New(problem.ClockSkew, "ts: expected a time within %d s of the host's, which is %s, got %s",
 			int(MaxSkew.Seconds()), canon.FormatTime(now.UTC().Truncate(time.Second)), canon.FormatTime(r.Time))
 	}
 	return r.Verify()
@@ -76,20 +76,20 @@ func (q *Requests) Check(r *composite.SpawnRequest) error {
 
 // Accept accepts a request that passed Check. The same request may be sent again. The error is Replay
 // if another request used the nonce, TooMany if a limit is reached, or Unavailable.
-func (q *Requests) Accept(ctx context.Context, r *composite.SpawnRequest, gone IsGone) error {
+func (q *Requests) Accept(ctx context.Context, r *composite.SpawnRequest, isGone GoneFunc) error {
 	var refusal error // returned after the update, because a refused request may also write
 	u := store.Updater{Store: q.Store, Rand: q.Rand, Wait: q.Wait}
 	err := u.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		next, err := q.decide(ctx, tx, r, gone)
+		next, err := q.decide(ctx, tx, r, isGone)
 		if refusal = err; next != nil {
 			SpawnsDocs.Put(tx, store.Doc{Key: Key(r.ParentID)}, *next)
 		}
 		return nil
 	})
-	return errors.Join(unavailable(err), refusal)
+	return errors.Join(unavailableError(err), refusal)
 }
 
-func unavailable(err error) error {
+func unavailableError(err error) error {
 	// A conflict is also temporary, so its kind is Unavailable.
 	var problemErr *problem.Error
 	if err == nil || errors.As(err, &problemErr) {
@@ -101,65 +101,65 @@ func unavailable(err error) error {
 // decide returns the document to store, or nil if the document does not change because r was
 // accepted earlier or is refused. Together with an error it may return a document without the names
 // of deleted children.
-func (q *Requests) decide(ctx context.Context, tx *store.Tx, r *composite.SpawnRequest, gone IsGone) (*stored, error) {
+func (q *Requests) decide(ctx context.Context, tx *store.Tx, r *composite.SpawnRequest, isGone GoneFunc) (*storedRequests, error) {
 	old, _, err := SpawnsDocs.Get(ctx, tx, Key(r.ParentID))
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, unavailableError(err)
 	}
 	now, hash := q.Now(), r.Hash()
-	s := stored{Children: old.Children, Recounted: old.Recounted}
-	for _, t := range old.Taken {
+	next := storedRequests{Children: old.Children, RecountedAt: old.RecountedAt}
+	for _, t := range old.Accepted {
 		switch {
-		case now.Sub(time.UnixMicro(t.At)) >= Window:
+		case now.Sub(time.UnixMicro(t.RequestedAt)) >= Window:
 			continue
 		case t.Nonce == r.Nonce && t.Hash != hash:
 			return nil, problem.New(problem.Replay, "nonce: expected one that was not used before")
 		case t.Nonce == r.Nonce:
 			return nil, nil
 		}
-		s.Taken = append(s.Taken, t)
+		next.Accepted = append(next.Accepted, t)
 	}
-	if len(s.Taken) >= MaxRequests {
-		return nil, problem.New(problem.TooMany, "parent %s has reached the limit of %d requests for children an hour", r.ParentID.Short(), MaxRequests)
+	if len(next.Accepted) >= MaxRequests {
+		return nil, problem.New(problem.TooManyRequests, "parent %s has reached the limit of %d requests for children an hour", r.ParentID.Short(), MaxRequests)
 	}
-	counted, err := s.count(ctx, now, r.Name, gone)
+	recounted, err := next.addChild(ctx, now, r.Name, isGone)
 	switch {
 	case err != nil:
 		return nil, err
-	case len(s.Children) > MaxChildren:
-		full := problem.New(problem.TooMany, "parent %s has reached the limit of %d children that it requested itself; the operator can delete some", r.ParentID.Short(), MaxChildren)
-		if !counted {
-			return nil, full
+	case len(next.Children) > MaxChildren:
+		limitErr := problem.New(problem.TooManyRequests, "parent %s has reached the limit of %d children that it requested itself; the operator can delete some", r.ParentID.Short(), MaxChildren)
+		if !recounted {
+			return nil, limitErr
 		}
-		s.Children = s.Children[:MaxChildren]
-		return &s, full
+		next.Children = next.Children[:MaxChildren]
+		return &next, limitErr
 	}
-	s.Taken = append(s.Taken, taken{r.Nonce, hash, now.UnixMicro()})
-	return &s, nil
+	next.Accepted = append(next.Accepted, acceptedRequest{r.Nonce, hash, now.UnixMicro()})
+	return &next, nil
 }
 
-func (s *stored) count(ctx context.Context, now time.Time, name string, gone IsGone) (counted bool, err error) {
+func (s *storedRequests) addChild(ctx context.Context, now time.Time, name string, isGone GoneFunc) (recounted bool, err error) {
 	// If the limit is reached and the last check is at least RecountInterval ago, the names of
 	// deleted children are removed first. Names that were requested within Window are kept, because
 	// their children may not have been created yet.
-	others := slices.DeleteFunc(slices.Clone(s.Children), func(c child) bool { return c.Name == name })
-	counted = len(others) >= MaxChildren && now.Sub(time.UnixMicro(s.Recounted)).Abs() >= RecountInterval
-	if counted {
-		s.Recounted = now.UnixMicro()
-		kept := others[:0]
+	others := slices.DeleteFunc(slices.Clone(s.Children), func(c requestedChild) bool { return c.Name == name })
+	recounted = len(others) >= MaxChildren && now.Sub(time.UnixMicro(s.RecountedAt)).Abs() >= RecountInterval
+	if recounted {
+		s.RecountedAt = now.UnixMicro()
+		remaining := others[:0]
 		for _, c := range others {
-			over := false
-			if now.Sub(time.UnixMicro(c.At)) >= Window {
-				if over, err = gone(ctx, c.Name); err != nil {
+			isDeleted := false
+			if now.Sub(time.UnixMicro(c.RequestedAt)) >= Window {
+				if isDeleted, err = isGone(ctx, c.Name); err != nil {
 					return false, err
 				}
 			}
-			if !over {
-				kept = append(kept, c)
+			if !isDeleted {
+				remaining = append(remaining, c)
 			}
 		}
-		others = kept
+		others = remaining
 	}
-	s.Children = append(others, child{name, now.UnixMicro()})
-	return counted, nil
+	s.Children = append(others, requestedChild{name, now.UnixMicro()})
+	return recounted, nil
 }

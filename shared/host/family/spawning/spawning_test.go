@@ -32,7 +32,7 @@ func keyOf(t testing.TB, n byte) *identity.Key {
 // asked returns a request of a parent with a nonce that ends in n.
 func asked(t testing.TB, key *identity.Key, n int, name string, at time.Time) *composite.SpawnRequest {
 	t.Helper()
-	r := &composite.SpawnRequest{ParentID: key.ID(), Path: "D2", Name: name, Nonce: fmt.Sprintf("%032x", n), Time: at}
+	r := &composite.SpawnRequest{ParentID: key.ID(), BirthPath: "D2", Name: name, Nonce: fmt.Sprintf("%032x", n), Time: at}
 	if err := r.Sign(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
@@ -61,8 +61,8 @@ func TestARequestIsOfNowAndOfItsParent(t *testing.T) {
 		"now":               {asked(t, parent, 1, "child", start), 0, true},
 		"300 s ago":         {asked(t, parent, 1, "child", start.Add(-spawning.MaxSkew)), 0, true},
 		"in 300 s":          {asked(t, parent, 1, "child", start.Add(spawning.MaxSkew)), 0, true},
-		"longer ago":        {asked(t, parent, 1, "child", start.Add(-spawning.MaxSkew-time.Microsecond)), problem.Clock, false},
-		"later":             {asked(t, parent, 1, "child", start.Add(spawning.MaxSkew+time.Microsecond)), problem.Clock, false},
+		"longer ago":        {asked(t, parent, 1, "child", start.Add(-spawning.MaxSkew-time.Microsecond)), problem.ClockSkew, false},
+		"later":             {asked(t, parent, 1, "child", start.Add(spawning.MaxSkew+time.Microsecond)), problem.ClockSkew, false},
 		"of somebody else":  {forged, problem.BadSignature, false},
 		"signed for others": {changed, problem.BadSignature, false},
 	} {
@@ -104,7 +104,7 @@ func TestAParentAsksForTenChildrenAnHour(t *testing.T) {
 		}
 	}
 	eleventh := asked(t, parent, spawning.MaxRequests, "more", start)
-	if err := q.Accept(t.Context(), eleventh, nobody); !problem.Is(err, problem.TooMany) {
+	if err := q.Accept(t.Context(), eleventh, nobody); !problem.Is(err, problem.TooManyRequests) {
 		t.Errorf("Take() of the eleventh = %v, want TooMany", err)
 	}
 	*now = start.Add(spawning.Window)
@@ -129,7 +129,7 @@ func TestManyAtOnceTakeNoMoreThanThereIs(t *testing.T) {
 		switch {
 		case err == nil:
 			taken++
-		case !problem.Is(err, problem.TooMany):
+		case !problem.Is(err, problem.TooManyRequests):
 			t.Errorf("Take() = %v, want nil or TooMany", err)
 		}
 	}
@@ -167,7 +167,7 @@ func TestAParentHasAHundredChildrenByItsRequests(t *testing.T) {
 	}
 	ask := func(n int, name string) error { return q.Accept(t.Context(), asked(t, parent, n, name, *now), gone) }
 	for range 3 {
-		if err := ask(200, "more"); !problem.Is(err, problem.TooMany) {
+		if err := ask(200, "more"); !problem.Is(err, problem.TooManyRequests) {
 			t.Errorf("Take() of one too many = %v, want TooMany", err)
 		}
 	}
@@ -186,7 +186,7 @@ func TestAParentHasAHundredChildrenByItsRequests(t *testing.T) {
 		t.Errorf("Take() in the place of one that is gone = %v, want nil", err)
 	}
 	*now = now.Add(spawning.RecountInterval)
-	if err := ask(203, "another"); !problem.Is(err, problem.TooMany) {
+	if err := ask(203, "another"); !problem.Is(err, problem.TooManyRequests) {
 		t.Errorf("Take() of one too many again = %v, want TooMany", err)
 	}
 }
@@ -206,7 +206,7 @@ func TestAChildThatIsAboutToBeBornKeepsItsPlace(t *testing.T) {
 		looks++
 		return false, nil
 	})
-	if !problem.Is(err, problem.TooMany) || looks != old {
+	if !problem.Is(err, problem.TooManyRequests) || looks != old {
 		t.Errorf("Take() of one too many = %v after %d looks, want TooMany after %d", err, looks, old)
 	}
 }

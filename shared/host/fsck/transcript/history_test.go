@@ -32,7 +32,7 @@ func line(e transcript.Entry) string {
 	if e.Reset {
 		return fmt.Sprintf("%d: epoch %d reset %s", e.Position, e.Epoch, said(e.Text))
 	}
-	s := fmt.Sprintf("%d: epoch %d call %d %s: %s", e.Position, e.Epoch, e.Seq, said(e.Text), e.Fate)
+	s := fmt.Sprintf("%d: epoch %d call %d %s: %s", e.Position, e.Epoch, e.Seq, said(e.Text), e.Outcome)
 	if d := e.Decision; d.Position > 0 {
 		s += fmt.Sprintf(" by %d", d.Position)
 		if d.Seq > 0 {
@@ -49,7 +49,7 @@ func tell(t *testing.T, a *hosttest.Caller, last uint64) []string {
 	a.Must(a.Store.Walk(a.Ctx, func(v store.View) error {
 		texts := textkeys.NewReader(v, a.Vault, a.Now, hosttest.Retention)
 		return transcript.Read(a.Ctx, v, texts, a.Pair(), last, func(e transcript.Entry) error {
-			if e.Fate == transcript.Answered && e.Decision.Text.Content != "" && !strings.HasSuffix(e.Decision.Text.Content, ": "+e.Text.Content) {
+			if e.Outcome == transcript.Answered && e.Decision.Text.Content != "" && !strings.HasSuffix(e.Decision.Text.Content, ": "+e.Text.Content) {
 				t.Errorf("row %d said %q, the answer beside it is %q", e.Position, e.Text.Content, e.Decision.Text.Content)
 			}
 			lines = append(lines, line(e))
@@ -95,7 +95,7 @@ func TestALongHistoryIsReadInPages(t *testing.T) {
 	for i := range 600 {
 		a.Call(fmt.Sprint(i))
 	}
-	a.Time = a.Time.Add(call.DefaultWork + call.Grace)
+	a.Time = a.Time.Add(call.DefaultCallTimeout + call.GracePeriod)
 	a.Ask(late, call.Unanswered)
 	lines := tell(t, a, 0)
 	if len(lines) != 601 || lines[0] != "1: epoch 0 call 1 late: void by 601" || lines[600] != "601: epoch 0 call 601 599: answered by 600 seq 600" {

@@ -34,8 +34,8 @@ type Text struct {
 	Content string
 	Sealed  bool // whether the text key of its day was destroyed
 	Damaged bool // whether the text does not open or cannot be decoded
-	// Signed is the complete signed message, or nil if the text cannot be read.
-	Signed *envelope.Envelope
+	// Envelope is the complete signed message, or nil if the text cannot be read.
+	Envelope *envelope.Envelope
 }
 
 // Entry is a call with its outcome, or a reset.
@@ -48,29 +48,29 @@ type Entry struct {
 	Hash     identity.Hash
 	Prev     identity.Hash // hash of the previous envelope, from the signed message
 	Text     Text
-	Fate     Outcome
+	Outcome  Outcome
 	Decision Decision // decision of an answered or void call
 }
 
 // Decision is the response row that decides a call. For a void, only Position, Usage and Cause are
 // set.
 type Decision struct {
-	Position uint64
-	Seq      int64
-	Time     time.Time
-	Hash     identity.Hash
-	Prev     identity.Hash
-	Text     Text
-	Took     time.Duration  // in whole milliseconds
-	Usage    *call.Usage    // nil if the agent did not report it
-	Cut      call.CutReason // reason why the answer is incomplete, or ""
+	Position  uint64
+	Seq       int64
+	Time      time.Time
+	Hash      identity.Hash
+	Prev      identity.Hash
+	Text      Text
+	Duration  time.Duration  // in whole milliseconds
+	Usage     *call.Usage    // nil if the agent did not report it
+	CutReason call.CutReason // reason why the answer is incomplete, or ""
 	// Cause is the reason why a call is void. It is nil if it is unknown or can no longer be read.
 	Cause *call.Cause
 }
 
 // Opener opens texts. *textkeys.Reader implements it.
 type Opener interface {
-	Open(ctx context.Context, bound []byte, s textkeys.Sealed) ([]byte, error)
+	Open(ctx context.Context, aad []byte, text textkeys.Sealed) ([]byte, error)
 }
 
 const pageRows = 256
@@ -80,23 +80,23 @@ const pageRows = 256
 // decoded, the error is of kind Damaged.
 func Read(ctx context.Context, v store.View, o Opener, pair call.Pair, last uint64, fn func(Entry) error) error {
 	r := &reader{view: v, texts: o, pair: pair}
-	tip, err := r.view.Rows(ctx, pair.Requests(), 1<<62, 1, store.Descending)
-	if err != nil || len(tip) == 0 {
+	tipRows, err := r.view.Rows(ctx, pair.Requests(), 1<<62, 1, store.Descending)
+	if err != nil || len(tipRows) == 0 {
 		return err
 	}
-	r.first = 1
-	if n := tip[0].Position; last > 0 && n > last {
-		r.first = n - last + 1
+	r.firstPosition = 1
+	if n := tipRows[0].Position; last > 0 && n > last {
+		r.firstPosition = n - last + 1
 	}
-	r.decisions = make([]uint64, tip[0].Position-r.first+1)
-	if err := r.decide(ctx); err != nil {
+	r.decisions = make([]uint64, tipRows[0].Position-r.firstPosition+1)
+	if err := r.findDecisions(ctx); err != nil {
 		return err
 	}
-	return each(ctx, v, pair.Requests(), r.first, call.DecodeRequest, func(q *call.RequestRow) (bool, error) {
-		if q.Position-r.first >= uint64(len(r.decisions)) {
+	return forEachRow(ctx, v, pair.Requests(), r.firstPosition, call.DecodeRequest, func(req *call.RequestRow) (bool, error) {
+		if req.Position-r.firstPosition >= uint64(len(r.decisions)) {
 			return true, nil // the row was written after the tip was read
 		}
-		e, err := r.entry(ctx, q)
+		e, err := r.buildEntry(ctx, req)
 		if err == nil {
 			err = fn(e)
 		}
@@ -110,82 +110,82 @@ type reader struct {
 	texts Opener
 	pair  call.Pair
 
-	first     uint64   // position of the first request to pass to fn
-	decisions []uint64 // position of the decision, or 0, for each request from first on
-	epoch     uint64   // epoch of the last response
+	firstPosition uint64   // position of the first request to pass to fn
+	decisions     []uint64 // position of the decision, or 0, for each request from first on
+	epoch         uint64   // epoch of the last response
 
 	page []call.ResponseRow // consecutive responses, read from the position of a decision
 }
 
-// decide finds the decisions. A call's row contains the position of the response tip at the time of
+// findDecisions finds the decisions. A call's row contains the position of the response tip at the time of
 // its acceptance. The decisions of this call and of later calls have higher positions, so the
 // search starts after this position.
-func (r *reader) decide(ctx context.Context) error {
-	from, calls := uint64(1), false
-	err := each(ctx, r.view, r.pair.Requests(), r.first, call.DecodeRequest, func(q *call.RequestRow) (bool, error) {
-		if q.Kind == call.RowCall {
-			from, calls = q.ResponseTip+1, true
+func (r *reader) findDecisions(ctx context.Context) error {
+	start, hasCalls := uint64(1), false
+	err := forEachRow(ctx, r.view, r.pair.Requests(), r.firstPosition, call.DecodeRequest, func(req *call.RequestRow) (bool, error) {
+		if req.Kind == call.RowCall {
+			start, hasCalls = req.ResponseTip+1, true
 		}
-		return calls, nil
+		return hasCalls, nil
 	})
-	if err != nil || !calls {
+	if err != nil || !hasCalls {
 		return err
 	}
-	return each(ctx, r.view, r.pair.Responses(), from, call.DecodeResponse, func(a *call.ResponseRow) (bool, error) {
-		if i := a.Request - r.first; a.Request >= r.first && i < uint64(len(r.decisions)) && r.decisions[i] == 0 {
-			r.decisions[i] = a.Position
+	return forEachRow(ctx, r.view, r.pair.Responses(), start, call.DecodeResponse, func(resp *call.ResponseRow) (bool, error) {
+		if i := resp.RequestPosition - r.firstPosition; resp.RequestPosition >= r.firstPosition && i < uint64(len(r.decisions)) && r.decisions[i] == 0 {
+			r.decisions[i] = resp.Position
 		}
-		r.epoch = a.Epoch
+		r.epoch = resp.Epoch
 		return false, nil
 	})
 }
 
-func (r *reader) entry(ctx context.Context, q *call.RequestRow) (e Entry, err error) {
-	e = Entry{Position: q.Position, Epoch: q.Epoch, Time: q.Time, Hash: q.Hash, Prev: q.Prev}
-	text, boundTo := q.SealedText(r.pair)
-	e.Text, err = r.text(ctx, text, boundTo, func(plain []byte) (envelope.Envelope, error) { return q.Envelope(r.pair, plain) })
+func (r *reader) buildEntry(ctx context.Context, req *call.RequestRow) (e Entry, err error) {
+	e = Entry{Position: req.Position, Epoch: req.Epoch, Time: req.Time, Hash: req.Hash, Prev: req.Prev}
+	sealed, aad := req.SealedText(r.pair)
+	e.Text, err = r.openText(ctx, sealed, aad, func(plain []byte) (envelope.Envelope, error) { return req.Envelope(r.pair, plain) })
 	if err != nil {
 		return e, err
 	}
-	if q.Kind == call.RowReset {
+	if req.Kind == call.RowReset {
 		e.Reset = true
 		return e, nil
 	}
-	e.Seq = q.Seq
-	switch position := r.decisions[q.Position-r.first]; {
+	e.Seq = req.Seq
+	switch position := r.decisions[req.Position-r.firstPosition]; {
 	case position > 0:
 		return e, r.setDecision(ctx, &e, position)
-	case r.epoch > q.Epoch && q.Price == 0:
-		e.Fate = Closed
+	case r.epoch > req.Epoch && req.Price == 0:
+		e.Outcome = Closed
 	default:
-		e.Fate = Pending
+		e.Outcome = Pending
 	}
 	return e, nil
 }
 
 func (r *reader) setDecision(ctx context.Context, e *Entry, position uint64) error {
-	a, err := r.decision(ctx, position)
+	resp, err := r.loadDecision(ctx, position)
 	if err != nil {
 		return err
 	}
-	e.Decision.Position, e.Decision.Usage, e.Fate = position, a.Usage, Void
-	if a.Kind != call.RowAnswer {
-		e.Decision.Cause, err = r.cause(ctx, a)
+	e.Decision.Position, e.Decision.Usage, e.Outcome = position, resp.Usage, Void
+	if resp.Kind != call.RowAnswer {
+		e.Decision.Cause, err = r.openCause(ctx, resp)
 		return err
 	}
-	e.Fate = Answered
-	e.Decision = Decision{Position: position, Seq: a.Seq, Time: a.Time, Hash: a.Hash, Prev: a.Prev, Took: a.Took, Usage: a.Usage, Cut: a.Cut}
-	text, boundTo := a.SealedText(r.pair)
-	e.Decision.Text, err = r.text(ctx, text, boundTo, func(plain []byte) (envelope.Envelope, error) { return a.Envelope(r.pair, plain) })
+	e.Outcome = Answered
+	e.Decision = Decision{Position: position, Seq: resp.Seq, Time: resp.Time, Hash: resp.Hash, Prev: resp.Prev, Duration: resp.Duration, Usage: resp.Usage, CutReason: resp.CutReason}
+	sealed, aad := resp.SealedText(r.pair)
+	e.Decision.Text, err = r.openText(ctx, sealed, aad, func(plain []byte) (envelope.Envelope, error) { return resp.Envelope(r.pair, plain) })
 	return err
 }
 
-func (r *reader) cause(ctx context.Context, a *call.ResponseRow) (*call.Cause, error) {
-	s, boundTo, ok := a.SealedCause(r.pair)
+func (r *reader) openCause(ctx context.Context, resp *call.ResponseRow) (*call.Cause, error) {
+	sealed, aad, ok := resp.SealedCause(r.pair)
 	if !ok {
 		return nil, nil
 	}
-	plain, err := r.texts.Open(ctx, boundTo, s)
+	plain, err := r.texts.Open(ctx, aad, sealed)
 	if errors.Is(err, textkeys.ErrDestroyed) || problem.Is(err, problem.Damaged) {
 		return nil, nil // fsck reports damage
 	}
@@ -199,12 +199,12 @@ func (r *reader) cause(ctx context.Context, a *call.ResponseRow) (*call.Cause, e
 	return &c, nil
 }
 
-func (r *reader) decision(ctx context.Context, position uint64) (*call.ResponseRow, error) {
+func (r *reader) loadDecision(ctx context.Context, position uint64) (*call.ResponseRow, error) {
 	// Decisions are almost in the order of the calls, so the response is usually in the page.
 	if n := uint64(len(r.page)); n == 0 || position < r.page[0].Position || position >= r.page[0].Position+n {
 		r.page = r.page[:0]
-		err := each(ctx, r.view, r.pair.Responses(), position, call.DecodeResponse, func(a *call.ResponseRow) (bool, error) {
-			r.page = append(r.page, *a)
+		err := forEachRow(ctx, r.view, r.pair.Responses(), position, call.DecodeResponse, func(resp *call.ResponseRow) (bool, error) {
+			r.page = append(r.page, *resp)
 			return len(r.page) == pageRows, nil
 		})
 		if err != nil {
@@ -217,8 +217,8 @@ func (r *reader) decision(ctx context.Context, position uint64) (*call.ResponseR
 	return &r.page[position-r.page[0].Position], nil
 }
 
-func (r *reader) text(ctx context.Context, s textkeys.Sealed, bound []byte, read func([]byte) (envelope.Envelope, error)) (Text, error) {
-	plain, err := r.texts.Open(ctx, bound, s)
+func (r *reader) openText(ctx context.Context, sealed textkeys.Sealed, aad []byte, parse func([]byte) (envelope.Envelope, error)) (Text, error) {
+	plain, err := r.texts.Open(ctx, aad, sealed)
 	switch {
 	case errors.Is(err, textkeys.ErrDestroyed):
 		return Text{Sealed: true}, nil
@@ -227,15 +227,15 @@ func (r *reader) text(ctx context.Context, s textkeys.Sealed, bound []byte, read
 	case err != nil:
 		return Text{}, err
 	}
-	e, err := read(plain)
+	e, err := parse(plain)
 	if err != nil {
 		return Text{Damaged: true}, nil
 	}
-	return Text{Content: e.Payload.Text(), Signed: &e}, nil
+	return Text{Content: e.Payload.Text(), Envelope: &e}, nil
 }
 
-// each calls fn for the rows of a stream from a position until fn returns true or an error.
-func each[R any](ctx context.Context, v store.View, s store.Stream, from uint64, decode func(store.Row) (R, error), fn func(*R) (enough bool, err error)) error {
+// forEachRow calls fn for the rows of a stream from a position until fn returns true or an error.
+func forEachRow[R any](ctx context.Context, v store.View, s store.Stream, from uint64, decode func(store.Row) (R, error), fn func(*R) (stop bool, err error)) error {
 	for {
 		rows, err := v.Rows(ctx, s, from, pageRows, store.Ascending)
 		if err != nil || len(rows) == 0 {
@@ -249,7 +249,7 @@ func each[R any](ctx context.Context, v store.View, s store.Stream, from uint64,
 			if err != nil {
 				return problem.Wrap(problem.Damaged, err, "row %d of %s cannot be decoded; run verify", from, s)
 			}
-			if enough, err := fn(&r); enough || err != nil {
+			if stop, err := fn(&r); stop || err != nil {
 				return err
 			}
 			from++

@@ -22,8 +22,8 @@ import (
 // A vault does not retain the secrets that are passed to it. The caller must wipe the result of
 // Open.
 type Vault interface {
-	Seal(ctx context.Context, bound string, secret []byte) ([]byte, error)
-	Open(ctx context.Context, bound string, box []byte) ([]byte, error)
+	Seal(ctx context.Context, vaultContext string, secret []byte) ([]byte, error)
+	Open(ctx context.Context, vaultContext string, box []byte) ([]byte, error)
 }
 
 // ErrWithheld is in the error chain of Open if the vault may not open boxes of this kind. The box

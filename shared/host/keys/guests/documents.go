@@ -3,9 +3,9 @@ package guests
 import "github.com/vacancy-host/vacancy/shared/store"
 
 // SecretDocs contains the document with the sealed secret.
-var SecretDocs = store.Kind[[]byte]{
-	Shape: store.Shape{Name: "secret for callers without a key", Partition: "guest", Sort: "secret", Verify: store.VerifyNot},
-	Codec: store.Bytes(),
+var SecretDocs = store.DocKind[[]byte]{
+	Shape: store.Shape{Name: "secret for callers without a key", Partition: "guest", Sort: "secret", Verify: store.VerifySkip},
+	Codec: store.BytesCodec(),
 }
 
-func SecretKey() store.Key { return SecretDocs.Key() }
+func SecretDocKey() store.Key { return SecretDocs.Key() }

@@ -3,7 +3,7 @@
 //
 // A guest's key is derived from a secret of the host, together with the vacant's id and the context
 // id of the conversation, so every instance can compute the key and none stores it. Only the host
-// can create a context id that IsOwnContext accepts, so guests cannot join conversations of others
+// can create a context id that IsHostContextID accepts, so guests cannot join conversations of others
 // by guessing.
 package guests
 
@@ -25,8 +25,8 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// bound is the vault context of the secret.
-const bound = "guest:secret"
+// secretContext is the vault context of the secret.
+const secretContext = "guest:secret"
 
 const secretSize = 32
 
@@ -47,20 +47,20 @@ func New(u store.Updater, v custody.Vault, rand io.Reader) *Keys {
 
 func (k *Keys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "guests.Keys") }
 
-func (k *Keys) Key(ctx context.Context, vacant identity.ID, conversation string) (*identity.Key, error) {
-	secret, err := k.open(ctx)
+func (k *Keys) DeriveKey(ctx context.Context, vacant identity.ID, contextID string) (*identity.Key, error) {
+	secret, err := k.loadSecret(ctx)
 	if err != nil {
 		return nil, err
 	}
-	seed, err := hkdf.Key(sha256.New, secret, nil, "vacancy guest v1\x1f"+vacant.String()+"\x1f"+conversation, identity.Size)
+	seed, err := hkdf.Key(sha256.New, secret, nil, "vacancy guest v1\x1f"+vacant.String()+"\x1f"+contextID, identity.Size)
 	if err != nil {
 		return nil, problem.Wrap(problem.Internal, err, "the key of a guest")
 	}
 	return identity.KeyFromSeed(seed)
 }
 
-func (k *Keys) KeyOf(ctx context.Context, vacant identity.ID, owner, conversation string) (*identity.Key, error) {
-	return k.Key(ctx, vacant, owner+"\x1f"+conversation)
+func (k *Keys) DeriveOwnerKey(ctx context.Context, vacant identity.ID, owner, contextID string) (*identity.Key, error) {
+	return k.DeriveKey(ctx, vacant, owner+"\x1f"+contextID)
 }
 
 // A context id created by the host consists of the prefix, random bytes and the tag of these bytes.
@@ -70,9 +70,9 @@ const (
 	tagSize       = 16
 )
 
-// NewContext returns a new context id that IsOwnContext accepts.
-func (k *Keys) NewContext(ctx context.Context, vacant identity.ID) (string, error) {
-	secret, err := k.open(ctx)
+// NewContextID returns a new context id that IsHostContextID accepts.
+func (k *Keys) NewContextID(ctx context.Context, vacant identity.ID) (string, error) {
+	secret, err := k.loadSecret(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -80,27 +80,27 @@ func (k *Keys) NewContext(ctx context.Context, vacant identity.ID) (string, erro
 	if _, err := io.ReadFull(k.rand, b[:]); err != nil {
 		return "", problem.Wrap(problem.Unavailable, err, "no randomness")
 	}
-	return contextPrefix + base64.RawURLEncoding.EncodeToString(append(b[:], tag(secret, vacant, b[:])...)), nil
+	return contextPrefix + base64.RawURLEncoding.EncodeToString(append(b[:], contextTag(secret, vacant, b[:])...)), nil
 }
 
-// IsOwnContext reports whether NewContext created a context id for a vacant.
-func (k *Keys) IsOwnContext(ctx context.Context, vacant identity.ID, conversation string) (bool, error) {
-	text, ok := strings.CutPrefix(conversation, contextPrefix)
+// IsHostContextID reports whether NewContextID created a context id for a vacant.
+func (k *Keys) IsHostContextID(ctx context.Context, vacant identity.ID, contextID string) (bool, error) {
+	encoded, ok := strings.CutPrefix(contextID, contextPrefix)
 	if !ok {
 		return false, nil
 	}
-	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	b, err := base64.RawURLEncoding.Strict().DecodeString(encoded)
 	if err != nil || len(b) != randomSize+tagSize {
 		return false, nil
 	}
-	secret, err := k.open(ctx)
+	secret, err := k.loadSecret(ctx)
 	if err != nil {
 		return false, err
 	}
-	return hmac.Equal(b[randomSize:], tag(secret, vacant, b[:randomSize])), nil
+	return hmac.Equal(b[randomSize:], contextTag(secret, vacant, b[:randomSize])), nil
 }
 
-func tag(secret []byte, vacant identity.ID, random []byte) []byte {
+func contextTag(secret []byte, vacant identity.ID, random []byte) []byte {
 	m := hmac.New(sha256.New, secret)
 	m.Write([]byte("vacancy context v1\x1f"))
 	m.Write(vacant[:])
@@ -108,22 +108,22 @@ func tag(secret []byte, vacant identity.ID, random []byte) []byte {
 	return m.Sum(nil)[:tagSize]
 }
 
-func (k *Keys) open(ctx context.Context) ([]byte, error) {
+func (k *Keys) loadSecret(ctx context.Context) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.secret != nil {
 		return k.secret, nil
 	}
-	box, d, err := SecretDocs.Get(ctx, k.updater.Store, SecretKey())
+	box, d, err := SecretDocs.Get(ctx, k.updater.Store, SecretDocKey())
 	if err != nil {
 		return nil, store.AsProblem(err)
 	}
 	if d.Version == 0 {
-		if box, err = k.create(ctx); err != nil {
+		if box, err = k.createSecret(ctx); err != nil {
 			return nil, err
 		}
 	}
-	secret, err := k.vault.Open(ctx, bound, box)
+	secret, err := k.vault.Open(ctx, secretContext, box)
 	switch {
 	case errors.Is(err, store.ErrUnavailable), problem.Is(err, problem.Unavailable):
 		return nil, err
@@ -134,22 +134,22 @@ func (k *Keys) open(ctx context.Context) ([]byte, error) {
 	return secret, nil
 }
 
-// create stores a new secret unless another instance has stored one. It returns the box of the
+// createSecret stores a new secret unless another instance has stored one. It returns the box of the
 // stored secret.
-func (k *Keys) create(ctx context.Context) (box []byte, err error) {
+func (k *Keys) createSecret(ctx context.Context) (box []byte, err error) {
 	secret := make([]byte, secretSize)
 	if _, err := io.ReadFull(k.rand, secret); err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "no randomness")
 	}
-	made, err := k.vault.Seal(ctx, bound, secret)
+	newBox, err := k.vault.Seal(ctx, secretContext, secret)
 	if err != nil {
 		return nil, err
 	}
 	err = k.updater.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		before, d, err := SecretDocs.Get(ctx, tx, SecretKey())
-		if box = before; err == nil && d.Version == 0 {
-			box = made
-			SecretDocs.Put(tx, d, made)
+		oldBox, d, err := SecretDocs.Get(ctx, tx, SecretDocKey())
+		if box = oldBox; err == nil && d.Version == 0 {
+			box = newBox
+			SecretDocs.Put(tx, d, newBox)
 		}
 		return err
 	})

@@ -28,7 +28,7 @@ func TestEveryInstanceDerivesTheSameKeys(t *testing.T) {
 	one, other := identity.ID{1}, identity.ID{2}
 	id := func(k *guests.Keys, vacant identity.ID, conversation string) identity.ID {
 		t.Helper()
-		key, err := k.Key(t.Context(), vacant, conversation)
+		key, err := k.DeriveKey(t.Context(), vacant, conversation)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,15 +50,15 @@ func TestOnlyTheHostMakesItsContexts(t *testing.T) {
 	s := memory.New()
 	k := keysOver(t, s, "5a")
 	vacant := identity.ID{1}
-	made, err := k.NewContext(t.Context(), vacant)
+	made, err := k.NewContextID(t.Context(), vacant)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, _ := k.NewContext(t.Context(), vacant)
+	again, _ := k.NewContextID(t.Context(), vacant)
 	if made == again {
 		t.Fatal("two contexts are the same")
 	}
-	if ok, err := keysOver(t, s, "5a").IsOwnContext(t.Context(), vacant, made); !ok || err != nil {
+	if ok, err := keysOver(t, s, "5a").IsHostContextID(t.Context(), vacant, made); !ok || err != nil {
 		t.Errorf("Own(%q) on another instance = %v, %v", made, ok, err)
 	}
 	flipped := []byte(made)
@@ -67,21 +67,21 @@ func TestOnlyTheHostMakesItsContexts(t *testing.T) {
 		"none": "", "a chosen one": "my-chat", "a changed one": string(flipped), "a short one": made[:len(made)-2],
 		"another prefix": "CTX-" + made[4:], "a spelling of the same": made + "=", "a long one": made + "AAAA",
 	} {
-		if ok, err := k.IsOwnContext(t.Context(), vacant, c); ok || err != nil {
+		if ok, err := k.IsHostContextID(t.Context(), vacant, c); ok || err != nil {
 			t.Errorf("%s: Own(%q) = %v, %v", name, c, ok, err)
 		}
 	}
-	if ok, _ := k.IsOwnContext(t.Context(), identity.ID{2}, made); ok {
+	if ok, _ := k.IsHostContextID(t.Context(), identity.ID{2}, made); ok {
 		t.Error("a context of one vacant is one of another's")
 	}
 }
 
 func TestAKeyThatDoesNotOpenIsAnError(t *testing.T) {
 	s := memory.New()
-	if _, err := keysOver(t, s, "5a").Key(t.Context(), identity.ID{1}, "x"); err != nil {
+	if _, err := keysOver(t, s, "5a").DeriveKey(t.Context(), identity.ID{1}, "x"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := keysOver(t, s, "6b").Key(t.Context(), identity.ID{1}, "x"); err == nil {
+	if _, err := keysOver(t, s, "6b").DeriveKey(t.Context(), identity.ID{1}, "x"); err == nil {
 		t.Error("another host's key opens the secret")
 	}
 	if s := fmt.Sprintf("%v %+v", keysOver(t, s, "5a"), keysOver(t, s, "5a")); strings.Contains(s, "0x") || strings.Contains(s, "[") {

@@ -9,10 +9,10 @@ import (
 )
 
 // KeyDocs contains the document with the hash of the operator key.
-var KeyDocs = store.Kind[stored]{
-	Shape: store.Shape{Name: "hash of the operator key", Partition: "host", Sort: "operator", Verify: store.VerifyNot},
-	Codec: store.JSONCodec[stored](1),
-	CheckValue: func(_ store.Doc, s stored) error {
+var KeyDocs = store.DocKind[keyDocument]{
+	Shape: store.Shape{Name: "hash of the operator key", Partition: "host", Sort: "operator", Verify: store.VerifySkip},
+	Codec: store.JSONCodec[keyDocument](1),
+	CheckValue: func(_ store.Doc, s keyDocument) error {
 		if s.Hash.IsZero() {
 			return errors.New("it has no SHA-256")
 		}
@@ -20,11 +20,11 @@ var KeyDocs = store.Kind[stored]{
 	},
 }
 
-func Key() store.Key { return KeyDocs.Key() }
+func DocKey() store.Key { return KeyDocs.Key() }
 
-// stored is the form of the document. A key has 256 random bits, so a hash without a salt does not
+// keyDocument is the form of the document. A key has 256 random bits, so a hash without a salt does not
 // reveal the key.
-type stored struct {
-	Hash identity.Hash `json:"sha256"` // hash of the key in its text form
-	Made time.Time     `json:"made"`
+type keyDocument struct {
+	Hash      identity.Hash `json:"sha256"` // hash of the key in its text form
+	CreatedAt time.Time     `json:"made"`
 }

@@ -21,8 +21,8 @@ import (
 // Prefix starts every key, so that a search can find leaked keys.
 const Prefix = "vop_"
 
-// size is the number of random bytes in a key.
-const size = 32
+// secretSize is the number of random bytes in a key.
+const secretSize = 32
 
 const keySize = len(Prefix) + 43 // size random bytes have 43 digits in base64url
 
@@ -36,7 +36,7 @@ type Keys struct {
 // Rotate creates a new key, which replaces the previous key. If it returns an error, the previous
 // key may or may not be valid, so the caller must call Rotate again.
 func (k Keys) Rotate(ctx context.Context) (string, error) {
-	secret := make([]byte, size)
+	secret := make([]byte, secretSize)
 	defer clear(secret)
 	if _, err := io.ReadFull(k.Rand, secret); err != nil {
 		return "", problem.Wrap(problem.Unavailable, err, "no randomness for an operator key")
@@ -44,8 +44,8 @@ func (k Keys) Rotate(ctx context.Context) (string, error) {
 	key := Prefix + base64.RawURLEncoding.EncodeToString(secret)
 	// Of two concurrent rotations, the later one determines the key.
 	err := store.Updater{Store: k.Store, Rand: k.Rand}.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		d, err := tx.Doc(ctx, Key())
-		KeyDocs.Put(tx, store.Doc{Key: d.Key}, stored{sha256.Sum256([]byte(key)), k.Now().UTC()})
+		d, err := tx.Doc(ctx, DocKey())
+		KeyDocs.Put(tx, store.Doc{Key: d.Key}, keyDocument{sha256.Sum256([]byte(key)), k.Now().UTC()})
 		return err
 	})
 	if err != nil {
@@ -58,15 +58,15 @@ func (k Keys) Rotate(ctx context.Context) (string, error) {
 // for every well-formed key, so a rotation takes effect at once. If the store is unavailable, the
 // error is Unavailable. The comparison takes constant time.
 func (k Keys) Check(ctx context.Context, key string) error {
-	if !wellFormed(key) {
-		return unauthorized()
+	if !isWellFormed(key) {
+		return unauthorizedError()
 	}
-	d, err := k.Store.Doc(ctx, Key())
+	d, err := k.Store.Doc(ctx, DocKey())
 	if err != nil {
 		return problem.Wrap(problem.Unavailable, err, "the operator key cannot be checked now")
 	}
 	if d.Version == 0 {
-		return unauthorized() // no key was created
+		return unauthorizedError() // no key was created
 	}
 	want, err := KeyDocs.Parse(d)
 	if err != nil {
@@ -74,16 +74,16 @@ func (k Keys) Check(ctx context.Context, key string) error {
 	}
 	got := sha256.Sum256([]byte(key))
 	if subtle.ConstantTimeCompare(want.Hash[:], got[:]) != 1 {
-		return unauthorized()
+		return unauthorizedError()
 	}
 	return nil
 }
 
-func unauthorized() error {
+func unauthorizedError() error {
 	return problem.New(problem.Unauthorized, "this is not the operator key of this host")
 }
 
-func wellFormed(key string) bool {
+func isWellFormed(key string) bool {
 	if len(key) != keySize || !strings.HasPrefix(key, Prefix) {
 		return false
 	}

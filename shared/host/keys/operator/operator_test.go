@@ -70,7 +70,7 @@ func TestWrongKeyIsUnauthorizedAndNotQuoted(t *testing.T) {
 func TestTheKeyItselfIsNotStored(t *testing.T) {
 	s := memory.New()
 	key := rotate(t, keys(s))
-	d, err := s.Doc(t.Context(), operator.Key())
+	d, err := s.Doc(t.Context(), operator.DocKey())
 	if err != nil || d.Version == 0 || bytes.Contains(d.Data, []byte(key)) || bytes.Contains(d.Data, []byte(key[4:])) {
 		t.Errorf("document = %q, %v, want one without the key", d.Data, err)
 	}
@@ -79,7 +79,7 @@ func TestTheKeyItselfIsNotStored(t *testing.T) {
 func TestAFaultOfTheStoreIsNoRefusal(t *testing.T) {
 	s := memory.New()
 	key := rotate(t, keys(s))
-	away := &storetest.Lossy{Store: s, Decide: func(string, []store.Write) storetest.Fault { return storetest.Lost }}
+	away := &storetest.Lossy{Store: s, ChooseFault: func(string, []store.Write) storetest.Fault { return storetest.Lost }}
 	if err := keys(away).Check(t.Context(), key); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Check() while the store is away = %v, want unavailable", err)
 	}
@@ -94,7 +94,7 @@ func TestAFaultOfTheStoreIsNoRefusal(t *testing.T) {
 func TestADamagedDocumentIsNoRefusalEither(t *testing.T) {
 	for _, data := range []string{``, `{`, `{"format":2,"sha256":"00"}`, `{"format":2,"sha256":"` + strings.Repeat("00", 32) + `"}`, `{"format":1,"sha256":"00"}`, `{"format":1,"sha256":"` + strings.Repeat("g", 64) + `"}`} {
 		s := memory.New()
-		if err := s.Commit(t.Context(), store.Put{Key: operator.Key(), WriteID: store.WriteID{1}, Data: []byte(data)}); err != nil {
+		if err := s.Commit(t.Context(), store.Put{Key: operator.DocKey(), WriteID: store.WriteID{1}, Data: []byte(data)}); err != nil {
 			t.Fatal(err)
 		}
 		if err := keys(s).Check(t.Context(), "vop_"+strings.Repeat("A", 43)); !problem.Is(err, problem.Damaged) {
@@ -110,18 +110,18 @@ func TestADamagedDocumentIsNoRefusalEither(t *testing.T) {
 // key or an error.
 func TestARotationBrokenOffGivesNoKeyThatDoesNotCount(t *testing.T) {
 	for at := range 2 {
-		for _, fate := range storetest.FatesOf("Commit") {
+		for _, fate := range storetest.FaultsOf("Commit") {
 			t.Run(fmt.Sprintf("call %d %s", at, fate), func(t *testing.T) {
 				s := memory.New()
 				n := -1
-				lossy := &storetest.Lossy{Store: s, Decide: func(string, []store.Write) storetest.Fault {
+				lossy := &storetest.Lossy{Store: s, ChooseFault: func(string, []store.Write) storetest.Fault {
 					if n++; n == at {
 						return fate
 					}
 					return storetest.NoFault
 				}}
 				key, err := keys(lossy).Rotate(t.Context())
-				lossy.AwaitPending(t.Context())
+				lossy.ApplyPending(t.Context())
 				if err != nil {
 					if key != "" || !problem.Is(err, problem.Unavailable) {
 						t.Errorf("Rotate() = %q, %v, want unavailable", key, err)
@@ -175,7 +175,7 @@ func TestWithoutRandomnessNoKeyIsMade(t *testing.T) {
 	if key, err := k.Rotate(t.Context()); !problem.Is(err, problem.Unavailable) || key != "" {
 		t.Errorf("Rotate() = %q, %v, want unavailable", key, err)
 	}
-	if d, _ := s.Doc(t.Context(), operator.Key()); d.Version != 0 {
+	if d, _ := s.Doc(t.Context(), operator.DocKey()); d.Version != 0 {
 		t.Error("a document was written")
 	}
 }
@@ -187,7 +187,7 @@ func FuzzCheck(f *testing.F) {
 	f.Add([]byte(`{}`), "")
 	f.Fuzz(func(t *testing.T, data []byte, key string) {
 		s := memory.New()
-		if err := s.Commit(t.Context(), store.Put{Key: operator.Key(), WriteID: store.WriteID{1}, Data: data}); err != nil {
+		if err := s.Commit(t.Context(), store.Put{Key: operator.DocKey(), WriteID: store.WriteID{1}, Data: data}); err != nil {
 			t.Skip("no store keeps a document of that size")
 		}
 		err := keys(s).Check(t.Context(), key)

@@ -41,31 +41,31 @@ const (
 type Kind struct {
 	// Name is the name of one document of this kind, for example "secret".
 	Name string
-	// Word is the start of the partitions, PREFIX#TENANT, and of the vault contexts,
+	// Prefix is the start of the partitions, PREFIX#TENANT, and of the vault contexts,
 	// PREFIX:TENANT:NAME.
-	Word string
-	// Host returns the default host of a new secret with a given name, or "".
-	Host func(name string) string
-	// Check returns an error for an invalid value. The error must not contain the value. If Check
+	Prefix string
+	// DefaultHost returns the default host of a new secret with a given name, or "".
+	DefaultHost func(name string) string
+	// CheckValue returns an error for an invalid value. The error must not contain the value. If Check
 	// is nil, all values that fit into a header are allowed.
-	Check func(name string, value []byte) error
+	CheckValue func(name string, value []byte) error
 }
 
 // Secrets reads and writes the secrets of a host. It is safe for concurrent use. The fmt package
 // prints only its type, so no value is printed.
 type Secrets struct {
 	kind  Kind
-	docs  store.Kind[document]
+	docs  store.DocKind[document]
 	vault custody.Vault
 	now   func() time.Time
 	store store.Updater
-	cache *lru.Cache[store.Key, opened]
+	cache *lru.Cache[store.Key, cachedSecret]
 }
 
 // New returns the secrets of a kind in s. v seals the values. rand must be safe for concurrent use.
 func New(kind Kind, s store.Store, v custody.Vault, now func() time.Time, rand io.Reader) *Secrets {
-	const size = 64
-	cache, err := lru.New[store.Key, opened](size)
+	const cacheSize = 64
+	cache, err := lru.New[store.Key, cachedSecret](cacheSize)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
@@ -90,17 +90,17 @@ type document struct {
 	Deleted bool   `json:"deleted,omitempty"`
 }
 
-// opened is a cached value together with its sealed box.
-type opened struct {
+// cachedSecret is a cached value together with its sealed box.
+type cachedSecret struct {
 	hosts   []string
 	box     []byte
 	value   string
 	expires time.Time
 }
 
-func (k Kind) Docs() store.Kind[document] {
-	return store.Kind[document]{
-		Shape: store.Shape{Name: k.Name, Partition: k.Word + "#*", Sort: "*", Owner: store.OfTenant, Verify: store.VerifyNot},
+func (k Kind) Docs() store.DocKind[document] {
+	return store.DocKind[document]{
+		Shape: store.Shape{Name: k.Name, Partition: k.Prefix + "#*", Sort: "*", Owner: store.OwnedByTenant, Verify: store.VerifySkip},
 		Codec: store.JSONCodec[document](1),
 		CheckValue: func(d store.Doc, secret document) error {
 			if secret.Name != d.Key.Sort || secret.Version < 1 || !secret.Deleted && len(secret.Hosts) == 0 {
@@ -111,10 +111,10 @@ func (k Kind) Docs() store.Kind[document] {
 	}
 }
 
-func (s *Secrets) keyOf(tenant, name string) store.Key { return s.docs.Key(tenant, name) }
+func (s *Secrets) docKey(tenant, name string) store.Key { return s.docs.Key(tenant, name) }
 
 func (s *Secrets) vaultContext(tenant, name string) string {
-	return s.kind.Word + ":" + tenant + ":" + name
+	return s.kind.Prefix + ":" + tenant + ":" + name
 }
 
 // Set writes the next version of a tenant's secret. An empty tenant means the host itself. If hosts
@@ -122,15 +122,15 @@ func (s *Secrets) vaultContext(tenant, name string) string {
 // error names the field tenant, secret, hosts or value.
 func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, value []byte) (Info, error) {
 	info := Info{Name: name}
-	err := check(tenant, name)
+	err := checkTenantAndName(tenant, name)
 	if err == nil {
 		err = checkValue(value)
 	}
-	if err == nil && s.kind.Check != nil {
-		err = s.kind.Check(name, value)
+	if err == nil && s.kind.CheckValue != nil {
+		err = s.kind.CheckValue(name, value)
 	}
 	if err == nil {
-		info.Hosts, err = normalHosts(hosts)
+		info.Hosts, err = normalizeHosts(hosts)
 	}
 	if err != nil {
 		return info, err
@@ -140,32 +140,32 @@ func (s *Secrets) Set(ctx context.Context, tenant, name string, hosts []string, 
 		return info, err
 	}
 	err = s.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		before, d, err := s.docs.Get(ctx, tx, s.keyOf(tenant, name))
+		old, d, err := s.docs.Get(ctx, tx, s.docKey(tenant, name))
 		if err != nil {
 			return err
 		}
-		if before.isAbsent() && name[0] == '-' { // a command would parse the name as a flag
+		if old.isAbsent() && name[0] == '-' { // a command would parse the name as a flag
 			return problem.Invalid("secret", "a name that does not begin with -, for example openai", fmt.Sprintf("%.80q", name))
 		}
 		next := document{Info: info, Box: box}
 		if next.Hosts == nil {
-			next.Hosts = before.Hosts
+			next.Hosts = old.Hosts
 		}
-		if host := s.kind.Host(name); next.Hosts == nil && host != "" {
+		if host := s.kind.DefaultHost(name); next.Hosts == nil && host != "" {
 			next.Hosts = []string{host}
 		}
 		if next.Hosts == nil {
 			return problem.Invalid("hosts", "at least one host, such as api.example.com", "none")
 		}
-		info = s.put(tx, d.Key, before.Version, next)
+		info = s.putVersion(tx, d.Key, old.Version, next)
 		return nil
 	})
-	s.cache.Remove(s.keyOf(tenant, name))
+	s.cache.Remove(s.docKey(tenant, name))
 	return info, store.AsProblem(err)
 }
 
-func (s *Secrets) put(tx *store.Tx, key store.Key, after int, next document) Info {
-	next.Version, next.Time = after+1, s.now().UTC().Truncate(time.Second)
+func (s *Secrets) putVersion(tx *store.Tx, key store.Key, oldVersion int, next document) Info {
+	next.Version, next.Time = oldVersion+1, s.now().UTC().Truncate(time.Second)
 	s.docs.Put(tx, store.Doc{Key: key}, next)
 	return next.Info
 }
@@ -186,53 +186,53 @@ func (s *Secrets) List(ctx context.Context, owner string) (infos []Info, err err
 }
 
 func (s *Secrets) Delete(ctx context.Context, tenant, name string) error {
-	if err := check(tenant, name); err != nil {
+	if err := checkTenantAndName(tenant, name); err != nil {
 		return err
 	}
 	err := s.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		before, d, err := s.docs.Get(ctx, tx, s.keyOf(tenant, name))
-		if err == nil && before.isAbsent() {
+		old, d, err := s.docs.Get(ctx, tx, s.docKey(tenant, name))
+		if err == nil && old.isAbsent() {
 			err = missingError(tenant, name)
 		}
 		if err == nil {
-			s.put(tx, d.Key, before.Version, document{Info: Info{Name: name}, Deleted: true})
+			s.putVersion(tx, d.Key, old.Version, document{Info: Info{Name: name}, Deleted: true})
 		}
 		return err
 	})
-	s.cache.Remove(s.keyOf(tenant, name))
+	s.cache.Remove(s.docKey(tenant, name))
 	return store.AsProblem(err)
 }
 
 // Check returns an error unless the secret may be sent to all urls. The error is NotFound if the
 // secret does not exist, and Forbidden if it is not bound to the host of a URL.
 func (s *Secrets) Check(ctx context.Context, tenant, name string, urls ...string) error {
-	secret, err := s.read(ctx, tenant, name)
+	secret, err := s.load(ctx, tenant, name)
 	if err != nil {
 		return err
 	}
-	return checkPermitted(name, secret.Hosts, urls)
+	return checkURLs(name, secret.Hosts, urls)
 }
 
 // Use returns the value of a secret for requests to urls. No URL is needed for a value that is
 // never sent. Use returns the same errors as Check.
 func (s *Secrets) Use(ctx context.Context, tenant, name string, urls ...string) (string, error) {
-	key := s.keyOf(tenant, name)
-	o, ok := s.cache.Get(key)
-	if !ok || !s.now().Before(o.expires) {
+	key := s.docKey(tenant, name)
+	cached, ok := s.cache.Get(key)
+	if !ok || !s.now().Before(cached.expires) {
 		var err error
-		if o, err = s.open(ctx, tenant, name, o); err != nil {
+		if cached, err = s.refresh(ctx, tenant, name, cached); err != nil {
 			s.cache.Remove(key)
 			return "", err
 		}
-		s.cache.Add(key, o)
+		s.cache.Add(key, cached)
 	}
-	if err := checkPermitted(name, o.hosts, urls); err != nil {
+	if err := checkURLs(name, cached.hosts, urls); err != nil {
 		return "", err
 	}
-	return o.value, nil
+	return cached.value, nil
 }
 
-func checkPermitted(name string, hosts, urls []string) error {
+func checkURLs(name string, hosts, urls []string) error {
 	// Plain HTTP is permitted only to this machine.
 	for _, target := range urls {
 		u, err := url.Parse(target)
@@ -250,35 +250,35 @@ func checkPermitted(name string, hosts, urls []string) error {
 	return nil
 }
 
-func (s *Secrets) open(ctx context.Context, tenant, name string, before opened) (o opened, err error) {
+func (s *Secrets) refresh(ctx context.Context, tenant, name string, old cachedSecret) (cached cachedSecret, err error) {
 	// The vault is called only if the box has changed, because each request to a key service costs
 	// money and time.
-	o.expires = s.now().Add(MaxCacheAge) // starts before the read, so that a slow read does not extend it
-	secret, err := s.read(ctx, tenant, name)
+	cached.expires = s.now().Add(MaxCacheAge) // starts before the read, so that a slow read does not extend it
+	secret, err := s.load(ctx, tenant, name)
 	if err != nil {
-		return o, err
+		return cached, err
 	}
-	o.hosts, o.box = secret.Hosts, secret.Box
-	if before.value != "" && bytes.Equal(before.box, secret.Box) {
-		o.value = before.value
-		return o, nil
+	cached.hosts, cached.box = secret.Hosts, secret.Box
+	if old.value != "" && bytes.Equal(old.box, secret.Box) {
+		cached.value = old.value
+		return cached, nil
 	}
 	value, err := s.vault.Open(ctx, s.vaultContext(tenant, name), secret.Box)
 	if err != nil {
-		return o, err
+		return cached, err
 	}
-	o.value = string(value)
+	cached.value = string(value)
 	clear(value)
-	return o, nil
+	return cached, nil
 }
 
 func (s *Secrets) Info(ctx context.Context, tenant, name string) (Info, error) {
-	secret, err := s.read(ctx, tenant, name)
+	secret, err := s.load(ctx, tenant, name)
 	return secret.Info, err
 }
 
-func (s *Secrets) read(ctx context.Context, tenant, name string) (document, error) {
-	secret, _, err := s.docs.Get(ctx, s.store.Store, s.keyOf(tenant, name))
+func (s *Secrets) load(ctx context.Context, tenant, name string) (document, error) {
+	secret, _, err := s.docs.Get(ctx, s.store.Store, s.docKey(tenant, name))
 	if err == nil && secret.isAbsent() {
 		err = missingError(tenant, name)
 	}
@@ -295,7 +295,7 @@ func missingError(tenant, name string) error {
 	return problem.New(problem.NotFound, "%s has no secret %.80q", owner, name)
 }
 
-func check(owner, name string) error {
+func checkTenantAndName(owner, name string) error {
 	if err := tenant.Check(owner); err != nil {
 		return err
 	}
@@ -303,8 +303,8 @@ func check(owner, name string) error {
 }
 
 func CheckName(name string) error {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-	if name == "" || len(name) > maxName || strings.Trim(name, letters) != "" {
+	const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	if name == "" || len(name) > maxName || strings.Trim(name, nameLetters) != "" {
 		return problem.Invalid("secret", fmt.Sprintf("a name of 1 to %d of a-z A-Z 0-9 . _ -", maxName), fmt.Sprintf("%.80q", name))
 	}
 	return nil
@@ -321,7 +321,7 @@ func checkValue(value []byte) error {
 	return nil
 }
 
-func normalHosts(hosts []string) (hostPorts []string, err error) {
+func normalizeHosts(hosts []string) (hostPorts []string, err error) {
 	if len(hosts) > MaxHosts {
 		return nil, problem.Invalid("hosts", fmt.Sprintf("at most %d", MaxHosts), strconv.Itoa(len(hosts)))
 	}

@@ -218,7 +218,7 @@ func TestTheVaultOpensEachVersionOnce(t *testing.T) {
 func TestALateRetryDoesNotRestoreADeletedSecret(t *testing.T) {
 	b := newBench(t)
 	late := true
-	lossy := &storetest.Lossy{Store: b.store.Store, Decide: func(op string, _ []store.Write) storetest.Fault {
+	lossy := &storetest.Lossy{Store: b.store.Store, ChooseFault: func(op string, _ []store.Write) storetest.Fault {
 		if op == "Commit" && late {
 			late = false
 			return storetest.Delayed
@@ -230,7 +230,7 @@ func TestALateRetryDoesNotRestoreADeletedSecret(t *testing.T) {
 	if err := b.Delete(t.Context(), "", "key"); err != nil {
 		t.Fatal(err)
 	}
-	lossy.AwaitPending(t.Context())
+	lossy.ApplyPending(t.Context())
 	if value, err := b.Use(t.Context(), "", "key", api); !problem.Is(err, problem.NotFound) {
 		t.Errorf("Use() = %q, %v; want not found", value, err)
 	}
@@ -377,7 +377,7 @@ func TestAFailedSetLeavesTheOldOrTheNewValue(t *testing.T) {
 				b := newBench(t)
 				b.set(t, "", "key", "one", "api.example.com")
 				calls := 0
-				b.store.Store = &storetest.Lossy{Store: b.store.Store, Decide: func(called string, _ []store.Write) storetest.Fault {
+				b.store.Store = &storetest.Lossy{Store: b.store.Store, ChooseFault: func(called string, _ []store.Write) storetest.Fault {
 					if called == op {
 						if calls++; calls == 1 {
 							return fate

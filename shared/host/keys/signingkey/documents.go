@@ -3,7 +3,7 @@ package signingkey
 import "github.com/vacancy-host/vacancy/shared/store"
 
 // KeyDocs contains the document with all signing keys.
-var KeyDocs = store.Kind[stored]{
+var KeyDocs = store.DocKind[keySet]{
 	Shape: store.Shape{Name: "set of signing keys", Partition: "signkey", Sort: "keys", Verify: store.VerifyWithRows},
-	Codec: store.JSONCodec[stored](1),
+	Codec: store.JSONCodec[keySet](1),
 }

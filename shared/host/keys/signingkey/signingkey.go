@@ -23,7 +23,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-func Key() store.Key { return KeyDocs.Key() }
+func DocKey() store.Key { return KeyDocs.Key() }
 
 const (
 	// Lifetime is the validity of a certificate. It limits the damage by a stolen key. The next key
@@ -36,8 +36,8 @@ const (
 	cacheTime = 10 * time.Minute
 )
 
-// stored is the form of the document. The newest key is the last.
-type stored struct {
+// keySet is the form of the document. The newest key is the last.
+type keySet struct {
 	Keys []sealedKey `json:"keys"`
 }
 
@@ -47,7 +47,7 @@ type sealedKey struct {
 }
 
 // keyAt returns the newest key whose certificate covers t.
-func (s *stored) keyAt(t time.Time) (sealedKey, bool) {
+func (s *keySet) keyAt(t time.Time) (sealedKey, bool) {
 	for _, k := range slices.Backward(s.Keys) {
 		if k.Certificate.Covers(t) {
 			return k, true
@@ -60,28 +60,28 @@ func (s *stored) keyAt(t time.Time) (sealedKey, bool) {
 // host whose clock was fast may have created more.
 const maxKeys = 4
 
-// drop removes old keys until a new key fits into maxKeys. It keeps each key until activationDelay
+// removeOldKeys removes old keys until a new key fits into maxKeys. It keeps each key until activationDelay
 // after the end of its certificate, because statements with earlier times may be signed again
 // during this period.
-func (s *stored) drop(now time.Time) {
-	kept := s.Keys[:0:0]
+func (s *keySet) removeOldKeys(now time.Time) {
+	keys := s.Keys[:0:0]
 	for i, k := range s.Keys {
 		_, until, err := k.Certificate.Validity()
-		ended := err != nil || until.Before(now.Add(-activationDelay))
-		if room := len(kept)+len(s.Keys)-i < maxKeys; !ended || room {
-			kept = append(kept, k)
+		isExpired := err != nil || until.Before(now.Add(-activationDelay))
+		if hasRoom := len(keys)+len(s.Keys)-i < maxKeys; !isExpired || hasRoom {
+			keys = append(keys, k)
 		}
 	}
-	s.Keys = kept
+	s.Keys = keys
 }
 
-func (s *stored) isDue(now time.Time) bool {
+func (s *keySet) isRenewalDue(now time.Time) bool {
 	_, current := s.keyAt(now)
 	_, next := s.keyAt(now.Add(Lifetime / 2))
 	return !current || !next
 }
 
-func (s *stored) nextStart(now time.Time) time.Time {
+func (s *keySet) nextValidFrom(now time.Time) time.Time {
 	if k, ok := s.keyAt(now); ok {
 		_, until, _ := k.Certificate.Validity()
 		if from := now.Add(activationDelay); from.Before(until) {
@@ -117,9 +117,9 @@ type Keys struct {
 	config  Config
 	signers *sealed.Signers
 
-	mu    sync.Mutex
-	known stored    // document at its last read or write
-	read  time.Time // time at which known was read or written
+	mu       sync.Mutex
+	cached   keySet    // document at its last read or write
+	cachedAt time.Time // time at which known was read or written
 }
 
 func New(c Config) *Keys {
@@ -139,7 +139,7 @@ func (k *Keys) Signer(ctx context.Context, signedAt time.Time) (certificate.Sign
 	if err != nil {
 		return certificate.Signer{}, err
 	}
-	if k.config.Identity != nil && s.isDue(k.config.Now()) {
+	if k.config.Identity != nil && s.isRenewalDue(k.config.Now()) {
 		next, err := k.renew(ctx)
 		if _, ok := s.keyAt(signedAt); err != nil && !ok {
 			return certificate.Signer{}, err
@@ -159,26 +159,26 @@ func (k *Keys) Signer(ctx context.Context, signedAt time.Time) (certificate.Sign
 	return certificate.Signer{Signer: signer, Certificate: entry.Certificate}, err
 }
 
-func (k *Keys) load(ctx context.Context, signedAt time.Time) (stored, error) {
+func (k *Keys) load(ctx context.Context, signedAt time.Time) (keySet, error) {
 	k.mu.Lock()
-	s, read := k.known, k.read
+	s, cachedAt := k.cached, k.cachedAt
 	k.mu.Unlock()
 	now := k.config.Now()
-	if _, ok := s.keyAt(signedAt); ok && now.Sub(read).Abs() < cacheTime {
+	if _, ok := s.keyAt(signedAt); ok && now.Sub(cachedAt).Abs() < cacheTime {
 		return s, nil
 	}
-	s, _, err := KeyDocs.Get(ctx, k.config.Store, Key())
+	s, _, err := KeyDocs.Get(ctx, k.config.Store, DocKey())
 	if err != nil {
 		return s, store.AsProblem(err)
 	}
-	k.keep(s, now)
+	k.setCache(s, now)
 	return s, nil
 }
 
-func (k *Keys) keep(s stored, read time.Time) {
+func (k *Keys) setCache(s keySet, readAt time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.known, k.read = s, read
+	k.cached, k.cachedAt = s, readAt
 }
 
 // RenewIfDue creates the next key if it is due. A process with the host's identity calls it at
@@ -188,7 +188,7 @@ func (k *Keys) RenewIfDue(ctx context.Context) error {
 	return err
 }
 
-func (k *Keys) renew(ctx context.Context) (s stored, err error) {
+func (k *Keys) renew(ctx context.Context) (s keySet, err error) {
 	host, err := k.config.Identity(ctx)
 	if err != nil {
 		return s, err
@@ -196,20 +196,20 @@ func (k *Keys) renew(ctx context.Context) (s stored, err error) {
 	now := k.config.Now().UTC().Truncate(time.Second)
 	err = store.Updater{Store: k.config.Store, Rand: k.config.Rand}.Update(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
 		var d store.Doc
-		if s, d, err = KeyDocs.Get(ctx, tx, Key()); err != nil {
+		if s, d, err = KeyDocs.Get(ctx, tx, DocKey()); err != nil {
 			return err
 		}
 		// If the documents were copied from another host, their certificates are not valid on this
 		// host.
 		s.Keys = slices.DeleteFunc(s.Keys, func(entry sealedKey) bool { return entry.Certificate.Host != host.ID() })
-		if !s.isDue(now) {
+		if !s.isRenewalDue(now) {
 			return nil
 		}
-		entry, err := k.create(ctx, host, s.nextStart(now))
+		entry, err := k.createKey(ctx, host, s.nextValidFrom(now))
 		if err != nil {
 			return err
 		}
-		s.drop(now)
+		s.removeOldKeys(now)
 		s.Keys = append(s.Keys, entry)
 		KeyDocs.Put(tx, d, s)
 		return nil
@@ -217,11 +217,11 @@ func (k *Keys) renew(ctx context.Context) (s stored, err error) {
 	if err != nil {
 		return s, store.AsProblem(err)
 	}
-	k.keep(s, now)
+	k.setCache(s, now)
 	return s, nil
 }
 
-func (k *Keys) create(ctx context.Context, host identity.Signer, from time.Time) (entry sealedKey, err error) {
+func (k *Keys) createKey(ctx context.Context, host identity.Signer, from time.Time) (entry sealedKey, err error) {
 	key, err := identity.NewKey(k.config.Rand)
 	if err != nil {
 		return entry, err

@@ -103,7 +103,7 @@ func TestOnlyTheHostsIdentityMakesAKey(t *testing.T) {
 			t.Fatalf("Signer() = %v, want unavailable", err)
 		}
 	}
-	if d, err := w.store.Doc(t.Context(), signingkey.Key()); err != nil || d.Version != 0 {
+	if d, err := w.store.Doc(t.Context(), signingkey.DocKey()); err != nil || d.Version != 0 {
 		t.Fatalf("the document is %+v, %v", d, err)
 	}
 	w.pass(5 * time.Minute)
@@ -225,7 +225,7 @@ func TestMakersAtOnceMakeOneKey(t *testing.T) {
 func TestARenewalBrokenOffAnywhere(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		for at, op := range []string{"Doc", "Commit"} {
-			for _, fate := range storetest.FatesOf(op) {
+			for _, fate := range storetest.FaultsOf(op) {
 				for _, crash := range []bool{false, true} {
 					t.Run(fmt.Sprintf("first %t %s %s crash %t", first, op, fate, crash), func(t *testing.T) {
 						w := newWorld(t)
@@ -234,7 +234,7 @@ func TestARenewalBrokenOffAnywhere(t *testing.T) {
 							w.pass(signingkey.Lifetime * 3 / 4)
 						}
 						calls := 0
-						lossy := &storetest.Lossy{Store: w.store, Decide: func(got string, _ []store.Write) storetest.Fault {
+						lossy := &storetest.Lossy{Store: w.store, ChooseFault: func(got string, _ []store.Write) storetest.Fault {
 							calls++
 							switch {
 							case calls-1 == at && got == op:
@@ -254,13 +254,13 @@ func TestARenewalBrokenOffAnywhere(t *testing.T) {
 							t.Fatalf("Signer() = %v", err)
 						}
 						w.renew()
-						lossy.AwaitPending(t.Context())
+						lossy.ApplyPending(t.Context())
 						w.renew()
 						if after := w.signer(w.reader(), w.now); before != (certificate.Certificate{}) && after != before {
 							t.Errorf("the key of the same time was %s and is %s", before.Key.Short(), after.Key.Short())
 						}
 						w.signer(w.reader(), w.now.Add(signingkey.Lifetime/2))
-						d, err := w.store.Doc(t.Context(), signingkey.Key())
+						d, err := w.store.Doc(t.Context(), signingkey.DocKey())
 						if err != nil || signingkey.CheckCertificates(d, w.host.ID()) != nil || signingkey.CheckKeys(t.Context(), d, w.vault) != nil {
 							t.Errorf("the document is not whole: %v", err)
 						}
@@ -275,7 +275,7 @@ func TestARenewalBrokenOffAnywhere(t *testing.T) {
 func TestKeysOfAnotherHostAreReplaced(t *testing.T) {
 	w := newWorld(t)
 	w.renew()
-	d, err := w.store.Doc(t.Context(), signingkey.Key())
+	d, err := w.store.Doc(t.Context(), signingkey.DocKey())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestKeysOfAnotherHostAreReplaced(t *testing.T) {
 func TestDamageIsNamedAndSignsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.renew()
-	whole, err := w.store.Doc(t.Context(), signingkey.Key())
+	whole, err := w.store.Doc(t.Context(), signingkey.DocKey())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,25 +34,25 @@ func dayOf(t time.Time) (uint32, error) {
 	return uint32(u / seconds), nil
 }
 
-func startOf(day uint32) time.Time { return time.Unix(int64(day)*24*60*60, 0).UTC() }
+func startOfDay(day uint32) time.Time { return time.Unix(int64(day)*24*60*60, 0).UTC() }
 
-func sortOf(day uint32) string { return startOf(day).Format(time.DateOnly) }
+func formatDay(day uint32) string { return startOfDay(day).Format(time.DateOnly) }
 
 // vaultContext returns the vault context of a day's key. A box that is copied to another day's
 // document does not open.
-func vaultContext(day uint32) string { return partition + ":" + sortOf(day) }
+func vaultContext(day uint32) string { return partition + ":" + formatDay(day) }
 
-func IsVaultContext(to string) bool {
-	day, ok := strings.CutPrefix(to, partition+":")
+func IsVaultContext(s string) bool {
+	day, ok := strings.CutPrefix(s, partition+":")
 	t, err := time.Parse(time.DateOnly, day)
 	return ok && err == nil && t.Format(time.DateOnly) == day
 }
 
-func (k *Keys) load(ctx context.Context, day uint32) (*dayKey, error) {
-	sealed, d, err := KeyDocs.Get(ctx, k.store, Key(day))
+func (k *Keys) loadKey(ctx context.Context, day uint32) (*dayKey, error) {
+	sealed, d, err := KeyDocs.Get(ctx, k.store, DocKey(day))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("text key of %s: %w", sortOf(day), err)
+		return nil, fmt.Errorf("text key of %s: %w", formatDay(day), err)
 	case d.Version == 0:
 		return nil, errAbsent
 	case sealed.destroyed:
@@ -60,43 +60,43 @@ func (k *Keys) load(ctx context.Context, day uint32) (*dayKey, error) {
 	}
 	key, err := k.vault.Open(ctx, vaultContext(day), sealed.box)
 	if err != nil {
-		return nil, fmt.Errorf("text key of %s: %w", sortOf(day), err)
+		return nil, fmt.Errorf("text key of %s: %w", formatDay(day), err)
 	}
 	defer clear(key)
 	return newDayKey(key)
 }
 
-// create creates the key of a day. A text may be sealed only under a key that is certainly stored.
+// createKey creates the key of a day. A text may be sealed only under a key that is certainly stored.
 // If the outcome of the commit is unknown, create returns an error, and the next caller reads the
 // document.
-func (k *Keys) create(ctx context.Context, day uint32) (*dayKey, error) {
+func (k *Keys) createKey(ctx context.Context, day uint32) (*dayKey, error) {
 	key := make([]byte, keySize)
 	defer clear(key)
-	writeID, err := k.random(key)
+	writeID, err := k.fillRandom(key)
 	if err != nil {
 		return nil, err
 	}
 	box, err := k.vault.Seal(ctx, vaultContext(day), key)
 	if err != nil {
-		return nil, fmt.Errorf("text key of %s: %w", sortOf(day), err)
+		return nil, fmt.Errorf("text key of %s: %w", formatDay(day), err)
 	}
 	data, err := KeyDocs.Encode(sealedKey{box: box})
 	if err == nil {
-		err = k.store.Commit(ctx, store.Put{Key: Key(day), IfVersion: 0, WriteID: writeID, Data: data})
+		err = k.store.Commit(ctx, store.Put{Key: DocKey(day), IfVersion: 0, WriteID: writeID, Data: data})
 	}
 	var conflict *store.ConflictError
 	switch {
 	case errors.As(err, &conflict):
-		return k.load(ctx, day) // another host was faster: use its key
+		return k.loadKey(ctx, day) // another host was faster: use its key
 	case err != nil:
-		return nil, fmt.Errorf("text key of %s: %w", sortOf(day), err)
+		return nil, fmt.Errorf("text key of %s: %w", formatDay(day), err)
 	}
 	return newDayKey(key)
 }
 
-func (k *Keys) destroy(ctx context.Context, d store.Doc) (bool, error) {
+func (k *Keys) destroyKey(ctx context.Context, d store.Doc) (bool, error) {
 	// A conflict means that another host is destroying the key.
-	writeID, err := k.random(nil)
+	writeID, err := k.fillRandom(nil)
 	if err != nil {
 		return false, err
 	}
@@ -114,15 +114,15 @@ func (k *Keys) destroy(ctx context.Context, d store.Doc) (bool, error) {
 	return true, nil
 }
 
-func (k *Keys) random(key []byte) (a store.WriteID, err error) {
+func (k *Keys) fillRandom(key []byte) (writeID store.WriteID, err error) {
 	_, err = io.ReadFull(k.rand, key)
 	if err == nil {
-		_, err = io.ReadFull(k.rand, a[:])
+		_, err = io.ReadFull(k.rand, writeID[:])
 	}
 	if err != nil {
-		return a, problem.Wrap(problem.Unavailable, err, "no randomness for a text key")
+		return writeID, problem.Wrap(problem.Unavailable, err, "no randomness for a text key")
 	}
-	return a, nil
+	return writeID, nil
 }
 
 // dayKey is the key of a day together with the MAC key that is derived from it.

@@ -11,29 +11,29 @@ import (
 const partition = "textkey"
 
 // KeyDocs contains the text keys, one per UTC day. A destroyed key leaves a tombstone.
-var KeyDocs = store.Kind[sealedKey]{
+var KeyDocs = store.DocKind[sealedKey]{
 	Shape: store.Shape{Name: "text key", Partition: partition, Sort: "*", Verify: store.VerifyWithRows},
 	Codec: store.Codec[sealedKey]{
 		Decode: func(d store.Doc) (sealedKey, error) {
-			if len(d.Data) < 2 || d.Data[1] != live && d.Data[1] != destroyed {
+			if len(d.Data) < 2 || d.Data[1] != stateLive && d.Data[1] != stateDestroyed {
 				return sealedKey{}, errors.New("it contains neither a key nor the mark of a destroyed key")
 			}
-			return sealedKey{destroyed: d.Data[1] == destroyed, box: d.Data[2:]}, store.CheckFormat(format, int(d.Data[0]))
+			return sealedKey{destroyed: d.Data[1] == stateDestroyed, box: d.Data[2:]}, store.CheckFormat(format, int(d.Data[0]))
 		},
 		Encode: func(k sealedKey) ([]byte, error) {
 			if k.destroyed {
-				return []byte{format, destroyed}, nil
+				return []byte{format, stateDestroyed}, nil
 			}
-			return append([]byte{format, live}, k.box...), nil
+			return append([]byte{format, stateLive}, k.box...), nil
 		},
 	},
 }
 
 // A document consists of the format, a state, and the sealed box if the key is live.
 const (
-	format    = 1
-	live      = 1
-	destroyed = 2
+	format         = 1
+	stateLive      = 1
+	stateDestroyed = 2
 )
 
 type sealedKey struct {
@@ -41,4 +41,4 @@ type sealedKey struct {
 	box       []byte
 }
 
-func Key(day uint32) store.Key { return KeyDocs.Key(sortOf(day)) }
+func DocKey(day uint32) store.Key { return KeyDocs.Key(formatDay(day)) }

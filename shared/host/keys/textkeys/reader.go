@@ -22,24 +22,24 @@ var ErrKeyDamaged = errors.New("the text key of that day is damaged")
 // Reader opens texts for fsck and transcripts and never changes keys. It reads keys from the same
 // view as the rows. It must not be used concurrently.
 type Reader struct {
-	docs store.Reader
-	keys *Keys
-	days map[uint32]error // error of each day's document; nil if it is readable
+	docs      store.Reader
+	keys      *Keys
+	dayErrors map[uint32]error // error of each day's document; nil if it is readable
 }
 
 func NewReader(d store.Reader, v custody.Vault, now func() time.Time, retention time.Duration) *Reader {
-	return &Reader{docs: d, keys: New(readOnly{docs: d}, v, now, nil, retention), days: map[uint32]error{}}
+	return &Reader{docs: d, keys: New(readOnly{docs: d}, v, now, nil, retention), dayErrors: map[uint32]error{}}
 }
 
 // Open works like Keys.Open, but returns ErrNoKey for a key that never existed and ErrKeyDamaged
 // for a damaged key.
-func (r *Reader) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error) {
-	if s.Day > lastDay || len(s.Box) < Overhead {
+func (r *Reader) Open(ctx context.Context, aad []byte, sealed Sealed) ([]byte, error) {
+	if sealed.Day > lastDay || len(sealed.Box) < Overhead {
 		return nil, ErrDamaged
 	}
-	keyErr, ok := r.days[s.Day]
+	keyErr, ok := r.dayErrors[sealed.Day]
 	if !ok {
-		d, err := r.docs.Doc(ctx, Key(s.Day))
+		d, err := r.docs.Doc(ctx, DocKey(sealed.Day))
 		switch {
 		case problem.Is(err, problem.Damaged):
 			keyErr = fmt.Errorf("%w: %w", ErrKeyDamaged, err)
@@ -48,27 +48,27 @@ func (r *Reader) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error)
 		case d.Version == 0:
 			keyErr = ErrNoKey
 		}
-		r.recordDay(s.Day, keyErr)
+		r.recordDayError(sealed.Day, keyErr)
 	}
 	if keyErr != nil {
 		return nil, keyErr
 	}
-	plain, err := r.keys.Open(ctx, aad, s)
+	text, err := r.keys.Open(ctx, aad, sealed)
 	if problem.Is(err, problem.Damaged) && !errors.Is(err, ErrDamaged) {
 		err = fmt.Errorf("%w: %w", ErrKeyDamaged, err)
-		r.recordDay(s.Day, err)
+		r.recordDayError(sealed.Day, err)
 	}
-	return plain, err
+	return text, err
 }
 
-// maxDays limits a reader's memory, because damaged rows may name arbitrary days.
-const maxDays = 4096
+// maxCachedDays limits a reader's memory, because damaged rows may name arbitrary days.
+const maxCachedDays = 4096
 
-func (r *Reader) recordDay(day uint32, verdict error) {
-	if len(r.days) >= maxDays {
-		clear(r.days)
+func (r *Reader) recordDayError(day uint32, err error) {
+	if len(r.dayErrors) >= maxCachedDays {
+		clear(r.dayErrors)
 	}
-	r.days[day] = verdict
+	r.dayErrors[day] = err
 }
 
 // readOnly is the store of a Reader's Keys. It only reads documents.

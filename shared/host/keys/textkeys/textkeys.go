@@ -24,9 +24,9 @@ import (
 // MinRetention is the minimum retention of texts after the end of their day (PROTOCOL §21).
 const MinRetention = 24 * time.Hour
 
-// maxCached limits the keys in memory. If the retention has more days, a host reads older keys
+// maxCachedKeys limits the keys in memory. If the retention has more days, a host reads older keys
 // repeatedly.
-const maxCached = 64
+const maxCachedKeys = 64
 
 // ErrDestroyed is returned if the key of the day was destroyed or never existed. The text cannot be
 // read, but its row is not damaged.
@@ -59,11 +59,11 @@ type Keys struct {
 	rand      io.Reader
 	retention time.Duration // time between the end of a day and the destruction of its key
 
-	mu        sync.RWMutex
-	keys      map[uint32]*dayKey
-	nextAhead time.Time // earliest time of the next attempt by CreateNext
+	mu          sync.RWMutex
+	keys        map[uint32]*dayKey
+	nextAttempt time.Time // earliest time of the next attempt by CreateNext
 
-	turn chan struct{} // semaphore of one, held while a key is read or created
+	loadSlot chan struct{} // semaphore of one, held while a key is read or created
 }
 
 // New returns the keys in s. v seals them. A key is destroyed when retention, but at least
@@ -73,36 +73,36 @@ func New(s store.Store, v custody.Vault, now func() time.Time, rand io.Reader, r
 		store: s, vault: v, now: now, rand: rand,
 		retention: max(retention, MinRetention),
 		keys:      make(map[uint32]*dayKey),
-		turn:      make(chan struct{}, 1),
+		loadSlot:  make(chan struct{}, 1),
 	}
 }
 
 // Warm loads today's key and creates it if it does not exist. If the store cannot be reached, the
 // error is store.ErrUnavailable.
 func (k *Keys) Warm(ctx context.Context) error {
-	_, _, err := k.today(ctx)
+	_, _, err := k.todaysKey(ctx)
 	return err
 }
 
 // Seal seals a text under today's key and binds it to aad, which must be passed to Open. It reads
 // the store only if this process has not cached the key of the day. A nonce has 12 random bytes, so
 // a host should seal at most about 2^32 texts per day.
-func (k *Keys) Seal(ctx context.Context, aad, plain []byte) (Sealed, error) {
-	day, aead, err := k.today(ctx)
+func (k *Keys) Seal(ctx context.Context, aad, text []byte) (Sealed, error) {
+	day, key, err := k.todaysKey(ctx)
 	if err != nil {
 		return Sealed{}, err
 	}
-	box := make([]byte, nonceSize, len(plain)+Overhead)
+	box := make([]byte, nonceSize, len(text)+Overhead)
 	if _, err := io.ReadFull(k.rand, box); err != nil {
 		return Sealed{}, problem.Wrap(problem.Unavailable, err, "no randomness to seal a text")
 	}
-	return Sealed{Day: day, Box: aead.Seal(box, box, plain, aad)}, nil
+	return Sealed{Day: day, Box: key.Seal(box, box, text, aad)}, nil
 }
 
 // MAC returns the HMAC-SHA256 of data under a key that is derived from today's key. When today's
 // key is destroyed, guessed data can no longer be checked against the MAC.
 func (k *Keys) MAC(ctx context.Context, data []byte) (sum [sha256.Size]byte, err error) {
-	_, key, err := k.today(ctx)
+	_, key, err := k.todaysKey(ctx)
 	if err != nil {
 		return sum, err
 	}
@@ -115,19 +115,19 @@ func (k *Keys) MAC(ctx context.Context, data []byte) (sum [sha256.Size]byte, err
 // Open opens a text that was sealed with the same aad. The error is ErrDestroyed if the key was
 // destroyed or never existed, ErrDamaged if the text does not open, and store.ErrUnavailable if the
 // key cannot be read.
-func (k *Keys) Open(ctx context.Context, aad []byte, s Sealed) ([]byte, error) {
-	if s.Day > lastDay || len(s.Box) < Overhead {
+func (k *Keys) Open(ctx context.Context, aad []byte, sealed Sealed) ([]byte, error) {
+	if sealed.Day > lastDay || len(sealed.Box) < Overhead {
 		return nil, ErrDamaged
 	}
-	aead, err := k.key(ctx, s.Day, k.now(), false)
+	key, err := k.keyOfDay(ctx, sealed.Day, k.now(), false)
 	if err != nil {
 		return nil, err
 	}
-	plain, err := aead.Open(nil, s.Box[:nonceSize], s.Box[nonceSize:], aad)
+	text, err := key.Open(nil, sealed.Box[:nonceSize], sealed.Box[nonceSize:], aad)
 	if err != nil {
 		return nil, ErrDamaged
 	}
-	return plain, nil
+	return text, nil
 }
 
 // ClockLeapError is returned by Sweep if the newest key is older than yesterday. Either the clock
@@ -145,8 +145,8 @@ func (e *ClockLeapError) Error() string {
 // sweep concurrently, and a failed sweep can be repeated.
 func (k *Keys) Sweep(ctx context.Context) (destroyed int, err error) {
 	now := k.now()
-	k.forget(now)
-	first, err := dayOf(now.Add(-k.retention)) // first day whose key is not destroyed
+	k.removeExpired(now)
+	firstKept, err := dayOf(now.Add(-k.retention)) // first day whose key is not destroyed
 	if err != nil {
 		return 0, err
 	}
@@ -157,22 +157,22 @@ func (k *Keys) Sweep(ctx context.Context) (destroyed int, err error) {
 	var expired []store.Doc
 	newest := ""
 	if err := k.eachLive(ctx, func(d store.Doc) bool {
-		if newest = d.Key.Sort; newest < sortOf(first) {
+		if newest = d.Key.Sort; newest < formatDay(firstKept) {
 			expired = append(expired, d)
 		}
 		return true
 	}); err != nil {
 		return 0, err
 	}
-	if newest != "" && today > 0 && newest < sortOf(today-1) {
-		return 0, &ClockLeapError{Newest: newest, Today: sortOf(today)}
+	if newest != "" && today > 0 && newest < formatDay(today-1) {
+		return 0, &ClockLeapError{Newest: newest, Today: formatDay(today)}
 	}
 	for _, d := range expired {
-		done, err := k.destroy(ctx, d)
+		isDestroyed, err := k.destroyKey(ctx, d)
 		if err != nil {
 			return destroyed, err
 		}
-		if done {
+		if isDestroyed {
 			destroyed++
 		}
 	}
@@ -192,90 +192,90 @@ func (k *Keys) eachLive(ctx context.Context, fn func(store.Doc) bool) error {
 	return nil
 }
 
-// aheadTime is how long before midnight the next day's key may be created. With a key created
+// createLeadTime is how long before midnight the next day's key may be created. With a key created
 // early, calls succeed even if the store accepts no writes at midnight.
-const aheadTime = 6 * time.Hour
+const createLeadTime = 6 * time.Hour
 
-// aheadRetry is the minimum time between two attempts of CreateNext.
-const aheadRetry = time.Minute
+// minAttemptInterval is the minimum time between two attempts of CreateNext.
+const minAttemptInterval = time.Minute
 
-// CreateNext creates the key of the next day if that day starts within aheadTime. A host calls it
-// at intervals or after each call. It accesses the store at most once per aheadRetry. Once the key
+// CreateNext creates the key of the next day if that day starts within createLeadTime. A host calls it
+// at intervals or after each call. It accesses the store at most once per minAttemptInterval. Once the key
 // is in memory, it does not access the store.
 func (k *Keys) CreateNext(ctx context.Context) error {
 	now := k.now()
 	day, err := dayOf(now)
-	if err != nil || startOf(day+1).Sub(now) > aheadTime || !k.mayTry(day+1, now) {
+	if err != nil || startOfDay(day+1).Sub(now) > createLeadTime || !k.beginAttempt(day+1, now) {
 		return err
 	}
-	_, err = k.key(ctx, day+1, now, true)
+	_, err = k.keyOfDay(ctx, day+1, now, true)
 	return err
 }
 
-func (k *Keys) mayTry(day uint32, now time.Time) bool {
+func (k *Keys) beginAttempt(day uint32, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.keys[day] != nil || now.Before(k.nextAhead) {
+	if k.keys[day] != nil || now.Before(k.nextAttempt) {
 		return false
 	}
-	k.nextAhead = now.Add(aheadRetry)
+	k.nextAttempt = now.Add(minAttemptInterval)
 	return true
 }
 
-func (k *Keys) NextExpiry(ctx context.Context) (end time.Time, err error) {
+func (k *Keys) NextExpiry(ctx context.Context) (expiry time.Time, err error) {
 	// The first key is the oldest, so it expires next. If no key is live, end stays zero.
 	err = k.eachLive(ctx, func(d store.Doc) bool {
 		day, err := time.Parse(time.DateOnly, d.Key.Sort)
 		if err == nil {
-			end = day.AddDate(0, 0, 1).Add(k.retention)
+			expiry = day.AddDate(0, 0, 1).Add(k.retention)
 		}
 		return err != nil
 	})
-	return end, err
+	return expiry, err
 }
 
-func (k *Keys) today(ctx context.Context) (uint32, *dayKey, error) {
+func (k *Keys) todaysKey(ctx context.Context) (uint32, *dayKey, error) {
 	now := k.now()
 	day, err := dayOf(now)
 	if err != nil {
 		return 0, nil, err
 	}
-	aead, err := k.key(ctx, day, now, true)
+	key, err := k.keyOfDay(ctx, day, now, true)
 	if errors.Is(err, ErrDestroyed) {
 		// Another key would revive a day whose texts were promised to be unreadable.
-		return 0, nil, problem.Wrap(problem.Unavailable, err, "today's text key, %s, was destroyed: the clock of this host or of another host is wrong", sortOf(day))
+		return 0, nil, problem.Wrap(problem.Unavailable, err, "today's text key, %s, was destroyed: the clock of this host or of another host is wrong", formatDay(day))
 	}
-	return day, aead, err
+	return day, key, err
 }
 
-func (k *Keys) key(ctx context.Context, day uint32, now time.Time, mayCreate bool) (*dayKey, error) {
+func (k *Keys) keyOfDay(ctx context.Context, day uint32, now time.Time, mayCreate bool) (*dayKey, error) {
 	if k.isExpired(day, now) {
 		// A key expires by the clock and not by the progress of the sweeper. Otherwise a cached key
 		// could be used after its document was destroyed.
-		k.forget(now)
+		k.removeExpired(now)
 		return nil, ErrDestroyed
 	}
-	if aead := k.cachedKey(day); aead != nil {
-		return aead, nil
+	if key := k.cachedKey(day); key != nil {
+		return key, nil
 	}
 	select {
-	case k.turn <- struct{}{}:
-		defer func() { <-k.turn }()
+	case k.loadSlot <- struct{}{}:
+		defer func() { <-k.loadSlot }()
 	case <-ctx.Done():
-		return nil, store.NotApplied(ctx.Err())
+		return nil, store.NotAppliedError(ctx.Err())
 	}
-	if aead := k.cachedKey(day); aead != nil {
-		return aead, nil
+	if key := k.cachedKey(day); key != nil {
+		return key, nil
 	}
-	aead, err := k.load(ctx, day)
+	key, err := k.loadKey(ctx, day)
 	if mayCreate && errors.Is(err, errAbsent) {
-		aead, err = k.create(ctx, day)
+		key, err = k.createKey(ctx, day)
 	}
 	if err != nil {
 		return nil, err
 	}
-	k.remember(day, aead)
-	return aead, nil
+	k.addToCache(day, key)
+	return key, nil
 }
 
 func (k *Keys) cachedKey(day uint32) *dayKey {
@@ -284,30 +284,30 @@ func (k *Keys) cachedKey(day uint32) *dayKey {
 	return k.keys[day]
 }
 
-func (k *Keys) remember(day uint32, aead *dayKey) {
+func (k *Keys) addToCache(day uint32, key *dayKey) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.keys) >= maxCached {
+	if len(k.keys) >= maxCachedKeys {
 		oldest := day
 		for d := range k.keys {
 			oldest = min(oldest, d)
 		}
 		delete(k.keys, oldest) // no effect if the new key is the oldest
 	}
-	if len(k.keys) < maxCached {
-		k.keys[day] = aead
+	if len(k.keys) < maxCachedKeys {
+		k.keys[day] = key
 	}
 }
 
-// Forget drops all keys from memory. It must be called after a store was restored from a backup,
+// ClearTipCache drops all keys from memory. It must be called after a store was restored from a backup,
 // which may lack some keys. A text sealed under a missing key could never be opened.
-func (k *Keys) Forget() {
+func (k *Keys) ClearTipCache() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	clear(k.keys)
 }
 
-func (k *Keys) forget(now time.Time) {
+func (k *Keys) removeExpired(now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for day := range k.keys {
@@ -318,7 +318,7 @@ func (k *Keys) forget(now time.Time) {
 }
 
 func (k *Keys) isExpired(day uint32, now time.Time) bool {
-	return !now.Before(startOf(day + 1).Add(k.retention))
+	return !now.Before(startOfDay(day + 1).Add(k.retention))
 }
 
 func (k *Keys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "texts.Keys") }

@@ -177,7 +177,7 @@ func TestADayHasOneDocumentAndItDoesNotShowTheKey(t *testing.T) {
 	k, _ := w.host()
 	s := w.sealed(k, "x")
 	d := w.doc("2026-05-06")
-	if d.Version != 1 || len(d.Data) < 2 || d.Data[0] != format || d.Data[1] != live {
+	if d.Version != 1 || len(d.Data) < 2 || d.Data[0] != format || d.Data[1] != stateLive {
 		t.Fatalf("document = %+v", d)
 	}
 	key, err := w.vault.Open(t.Context(), "textkey:2026-05-06", d.Data[2:])
@@ -337,14 +337,14 @@ func TestAKeyIsDestroyedTheRetentionAfterItsDayAndNotBefore(t *testing.T) {
 	fresh, fc := w.host()
 	fc.set(end)
 	w.gone(fresh, s)
-	if d := w.doc("2026-05-06"); d.Data[1] != live {
+	if d := w.doc("2026-05-06"); d.Data[1] != stateLive {
 		t.Fatal("the key was destroyed without a sweep")
 	}
 	w.warm(k)
 	if n, err := k.Sweep(t.Context()); n != 1 || err != nil {
 		t.Fatalf("Sweep() = %d, %v, want 1", n, err)
 	}
-	if d := w.doc("2026-05-06"); !bytes.Equal(d.Data, []byte{format, destroyed}) {
+	if d := w.doc("2026-05-06"); !bytes.Equal(d.Data, []byte{format, stateDestroyed}) {
 		t.Errorf("after the sweep the document is %x, want a tombstone", d.Data)
 	}
 	w.gone(k, s)
@@ -391,7 +391,7 @@ func TestADestroyedKeyIsNeverMadeAgainEvenByAWrongClock(t *testing.T) {
 		}
 	}
 	w.gone(slow, s)
-	if d := w.doc("2026-05-06"); d.Data[1] != destroyed || w.store.commits.Load() != commits {
+	if d := w.doc("2026-05-06"); d.Data[1] != stateDestroyed || w.store.commits.Load() != commits {
 		t.Errorf("the tombstone became %x after %d more writes", d.Data, w.store.commits.Load()-commits)
 	}
 }
@@ -423,8 +423,8 @@ func TestSweepersAtOnceDestroyEachKeyOnce(t *testing.T) {
 	if want := int64(days - 2); total.Load() != want { // today's and yesterday's are still there
 		t.Errorf("destroyed %d keys, want %d", total.Load(), want)
 	}
-	if len(k.keys) > maxCached {
-		t.Errorf("%d keys in memory, want at most %d", len(k.keys), maxCached)
+	if len(k.keys) > maxCachedKeys {
+		t.Errorf("%d keys in memory, want at most %d", len(k.keys), maxCachedKeys)
 	}
 }
 
@@ -484,7 +484,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 	c := newClock(noon)
 	k := New(w.store, w.vault, c.now, rand.Reader, 1000*24*hour)
 	var texts []Sealed
-	for i := range maxCached + 10 {
+	for i := range maxCachedKeys + 10 {
 		c.set(noon.Add(time.Duration(i) * 24 * hour))
 		texts = append(texts, w.sealed(k, fmt.Sprint(i)))
 	}
@@ -493,8 +493,8 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 	}
 	reads := w.store.docs.Load()
 	w.opens(k, w.sealed(k, "today"), "today")
-	if len(k.keys) > maxCached || w.store.docs.Load() != reads {
-		t.Errorf("%d keys in memory, want at most %d with today's among them", len(k.keys), maxCached)
+	if len(k.keys) > maxCachedKeys || w.store.docs.Load() != reads {
+		t.Errorf("%d keys in memory, want at most %d with today's among them", len(k.keys), maxCachedKeys)
 	}
 }
 
@@ -706,7 +706,7 @@ func TestDaysAndTheirNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got[at] = row{day, sortOf(day)}
+		got[at] = row{day, formatDay(day)}
 	}
 	want := map[string]row{
 		"1970-01-01T00:00:00Z":      {0, "1970-01-01"},

@@ -11,25 +11,25 @@ import (
 
 // VersionDocs contains all versions of the vacants' prices. A key is the vacant's id and the
 // version.
-var VersionDocs = store.Kind[Price]{
-	Shape: store.Shape{Name: "version of a price", Partition: "price#*", Sort: "*", Owner: store.OfVacant, Verify: store.VerifyParse},
+var VersionDocs = store.DocKind[Price]{
+	Shape: store.Shape{Name: "version of a price", Partition: "price#*", Sort: "*", Owner: store.OwnedByVacant, Verify: store.VerifyParse},
 	Codec: store.JSONCodec[Price](1),
 	CheckValue: func(d store.Doc, p Price) error {
-		if sortOf(p.Version) != d.Key.Sort {
+		if formatVersion(p.Version) != d.Key.Sort {
 			return errors.New("it is another version")
 		}
 		return p.Check()
 	},
 }
 
-func sortOf(version uint64) string { return fmt.Sprintf("%012d", version) }
+func formatVersion(version uint64) string { return fmt.Sprintf("%012d", version) }
 
-func Key(vacant identity.ID, version uint64) store.Key {
-	return VersionDocs.Key(vacant.String(), sortOf(version))
+func VersionKey(vacant identity.ID, version uint64) store.Key {
+	return VersionDocs.Key(vacant.String(), formatVersion(version))
 }
 
 // Get reads one version of a vacant's price. If the version does not exist, the error is Damaged.
-func Get(ctx context.Context, from store.Reader, vacant identity.ID, version uint64) (Price, error) {
-	p, _, err := VersionDocs.Require(ctx, from, Key(vacant, version))
+func Get(ctx context.Context, r store.Reader, vacant identity.ID, version uint64) (Price, error) {
+	p, _, err := VersionDocs.Require(ctx, r, VersionKey(vacant, version))
 	return p, err
 }

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	MaxPrice = 1_000_000 * money.Dollar // limit for a call, and for a listing's price
-	maxRate  = 1000 * money.Dollar      // limit for a million tokens
-	MaxFree  = 1_000_000_000            // limit of free calls per day
-	MaxFee   = 10_000                   // limit in basis points, 100 %
-	million  = 1_000_000
+	MaxPrice          = 1_000_000 * money.Dollar // limit for a call, and for a listing's price
+	maxTokenPrice     = 1000 * money.Dollar      // limit for a million tokens
+	MaxFreeCalls      = 1_000_000_000            // limit of free calls per day
+	MaxFeeBasisPoints = 10_000                   // limit in basis points, 100 %
+	million           = 1_000_000
 
-	// MaxBooking limits the price of a booking, which must be in whole cents.
-	MaxBooking = 1000 * money.Dollar
-	cent       = money.Dollar / 100
+	// MaxBookingPrice limits the price of a booking, which must be in whole cents.
+	MaxBookingPrice = 1000 * money.Dollar
+	cent            = money.Dollar / 100
 	// maxTokens limits the tokens of a call, so that Charge cannot overflow.
 	maxTokens = 1 << 32
 )
 
-func CheckBooking(p money.Amount) error {
-	if p <= 0 || p > MaxBooking || p%cent != 0 {
+func CheckBookingPrice(p money.Amount) error {
+	if p <= 0 || p > MaxBookingPrice || p%cent != 0 {
 		return problem.Invalid("the price of a booking", "whole cents, 0.01 to 1000", p.String())
 	}
 	return nil
@@ -35,34 +35,34 @@ func CheckBooking(p money.Amount) error {
 type Price struct {
 	Version uint64       `json:"version"` // starts at 1
 	Flat    money.Amount `json:"flat"`    // price per call
-	// In and Out are prices of a million tokens. The vacant's agent reports the tokens, or they are
+	// InputPrice and Out are prices of a million tokens. The vacant's agent reports the tokens, or they are
 	// estimated if an answer ends early. MaxCharge is the maximum charge for a call if tokens have
 	// a price. It is held (reserved in the caller's account) until the answer is complete.
-	In        money.Amount `json:"in,omitempty"`
-	Out       money.Amount `json:"out,omitempty"`
-	MaxCharge money.Amount `json:"most,omitempty"`
-	// Free limits the free calls per UTC day for each signing caller, FreeAddress for each address,
-	// and FreeAll for all callers together. They apply only to callers without an account. If Free
-	// is zero, signers have no free calls. If FreeAddress is zero, guests have no free calls, and
-	// calls of signers are not counted per address. If FreeAll is zero, there is no common limit.
-	Free        int64 `json:"free,omitempty"`
-	FreeAddress int64 `json:"free_address,omitempty"`
-	FreeAll     int64 `json:"free_all,omitempty"`
+	InputPrice  money.Amount `json:"in,omitempty"`
+	OutputPrice money.Amount `json:"out,omitempty"`
+	MaxCharge   money.Amount `json:"most,omitempty"`
+	// FreePerSigner limits the free calls per UTC day for each signing caller, FreePerAddress for each address,
+	// and FreeTotal for all callers together. They apply only to callers without an account. If Free
+	// is zero, signers have no free calls. If FreePerAddress is zero, guests have no free calls, and
+	// calls of signers are not counted per address. If FreeTotal is zero, there is no common limit.
+	FreePerSigner  int64 `json:"free,omitempty"`
+	FreePerAddress int64 `json:"free_address,omitempty"`
+	FreeTotal      int64 `json:"free_all,omitempty"`
 	// FeeBasisPoints is the host's share in basis points when this version was created.
 	FeeBasisPoints int64     `json:"fee,omitempty"`
 	SetAt          time.Time `json:"set"`
 }
 
-// SetDefaultFreeLimits derives FreeAddress and FreeAll from Free. An address gets three times as
+// SetDefaultFreeLimits derives FreePerAddress and FreeTotal from Free. An address gets three times as
 // many free calls, and all callers together get a hundred times as many. If address or hasAll is
-// true, FreeAddress or FreeAll is already set and stays unchanged. A caller can create keys at no
+// true, FreePerAddress or FreeTotal is already set and stays unchanged. A caller can create keys at no
 // cost, so without these limits one sender would have unlimited free calls.
-func (p *Price) SetDefaultFreeLimits(address, hasAll bool) {
-	if !address {
-		p.FreeAddress = min(3*p.Free, MaxFree)
+func (p *Price) SetDefaultFreeLimits(hasAddress, hasAll bool) {
+	if !hasAddress {
+		p.FreePerAddress = min(3*p.FreePerSigner, MaxFreeCalls)
 	}
 	if !hasAll {
-		p.FreeAll = min(100*p.Free, MaxFree)
+		p.FreeTotal = min(100*p.FreePerSigner, MaxFreeCalls)
 	}
 }
 
@@ -70,9 +70,9 @@ func (p *Price) IsFree() bool { return p == nil || p.Hold() == 0 }
 
 // AdmitsGuests reports whether guests, who have neither an identity nor an account, may call.
 // AdmitsSigners reports the same for callers with an identity but without an account.
-func (p *Price) AdmitsGuests() bool { return p.IsFree() || p.FreeAddress > 0 }
+func (p *Price) AdmitsGuests() bool { return p.IsFree() || p.FreePerAddress > 0 }
 
-func (p *Price) AdmitsSigners() bool { return p.IsFree() || p.Free > 0 }
+func (p *Price) AdmitsSigners() bool { return p.IsFree() || p.FreePerSigner > 0 }
 
 // Hold returns the maximum charge for a call. It is reserved when the call is accepted.
 func (p *Price) Hold() money.Amount {
@@ -82,55 +82,55 @@ func (p *Price) Hold() money.Amount {
 	return p.Flat
 }
 
-func (p *Price) HasTokenPrice() bool { return p != nil && (p.In > 0 || p.Out > 0) }
+func (p *Price) HasTokenPrice() bool { return p != nil && (p.InputPrice > 0 || p.OutputPrice > 0) }
 
 // Charge returns the price of a call that used the given tokens. It is rounded up to a micro-dollar
 // and never exceeds Hold.
-func (p *Price) Charge(in, out uint64) money.Amount {
-	tokens := p.In*money.Amount(min(in, maxTokens)) + p.Out*money.Amount(min(out, maxTokens))
+func (p *Price) Charge(inTokens, outTokens uint64) money.Amount {
+	tokens := p.InputPrice*money.Amount(min(inTokens, maxTokens)) + p.OutputPrice*money.Amount(min(outTokens, maxTokens))
 	return min(p.Flat+(tokens+million-1)/million, p.Hold())
 }
 
 func (p *Price) HostFee(charge money.Amount) money.Amount {
 	// The share is rounded down.
-	whole, rest := charge/MaxFee, charge%MaxFee
-	return whole*money.Amount(p.FeeBasisPoints) + rest*money.Amount(p.FeeBasisPoints)/MaxFee
+	whole, rest := charge/MaxFeeBasisPoints, charge%MaxFeeBasisPoints
+	return whole*money.Amount(p.FeeBasisPoints) + rest*money.Amount(p.FeeBasisPoints)/MaxFeeBasisPoints
 }
 
-func (p Price) SameTerms(q Price) bool {
-	p.Version, q.Version, p.SetAt, q.SetAt = 0, 0, time.Time{}, time.Time{}
-	return p == q
+func (p Price) HasSameTerms(other Price) bool {
+	p.Version, other.Version, p.SetAt, other.SetAt = 0, 0, time.Time{}, time.Time{}
+	return p == other
 }
 
 func (p *Price) Check() error {
-	for _, bound := range []struct {
+	for _, limit := range []struct {
 		field string
 		is    int64
 		most  int64
 		unit  string
 	}{
 		{"flat", int64(p.Flat), int64(MaxPrice), "micro-dollars"},
-		{"in", int64(p.In), int64(maxRate), "micro-dollars"},
-		{"out", int64(p.Out), int64(maxRate), "micro-dollars"},
+		{"in", int64(p.InputPrice), int64(maxTokenPrice), "micro-dollars"},
+		{"out", int64(p.OutputPrice), int64(maxTokenPrice), "micro-dollars"},
 		{"most", int64(p.MaxCharge), int64(MaxPrice), "micro-dollars"},
-		{"free", p.Free, MaxFree, "calls"},
-		{"free_address", p.FreeAddress, MaxFree, "calls"},
-		{"free_all", p.FreeAll, MaxFree, "calls"},
-		{"fee", p.FeeBasisPoints, MaxFee, "basis points"},
+		{"free", p.FreePerSigner, MaxFreeCalls, "calls"},
+		{"free_address", p.FreePerAddress, MaxFreeCalls, "calls"},
+		{"free_all", p.FreeTotal, MaxFreeCalls, "calls"},
+		{"fee", p.FeeBasisPoints, MaxFeeBasisPoints, "basis points"},
 	} {
-		if bound.is < 0 || bound.is > bound.most {
-			return problem.Invalid(bound.field, fmt.Sprintf("0 to %d %s", bound.most, bound.unit), strconv.FormatInt(bound.is, 10))
+		if limit.is < 0 || limit.is > limit.most {
+			return problem.Invalid(limit.field, fmt.Sprintf("0 to %d %s", limit.most, limit.unit), strconv.FormatInt(limit.is, 10))
 		}
 	}
-	tokens := p.HasTokenPrice()
+	isPerToken := p.HasTokenPrice()
 	switch {
-	case tokens && p.MaxCharge == 0:
+	case isPerToken && p.MaxCharge == 0:
 		return problem.Invalid("most", "a maximum charge per call, because tokens have a price", "none")
-	case tokens && p.MaxCharge < p.Flat:
+	case isPerToken && p.MaxCharge < p.Flat:
 		return problem.Invalid("most", "at least flat, "+p.Flat.String(), p.MaxCharge.String())
-	case !tokens && p.MaxCharge != 0:
+	case !isPerToken && p.MaxCharge != 0:
 		return problem.Invalid("most", "none, because tokens have no price", p.MaxCharge.String())
-	case p.FreeAll > 0 && p.Free == 0 && p.FreeAddress == 0:
+	case p.FreeTotal > 0 && p.FreePerSigner == 0 && p.FreePerAddress == 0:
 		return problem.Invalid("free_all", "free or free_address together with it", "neither")
 	}
 	return nil
@@ -147,5 +147,5 @@ func (p *Price) String() string {
 	if p.Flat > 0 {
 		flat = p.Flat.String() + " a call and "
 	}
-	return fmt.Sprintf("%s%s in/%s out for a million tokens, at most %s a call", flat, p.In, p.Out, p.MaxCharge)
+	return fmt.Sprintf("%s%s in/%s out for a million tokens, at most %s a call", flat, p.InputPrice, p.OutputPrice, p.MaxCharge)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func TestACallCostsItsTokensUpToTheMost(t *testing.T) {
-	tokens := price.Price{Flat: 100, In: 3 * money.Dollar, Out: 15 * money.Dollar, MaxCharge: 50_000}
+	tokens := price.Price{Flat: 100, InputPrice: 3 * money.Dollar, OutputPrice: 15 * money.Dollar, MaxCharge: 50_000}
 	for _, tt := range []struct {
 		p       price.Price
 		in, out uint64
@@ -23,7 +23,7 @@ func TestACallCostsItsTokensUpToTheMost(t *testing.T) {
 		{tokens, 0, 0, 100},
 		{tokens, 1000, 100, 100 + 3000 + 1500},
 		{tokens, 1 << 60, 0, 50_000},
-		{price.Price{In: 1, MaxCharge: 10}, 1, 0, 1}, // rounded up
+		{price.Price{InputPrice: 1, MaxCharge: 10}, 1, 0, 1}, // rounded up
 		{tokens, math.MaxUint64, math.MaxUint64, 50_000},
 	} {
 		if got := tt.p.Charge(tt.in, tt.out); got != tt.want {
@@ -37,8 +37,8 @@ func TestAChargeIsWithinTheHold(t *testing.T) {
 		amount := func(name string, most money.Amount) money.Amount {
 			return money.Amount(rapid.Int64Range(0, int64(most)).Draw(t, name))
 		}
-		p := price.Price{Flat: amount("flat", price.MaxPrice), In: amount("in", 1000*money.Dollar), Out: amount("out", 1000*money.Dollar),
-			MaxCharge: amount("most", price.MaxPrice), FeeBasisPoints: rapid.Int64Range(0, price.MaxFee).Draw(t, "fee")}
+		p := price.Price{Flat: amount("flat", price.MaxPrice), InputPrice: amount("in", 1000*money.Dollar), OutputPrice: amount("out", 1000*money.Dollar),
+			MaxCharge: amount("most", price.MaxPrice), FeeBasisPoints: rapid.Int64Range(0, price.MaxFeeBasisPoints).Draw(t, "fee")}
 		if p.Check() != nil {
 			t.Skip("no price")
 		}
@@ -71,19 +71,19 @@ func TestTheHostsFeeIsRoundedDown(t *testing.T) {
 func TestWrongPricesAreRefusedByField(t *testing.T) {
 	for field, p := range map[string]price.Price{
 		"flat":         {Flat: -1},
-		"in":           {In: 1000*money.Dollar + 1, MaxCharge: 1},
-		"out":          {Out: -1, MaxCharge: 1},
-		"most":         {In: 1},
-		"free":         {Flat: 1, Free: -1},
-		"free_address": {Flat: 1, FreeAddress: price.MaxFree + 1},
-		"free_all":     {Flat: 1, FreeAll: 5},
+		"in":           {InputPrice: 1000*money.Dollar + 1, MaxCharge: 1},
+		"out":          {OutputPrice: -1, MaxCharge: 1},
+		"most":         {InputPrice: 1},
+		"free":         {Flat: 1, FreePerSigner: -1},
+		"free_address": {Flat: 1, FreePerAddress: price.MaxFreeCalls + 1},
+		"free_all":     {Flat: 1, FreeTotal: 5},
 		"fee":          {Flat: 1, FeeBasisPoints: 10_001},
 	} {
 		if err := p.Check(); problem.AsError(err) == nil || problem.AsError(err).Field != field {
 			t.Errorf("(%+v).Check() = %v, want one of %s", p, err, field)
 		}
 	}
-	for _, p := range []price.Price{{Flat: 5, MaxCharge: 6}, {Flat: 9, In: 1, MaxCharge: 8}} {
+	for _, p := range []price.Price{{Flat: 5, MaxCharge: 6}, {Flat: 9, InputPrice: 1, MaxCharge: 8}} {
 		if err := p.Check(); problem.AsError(err) == nil || problem.AsError(err).Field != "most" {
 			t.Errorf("(%+v).Check() = %v, want one of most", p, err)
 		}
@@ -94,7 +94,7 @@ func TestAPriceIsWrittenInWords(t *testing.T) {
 	for want, p := range map[string]*price.Price{
 		"free":          nil,
 		"$0.002 a call": {Flat: 2000},
-		"$3 in/$15 out for a million tokens, at most $0.05 a call": {In: 3 * money.Dollar, Out: 15 * money.Dollar, MaxCharge: 50_000},
+		"$3 in/$15 out for a million tokens, at most $0.05 a call": {InputPrice: 3 * money.Dollar, OutputPrice: 15 * money.Dollar, MaxCharge: 50_000},
 	} {
 		if got := p.String(); got != want {
 			t.Errorf("String() = %q, want %q", got, want)
@@ -111,17 +111,17 @@ func TestFreeCallsAreBounded(t *testing.T) {
 		wantAddress  int64
 		wantAll      int64
 	}{
-		{price.Price{Flat: 1, Free: 10}, false, false, 30, 1000},
-		{price.Price{Flat: 1, Free: 10}, true, true, 0, 0},
-		{price.Price{Flat: 1, Free: 10, FreeAddress: 5}, true, false, 5, 1000},
-		{price.Price{Flat: 1, Free: 10, FreeAll: 20}, false, true, 30, 20},
+		{price.Price{Flat: 1, FreePerSigner: 10}, false, false, 30, 1000},
+		{price.Price{Flat: 1, FreePerSigner: 10}, true, true, 0, 0},
+		{price.Price{Flat: 1, FreePerSigner: 10, FreePerAddress: 5}, true, false, 5, 1000},
+		{price.Price{Flat: 1, FreePerSigner: 10, FreeTotal: 20}, false, true, 30, 20},
 		{price.Price{Flat: 1}, false, false, 0, 0},
-		{price.Price{Flat: 1, FreeAddress: 5}, true, false, 5, 0},
-		{price.Price{Flat: 1, Free: price.MaxFree}, false, false, price.MaxFree, price.MaxFree},
+		{price.Price{Flat: 1, FreePerAddress: 5}, true, false, 5, 0},
+		{price.Price{Flat: 1, FreePerSigner: price.MaxFreeCalls}, false, false, price.MaxFreeCalls, price.MaxFreeCalls},
 	} {
 		p := c.p
-		if p.SetDefaultFreeLimits(c.address, c.all); p.FreeAddress != c.wantAddress || p.FreeAll != c.wantAll || p.Check() != nil {
-			t.Errorf("%+v: %d an address, %d in all, %v; want %d, %d", c.p, p.FreeAddress, p.FreeAll, p.Check(), c.wantAddress, c.wantAll)
+		if p.SetDefaultFreeLimits(c.address, c.all); p.FreePerAddress != c.wantAddress || p.FreeTotal != c.wantAll || p.Check() != nil {
+			t.Errorf("%+v: %d an address, %d in all, %v; want %d, %d", c.p, p.FreePerAddress, p.FreeTotal, p.Check(), c.wantAddress, c.wantAll)
 		}
 	}
 }

@@ -12,11 +12,11 @@ import (
 
 // Sign signs payload. Its protected header contains more in addition to the algorithm, type and key
 // id. Both results are encoded in base64url.
-func Sign(ctx context.Context, s identity.Signer, payload []byte, more ...canon.Member) (protected, signature string, err error) {
-	text := func(key, value string) canon.Member {
+func Sign(ctx context.Context, s identity.Signer, payload []byte, extraMembers ...canon.Member) (protected, signature string, err error) {
+	textMember := func(key, value string) canon.Member {
 		return canon.Member{Key: key, Value: canon.NewString(value)}
 	}
-	header := append([]canon.Member{text("alg", "EdDSA"), text("typ", "JOSE"), text("kid", s.ID().String())}, more...)
+	header := append([]canon.Member{textMember("alg", "EdDSA"), textMember("typ", "JOSE"), textMember("kid", s.ID().String())}, extraMembers...)
 	protected = base64.RawURLEncoding.EncodeToString(canon.NewObject(header...).AppendCJ(nil))
 	sig, err := s.Sign(ctx, []byte(protected+"."+base64.RawURLEncoding.EncodeToString(payload)))
 	return protected, base64.RawURLEncoding.EncodeToString(sig), err

@@ -24,24 +24,26 @@ const (
 // the chooser of the URL. The zero Actor cannot reach any URL, so a request is refused if the
 // caller forgets the actor.
 type Actor struct {
-	host   bool
-	vacant identity.ID
-	by     URLChooser
-	callee *card.Card // unverified card of the called vacant, or nil
-	// private means that the operator allows the URL to lead to a private address.
-	private bool
+	isHost  bool
+	vacant  identity.ID
+	chooser URLChooser
+	callee  *card.Card // unverified card of the called vacant, or nil
+	// allowsPrivate means that the operator allows the URL to lead to a private address.
+	allowsPrivate bool
 }
 
 // HostActor returns the actor for requests that the host makes for itself, such as probes and
 // searches, and for requests of people on their own machine. These requests are not subject to the
 // Guard.
-func HostActor(by URLChooser) Actor { return Actor{host: true, by: by} }
+func HostActor(chooser URLChooser) Actor { return Actor{isHost: true, chooser: chooser} }
 
-func VacantActor(id identity.ID, by URLChooser) Actor { return Actor{vacant: id, by: by} }
+func VacantActor(id identity.ID, chooser URLChooser) Actor {
+	return Actor{vacant: id, chooser: chooser}
+}
 
-func (a Actor) WithPrivate() Actor {
+func (a Actor) WithPrivateAddresses() Actor {
 	// Only URLs that the operator chose use this permission.
-	a.private = true
+	a.allowsPrivate = true
 	return a
 }
 
@@ -50,7 +52,7 @@ func (a Actor) WithCallee(callee *card.Card) Actor {
 	return a
 }
 
-func (a Actor) Vacant() (identity.ID, bool) { return a.vacant, !a.host && !a.vacant.IsZero() }
+func (a Actor) Vacant() (identity.ID, bool) { return a.vacant, !a.isHost && !a.vacant.IsZero() }
 
 func (a Actor) Callee() *card.Card { return a.callee }
 
@@ -59,28 +61,28 @@ func (a Actor) Callee() *card.Card { return a.callee }
 // unchanged. A refusal must name the rule. An EndpointGuard must be safe for concurrent use.
 type EndpointGuard func(ctx context.Context, as Actor, url string) error
 
-func (c *Client) Permit(ctx context.Context, as Actor, url string) error {
-	if as.host {
+func (c *Client) CheckPermission(ctx context.Context, actor Actor, url string) error {
+	if actor.isHost {
 		return nil
 	}
-	id, ok := as.Vacant()
+	id, ok := actor.Vacant()
 	switch {
 	case !ok:
 		return problem.New(problem.Forbidden, "no actor is given")
 	case c.guard == nil:
 		return problem.New(problem.Forbidden, "vacant %s may not send requests from this host", id.Short())
 	}
-	return c.guard(ctx, as, url)
+	return c.guard(ctx, actor, url)
 }
 
 // ActorClient is a Client for one actor.
 type ActorClient struct {
 	client *Client
-	as     Actor
+	actor  Actor
 }
 
-func (c *Client) As(a Actor) ActorClient { return ActorClient{c, a} }
+func (c *Client) ForActor(actor Actor) ActorClient { return ActorClient{c, actor} }
 
 func (a ActorClient) Do(ctx context.Context, r Request) (Reply, error) {
-	return a.client.Do(ctx, a.as, r)
+	return a.client.Do(ctx, a.actor, r)
 }

@@ -48,7 +48,7 @@ func TestRequestWithoutAnActorIsRefused(t *testing.T) {
 			c := outbound.New(outbound.Options{AllowLoopback: true, Guard: tt.guard})
 			_, err := c.Do(t.Context(), tt.as, outbound.Request{Method: http.MethodGet, URL: s.URL})
 			_, _, posted := c.Post(t.Context(), tt.as, s.URL, nil)
-			_, acting := c.As(tt.as).Do(t.Context(), outbound.Request{Method: http.MethodGet, URL: s.URL})
+			_, acting := c.ForActor(tt.as).Do(t.Context(), outbound.Request{Method: http.MethodGet, URL: s.URL})
 			for _, err := range []error{err, posted, acting} {
 				if (tt.want == "") != (err == nil) || err != nil && (!problem.Is(err, problem.Forbidden) || !strings.Contains(problem.AsError(err).Text(), tt.want)) {
 					t.Errorf("Do() = %v, want %q", err, tt.want)

@@ -17,18 +17,18 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// attemptTime limits one connection attempt, so that an unresponsive address leaves time for the
+// attemptTimeout limits one connection attempt, so that an unresponsive address leaves time for the
 // next address.
-const attemptTime = 5 * time.Second
+const attemptTimeout = 5 * time.Second
 
-// Dial opens a connection to addr, which has the form IP:PORT and is already checked. For example,
+// DialFunc opens a connection to addr, which has the form IP:PORT and is already checked. For example,
 // (*net.Dialer).DialContext is a Dial.
-type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+type DialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
 type dialer struct {
-	resolver Resolver
-	connect  Dial
-	allowed  map[string]bool // reasons of address ranges that may be dialled
+	resolver       Resolver
+	connect        DialFunc
+	allowedReasons map[string]bool // reasons of address ranges that may be dialled
 }
 
 // dial connects to addr, which has the form host:port.
@@ -48,26 +48,26 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 		return nil, err
 	}
 	for _, a := range candidates {
-		if reason := refusalReason(a, d.allowed); reason != "" {
+		if reason := refusalReason(a, d.allowedReasons); reason != "" {
 			cause := &net.OpError{Op: "dial", Net: network, Err: fmt.Errorf("address %s is %s; see serve --allow-loopback-agents", a, reason)}
 			if _, err := netip.ParseAddr(host); err != nil && !IsLocalhost(host) {
-				return nil, noPublicAddress(host, cause)
+				return nil, noPublicAddressError(host, cause)
 			}
 			return nil, problem.Wrap(problem.Forbidden, cause, "%s: expected a public address, got an address of a private network or of this machine", host)
 		}
 	}
-	var last error
+	var lastErr error
 	for i, a := range candidates {
-		c, err := d.attempt(ctx, network, net.JoinHostPort(a.String(), port), len(candidates)-i)
+		c, err := d.dialAddress(ctx, network, net.JoinHostPort(a.String(), port), len(candidates)-i)
 		if err == nil {
 			return c, nil
 		}
-		last = err
+		lastErr = err
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return nil, last
+	return nil, lastErr
 }
 
 func (d *dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -76,33 +76,33 @@ func (d *dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, nil
 	}
-	found, err := d.resolver.LookupNetIP(ctx, "ip", host)
+	addrs, err := d.resolver.LookupNetIP(ctx, "ip", host)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, fmt.Errorf("look up %s: %w", host, err)
 	case err != nil:
-		return nil, noPublicAddress(host, err)
-	case len(found) == 0:
-		return nil, noPublicAddress(host, errors.New("the name has no address"))
+		return nil, noPublicAddressError(host, err)
+	case len(addrs) == 0:
+		return nil, noPublicAddressError(host, errors.New("the name has no address"))
 	}
-	for i := range found {
-		found[i] = found[i].Unmap()
+	for i := range addrs {
+		addrs[i] = addrs[i].Unmap()
 	}
-	return found, nil
+	return addrs, nil
 }
 
-func noPublicAddress(host string, cause error) error {
+func noPublicAddressError(host string, cause error) error {
 	// The kind is Unavailable and not Forbidden, because the name may get a public address later.
 	return problem.Wrap(problem.Unavailable, cause, "%s: no public address was found for this name", host)
 }
 
-func (d *dialer) attempt(ctx context.Context, network, addr string, left int) (net.Conn, error) {
+func (d *dialer) dialAddress(ctx context.Context, network, addr string, remaining int) (net.Conn, error) {
 	// The remaining time of ctx is divided evenly among this address and the addresses after it.
-	limit := attemptTime
-	if deadline, ok := ctx.Deadline(); ok && left > 1 {
-		limit = min(limit, time.Until(deadline)/time.Duration(left))
+	timeout := attemptTimeout
+	if deadline, ok := ctx.Deadline(); ok && remaining > 1 {
+		timeout = min(timeout, time.Until(deadline)/time.Duration(remaining))
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return d.connect(ctx, network, addr)
 }

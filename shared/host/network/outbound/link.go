@@ -20,34 +20,34 @@ var internalNames = []string{"localhost", "local", "internal", "home.arpa"}
 // an agent that fetches the URL must still check the address that it connects to.
 func CheckLink(s string) error {
 	const want = "a public https URL without user and password, for example https://example.com/cat.png"
-	refused := problem.Invalid("url", want, quote(s))
+	invalidErr := problem.Invalid("url", want, quote(s))
 	u, err := url.Parse(s)
 	if len(s) > maxURL || err != nil || u.Scheme != "https" || u.Opaque != "" || u.User != nil {
-		return refused
+		return invalidErr
 	}
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	if a, err := netip.ParseAddr(host); err == nil {
 		if refusalReason(a, nil) != "" {
-			return refused
+			return invalidErr
 		}
 		return nil
 	}
-	inner := func(name string) bool { return host == name || strings.HasSuffix(host, "."+name) }
-	if !isPlainName(host) || slices.ContainsFunc(internalNames, inner) {
-		return refused
+	coversHost := func(name string) bool { return host == name || strings.HasSuffix(host, "."+name) }
+	if !isPlainName(host) || slices.ContainsFunc(internalNames, coversHost) {
+		return invalidErr
 	}
 	return nil
 }
 
 func isPlainName(host string) bool {
 	labels := strings.Split(host, ".")
-	plain := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' }
+	isPlainRune := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_' }
 	for _, label := range labels {
-		if label == "" || strings.ContainsFunc(label, func(r rune) bool { return !plain(r) }) {
+		if label == "" || strings.ContainsFunc(label, func(r rune) bool { return !isPlainRune(r) }) {
 			return false
 		}
 	}
 	// Browsers may parse a name whose last label starts with a digit as an IPv4 address.
-	last := labels[len(labels)-1]
-	return len(labels) > 1 && (last[0] < '0' || last[0] > '9')
+	lastLabel := labels[len(labels)-1]
+	return len(labels) > 1 && (lastLabel[0] < '0' || lastLabel[0] > '9')
 }

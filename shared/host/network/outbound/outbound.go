@@ -5,7 +5,7 @@
 // Every request has an actor, and a vacant reaches only the URLs that its Guard permits. The client
 // never connects to an address in the host's network: loopback, private, link-local and metadata
 // addresses are refused in every notation, whatever name resolves to them. There are two
-// exceptions. Options can allow loopback, and Actor.WithPrivate allows private addresses for single
+// exceptions. Options can allow loopback, and Actor.WithPrivateAddresses allows private addresses for single
 // URLs of the operator.
 //
 // The client resolves names itself, checks every address, and dials the checked address. It does
@@ -45,14 +45,14 @@ const (
 type Options struct {
 	// AllowLoopback allows 127.0.0.0/8 and ::1 in all URLs, for a host whose callers are all on
 	// this machine. Other internal ranges stay refused, except for private addresses under
-	// Actor.WithPrivate.
+	// Actor.WithPrivateAddresses.
 	AllowLoopback bool
 	// OperatorLoopback allows loopback addresses in URLs that the operator chose.
 	OperatorLoopback bool
 	// Resolver resolves names. If it is nil, the system's resolver is used.
 	Resolver Resolver
 	// Dial opens connections. If it is nil, a net.Dialer is used.
-	Dial Dial
+	Dial DialFunc
 	// MaxReply limits a reply's body in bytes. Zero means DefaultMaxReply.
 	MaxReply int64
 	// Timeout limits a request in addition to its context. Zero means DefaultTimeout.
@@ -68,7 +68,7 @@ type Options struct {
 type Client struct {
 	// Each HTTP client has its own connections. Otherwise a request to a stranger's URL could reuse
 	// an open connection of the operator to a loopback or private address.
-	operators, private, others *http.Client
+	operatorClient, privateClient, defaultClient *http.Client
 
 	guard    EndpointGuard
 	maxReply int64
@@ -84,16 +84,16 @@ func New(o Options) *Client {
 	if o.Dial == nil {
 		o.Dial = new(net.Dialer).DialContext
 	}
-	c := &Client{guard: o.Guard, maxReply: o.MaxReply, timeout: o.Timeout, others: o.client(o.AllowLoopback, false)}
-	if c.operators = c.others; o.OperatorLoopback && !o.AllowLoopback {
-		c.operators = o.client(true, false)
+	c := &Client{guard: o.Guard, maxReply: o.MaxReply, timeout: o.Timeout, defaultClient: o.newHTTPClient(o.AllowLoopback, false)}
+	if c.operatorClient = c.defaultClient; o.OperatorLoopback && !o.AllowLoopback {
+		c.operatorClient = o.newHTTPClient(true, false)
 	}
-	c.private = o.client(o.AllowLoopback || o.OperatorLoopback, true)
+	c.privateClient = o.newHTTPClient(o.AllowLoopback || o.OperatorLoopback, true)
 	return c
 }
 
-func (o *Options) client(allowLoopback, allowPrivate bool) *http.Client {
-	d := &dialer{resolver: o.Resolver, connect: o.Dial, allowed: map[string]bool{loopbackReason: allowLoopback, privateReason: allowPrivate}}
+func (o *Options) newHTTPClient(allowLoopback, allowPrivate bool) *http.Client {
+	d := &dialer{resolver: o.Resolver, connect: o.Dial, allowedReasons: map[string]bool{loopbackReason: allowLoopback, privateReason: allowPrivate}}
 	return &http.Client{
 		Transport: &http.Transport{
 			Proxy:                  nil, // a proxy would resolve and dial names without these checks
@@ -112,14 +112,14 @@ func (o *Options) client(allowLoopback, allowPrivate bool) *http.Client {
 	}
 }
 
-func (c *Client) sender(as Actor) *http.Client {
+func (c *Client) clientFor(actor Actor) *http.Client {
 	switch {
-	case as.by == Operator && as.private:
-		return c.private
-	case as.by == Operator:
-		return c.operators
+	case actor.chooser == Operator && actor.allowsPrivate:
+		return c.privateClient
+	case actor.chooser == Operator:
+		return c.operatorClient
 	}
-	return c.others
+	return c.defaultClient
 }
 
 // Request is one request. Header may be nil. MaxReply lowers the client's limit for this request,
@@ -147,14 +147,14 @@ type Reply struct {
 // certificate, TooLarge for a reply above the limit, and Unavailable for other network errors.
 // Unavailable also covers names without an address and names with internal addresses: both have the
 // same message, and only the cause differs.
-func (c *Client) Do(ctx context.Context, as Actor, r Request) (Reply, error) {
+func (c *Client) Do(ctx context.Context, actor Actor, r Request) (Reply, error) {
 	u, err := ParseURL(r.URL)
 	if err != nil {
 		return Reply{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	if err := c.Permit(ctx, as, r.URL); err != nil {
+	if err := c.CheckPermission(ctx, actor, r.URL); err != nil {
 		return Reply{}, err
 	}
 	req, err := http.NewRequestWithContext(ctx, r.Method, u.String(), bytes.NewReader(r.Body))
@@ -167,12 +167,12 @@ func (c *Client) Do(ctx context.Context, as Actor, r Request) (Reply, error) {
 	if req.Header.Get("User-Agent") == "" {
 		req.Header.Set("User-Agent", userAgent)
 	}
-	if trace := obs.UsageOf(ctx).Trace(); trace != "" {
+	if trace := obs.UsageOf(ctx).TraceID(); trace != "" {
 		req.Header.Set(obs.TraceHeader, "Root="+trace)
 	}
-	resp, err := c.sender(as).Do(req)
+	resp, err := c.clientFor(actor).Do(req)
 	if err != nil {
-		return Reply{}, failure(ctx, u.Host, err)
+		return Reply{}, requestError(ctx, u.Host, err)
 	}
 	defer resp.Body.Close()
 	limit := c.maxReply
@@ -181,7 +181,7 @@ func (c *Client) Do(ctx context.Context, as Actor, r Request) (Reply, error) {
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err != nil {
-		return Reply{}, failure(ctx, u.Host, err)
+		return Reply{}, requestError(ctx, u.Host, err)
 	}
 	if int64(len(body)) > limit {
 		return Reply{}, problem.New(problem.TooLarge, "reply of %s: expected at most %d bytes", u.Host, limit)
@@ -189,8 +189,8 @@ func (c *Client) Do(ctx context.Context, as Actor, r Request) (Reply, error) {
 	return Reply{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
 }
 
-func (c *Client) Post(ctx context.Context, as Actor, url string, body []byte) (status int, reply []byte, err error) {
-	r, err := c.Do(ctx, as, Request{
+func (c *Client) Post(ctx context.Context, actor Actor, url string, body []byte) (status int, reply []byte, err error) {
+	r, err := c.Do(ctx, actor, Request{
 		Method: http.MethodPost, URL: url, Body: body,
 		Header: http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}},
 	})
@@ -221,32 +221,32 @@ func ParseURL(s string) (*url.URL, error) {
 // ReplaceSuffix returns u with another end of its path: it removes trailing slashes, then the
 // suffix old if the path has it, and appends new. The rest of the path keeps its escaping, and the
 // query is kept. Both old and new must be escaped.
-func ReplaceSuffix(u *url.URL, old, new string) *url.URL {
+func ReplaceSuffix(u *url.URL, oldSuffix, newSuffix string) *url.URL {
 	v := *u
-	path := strings.TrimSuffix(strings.TrimRight(u.EscapedPath(), "/"), old)
-	v.RawPath = strings.TrimRight(path, "/") + new
+	path := strings.TrimSuffix(strings.TrimRight(u.EscapedPath(), "/"), oldSuffix)
+	v.RawPath = strings.TrimRight(path, "/") + newSuffix
 	v.Path, _ = url.PathUnescape(v.RawPath) // an escaped path contains only valid escapes
 	return &v
 }
 
-func failure(ctx context.Context, host string, err error) error {
+func requestError(ctx context.Context, host string, err error) error {
 	// The cause is only logged, because it may name internal addresses. The URL is removed from it,
 	// because its path and query may contain credentials.
-	var sent *url.Error
-	if errors.As(err, &sent) {
-		err = sent.Err
+	var urlErr *url.Error
+	if errors.As(err, &urlErr) {
+		err = urlErr.Err
 	}
 	var problemErr *problem.Error
-	var timeout net.Error
-	var certificate *tls.CertificateVerificationError
+	var netErr net.Error
+	var certErr *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &problemErr):
 		return problemErr
 	case errors.Is(ctx.Err(), context.Canceled):
 		return problem.Wrap(problem.Canceled, err, "request to %s was canceled", host)
-	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return problem.Wrap(problem.Deadline, err, "%s did not answer in time", host)
-	case errors.As(err, &certificate):
+	case errors.Is(ctx.Err(), context.DeadlineExceeded), errors.As(err, &netErr) && netErr.Timeout():
+		return problem.Wrap(problem.DeadlineExceeded, err, "%s did not answer in time", host)
+	case errors.As(err, &certErr):
 		return problem.Wrap(problem.Untrusted, err, "the TLS certificate of %s is not trusted", host)
 	}
 	return problem.Wrap(problem.Unavailable, err, "%s cannot be reached", host)

@@ -141,7 +141,7 @@ func TestOnlyURLsOfTheOperatorReachLoopback(t *testing.T) {
 		for _, as := range []outbound.Actor{outbound.HostActor(tt.by), outbound.VacantActor(identity.ID{1}, tt.by)} {
 			reached.Store(0)
 			_, err := c.Do(t.Context(), as, outbound.Request{Method: http.MethodGet, URL: s.URL})
-			reply, raw := c.As(as).HTTPClient().Get(s.URL)
+			reply, raw := c.ForActor(as).HTTPClient().Get(s.URL)
 			if raw == nil {
 				reply.Body.Close()
 			}
@@ -168,10 +168,10 @@ func TestOnlyURLsOfTheOperatorReachPrivateAddresses(t *testing.T) {
 		as   outbound.Actor
 		want bool
 	}{
-		"the operator's, in private": {outbound.HostActor(outbound.Operator).WithPrivate(), true},
+		"the operator's, in private": {outbound.HostActor(outbound.Operator).WithPrivateAddresses(), true},
 		"the operator's":             {outbound.HostActor(outbound.Operator), false},
-		"a stranger's, in private":   {outbound.HostActor(outbound.Stranger).WithPrivate(), false},
-		"a tenant's, in private":     {outbound.HostActor(outbound.Tenant).WithPrivate(), false},
+		"a stranger's, in private":   {outbound.HostActor(outbound.Stranger).WithPrivateAddresses(), false},
+		"a tenant's, in private":     {outbound.HostActor(outbound.Tenant).WithPrivateAddresses(), false},
 	} {
 		dialled = ""
 		_, err := c.Do(t.Context(), tt.as, outbound.Request{Method: http.MethodGet, URL: named(s)})
@@ -270,8 +270,8 @@ func TestFailuresHaveTheirKind(t *testing.T) {
 		url  string
 		kind problem.Kind
 	}{
-		"no answer":       {slow.URL, problem.Deadline},
-		"half an answer":  {stalls.URL, problem.Deadline},
+		"no answer":       {slow.URL, problem.DeadlineExceeded},
+		"half an answer":  {stalls.URL, problem.DeadlineExceeded},
 		"large body":      {large.URL, problem.TooLarge},
 		"large header":    {header.URL, problem.Unavailable},
 		"closed by peer":  {cuts.URL, problem.Unavailable},
@@ -280,7 +280,7 @@ func TestFailuresHaveTheirKind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := patient
-			if want.kind == problem.Deadline {
+			if want.kind == problem.DeadlineExceeded {
 				c = hasty
 			}
 			_, err := get(c, want.url+"/hidden?key=hidden")
@@ -356,8 +356,8 @@ func TestTheTraceGoesOnAndNothingElseOfTheInvocation(t *testing.T) {
 	var headers []http.Header
 	s := server(t, func(_ http.ResponseWriter, r *http.Request) { headers = append(headers, r.Header) })
 	c := outbound.New(outbound.Options{AllowLoopback: true})
-	traced, _ := obs.WithUsage(t.Context(), obs.Invocation{Request: "request-1", Trace: trace, Now: time.Now})
-	bare, _ := obs.WithUsage(t.Context(), obs.Invocation{Request: "request-1", Now: time.Now})
+	traced, _ := obs.WithUsage(t.Context(), obs.Invocation{RequestID: "request-1", TraceID: trace, Now: time.Now})
+	bare, _ := obs.WithUsage(t.Context(), obs.Invocation{RequestID: "request-1", Now: time.Now})
 	for _, ctx := range []context.Context{traced, bare, t.Context()} {
 		if _, _, err := c.Post(ctx, outbound.HostActor(outbound.Stranger), s.URL, nil); err != nil {
 			t.Fatal(err)

@@ -2,14 +2,14 @@ package outbound
 
 import "net/netip"
 
-// span is a range of addresses that a host never connects to.
-type span struct {
+// addressRange is a range of addresses that a host never connects to.
+type addressRange struct {
 	prefix netip.Prefix
 	reason string
 	source string // RFC or cloud provider that defines the range
 }
 
-// AllowLoopback and OperatorLoopback allow ranges with loopbackReason, and Actor.WithPrivate allows
+// AllowLoopback and OperatorLoopback allow ranges with loopbackReason, and Actor.WithPrivateAddresses allows
 // ranges with privateReason.
 const (
 	loopbackReason = "loopback"
@@ -23,7 +23,7 @@ const (
 // Translated and tunnelled forms (v4-mapped, NAT64, 6to4, Teredo and others) are refused for every
 // embedded address. No public name needs these forms, and each is another notation of 127.0.0.1 or
 // 169.254.169.254.
-var refusedRanges = []span{
+var refusedRanges = []addressRange{
 	{netip.MustParsePrefix("0.0.0.0/8"), "unspecified, \"this network\": many systems connect it to themselves", "RFC 1122 §3.2.1.3"},
 	{netip.MustParsePrefix("10.0.0.0/8"), privateReason, "RFC 1918"},
 	{netip.MustParsePrefix("100.100.100.200/32"), "metadata service", "Alibaba Cloud"},
@@ -72,7 +72,7 @@ var refusedRanges = []span{
 
 // refusalReason returns the reason why a must not be dialled, or "". It refuses invalid addresses
 // and addresses with a zone such as fe80::1%eth0, which netip.Prefix.Contains never matches.
-func refusalReason(a netip.Addr, allowed map[string]bool) string {
+func refusalReason(a netip.Addr, allowedReasons map[string]bool) string {
 	if !a.IsValid() {
 		return "not an address"
 	}
@@ -81,7 +81,7 @@ func refusalReason(a netip.Addr, allowed map[string]bool) string {
 	}
 	for _, s := range refusedRanges {
 		if s.prefix.Contains(a) {
-			if allowed[s.reason] {
+			if allowedReasons[s.reason] {
 				return ""
 			}
 			return s.reason + " (" + s.source + ")"

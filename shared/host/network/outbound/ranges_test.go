@@ -100,7 +100,7 @@ func TestAllowLoopbackOpensLoopbackAlone(t *testing.T) {
 	}
 }
 
-// An actor with WithPrivate reaches private addresses but no metadata service.
+// An actor with WithPrivateAddresses reaches private addresses but no metadata service.
 func TestInPrivateOpensPrivateAddressesAlone(t *testing.T) {
 	private := map[string]bool{privateReason: true}
 	for _, a := range []string{"10.0.0.1", "172.16.0.1", "192.168.1.1", "fd00::1", "8.8.8.8"} {

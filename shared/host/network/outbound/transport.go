@@ -31,8 +31,8 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		reply.Body.Close()
 		return nil, problem.New(problem.Forbidden, "%s answers with a redirect, status %d, which is not followed", req.URL.Host, reply.StatusCode)
 	}
-	reply.Body = &limited{ReadCloser: reply.Body, left: MaxStream, fail: func(err error) error { return failure(ctx, req.URL.Host, err) },
-		over: func() error {
+	reply.Body = &limitedBody{ReadCloser: reply.Body, remaining: MaxStream, connectionError: func(err error) error { return requestError(ctx, req.URL.Host, err) },
+		tooLargeError: func() error {
 			return problem.New(problem.TooLarge, "reply of %s: expected at most %d bytes", req.URL.Host, MaxStream)
 		}}
 	return reply, nil
@@ -42,36 +42,36 @@ func (t transport) send(req *http.Request, target string) (*http.Response, error
 	if _, err := ParseURL(target); err != nil {
 		return nil, err
 	}
-	if err := t.client.Permit(req.Context(), t.as, target); err != nil {
+	if err := t.client.CheckPermission(req.Context(), t.actor, target); err != nil {
 		return nil, err
 	}
 	req = req.Clone(req.Context())
 	req.Header.Set("User-Agent", userAgent)
-	if trace := obs.UsageOf(req.Context()).Trace(); trace != "" {
+	if trace := obs.UsageOf(req.Context()).TraceID(); trace != "" {
 		req.Header.Set(obs.TraceHeader, "Root="+trace)
 	}
-	reply, err := t.client.sender(t.as).Transport.RoundTrip(req)
+	reply, err := t.client.clientFor(t.actor).Transport.RoundTrip(req)
 	if err != nil {
-		return nil, failure(req.Context(), req.URL.Host, err)
+		return nil, requestError(req.Context(), req.URL.Host, err)
 	}
 	return reply, nil
 }
 
-// limited is a reply body that returns an error after left bytes.
-type limited struct {
+// limitedBody is a reply body that returns an error after left bytes.
+type limitedBody struct {
 	io.ReadCloser
-	left int
-	fail func(error) error // converts an error of the connection
-	over func() error      // returns the error for a body that is too long
+	remaining       int
+	connectionError func(error) error // converts an error of the connection
+	tooLargeError   func() error      // returns the error for a body that is too long
 }
 
-func (l *limited) Read(p []byte) (int, error) {
-	n, err := l.ReadCloser.Read(p[:min(len(p), l.left+1)])
-	if l.left -= n; l.left < 0 {
-		return 0, l.over()
+func (l *limitedBody) Read(p []byte) (int, error) {
+	n, err := l.ReadCloser.Read(p[:min(len(p), l.remaining+1)])
+	if l.remaining -= n; l.remaining < 0 {
+		return 0, l.tooLargeError()
 	}
 	if err != nil && err != io.EOF {
-		err = l.fail(err)
+		err = l.connectionError(err)
 	}
 	return n, err
 }

@@ -16,7 +16,7 @@ import (
 // fetch gets a URL by a client of net/http.
 func fetch(t *testing.T, o outbound.Options, as outbound.Actor, url string) (string, error) {
 	t.Helper()
-	c := outbound.New(o).As(as).HTTPClient()
+	c := outbound.New(o).ForActor(as).HTTPClient()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("ask"))
 	if err != nil {
 		t.Fatal(err)

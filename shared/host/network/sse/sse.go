@@ -41,60 +41,60 @@ func (e Event) IsNoise() bool {
 // maxBytes bytes. It skips an event without a data field, and a last event without its blank line.
 func Events(r io.Reader, maxBytes int) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		in := lines{Reader: bufio.NewReader(r)}
-		if mark, _ := in.Peek(3); string(mark) == "\uFEFF" {
-			_, _ = in.Discard(3)
+		reader := lineReader{Reader: bufio.NewReader(r)}
+		if bom, _ := reader.Peek(3); string(bom) == "\uFEFF" {
+			_, _ = reader.Discard(3)
 		}
 		var data, line []byte
-		var name, began, id string // began is the name at the start of the data
-		some := false              // whether a data field was read, because its value may be empty
-		renamed := false           // whether the name was read after data
-		joined := false            // whether the lines of data form one event
+		var name, dataName, id string // began is the name at the start of the data
+		hasData := false              // whether a data field was read, because its value may be empty
+		nameAfterData := false        // whether the name was read after data
+		isOneEvent := false           // whether the lines of data form one event
 		for {
 			var err error
-			if line, err = in.next(line[:0], maxBytes); err != nil {
+			if line, err = reader.readLine(line[:0], maxBytes); err != nil {
 				if err != io.EOF {
 					yield(Event{}, err)
 				}
 				return
 			}
 			if len(line) == 0 {
-				if some && !yield(Event{name, id, data}, nil) {
+				if hasData && !yield(Event{name, id, data}, nil) {
 					return
 				}
 				id = ""
-				name, data, some, renamed, joined = "", data[:0], false, false, false
+				name, data, hasData, nameAfterData, isOneEvent = "", data[:0], false, false, false
 				continue
 			}
 			field, value, _ := bytes.Cut(line, []byte(":"))
 			value = bytes.TrimPrefix(value, []byte(" "))
 			switch {
 			case string(field) == "event":
-				name, renamed = string(value), some
+				name, nameAfterData = string(value), hasData
 				continue
 			case string(field) == "id":
 				id = string(value)
 				continue
 			case string(field) == "error" && len(line) > len(field):
-				name, renamed = "error", some
+				name, nameAfterData = "error", hasData
 			case string(field) != "data":
 				continue
 			}
-			if some && !joined {
-				if joined = !startsEvent(data, value); !joined {
-					if !yield(Event{began, id, data}, nil) {
+			if hasData && !isOneEvent {
+				if isOneEvent = !startsNewEvent(data, value); !isOneEvent {
+					if !yield(Event{dataName, id, data}, nil) {
 						return
 					}
-					if !renamed {
+					if !nameAfterData {
 						name = ""
 					}
-					data, some, renamed = data[:0], false, false
+					data, hasData, nameAfterData = data[:0], false, false
 				}
 			}
-			if some {
+			if hasData {
 				data = append(data, '\n')
 			} else {
-				began, some = name, true
+				dataName, hasData = name, true
 			}
 			if data = append(data, value...); len(data) > maxBytes {
 				yield(Event{}, ErrTooLong)
@@ -104,28 +104,28 @@ func Events(r io.Reader, maxBytes int) iter.Seq2[Event, error] {
 	}
 }
 
-func startsEvent(data, line []byte) bool {
+func startsNewEvent(data, line []byte) bool {
 	// If data is a complete object, another object cannot belong to the same JSON text.
 	return len(line) > 0 && (line[0] == '{' || string(line) == Done) && bytes.HasPrefix(data, []byte("{")) && json.Valid(data)
 }
 
-// lines reads lines that end with LF, CRLF or CR.
-type lines struct {
+// lineReader reads lines that end with LF, CRLF or CR.
+type lineReader struct {
 	*bufio.Reader
-	cr bool // whether the last line ended with CR, because its LF may arrive much later
+	lastWasCR bool // whether the last line ended with CR, because its LF may arrive much later
 }
 
-func (l *lines) next(line []byte, maxBytes int) ([]byte, error) {
+func (l *lineReader) readLine(line []byte, maxBytes int) ([]byte, error) {
 	for {
 		// At the end of the input, the error is io.EOF, even if the last line has no line end.
 		c, err := l.ReadByte()
 		if err != nil {
 			return line, err
 		}
-		after := l.cr
-		l.cr = c == '\r'
+		afterCR := l.lastWasCR
+		l.lastWasCR = c == '\r'
 		switch {
-		case c == '\n' && after:
+		case c == '\n' && afterCR:
 		case c == '\n', c == '\r':
 			return line, nil
 		case len(line) >= maxBytes:

@@ -24,39 +24,39 @@ import (
 const retryDelay = 500 * time.Millisecond
 
 // MessageDocs contains the messages. A key is the time of sending and a random id.
-var MessageDocs = store.Kind[message]{
-	Shape: store.Shape{Name: "message of the queue", Partition: "queue#tasks", Sort: "*#*", Verify: store.VerifyNot},
+var MessageDocs = store.DocKind[message]{
+	Shape: store.Shape{Name: "message of the queue", Partition: "queue#tasks", Sort: "*#*", Verify: store.VerifySkip},
 	Codec: store.Codec[message]{
 		Decode: func(d store.Doc) (message, error) {
-			text, of, _ := strings.Cut(string(d.Data), ofSender)
+			text, of, _ := strings.Cut(string(d.Data), senderSeparator)
 			return message{text, task.Sender(of)}, nil
 		},
-		Encode: func(m message) ([]byte, error) { return []byte(m.text + ofSender + string(m.of)), nil },
+		Encode: func(m message) ([]byte, error) { return []byte(m.text + senderSeparator + string(m.sender)), nil },
 	},
 }
 
 type message struct {
-	text string
-	of   task.Sender
+	text   string
+	sender task.Sender
 }
 
-// ofSender separates a message from its sender.
-const ofSender = "\n"
+// senderSeparator separates a message from its sender.
+const senderSeparator = "\n"
 
-// sentForm is the format of the time in a message's key.
-const sentForm = "20060102T150405.000000"
+// timeFormat is the format of the time in a message's key.
+const timeFormat = "20060102T150405.000000"
 
 type Queue struct {
-	with store.Updater // writes to the host's store
-	now  func() time.Time
-	sent chan struct{} // receives a value when Run must read the queue
+	storeUpdater store.Updater // writes to the host's store
+	now          func() time.Time
+	wakeups      chan struct{} // receives a value when Run must read the queue
 }
 
 func New(u store.Updater, now func() time.Time) *Queue {
-	return &Queue{with: u, now: now, sent: make(chan struct{}, 1)}
+	return &Queue{storeUpdater: u, now: now, wakeups: make(chan struct{}, 1)}
 }
 
-func (q *Queue) updater() store.Updater { return q.with }
+func (q *Queue) updater() store.Updater { return q.storeUpdater }
 
 // Send implements task.Queue.
 func (q *Queue) Send(ctx context.Context, text string, sender task.Sender) (settle func(context.Context, bool), err error) {
@@ -68,7 +68,7 @@ func (q *Queue) Send(ctx context.Context, text string, sender task.Sender) (sett
 	if err != nil {
 		return nil, err
 	}
-	k := MessageDocs.Key(q.now().UTC().Format(sentForm), id.String())
+	k := MessageDocs.Key(q.now().UTC().Format(timeFormat), id.String())
 	if err := q.updater().Commit(ctx, store.Put{Key: k, WriteID: id, Data: data}); err != nil {
 		return nil, store.AsProblem(err)
 	}
@@ -78,13 +78,13 @@ func (q *Queue) Send(ctx context.Context, text string, sender task.Sender) (sett
 			return
 		}
 		// If this deletion fails, Run drops the message later.
-		_ = q.updater().Commit(context.WithoutCancel(ctx), store.Delete{Key: k, If: 1})
+		_ = q.updater().Commit(context.WithoutCancel(ctx), store.Delete{Key: k, IfVersion: 1})
 	}, nil
 }
 
 func (q *Queue) wake() {
 	select {
-	case q.sent <- struct{}{}:
+	case q.wakeups <- struct{}{}:
 	default: // Run is already about to read the queue
 	}
 }
@@ -93,15 +93,15 @@ func (q *Queue) wake() {
 // returns the limits of concurrent turns that apply to a message. Run handles a message as soon as
 // each of its shares has room. Messages that wait for room do not delay later messages.
 func (q *Queue) Run(ctx context.Context, log *slog.Logger, shares func(string, task.Sender) []task.Share, handle func(context.Context, string) error) {
-	w := &worker{queue: q, log: log, shares: shares, handle: handle, busy: map[string]bool{}, used: map[string]int{}, refused: map[string]time.Time{}, past: map[string]bool{}}
+	w := &worker{queue: q, log: log, shares: shares, handle: handle, busy: map[string]bool{}, runningByShare: map[string]int{}, refusalTimes: map[string]time.Time{}, finished: map[string]bool{}}
 	defer w.running.Wait()
 	for {
-		if err := w.deliver(ctx); err != nil && ctx.Err() == nil {
+		if err := w.startHandlers(ctx); err != nil && ctx.Err() == nil {
 			log.LogAttrs(ctx, slog.LevelError, "queue", slog.String("cause", err.Error()))
 			time.AfterFunc(retryDelay, q.wake)
 		}
 		select {
-		case <-q.sent:
+		case <-q.wakeups:
 		case <-ctx.Done():
 			return
 		}
@@ -117,21 +117,21 @@ type worker struct {
 
 	mu sync.Mutex
 	// busy contains the sort keys of messages that are being handled or must not be retried yet.
-	busy map[string]bool
-	used map[string]int // number of running messages by share
-	// refused contains the time at which a handler first refused a message. Retries are limited
+	busy           map[string]bool
+	runningByShare map[string]int // number of running messages by share
+	// refusalTimes contains the time at which a handler first refused a message. Retries are limited
 	// from this time and not from the time of sending, because a message may wait for its shares,
 	// and a turn may run for minutes.
-	refused map[string]time.Time
-	// past contains the sort keys of messages whose handlers have returned since the current page
+	refusalTimes map[string]time.Time
+	// finished contains the sort keys of messages whose handlers have returned since the current page
 	// was read. The page may still contain these messages, although they are deleted.
-	past map[string]bool
+	finished map[string]bool
 }
 
-// deliver starts handlers for messages that are not being handled and whose shares have room. When
+// startHandlers starts handlers for messages that are not being handled and whose shares have room. When
 // a handler returns, it wakes Run if a share was full.
-func (w *worker) deliver(ctx context.Context) error {
-	w.forget()
+func (w *worker) startHandlers(ctx context.Context) error {
+	w.clearFinished()
 	for page, err := range store.Pages(ctx, w.queue.updater().Store, MessageDocs.Range(), store.MaxPage) {
 		if err != nil {
 			return err
@@ -144,35 +144,35 @@ func (w *worker) deliver(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			shares := w.shares(m.text, m.of)
-			if !w.take(d.Key.Sort, shares) {
+			shares := w.shares(m.text, m.sender)
+			if !w.tryStart(d.Key.Sort, shares) {
 				continue
 			}
 			senderCtx := context.WithoutCancel(ctx)
-			if m.of != "" {
-				senderCtx = obs.WithSender(senderCtx, obs.Sender{ID: string(m.of)})
+			if m.sender != "" {
+				senderCtx = obs.WithSender(senderCtx, obs.Sender{ID: string(m.sender)})
 			}
-			w.running.Go(func() { w.one(senderCtx, d, m.text, shares) })
+			w.running.Go(func() { w.handleMessage(senderCtx, d, m.text, shares) })
 		}
-		w.forget() // must precede the read of the next page
+		w.clearFinished() // must precede the read of the next page
 	}
 	return nil
 }
 
-func (w *worker) one(ctx context.Context, d store.Doc, message string, shares []task.Share) {
+func (w *worker) handleMessage(ctx context.Context, d store.Doc, message string, shares []task.Share) {
 	err := w.handle(ctx, message)
 	if errors.Is(err, task.ErrWaiting) {
 		w.mu.Lock()
-		delete(w.refused, d.Key.Sort)
+		delete(w.refusalTimes, d.Key.Sort)
 		w.mu.Unlock()
-	} else if err != nil && w.queue.now().Sub(w.firstRefused(d.Key.Sort)) > queue.RetryTime {
+	} else if err != nil && w.queue.now().Sub(w.firstRefusalTime(d.Key.Sort)) > queue.RetryTime {
 		w.log.LogAttrs(ctx, slog.LevelWarn, "a message of the queue is dropped", slog.String("cause", err.Error()))
 		err = nil
 	}
 	if err == nil {
-		err = w.done(ctx, d)
+		err = w.deleteMessage(ctx, d)
 	}
-	if waited := w.release(d.Key.Sort, shares, err == nil); waited {
+	if wasFull := w.release(d.Key.Sort, shares, err == nil); wasFull {
 		w.queue.wake()
 	}
 	if err != nil {
@@ -185,45 +185,45 @@ func (w *worker) one(ctx context.Context, d store.Doc, message string, shares []
 	}
 }
 
-func (w *worker) firstRefused(sort string) time.Time {
+func (w *worker) firstRefusalTime(sortKey string) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, ok := w.refused[sort]; !ok {
-		w.refused[sort] = w.queue.now()
+	if _, ok := w.refusalTimes[sortKey]; !ok {
+		w.refusalTimes[sortKey] = w.queue.now()
 	}
-	return w.refused[sort]
+	return w.refusalTimes[sortKey]
 }
 
-func (w *worker) done(ctx context.Context, d store.Doc) error {
-	if err := w.queue.updater().Commit(ctx, store.Delete{Key: d.Key, If: d.Version}); err != nil {
+func (w *worker) deleteMessage(ctx context.Context, d store.Doc) error {
+	if err := w.queue.updater().Commit(ctx, store.Delete{Key: d.Key, IfVersion: d.Version}); err != nil {
 		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.refused, d.Key.Sort)
+	delete(w.refusalTimes, d.Key.Sort)
 	return nil
 }
 
-func (w *worker) forget() {
+func (w *worker) clearFinished() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	clear(w.past)
+	clear(w.finished)
 }
 
-func (w *worker) take(sort string, shares []task.Share) bool {
+func (w *worker) tryStart(sortKey string, shares []task.Share) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.busy[sort] || w.past[sort] {
+	if w.busy[sortKey] || w.finished[sortKey] {
 		return false
 	}
 	for _, s := range shares {
-		if w.used[s.Key] >= s.Max {
+		if w.runningByShare[s.Key] >= s.Max {
 			return false
 		}
 	}
-	w.busy[sort] = true
+	w.busy[sortKey] = true
 	for _, s := range shares {
-		w.used[s.Key]++
+		w.runningByShare[s.Key]++
 	}
 	return true
 }
@@ -231,18 +231,18 @@ func (w *worker) take(sort string, shares []task.Share) bool {
 // release releases the shares of a message. It reports whether one of them was full. An unfinished
 // message remains busy. Otherwise, Run would retry it in an endless loop, because the end of a
 // handler in a full share wakes Run.
-func (w *worker) release(sort string, shares []task.Share, done bool) (full bool) {
+func (w *worker) release(sortKey string, shares []task.Share, isDone bool) (wasFull bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if done {
-		delete(w.busy, sort)
+	if isDone {
+		delete(w.busy, sortKey)
 	}
-	w.past[sort] = true
+	w.finished[sortKey] = true
 	for _, s := range shares {
-		full = full || w.used[s.Key] == s.Max
-		if w.used[s.Key]--; w.used[s.Key] == 0 {
-			delete(w.used, s.Key)
+		wasFull = wasFull || w.runningByShare[s.Key] == s.Max
+		if w.runningByShare[s.Key]--; w.runningByShare[s.Key] == 0 {
+			delete(w.runningByShare, s.Key)
 		}
 	}
-	return full
+	return wasFull
 }

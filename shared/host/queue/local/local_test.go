@@ -85,9 +85,9 @@ func TestSharesKeepNobodyElseWaiting(t *testing.T) {
 }
 
 func TestContract(t *testing.T) {
-	queuetest.Contract(t, synctest.Test, func(*testing.T) queuetest.Subject {
+	queuetest.RunContract(t, synctest.Test, func(*testing.T) queuetest.Subject {
 		q := queueOver(memory.New())
-		return queuetest.Subject{Queue: q, Patience: queue.RetryTime, Late: time.Minute, Run: func(ctx context.Context, handle func(context.Context, string) error) {
+		return queuetest.Subject{Queue: q, RetryTime: queue.RetryTime, MaxDelay: time.Minute, Run: func(ctx context.Context, handle func(context.Context, string) error) {
 			q.Run(ctx, slog.New(slog.DiscardHandler), atOnce(4), handle)
 		}}
 	})
@@ -134,7 +134,7 @@ func TestAnOldMessageThatIsRefusedComesAgain(t *testing.T) {
 				if refused++; refused > 1000 {
 					again = time.Now() // it is in a loop
 				}
-				return task.ErrAgain
+				return task.ErrRetryLater
 			}
 			handled++
 			return nil

@@ -15,64 +15,64 @@ import (
 type Subject struct {
 	task.Queue
 	Run func(ctx context.Context, handle func(context.Context, string) error)
-	// Patience is the time for which a refused message is retried.
-	Patience time.Duration
-	// Late is the maximum time until a message is delivered.
-	Late time.Duration
+	// RetryTime is the time for which a refused message is retried.
+	RetryTime time.Duration
+	// MaxDelay is the maximum time until a message is delivered.
+	MaxDelay time.Duration
 }
 
-// Contract runs the tests that every queue must pass. in runs a single test, for example in a
+// RunContract runs the tests that every queue must pass. in runs a single test, for example in a
 // synctest bubble.
-func Contract(t *testing.T, in func(*testing.T, func(*testing.T)), open func(*testing.T) Subject) {
+func RunContract(t *testing.T, runTest func(*testing.T, func(*testing.T)), newSubject func(*testing.T) Subject) {
 	for name, test := range map[string]func(*testing.T, Subject){
-		"WhatIsHandledIsDone": testDone, "ARefusedMessageComesAgain": testAgain, "ARefusedMessageIsDroppedInTheEnd": testDropped,
-		"ASlowMessageKeepsNoOtherWaiting": testSlow, "TheEndWaitsForHandlers": testEnd,
+		"WhatIsHandledIsDone": testHandledOnce, "ARefusedMessageComesAgain": testRetried, "ARefusedMessageIsDroppedInTheEnd": testDropped,
+		"ASlowMessageKeepsNoOtherWaiting": testSlowHandler, "TheEndWaitsForHandlers": testRunWaits,
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, func(t *testing.T) { test(t, open(t)) })
+			runTest(t, func(t *testing.T) { test(t, newSubject(t)) })
 		})
 	}
 }
 
-// handled records messages.
-type handled struct {
-	mu  sync.Mutex
-	all []string
+// recorder records messages.
+type recorder struct {
+	mu       sync.Mutex
+	messages []string
 }
 
-func (h *handled) add(m string) (n int) {
+func (h *recorder) add(m string) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.all = append(h.all, m)
-	return len(h.all)
+	h.messages = append(h.messages, m)
+	return len(h.messages)
 }
 
-func (h *handled) read() []string {
+func (h *recorder) snapshot() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.all)
+	return slices.Clone(h.messages)
 }
 
-func (h *handled) wait(t *testing.T, s *Subject, n int) []string {
+func (h *recorder) waitFor(t *testing.T, s *Subject, count int) []string {
 	t.Helper()
-	for until := time.Now().Add(s.Late); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
-		if messages := h.read(); len(messages) >= n {
+	for deadline := time.Now().Add(s.MaxDelay); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		if messages := h.snapshot(); len(messages) >= count {
 			return messages
 		}
 	}
-	t.Fatalf("handled %v in %v, want %d messages", h.read(), s.Late, n)
+	t.Fatalf("handled %v in %v, want %d messages", h.snapshot(), s.MaxDelay, count)
 	return nil
 }
 
-// run delivers messages until the test ends or stop is called.
-func (s *Subject) run(t *testing.T, handle func(context.Context, string) error) (stop func()) {
+// startConsumer delivers messages until the test ends or stop is called.
+func (s *Subject) startConsumer(t *testing.T, handle func(context.Context, string) error) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan bool)
+	done := make(chan bool)
 	go func() {
-		defer close(ended)
+		defer close(done)
 		s.Run(ctx, handle)
 	}()
-	stop = func() { cancel(); <-ended }
+	stop = func() { cancel(); <-done }
 	t.Cleanup(stop)
 	return stop
 }
@@ -86,22 +86,22 @@ func (s *Subject) send(t *testing.T, message string) {
 	settle(t.Context(), true)
 }
 
-func testDone(t *testing.T, s Subject) {
-	const odd = "0123abcd#guest#00ff#1#2#3"
-	s.send(t, odd) // sent before a consumer runs
-	var got handled
+func testHandledOnce(t *testing.T, s Subject) {
+	const oddMessage = "0123abcd#guest#00ff#1#2#3"
+	s.send(t, oddMessage) // sent before a consumer runs
+	var got recorder
 	handle := func(_ context.Context, m string) error { got.add(m); return nil }
-	stop := s.run(t, handle)
-	want := []string{odd}
+	stop := s.startConsumer(t, handle)
+	want := []string{oddMessage}
 	for i := range 3 {
 		s.send(t, fmt.Sprint(i))
 		want = append(want, fmt.Sprint(i))
 	}
-	got.wait(t, &s, len(want))
+	got.waitFor(t, &s, len(want))
 	stop()
-	s.run(t, handle) // another process receives no messages
-	time.Sleep(s.Patience)
-	messages := got.read()
+	s.startConsumer(t, handle) // another process receives no messages
+	time.Sleep(s.RetryTime)
+	messages := got.snapshot()
 	if len(messages) != len(want) {
 		t.Errorf("handled %v, want each of %v once", messages, want)
 	}
@@ -112,39 +112,39 @@ func testDone(t *testing.T, s Subject) {
 	}
 }
 
-func testAgain(t *testing.T, s Subject) {
-	var got handled
-	s.run(t, func(_ context.Context, m string) error {
+func testRetried(t *testing.T, s Subject) {
+	var got recorder
+	s.startConsumer(t, func(_ context.Context, m string) error {
 		if got.add(m) < 3 {
-			return task.ErrAgain
+			return task.ErrRetryLater
 		}
 		return nil
 	})
 	s.send(t, "later")
-	got.wait(t, &s, 3)
-	time.Sleep(s.Patience)
-	if messages := got.read(); len(messages) != 3 {
+	got.waitFor(t, &s, 3)
+	time.Sleep(s.RetryTime)
+	if messages := got.snapshot(); len(messages) != 3 {
 		t.Errorf("handled %d times, want 3", len(messages))
 	}
 }
 
 func testDropped(t *testing.T, s Subject) {
-	var got handled
-	s.run(t, func(_ context.Context, m string) error { got.add(m); return task.ErrAgain })
+	var got recorder
+	s.startConsumer(t, func(_ context.Context, m string) error { got.add(m); return task.ErrRetryLater })
 	s.send(t, "never")
-	got.wait(t, &s, 3)
-	time.Sleep(s.Patience * 5 / 4)
-	n := len(got.read())
-	time.Sleep(2 * s.Patience)
-	if after := len(got.read()); after != n {
-		t.Errorf("handled %d times, and %d times after it was to be dropped", n, after-n)
+	got.waitFor(t, &s, 3)
+	time.Sleep(s.RetryTime * 5 / 4)
+	n := len(got.snapshot())
+	time.Sleep(2 * s.RetryTime)
+	if countAfter := len(got.snapshot()); countAfter != n {
+		t.Errorf("handled %d times, and %d times after it was to be dropped", n, countAfter-n)
 	}
 }
 
-func testSlow(t *testing.T, s Subject) {
+func testSlowHandler(t *testing.T, s Subject) {
 	block := make(chan bool)
-	var got handled
-	s.run(t, func(_ context.Context, m string) error {
+	var got recorder
+	s.startConsumer(t, func(_ context.Context, m string) error {
 		if m == "slow" {
 			<-block
 		}
@@ -154,27 +154,27 @@ func testSlow(t *testing.T, s Subject) {
 	for _, m := range []string{"slow", "a", "b"} {
 		s.send(t, m)
 	}
-	if messages := got.wait(t, &s, 2); slices.Contains(messages, "slow") {
+	if messages := got.waitFor(t, &s, 2); slices.Contains(messages, "slow") {
 		t.Errorf("handled %v, want a and b", messages)
 	}
 	close(block)
-	got.wait(t, &s, 3)
+	got.waitFor(t, &s, 3)
 }
 
-func testEnd(t *testing.T, s Subject) {
-	began, block := make(chan bool), make(chan bool)
-	var got handled
-	stop := s.run(t, func(_ context.Context, m string) error {
-		close(began)
+func testRunWaits(t *testing.T, s Subject) {
+	started, block := make(chan bool), make(chan bool)
+	var got recorder
+	stop := s.startConsumer(t, func(_ context.Context, m string) error {
+		close(started)
 		<-block
 		got.add(m)
 		return nil
 	})
 	s.send(t, "long")
-	<-began
+	<-started
 	time.AfterFunc(100*time.Millisecond, func() { close(block) })
 	stop()
-	if messages := got.read(); len(messages) != 1 {
+	if messages := got.snapshot(); len(messages) != 1 {
 		t.Errorf("Run returned after %v, want its handler to end first", messages)
 	}
 }

@@ -29,19 +29,19 @@ type Reference struct {
 // Calls contains the statistics of one vacant. The zero Calls means that the vacant was never
 // observed.
 type Calls struct {
-	since  int64            // first hour of the observation, in hours since 1970
-	newest int64            // hour of counts[0]
-	counts [MaxHours]uint32 // calls from outside the tree per hour, newest hour first
-	refs   []Reference      // positions of the last answers, newest first, distinct, at most MaxReferences
+	firstHour  int64            // first hour of the observation, in hours since 1970
+	newestHour int64            // hour of counts[0]
+	counts     [MaxHours]uint32 // calls from outside the tree per hour, newest hour first
+	refs       []Reference      // positions of the last answers, newest first, distinct, at most MaxReferences
 }
 
-func Read(ctx context.Context, from store.Reader, id identity.ID) (Calls, error) {
-	c, _, err := read(ctx, from, id)
+func Read(ctx context.Context, r store.Reader, id identity.ID) (Calls, error) {
+	c, _, err := readDocument(ctx, r, id)
 	return c, err
 }
 
-func read(ctx context.Context, from store.Reader, id identity.ID) (c Calls, d store.Doc, err error) {
-	if d, err = from.Doc(ctx, Key(id)); err != nil {
+func readDocument(ctx context.Context, r store.Reader, id identity.ID) (c Calls, d store.Doc, err error) {
+	if d, err = r.Doc(ctx, CallsKey(id)); err != nil {
 		return c, d, problem.Wrap(problem.Unavailable, err, "storage is unavailable; observations of %s cannot be read", id.Short())
 	}
 	if d.Version > 0 {
@@ -56,22 +56,22 @@ func (c *Calls) References() []Reference { return slices.Clone(c.refs) }
 // first. If the vacant was observed for less time or had no such call, the counts are not evidence.
 // series is then nil, and missing contains the reason.
 func (c *Calls) Activity(now time.Time) (series []float64, missing string) {
-	if c.since == 0 {
+	if c.firstHour == 0 {
 		return nil, "it was never observed"
 	}
-	last := hourOf(now)
-	if span := last - c.since; span < MaxHours {
-		return nil, fmt.Sprintf("it was observed for %d hours, want %d", max(span, 0), MaxHours)
+	currentHour := hourOf(now)
+	if observedHours := currentHour - c.firstHour; observedHours < MaxHours {
+		return nil, fmt.Sprintf("it was observed for %d hours, want %d", max(observedHours, 0), MaxHours)
 	}
 	series = make([]float64, MaxHours)
-	any := false
+	hasCalls := false
 	for i, n := range c.counts {
-		index := MaxHours - 1 - (last - (c.newest - int64(i)))
+		index := MaxHours - 1 - (currentHour - (c.newestHour - int64(i)))
 		if index >= 0 && index < MaxHours && n > 0 {
-			series[index], any = float64(n), true
+			series[index], hasCalls = float64(n), true
 		}
 	}
-	if !any {
+	if !hasCalls {
 		return nil, fmt.Sprintf("no call from outside its tree came in %d hours", MaxHours)
 	}
 	return series, ""
@@ -79,13 +79,13 @@ func (c *Calls) Activity(now time.Time) (series []float64, missing string) {
 
 func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
 
-func (c *Calls) add(n pendingCounts) {
-	for _, hour := range slices.Sorted(maps.Keys(n.counts)) {
+func (c *Calls) add(pending pendingObservations) {
+	for _, hour := range slices.Sorted(maps.Keys(pending.counts)) {
 		c.shiftTo(hour)
-		i := c.newest - hour
-		c.counts[i] = uint32(min(uint64(c.counts[i])+uint64(n.counts[hour]), math.MaxUint32))
+		i := c.newestHour - hour
+		c.counts[i] = uint32(min(uint64(c.counts[i])+uint64(pending.counts[hour]), math.MaxUint32))
 	}
-	for _, r := range n.refs { // oldest first
+	for _, r := range pending.refs { // oldest first
 		if index := slices.Index(c.refs, r); index >= 0 {
 			c.refs = slices.Delete(c.refs, index, index+1)
 		}
@@ -94,12 +94,12 @@ func (c *Calls) add(n pendingCounts) {
 	c.refs = c.refs[:min(len(c.refs), MaxReferences)]
 }
 
-func (c *Calls) wouldChange(n pendingCounts) bool {
-	if c.since == 0 || len(n.refs) > 0 {
+func (c *Calls) isUnchangedBy(pending pendingObservations) bool {
+	if c.firstHour == 0 || len(pending.refs) > 0 {
 		return false
 	}
-	for hour, count := range n.counts {
-		if count > 0 || hour < c.since || c.newest-hour >= MaxHours {
+	for hour, count := range pending.counts {
+		if count > 0 || hour < c.firstHour || c.newestHour-hour >= MaxHours {
 			return false
 		}
 	}
@@ -109,20 +109,20 @@ func (c *Calls) wouldChange(n pendingCounts) bool {
 func (c *Calls) shiftTo(hour int64) {
 	// If hour is before all counted hours, a clock is or was wrong. All counts are then reset.
 	// Otherwise no call could be counted before the time that the wrong clock showed.
-	if c.since == 0 || c.newest-hour >= MaxHours {
-		c.since, c.newest, c.counts = hour, hour, [MaxHours]uint32{}
+	if c.firstHour == 0 || c.newestHour-hour >= MaxHours {
+		c.firstHour, c.newestHour, c.counts = hour, hour, [MaxHours]uint32{}
 		return
 	}
-	c.since = min(c.since, hour)
-	later := hour - c.newest
-	if later <= 0 {
+	c.firstHour = min(c.firstHour, hour)
+	shift := hour - c.newestHour
+	if shift <= 0 {
 		return
 	}
-	var moved [MaxHours]uint32
-	if later < MaxHours {
-		copy(moved[later:], c.counts[:])
+	var shifted [MaxHours]uint32
+	if shift < MaxHours {
+		copy(shifted[shift:], c.counts[:])
 	}
-	c.newest, c.counts = hour, moved
+	c.newestHour, c.counts = hour, shifted
 }
 
 const format = 1
@@ -130,19 +130,19 @@ const format = 1
 func (c *Calls) encode() []byte {
 	// The stored form has about 2 KB for 50 callers with one answer each, and a few hundred bytes
 	// for few callers.
-	b := binary.AppendUvarint([]byte{format}, uint64(c.since))
-	b = binary.AppendUvarint(b, uint64(c.newest-c.since))
+	b := binary.AppendUvarint([]byte{format}, uint64(c.firstHour))
+	b = binary.AppendUvarint(b, uint64(c.newestHour-c.firstHour))
 	for i := 0; i < MaxHours; {
 		b = binary.AppendUvarint(b, uint64(c.counts[i]))
 		if c.counts[i] > 0 {
 			i++
 			continue
 		}
-		run := i
+		zerosStart := i
 		for i < MaxHours && c.counts[i] == 0 {
 			i++
 		}
-		b = binary.AppendUvarint(b, uint64(i-run))
+		b = binary.AppendUvarint(b, uint64(i-zerosStart))
 	}
 	var callers []identity.ID
 	for _, r := range c.refs {
@@ -163,16 +163,16 @@ func (c *Calls) encode() []byte {
 }
 
 func decode(b []byte) (Calls, error) {
-	d := &decoder{b: b}
-	if err := store.CheckFormat(format, int(d.byte())); err != nil {
+	d := &decoder{rest: b}
+	if err := store.CheckFormat(format, int(d.readByte())); err != nil {
 		return Calls{}, err
 	}
 	var c Calls
-	c.since = int64(d.uvarint(maxHour))
-	c.newest = c.since + int64(d.uvarint(maxHour))
+	c.firstHour = int64(d.uvarint(maxHour))
+	c.newestHour = c.firstHour + int64(d.uvarint(maxHour))
 	d.counts(&c.counts)
 	d.references(&c)
-	if d.bad || len(d.b) > 0 || c.since == 0 {
+	if d.invalid || len(d.rest) > 0 || c.firstHour == 0 {
 		return Calls{}, problem.New(problem.Damaged, "expected buckets and references, got %d bytes of something else", len(b))
 	}
 	return c, nil
@@ -182,57 +182,57 @@ func decode(b []byte) (Calls, error) {
 const maxHour = 253402300799 / 3600
 
 type decoder struct {
-	b   []byte
-	bad bool
+	rest    []byte
+	invalid bool
 }
 
-func (d *decoder) byte() byte {
-	if d.bad = d.bad || len(d.b) == 0; d.bad {
+func (d *decoder) readByte() byte {
+	if d.invalid = d.invalid || len(d.rest) == 0; d.invalid {
 		return 0
 	}
-	v := d.b[0]
-	d.b = d.b[1:]
+	v := d.rest[0]
+	d.rest = d.rest[1:]
 	return v
 }
 
 func (d *decoder) uvarint(limit uint64) uint64 {
-	v, n := binary.Uvarint(d.b)
-	if d.bad = d.bad || n <= 0 || v > limit; d.bad {
+	v, n := binary.Uvarint(d.rest)
+	if d.invalid = d.invalid || n <= 0 || v > limit; d.invalid {
 		return 0
 	}
-	d.b = d.b[n:]
+	d.rest = d.rest[n:]
 	return v
 }
 
-func (d *decoder) counts(into *[MaxHours]uint32) {
-	for i := 0; i < MaxHours && !d.bad; {
-		if into[i] = uint32(d.uvarint(math.MaxUint32)); into[i] > 0 {
+func (d *decoder) counts(counts *[MaxHours]uint32) {
+	for i := 0; i < MaxHours && !d.invalid; {
+		if counts[i] = uint32(d.uvarint(math.MaxUint32)); counts[i] > 0 {
 			i++
 			continue
 		}
-		run := int(d.uvarint(uint64(MaxHours - i)))
-		d.bad = d.bad || run == 0
-		i += run
+		zeros := int(d.uvarint(uint64(MaxHours - i)))
+		d.invalid = d.invalid || zeros == 0
+		i += zeros
 	}
 }
 
 func (d *decoder) references(c *Calls) {
-	callers := make([]identity.ID, min(int(d.byte()), MaxReferences))
+	callers := make([]identity.ID, min(int(d.readByte()), MaxReferences))
 	for i := range callers {
-		if d.bad = d.bad || len(d.b) < identity.Size; d.bad {
+		if d.invalid = d.invalid || len(d.rest) < identity.Size; d.invalid {
 			return
 		}
-		d.b = d.b[copy(callers[i][:], d.b):]
+		d.rest = d.rest[copy(callers[i][:], d.rest):]
 	}
-	n := int(d.byte())
-	d.bad = d.bad || n > MaxReferences
+	n := int(d.readByte())
+	d.invalid = d.invalid || n > MaxReferences
 	for range n {
-		index, position := int(d.byte()), d.uvarint(math.MaxInt64)
-		if d.bad = d.bad || index >= len(callers); d.bad {
+		index, position := int(d.readByte()), d.uvarint(math.MaxInt64)
+		if d.invalid = d.invalid || index >= len(callers); d.invalid {
 			return
 		}
 		r := Reference{callers[index], position}
-		d.bad = slices.Contains(c.refs, r)
+		d.invalid = slices.Contains(c.refs, r)
 		c.refs = append(c.refs, r)
 	}
 }

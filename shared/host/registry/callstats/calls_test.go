@@ -19,8 +19,8 @@ var start = time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
 
 func at(hours int) time.Time { return start.Add(time.Duration(hours) * time.Hour) }
 
-func one(hours int, refs ...Reference) pendingCounts {
-	return pendingCounts{counts: map[int64]uint32{hourOf(at(hours)): 1}, refs: refs}
+func one(hours int, refs ...Reference) pendingObservations {
+	return pendingObservations{counts: map[int64]uint32{hourOf(at(hours)): 1}, refs: refs}
 }
 
 func TestActivityIsWhatTheLastSevenDaysSaw(t *testing.T) {
@@ -85,12 +85,12 @@ func TestCallsRecogniseAddsWithoutEffect(t *testing.T) {
 		"an earlier hour":            {99, 0, nil, false},
 		"a clock that was far ahead": {101, 0, nil, false}, // everything restarts
 	} {
-		n := pendingCounts{counts: map[int64]uint32{hourOf(at(tt.hour)): tt.count}, refs: tt.refs}
-		if got := c.wouldChange(n); got != tt.want {
+		n := pendingObservations{counts: map[int64]uint32{hourOf(at(tt.hour)): tt.count}, refs: tt.refs}
+		if got := c.isUnchangedBy(n); got != tt.want {
 			t.Errorf("%s: has() = %v, want %v", name, got, tt.want)
 		}
 	}
-	if (&Calls{}).wouldChange(pendingCounts{}) {
+	if (&Calls{}).isUnchangedBy(pendingObservations{}) {
 		t.Error("has() of what was never observed = true, want false")
 	}
 }
@@ -118,10 +118,10 @@ func TestEncodedCallsAreSmallAndDecode(t *testing.T) {
 	few, many := Calls{}, Calls{}
 	for i := range 400 {
 		few.add(one(i*3, Reference{identity.ID{1}, uint64(i + 1)}))
-		many.add(pendingCounts{counts: map[int64]uint32{hourOf(at(i)): 70_000}, refs: []Reference{{identity.ID{byte(i), byte(i >> 8)}, math.MaxInt64}}})
+		many.add(pendingObservations{counts: map[int64]uint32{hourOf(at(i)): 70_000}, refs: []Reference{{identity.ID{byte(i), byte(i >> 8)}, math.MaxInt64}}})
 	}
 	var most Calls
-	most.add(pendingCounts{counts: map[int64]uint32{hourOf(start): math.MaxUint32}})
+	most.add(pendingObservations{counts: map[int64]uint32{hourOf(start): math.MaxUint32}})
 	most.add(one(0)) // stays at the maximum
 	for _, tt := range []struct {
 		calls Calls
@@ -145,7 +145,7 @@ func TestUndecodableCallsAreDamaged(t *testing.T) {
 	var c Calls
 	c.add(one(0, Reference{identity.ID{1}, 1}, Reference{identity.ID{2}, 2}))
 	good := c.encode()
-	twice := Calls{since: c.since, newest: c.newest, refs: []Reference{{identity.ID{1}, 1}, {identity.ID{1}, 1}}}
+	twice := Calls{firstHour: c.firstHour, newestHour: c.newestHour, refs: []Reference{{identity.ID{1}, 1}, {identity.ID{1}, 1}}}
 	bad := [][]byte{nil, {}, {2}, append([]byte{2}, good[1:]...), append(bytes.Clone(good), 0), {format, 0, 0, 0, 168, 1, 0, 0}, twice.encode()}
 	for i := range good {
 		bad = append(bad, good[:i])

@@ -28,10 +28,10 @@ const (
 	// WriteInterval is the minimum time between two writes of a process for one vacant.
 	WriteInterval = 10 * time.Second
 
-	tries      = 3           // attempts to write after conflicts
-	maxVacants = 1024        // vacants in memory
-	maxCallers = 4096        // callers in memory
-	callerTime = time.Minute // time for which a caller's parent is cached
+	maxTries        = 3           // attempts to write after conflicts
+	maxVacants      = 1024        // vacants in memory
+	maxCallers      = 4096        // callers in memory
+	parentCacheTime = time.Minute // time for which a caller's parent is cached
 )
 
 // Manifests returns the manifests of children. *registry.Registry implements it.
@@ -50,83 +50,83 @@ type Config struct {
 type Observer struct {
 	Config
 	mu      sync.Mutex
-	vacants map[identity.ID]*vacant
-	callers map[identity.ID]caller
+	vacants map[identity.ID]*vacantState
+	parents map[identity.ID]cachedParent
 }
 
 func New(c Config) *Observer {
-	return &Observer{Config: c, vacants: make(map[identity.ID]*vacant), callers: make(map[identity.ID]caller)}
+	return &Observer{Config: c, vacants: make(map[identity.ID]*vacantState), parents: make(map[identity.ID]cachedParent)}
 }
 
-// pendingCounts contains observations that are not written yet.
-type pendingCounts struct {
+// pendingObservations contains observations that are not written yet.
+type pendingObservations struct {
 	counts map[int64]uint32 // indexed by hour
 	refs   []Reference      // oldest first
 }
 
-func (n *pendingCounts) add(later pendingCounts) {
+func (n *pendingObservations) add(newer pendingObservations) {
 	if n.counts == nil {
 		n.counts = make(map[int64]uint32)
 	}
-	for hour, count := range later.counts {
+	for hour, count := range newer.counts {
 		if len(n.counts) < MaxHours || n.counts[hour] > 0 {
 			n.counts[hour] += count
 		}
 	}
-	n.refs = append(n.refs, later.refs...)
+	n.refs = append(n.refs, newer.refs...)
 	n.refs = slices.Clone(n.refs[max(len(n.refs)-MaxReferences, 0):])
 }
 
-// vacant contains the observations of a process about one vacant, and the document as it was last
+// vacantState contains the observations of a process about one vacant, and the document as it was last
 // written. Only the current writer uses calls, version and known.
-type vacant struct {
-	noted   pendingCounts
-	tried   time.Time // start of the last write
-	writing bool      // whether a write is in progress
+type vacantState struct {
+	pending   pendingObservations
+	lastWrite time.Time // start of the last write
+	isWriting bool      // whether a write is in progress
 
-	known   bool // whether calls and version match the stored document, as far as this process knows
-	calls   Calls
-	version uint64
+	isCurrent bool // whether calls and version match the stored document, as far as this process knows
+	calls     Calls
+	version   uint64
 }
 
-// caller is a cached parent of a caller. The parent is zero if the caller has none.
-type caller struct {
-	parent identity.ID
-	until  time.Time // time until which parent is used
+// cachedParent is a cached parent of a caller. The parent is zero if the caller has none.
+type cachedParent struct {
+	parent  identity.ID
+	expires time.Time // time until which parent is used
 }
 
 // Observe implements the Observe function of call.Config. It counts answers to callers from outside
 // the tree. The vacant's parent, the parent's other children and the vacant's own children are
 // inside the tree. Answers to the parent are not referenced.
-func (o *Observer) Observe(ctx context.Context, seen call.Observation) {
-	n := pendingCounts{counts: map[int64]uint32{hourOf(seen.Time): 0}}
-	if seen.Parent == nil || *seen.Parent != seen.Pair.Caller {
-		n.refs = []Reference{{seen.Pair.Caller, seen.Position}}
+func (o *Observer) Observe(ctx context.Context, observation call.Observation) {
+	pending := pendingObservations{counts: map[int64]uint32{hourOf(observation.Time): 0}}
+	if observation.Parent == nil || *observation.Parent != observation.Pair.Caller {
+		pending.refs = []Reference{{observation.Pair.Caller, observation.Position}}
 		// If the caller's parent cannot be read, missing evidence is better than wrong evidence.
-		parent, ok := o.parentOf(ctx, seen.Pair.Caller)
-		if ok && parent != seen.Pair.Vacant && (seen.Parent == nil || parent != *seen.Parent) {
-			n.counts[hourOf(seen.Time)] = 1
+		parent, ok := o.findParent(ctx, observation.Pair.Caller)
+		if ok && parent != observation.Pair.Vacant && (observation.Parent == nil || parent != *observation.Parent) {
+			pending.counts[hourOf(observation.Time)] = 1
 		}
 	}
-	v, due := o.addPending(seen.Pair.Vacant, n)
+	v, due := o.addPending(observation.Pair.Vacant, pending)
 	if v == nil {
 		return
 	}
-	lost := o.write(ctx, seen.Pair.Vacant, v, due)
+	failed := o.write(ctx, observation.Pair.Vacant, v, due)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	v.writing = false
-	if !lost {
+	v.isWriting = false
+	if !failed {
 		return
 	}
-	due.add(v.noted)
-	v.noted = due
+	due.add(v.pending)
+	v.pending = due
 }
 
 // addPending adds n to the pending observations of id. If a write is due and no other write is in
 // progress, it returns the vacant and the observations that the caller must write. Otherwise v is
 // nil.
-func (o *Observer) addPending(id identity.ID, n pendingCounts) (v *vacant, due pendingCounts) {
+func (o *Observer) addPending(id identity.ID, pending pendingObservations) (v *vacantState, due pendingObservations) {
 	now := o.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -136,19 +136,19 @@ func (o *Observer) addPending(id identity.ID, n pendingCounts) (v *vacant, due p
 			if len(o.vacants) < maxVacants {
 				break
 			}
-			if !candidate.writing {
+			if !candidate.isWriting {
 				delete(o.vacants, other) // an arbitrary vacant, whose pending observations are lost
 			}
 		}
-		v = &vacant{}
+		v = &vacantState{}
 		o.vacants[id] = v
 	}
-	v.noted.add(n)
-	if since := now.Sub(v.tried); v.writing || since >= 0 && since < WriteInterval {
-		return nil, pendingCounts{}
+	v.pending.add(pending)
+	if elapsed := now.Sub(v.lastWrite); v.isWriting || elapsed >= 0 && elapsed < WriteInterval {
+		return nil, pendingObservations{}
 	}
-	v.writing, v.tried = true, now
-	due, v.noted = v.noted, pendingCounts{}
+	v.isWriting, v.lastWrite = true, now
+	due, v.pending = v.pending, pendingObservations{}
 	return v, due
 }
 
@@ -156,31 +156,31 @@ func (o *Observer) addPending(id identity.ID, n pendingCounts) (v *vacant, due p
 // parent calls causes a single write. If the write certainly failed, lost is true, and the caller
 // must keep due. After an unknown outcome the observations are dropped, because calls could
 // otherwise be counted twice.
-func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due pendingCounts) (lost bool) {
+func (o *Observer) write(ctx context.Context, id identity.ID, v *vacantState, due pendingObservations) (failed bool) {
 	var writeID store.WriteID
 	if _, err := io.ReadFull(o.Rand, writeID[:]); err != nil {
 		return true
 	}
-	for range tries {
-		if !v.known {
-			calls, d, err := read(ctx, o.Store, id)
+	for range maxTries {
+		if !v.isCurrent {
+			calls, d, err := readDocument(ctx, o.Store, id)
 			if err != nil && !problem.Is(err, problem.Damaged) {
 				return true
 			}
-			v.calls, v.version, v.known = calls, d.Version, true // a damaged document is replaced
+			v.calls, v.version, v.isCurrent = calls, d.Version, true // a damaged document is replaced
 		}
-		if v.calls.wouldChange(due) {
+		if v.calls.isUnchangedBy(due) {
 			return false
 		}
 		next := v.calls
 		next.refs = slices.Clone(next.refs)
 		next.add(due)
-		err := o.Store.Commit(ctx, store.Put{Key: Key(id), IfVersion: v.version, WriteID: writeID, Data: next.encode()})
+		err := o.Store.Commit(ctx, store.Put{Key: CallsKey(id), IfVersion: v.version, WriteID: writeID, Data: next.encode()})
 		if err == nil {
 			v.calls, v.version = next, v.version+1
 			return false
 		}
-		v.known = false
+		v.isCurrent = false
 		if !store.IsConflict(err) {
 			return errors.Is(err, store.ErrNotApplied)
 		}
@@ -188,32 +188,32 @@ func (o *Observer) write(ctx context.Context, id identity.ID, v *vacant, due pen
 	return true
 }
 
-// parentOf returns id's parent, or the zero id if id has no parent. It returns false if the
+// findParent returns id's parent, or the zero id if id has no parent. It returns false if the
 // manifest cannot be read.
-func (o *Observer) parentOf(ctx context.Context, id identity.ID) (identity.ID, bool) {
+func (o *Observer) findParent(ctx context.Context, id identity.ID) (identity.ID, bool) {
 	now := o.Now()
 	o.mu.Lock()
-	c, isCached := o.callers[id]
+	c, isCached := o.parents[id]
 	o.mu.Unlock()
-	if isCached && now.Before(c.until) {
+	if isCached && now.Before(c.expires) {
 		return c.parent, true
 	}
 	m, ok, err := o.Manifests.Manifest(ctx, id)
 	if err != nil {
 		return identity.ID{}, false
 	}
-	c = caller{until: now.Add(callerTime)}
+	c = cachedParent{expires: now.Add(parentCacheTime)}
 	if ok {
 		c.parent = m.Manifest.ParentID
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for other := range o.callers {
-		if len(o.callers) < maxCallers {
+	for other := range o.parents {
+		if len(o.parents) < maxCallers {
 			break
 		}
-		delete(o.callers, other)
+		delete(o.parents, other)
 	}
-	o.callers[id] = c
+	o.parents[id] = c
 	return c.parent, true
 }

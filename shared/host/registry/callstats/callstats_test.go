@@ -207,7 +207,7 @@ func TestAFaultOfTheStoreLosesAtMostWhatWasNotedAndCountsNothingTwice(t *testing
 		fault func(commit func() error) error
 		want  float64 // one call before, one during and one after
 	}{
-		"no write was applied":    {func(func() error) error { return store.NotApplied(errors.New("away")) }, 3},
+		"no write was applied":    {func(func() error) error { return store.NotAppliedError(errors.New("away")) }, 3},
 		"nobody knows: it was":    {func(c func() error) error { return errors.Join(unknown, c()) }, 3},
 		"nobody knows: it wasn't": {func(func() error) error { return unknown }, 2},
 		"too large":               {func(func() error) error { return store.ErrTooLarge }, 2},
@@ -232,7 +232,7 @@ func TestAFaultOfTheStoreLosesAtMostWhatWasNotedAndCountsNothingTwice(t *testing
 
 func TestDamagedCallsStartOver(t *testing.T) {
 	h := newFixture(t)
-	if err := h.Store.Commit(t.Context(), store.Put{Key: callstats.Key(child), IfVersion: 1, WriteID: store.WriteID{1}, Data: []byte("torn")}); err != nil {
+	if err := h.Store.Commit(t.Context(), store.Put{Key: callstats.CallsKey(child), IfVersion: 1, WriteID: store.WriteID{1}, Data: []byte("torn")}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := callstats.Read(t.Context(), h.Store, child); !problem.Is(err, problem.Damaged) {

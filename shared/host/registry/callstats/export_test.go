@@ -4,5 +4,5 @@ package callstats
 func (o *Observer) Remembers() (vacants, callers int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.vacants), len(o.callers)
+	return len(o.vacants), len(o.parents)
 }

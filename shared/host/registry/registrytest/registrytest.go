@@ -27,22 +27,22 @@ var Start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
 // Clock is a clock that only Pass changes.
 type Clock struct {
-	mu sync.Mutex
-	at time.Time
+	mu      sync.Mutex
+	current time.Time
 }
 
-func NewClock() *Clock { return &Clock{at: Start} }
+func NewClock() *Clock { return &Clock{current: Start} }
 
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.at
+	return c.current
 }
 
-func (c *Clock) Pass(d time.Duration) {
+func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
+	c.current = c.current.Add(d)
 }
 
 // HostURL is the prefix of this host's endpoints. The vacant's id follows it.
@@ -50,21 +50,21 @@ const HostURL = "https://host.example/v/"
 
 // Open returns a registry over s that accepts vacants of other hosts. Endpoints that start with
 // HostURL are on this host.
-func Open(s store.Store, c *Clock, change ...func(*registry.Config)) *registry.Registry {
+func Open(s store.Store, c *Clock, changes ...func(*registry.Config)) *registry.Registry {
 	config := registry.Config{
 		Store: s, Now: c.Now, Rand: rand.Reader,
-		AllowRemote: true, Endpoints: endpoints{},
+		AllowRemote: true, Endpoints: hostEndpoints{},
 	}
-	for _, f := range change {
+	for _, f := range changes {
 		f(&config)
 	}
 	return registry.New(config)
 }
 
-// endpoints accepts the endpoints that start with HostURL.
-type endpoints struct{}
+// hostEndpoints accepts the endpoints that start with HostURL.
+type hostEndpoints struct{}
 
-func (endpoints) IsEndpoint(_ context.Context, id identity.ID, endpoint string) (bool, error) {
+func (hostEndpoints) IsEndpoint(_ context.Context, id identity.ID, endpoint string) (bool, error) {
 	return strings.HasPrefix(endpoint, HostURL+id.String()), nil
 }
 
@@ -85,40 +85,40 @@ type Draft struct {
 	Visibility lifecycle.Visibility
 	Seq        int64
 	Key        string
-	At         time.Time
-	With       func(*registry.Publication) // called before signing
-	After      func(*registry.Publication) // called after signing
+	SignedAt   time.Time
+	BeforeSign func(*registry.Publication) // called before signing
+	AfterSign  func(*registry.Publication) // called after signing
 }
 
-func (d *Draft) defaults(id identity.ID) {
-	set := func(s *string, to string) {
+func (d *Draft) setDefaults(id identity.ID) {
+	setDefault := func(s *string, value string) {
 		if *s == "" {
-			*s = to
+			*s = value
 		}
 	}
-	set(&d.Text, "translate English to Chinese")
-	set(&d.Endpoint, "https://"+id.Short()+".example/a2a/message/send")
-	set((*string)(&d.State), string(lifecycle.Active))
-	set((*string)(&d.Visibility), string(lifecycle.Public))
+	setDefault(&d.Text, "translate English to Chinese")
+	setDefault(&d.Endpoint, "https://"+id.Short()+".example/a2a/message/send")
+	setDefault((*string)(&d.State), string(lifecycle.Active))
+	setDefault((*string)(&d.Visibility), string(lifecycle.Public))
 	d.Seq = max(d.Seq, 1)
-	set(&d.Key, fmt.Sprintf("k-%s-%d", id.Short(), d.Seq))
-	if d.At.IsZero() {
-		d.At = Start
+	setDefault(&d.Key, fmt.Sprintf("k-%s-%d", id.Short(), d.Seq))
+	if d.SignedAt.IsZero() {
+		d.SignedAt = Start
 	}
 }
 
-// Reach probes the endpoints that wait for a probe, with a probe that always succeeds, so that
+// ProbeEndpoints probes the endpoints that wait for a probe, with a probe that always succeeds, so that
 // their vacants are listed.
-func Reach(t testing.TB, r *registry.Registry) {
+func ProbeEndpoints(t testing.TB, r *registry.Registry) {
 	t.Helper()
-	if _, err := r.Reach(context.Background(), func(context.Context, string) error { return nil }); err != nil {
+	if _, err := r.ProbeEndpoints(context.Background(), func(context.Context, string) error { return nil }); err != nil {
 		t.Fatalf("Reach() = %v", err)
 	}
 }
 
-func Publication(t testing.TB, k *identity.Key, d Draft) registry.Publication {
+func NewPublication(t testing.TB, k *identity.Key, d Draft) registry.Publication {
 	t.Helper()
-	d.defaults(k.ID())
+	d.setDefaults(k.ID())
 	c, err := card.New(k.ID(), d.Text, []string{"mock"}, d.Endpoint)
 	if err == nil {
 		err = c.Sign(context.Background(), k)
@@ -127,46 +127,46 @@ func Publication(t testing.TB, k *identity.Key, d Draft) registry.Publication {
 		t.Fatal(err)
 	}
 	p := registry.Publication{
-		Card: c.Blob(), State: d.State, Visibility: d.Visibility, Time: d.At.UnixMilli(), ActorSeq: d.Seq, Key: d.Key,
+		Card: c.Blob(), State: d.State, Visibility: d.Visibility, Time: d.SignedAt.UnixMilli(), ActorSeq: d.Seq, Key: d.Key,
 	}
-	if d.With != nil {
-		d.With(&p)
+	if d.BeforeSign != nil {
+		d.BeforeSign(&p)
 	}
 	p.Signature = sign(t, k, event.Event{
-		Type: event.Register, Actor: k.ID(), Key: p.Key, Time: p.Time, ActorSeq: p.ActorSeq,
+		Type: event.Register, Actor: k.ID(), IdempotencyKey: p.Key, Time: p.Time, ActorSeq: p.ActorSeq,
 		Payload: event.RegisterPayload(c.Hash(), card.Version, k.ID(), p.State.EffectiveVisibility(p.Visibility)),
 	})
-	if d.After != nil {
-		d.After(&p)
+	if d.AfterSign != nil {
+		d.AfterSign(&p)
 	}
 	return p
 }
 
 func sign(t testing.TB, k *identity.Key, e event.Event) []byte {
 	t.Helper()
-	signature, err := k.Sign(context.Background(), e.AppendSigning(nil))
+	signature, err := k.Sign(context.Background(), e.AppendSignedBytes(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return signature
 }
 
-// Revocation returns a revocation of k as its seq-th event, signed at Start. The function payload
+// NewRevocation returns a revocation of k as its seq-th event, signed at Start. The function payload
 // creates the signed payload.
-func Revocation(t testing.TB, k *identity.Key, seq int64, reason string, payload func(identity.ID, string) []byte) registry.Revocation {
+func NewRevocation(t testing.TB, k *identity.Key, seq int64, reason string, payload func(identity.ID, string) []byte) registry.Revocation {
 	t.Helper()
-	v := registry.Revocation{ID: k.ID(), Reason: reason, Time: Start.UnixMilli(), ActorSeq: seq, Key: fmt.Sprintf("revoke-%d", seq)}
-	v.Signature = sign(t, k, event.Event{
-		Type: event.Revoke, Actor: k.ID(), Key: v.Key, Time: v.Time, ActorSeq: seq, Payload: payload(k.ID(), reason),
+	revocation := registry.Revocation{ID: k.ID(), Reason: reason, Time: Start.UnixMilli(), ActorSeq: seq, Key: fmt.Sprintf("revoke-%d", seq)}
+	revocation.Signature = sign(t, k, event.Event{
+		Type: event.Revoke, Actor: k.ID(), IdempotencyKey: revocation.Key, Time: revocation.Time, ActorSeq: seq, Payload: payload(k.ID(), reason),
 	})
-	return v
+	return revocation
 }
 
-func Manifest(t testing.TB, parent, child *identity.Key, closed bool) composite.Manifest {
+func NewManifest(t testing.TB, parent, child *identity.Key, closed bool) composite.Manifest {
 	t.Helper()
 	m := composite.Manifest{
 		ParentID: parent.ID(), ChildID: child.ID(), BirthPath: "D1", ClosedByDefault: closed,
-		Reachability: composite.ParentOnly, Outbound: composite.NoExternal, Schema: composite.V2,
+		Reachability: composite.ParentOnly, OutboundPolicy: composite.NoExternal, SchemaVersion: composite.SchemaV2,
 	}
 	err := m.SignParent(context.Background(), parent)
 	if err == nil {
@@ -178,7 +178,7 @@ func Manifest(t testing.TB, parent, child *identity.Key, closed bool) composite.
 	return m
 }
 
-func Listing(t testing.TB, k *identity.Key, version int64, change func(*listing.Listing)) listing.Listing {
+func NewListing(t testing.TB, k *identity.Key, version int64, change func(*listing.Listing)) listing.Listing {
 	t.Helper()
 	l := listing.New(k.ID(), version)
 	l.Tags, l.ModelFamily = []string{"translation"}, "claude"

@@ -12,13 +12,13 @@ import (
 )
 
 // Update acquires the turn of r and commits the writes of add, as vacants.Directory does.
-func Update(ctx context.Context, r *registry.Registry, add func(context.Context, *store.Tx) error) error {
-	done, err := r.AcquireTurn(ctx)
+func Update(ctx context.Context, r *registry.Registry, addWrites func(context.Context, *store.Tx) error) error {
+	release, err := r.AcquireTurn(ctx)
 	if err != nil {
 		return err
 	}
-	defer done()
-	return registry.WrapStoreError(store.Updater{Store: r.Store, Rand: r.Rand, Wait: r.Wait}.Update(ctx, add))
+	defer release()
+	return registry.WrapStoreError(store.Updater{Store: r.Store, Rand: r.Rand, Wait: r.Wait}.Update(ctx, addWrites))
 }
 
 func AddManifest(ctx context.Context, r *registry.Registry, m composite.Manifest) error {
@@ -52,12 +52,12 @@ func SetReputation(ctx context.Context, r *registry.Registry, id identity.ID, s 
 	return Update(ctx, r, func(ctx context.Context, tx *store.Tx) error { return r.SetReputation(ctx, tx, id, s) })
 }
 
-type Recorder struct {
+type CommitRecorder struct {
 	store.Store
-	Writes []store.Write
+	LastWrites []store.Write
 }
 
-func (s *Recorder) Commit(ctx context.Context, writes ...store.Write) error {
-	s.Writes = writes
+func (s *CommitRecorder) Commit(ctx context.Context, writes ...store.Write) error {
+	s.LastWrites = writes
 	return s.Store.Commit(ctx, writes...)
 }

@@ -1,4 +1,4 @@
 package search
 
 // Verifications is the number of cached verdicts.
-func (s *Service) Verifications() int { return s.verified.Len() }
+func (s *Service) Verifications() int { return s.cardVerdicts.Len() }

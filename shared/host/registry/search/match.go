@@ -6,26 +6,26 @@ import (
 	"unicode/utf8"
 )
 
-// texts contains the normalised texts of an entry.
-type texts struct {
-	groups   [Groups][]string
+// normalTexts contains the normalised texts of an entry.
+type normalTexts struct {
+	groups   [GroupCount][]string
 	tags     []string
 	declared []string
 }
 
-func (e *Entry) prepare() texts {
-	return texts{groups: e.GroupTexts(), tags: e.NormalTags(), declared: e.Texts()}
+func (e *Entry) buildTexts() normalTexts {
+	return normalTexts{groups: e.GroupTexts(), tags: e.NormalTags(), declared: e.DeclaredTexts()}
 }
 
 // Match returns the rank of an entry and whether it matches q. It is the definition that every
 // index must implement. Service applies it again to the stored registration.
 func (q *Query) Match(e *Entry) (rank float64, ok bool) {
-	t := e.prepare()
-	return q.match(e, &t)
+	t := e.buildTexts()
+	return q.matchTexts(e, &t)
 }
 
-func (q *Query) match(e *Entry, t *texts) (rank float64, ok bool) {
-	if !q.passes(e, t) {
+func (q *Query) matchTexts(e *Entry, t *normalTexts) (rank float64, ok bool) {
+	if !q.passesFilters(e, t) {
 		return 0, false
 	}
 	points, ok := q.Points(t.groups)
@@ -35,7 +35,7 @@ func (q *Query) match(e *Entry, t *texts) (rank float64, ok bool) {
 	return q.Rank(q.Weight(points, ScoreStep(e.Score))), true
 }
 
-func (q *Query) passes(e *Entry, t *texts) bool {
+func (q *Query) passesFilters(e *Entry, t *normalTexts) bool {
 	for _, tag := range q.Tags() {
 		if !slices.Contains(t.tags, tag) {
 			return false
@@ -53,14 +53,14 @@ func (q *Query) passes(e *Entry, t *texts) bool {
 
 // Points returns the sum of the points of q's words in the texts of an entry. ok is false if fewer
 // words match than q needs.
-func (q *Query) Points(texts [Groups][]string) (sum int, ok bool) {
-	lacking := len(q.Words) - q.RequiredWords()
-	for _, w := range q.soughtWords() {
+func (q *Query) Points(texts [GroupCount][]string) (sum int, ok bool) {
+	missesLeft := len(q.Words) - q.RequiredWords()
+	for _, w := range q.queryWords() {
 		points := w.points(&texts)
 		if points == 0 {
-			lacking--
+			missesLeft--
 		}
-		if lacking < 0 {
+		if missesLeft < 0 {
 			return 0, false
 		}
 		sum += points
@@ -68,8 +68,8 @@ func (q *Query) Points(texts [Groups][]string) (sum int, ok bool) {
 	return sum, true
 }
 
-func (q *Query) missingWords(texts *[Groups][]string) (words []string) {
-	for _, w := range q.soughtWords() {
+func (q *Query) missingWords(texts *[GroupCount][]string) (words []string) {
+	for _, w := range q.queryWords() {
 		if w.points(texts) == 0 {
 			words = append(words, w.word)
 		}
@@ -77,56 +77,56 @@ func (q *Query) missingWords(texts *[Groups][]string) (words []string) {
 	return words
 }
 
-func (q Query) WithSoughtWords() Query {
-	q.sought = q.soughtWords()
+func (q Query) WithStems() Query {
+	q.cachedWords = q.queryWords()
 	return q
 }
 
-func (q *Query) soughtWords() []sought {
-	if q.sought != nil {
-		return q.sought
+func (q *Query) queryWords() []queryWord {
+	if q.cachedWords != nil {
+		return q.cachedWords
 	}
-	words := make([]sought, len(q.Words))
+	words := make([]queryWord, len(q.Words))
 	for i, w := range q.Words {
-		words[i] = newSought(w)
+		words[i] = newQueryWord(w)
 	}
 	return words
 }
 
-// sought is a word of a query together with its stem, which is "" if the word has no other forms.
-type sought struct{ word, form string }
+// queryWord is a word of a query together with its stem, which is "" if the word has no other forms.
+type queryWord struct{ word, stem string }
 
-func newSought(word string) sought {
-	form, ok := StemOf(word)
+func newQueryWord(word string) queryWord {
+	stem, ok := StemOf(word)
 	if !ok {
-		form = ""
+		stem = ""
 	}
-	return sought{word, form}
+	return queryWord{word, stem}
 }
 
-func (w sought) points(texts *[Groups][]string) (best int) {
+func (w queryWord) points(texts *[GroupCount][]string) (best int) {
 	for g, group := range texts {
-		if best >= Points(Group(g), Exact) {
+		if best >= Points(Group(g), KindExact) {
 			break // weaker groups give fewer points
 		}
-		if k, ok := w.kindIn(group); ok {
+		if k, ok := w.bestKind(group); ok {
 			best = max(best, Points(Group(g), k))
 		}
 	}
 	return best
 }
 
-func (w sought) kindIn(texts []string) (best Kind, ok bool) {
+func (w queryWord) bestKind(texts []string) (best Kind, ok bool) {
 	// Texts are cut into words only if they may contain a match.
 	for _, t := range texts {
-		if !strings.Contains(t, w.word) && (w.form == "" || !strings.Contains(t, formPrefix(w.form))) {
+		if !strings.Contains(t, w.word) && (w.stem == "" || !strings.Contains(t, stemPrefix(w.stem))) {
 			continue
 		}
 		for _, term := range Words(t) {
-			if k, is := w.matches(term); is && (!ok || k < best) {
+			if k, matched := w.matches(term); matched && (!ok || k < best) {
 				best, ok = k, true
 			}
-			if ok && best == Exact {
+			if ok && best == KindExact {
 				return best, ok
 			}
 		}
@@ -134,25 +134,25 @@ func (w sought) kindIn(texts []string) (best Kind, ok bool) {
 	return best, ok
 }
 
-func MatchKind(word, term string) (Kind, bool) { return newSought(word).matches(term) }
+func MatchKind(word, term string) (Kind, bool) { return newQueryWord(word).matches(term) }
 
-func (w sought) matches(term string) (Kind, bool) {
+func (w queryWord) matches(term string) (Kind, bool) {
 	word := w.word
 	switch {
 	case word == term:
-		return Exact, true
-	case strings.HasPrefix(term, word), w.isForm(term):
-		return Prefix, true
+		return KindExact, true
+	case strings.HasPrefix(term, word), w.hasSameStem(term):
+		return KindPrefix, true
 	case utf8.RuneCountInString(word) >= MinInsideRunes(word) && strings.Contains(term, word):
 		return KindInside, true
 	}
 	return 0, false
 }
 
-func (w sought) isForm(term string) bool {
-	if w.form == "" || !strings.HasPrefix(term, formPrefix(w.form)) {
+func (w queryWord) hasSameStem(term string) bool {
+	if w.stem == "" || !strings.HasPrefix(term, stemPrefix(w.stem)) {
 		return false
 	}
-	form, ok := StemOf(term)
-	return ok && form == w.form
+	termStem, ok := StemOf(term)
+	return ok && termStem == w.stem
 }

@@ -12,10 +12,10 @@ type Group int
 // The groups are ordered by their weight. An index needs a word only in the strongest group that
 // contains it, because weaker groups always give fewer points.
 const (
-	Signed  Group = iota // capability in the card, tags, skills, and names of the venue
-	Summary              // summary of the listing
-	Claimed              // capabilities that the publisher declared
-	Groups  int   = 3
+	Signed     Group = iota // capability in the card, tags, skills, and names of the venue
+	Summary                 // summary of the listing
+	Claimed                 // capabilities that the publisher declared
+	GroupCount int   = 3
 )
 
 // Kind is a way in which a word of a query matches a word of an entry.
@@ -23,10 +23,10 @@ type Kind int
 
 // The kinds are ordered by their weight.
 const (
-	Exact Kind = iota
-	Prefix
+	KindExact Kind = iota
+	KindPrefix
 	KindInside
-	Kinds int = 3
+	KindCount int = 3
 )
 
 const (
@@ -66,7 +66,7 @@ func (q *Query) Rank(weight int) float64 {
 	return float64(weight) / float64(max(len(q.Words), 1)*MaxPoints*2*ScoreSteps)
 }
 
-func (q *Query) WeightOf(rank float64) int {
+func (q *Query) WeightFromRank(rank float64) int {
 	if q.ByScore {
 		return int(math.Round(rank * ScoreSteps))
 	}
@@ -75,7 +75,7 @@ func (q *Query) WeightOf(rank float64) int {
 
 // Terms contains the distinct words of an entry in sorted order. Each word is only in its strongest
 // group.
-type Terms [Groups][]string
+type Terms [GroupCount][]string
 
 // MaxText limits the normalised text that is indexed per group, in bytes. The rest is cut off,
 // because a longer text would match almost all queries and burden every index: 25 KB of Chinese
@@ -99,13 +99,13 @@ func (e *Entry) Terms() Terms {
 	return t
 }
 
-func (e *Entry) GroupTexts() [Groups][]string {
-	return [Groups][]string{
-		normaliseTexts(slices.Concat(e.Tags, e.Skills, e.VenueTexts, []string{e.Name, e.Capability})), normaliseTexts([]string{e.Summary}), e.Texts(),
+func (e *Entry) GroupTexts() [GroupCount][]string {
+	return [GroupCount][]string{
+		normaliseTexts(slices.Concat(e.Tags, e.Skills, e.VenueTexts, []string{e.Name, e.Capability})), normaliseTexts([]string{e.Summary}), e.DeclaredTexts(),
 	}
 }
 
-func (e *Entry) Texts() []string { return normaliseTexts(e.Declared) }
+func (e *Entry) DeclaredTexts() []string { return normaliseTexts(e.DeclaredCapabilities) }
 
 // NormalTags returns the values that Query.Tags is compared with: the normalised tags, the short id
 // and the marks of the venue.
@@ -149,21 +149,21 @@ func (q *Query) Tags() []string {
 func shortIDTag(short string) string { return "\x1c" + short }
 
 func normaliseTexts(texts []string) []string {
-	out, room := make([]string, 0, len(texts)), MaxText
+	out, remaining := make([]string, 0, len(texts)), MaxText
 	for _, t := range texts {
 		n := Normalise(t)
-		if len(n) > room {
-			cut := room
+		if len(n) > remaining {
+			cut := remaining
 			for !utf8.RuneStart(n[cut]) {
 				cut--
 			}
-			n, room = n[:cut], 0
+			n, remaining = n[:cut], 0
 		}
 		if n != "" && !slices.Contains(out, n) {
 			out = append(out, n)
-			room -= len(n)
+			remaining -= len(n)
 		}
-		if room <= 0 {
+		if remaining <= 0 {
 			break
 		}
 	}

@@ -11,14 +11,14 @@ type SwappableIndex struct {
 	index Index
 }
 
-func NewReplaceable(index Index) *SwappableIndex { return &SwappableIndex{index: index} }
+func NewSwappable(index Index) *SwappableIndex { return &SwappableIndex{index: index} }
 
 // Replace waits for running methods, calls by with the current index, and then uses the returned
 // index. The returned index must not be nil, even with an error.
-func (r *SwappableIndex) Replace(by func(old Index) (Index, error)) (err error) {
+func (r *SwappableIndex) Replace(swap func(old Index) (Index, error)) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.index, err = by(r.index)
+	r.index, err = swap(r.index)
 	return err
 }
 

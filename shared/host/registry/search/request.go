@@ -13,7 +13,7 @@ import (
 
 // parse returns the query of r. none is true if r cannot match any entry, because r.Query is not
 // blank but contains no words.
-func (r *Request) parse() (q Query, none bool, err error) {
+func (r *Request) parse() (q Query, matchesNone bool, err error) {
 	if q.Words, err = ParseWords(r.Query); err != nil {
 		return q, false, err
 	}
@@ -24,20 +24,20 @@ func (r *Request) parse() (q Query, none bool, err error) {
 	if err != nil {
 		return q, false, err
 	}
-	none = text != "" && len(q.Words) == 0
+	matchesNone = text != "" && len(q.Words) == 0
 	if r.Limit < 0 || r.Limit > MaxLimit {
 		return q, false, problem.Invalid("limit", "1 to "+strconv.Itoa(MaxLimit), strconv.Itoa(r.Limit))
 	}
 	if q.Limit = r.Limit; q.Limit == 0 {
 		q.Limit = DefaultLimit
 	}
-	if err := r.filters(&q); err != nil {
+	if err := r.setFilters(&q); err != nil {
 		return q, false, err
 	}
-	q = q.WithSoughtWords()
+	q = q.WithStems()
 	if r.Cursor != "" {
 		place, err := q.parseCursor(r.Cursor)
-		if relaxedQuery, ok := q.most(); err != nil && r.AllowMost && ok {
+		if relaxedQuery, ok := q.relaxed(); err != nil && r.AllowMissingWords && ok {
 			q = relaxedQuery
 			place, err = q.parseCursor(r.Cursor)
 		}
@@ -46,12 +46,12 @@ func (r *Request) parse() (q Query, none bool, err error) {
 		}
 		q.After = &place
 	}
-	return q, none, nil
+	return q, matchesNone, nil
 }
 
-// most returns q with a reduced number of required words: more than half, or one of two. ok is
+// relaxed returns q with a reduced number of required words: more than half, or one of two. ok is
 // false if q has fewer than two words.
-func (q Query) most() (_ Query, ok bool) {
+func (q Query) relaxed() (_ Query, ok bool) {
 	n := len(q.Words)
 	if q.MinWords = n/2 + 1; n == 2 {
 		q.MinWords = 1
@@ -59,7 +59,7 @@ func (q Query) most() (_ Query, ok bool) {
 	return q, n > 1
 }
 
-func (r *Request) filters(q *Query) error {
+func (r *Request) setFilters(q *Query) error {
 	for _, f := range []struct{ name, value string }{
 		{"tag", r.Tag}, {"category", r.Category}, {"location", r.Area}, {"family", r.Family}, {"family", r.ClaimedFamily},
 	} {
@@ -78,10 +78,10 @@ func (r *Request) filters(q *Query) error {
 	}
 	if r.ShortID != "" {
 		if !identity.IsShort(r.ShortID) {
-			return problem.Invalid("id", "the first 12 digits of an id, in lower case", strconv.Quote(clip(r.ShortID)))
+			return problem.Invalid("id", "the first 12 digits of an id, in lower case", strconv.Quote(truncate(r.ShortID)))
 		}
 		if r.Tag != "" {
-			return problem.Invalid("tag", "no tag together with id", strconv.Quote(clip(r.Tag)))
+			return problem.Invalid("tag", "no tag together with id", strconv.Quote(truncate(r.Tag)))
 		}
 	}
 	q.Tag, q.Family, q.ClaimedFamily = Normalise(r.Tag), r.Family, r.ClaimedFamily
@@ -93,19 +93,19 @@ func (r *Request) filters(q *Query) error {
 	return nil
 }
 
-// cursor encodes a place together with a checksum that binds it to the query. The checksum detects
+// encodeCursor encodes a place together with a checksum that binds it to the query. The checksum detects
 // cursors that are truncated, changed or from another query. It needs no secret key, because a
 // forged place reveals no data.
-func (q *Query) cursor(p Place) string {
-	b := binary.AppendUvarint(nil, uint64(q.WeightOf(p.Rank)))
-	b = binary.AppendUvarint(b, p.Joined)
-	check := q.check(b)
-	return base64.RawURLEncoding.EncodeToString(append(b, check[:]...))
+func (q *Query) encodeCursor(p Place) string {
+	b := binary.AppendUvarint(nil, uint64(q.WeightFromRank(p.Rank)))
+	b = binary.AppendUvarint(b, p.FirstSeq)
+	checksum := q.cursorChecksum(b)
+	return base64.RawURLEncoding.EncodeToString(append(b, checksum[:]...))
 }
 
-const checkSize = 12
+const checksumSize = 12
 
-func (q *Query) check(place []byte) (c [checkSize]byte) {
+func (q *Query) cursorChecksum(place []byte) (checksum [checksumSize]byte) {
 	// The page size is not part of the checksum, so it may change from page to page.
 	b := []byte("vacancy:search-cursor:v1")
 	add := func(s string) {
@@ -131,35 +131,35 @@ func (q *Query) check(place []byte) (c [checkSize]byte) {
 		b = binary.AppendUvarint(b, uint64(q.MinWords))
 	}
 	sum := identity.Sum(b)
-	copy(c[:], sum[:])
-	return c
+	copy(checksum[:], sum[:])
+	return checksum
 }
 
 func (q *Query) parseCursor(s string) (Place, error) {
-	bad := problem.Invalid("cursor", "the cursor of an earlier page of this query", strconv.Quote(clip(s)))
+	invalidErr := problem.Invalid("cursor", "the cursor of an earlier page of this query", strconv.Quote(truncate(s)))
 	if len(s) > 64 {
-		return Place{}, bad
+		return Place{}, invalidErr
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(s)
-	if err != nil || len(b) < checkSize {
-		return Place{}, bad
+	if err != nil || len(b) < checksumSize {
+		return Place{}, invalidErr
 	}
-	place, check := b[:len(b)-checkSize], b[len(b)-checkSize:]
-	if c := q.check(place); string(c[:]) != string(check) {
-		return Place{}, bad
+	place, checksum := b[:len(b)-checksumSize], b[len(b)-checksumSize:]
+	if c := q.cursorChecksum(place); string(c[:]) != string(checksum) {
+		return Place{}, invalidErr
 	}
 	weight, n := binary.Uvarint(place)
 	if n <= 0 || weight > math.MaxInt32 {
-		return Place{}, bad
+		return Place{}, invalidErr
 	}
 	joined, m := binary.Uvarint(place[n:])
 	if m <= 0 || n+m != len(place) {
-		return Place{}, bad
+		return Place{}, invalidErr
 	}
-	return Place{Rank: q.Rank(int(weight)), Joined: joined}, nil
+	return Place{Rank: q.Rank(int(weight)), FirstSeq: joined}, nil
 }
 
-func clip(s string) string {
+func truncate(s string) string {
 	if len(s) > 40 {
 		return s[:40]
 	}

@@ -19,7 +19,7 @@
 // in scripts without spaces.
 //
 // If no entry has all words, a search may accept entries with most of the words
-// (Request.AllowMost): more than half of three or more words, or one of two.
+// (Request.AllowMissingWords): more than half of three or more words, or one of two.
 //
 // # Rank
 //
@@ -51,11 +51,11 @@ type Entry struct {
 	ID identity.ID
 	// Name is the host's name for a vacant that it runs, or "".
 	Name string
-	// Joined is the position of the vacant's first event. It is unique and above 0.
-	Joined     uint64
+	// FirstSeq is the position of the vacant's first event. It is unique and above 0.
+	FirstSeq   uint64
 	Capability string
-	// Declared contains the capabilities that the publisher claims without a signature.
-	Declared []string
+	// DeclaredCapabilities contains the capabilities that the publisher claims without a signature.
+	DeclaredCapabilities []string
 	// Tags, Skills, Summary and Family are from the listing.
 	Tags, Skills    []string
 	Summary, Family string
@@ -90,8 +90,8 @@ type Query struct {
 	// match.
 	Words []string
 	// MinWords is the number of words that must match. Zero means all words.
-	MinWords int
-	sought   []sought // Words with their stems, set by WithSoughtWords
+	MinWords    int
+	cachedWords []queryWord // Words with their stems, set by WithStems
 	// Text is normalised and must be a substring of a normalised Declared text. An empty Text
 	// matches every entry.
 	Text string
@@ -134,15 +134,15 @@ type Hit struct {
 // Place is the position of a hit in the order of its query: by descending Rank and then by
 // ascending Joined. It changes only if the entry changes.
 type Place struct {
-	Rank   float64
-	Joined uint64
+	Rank     float64
+	FirstSeq uint64
 }
 
 func (p Place) Before(q Place) bool {
 	if p.Rank != q.Rank {
 		return p.Rank > q.Rank
 	}
-	return p.Joined < q.Joined
+	return p.FirstSeq < q.FirstSeq
 }
 
 // Index is a full-text index of entries. All methods are safe for concurrent use and respect their

@@ -40,26 +40,26 @@ const (
 	MaxLimit     = 100
 	DefaultLimit = 20
 
-	timeout = 5 * time.Second
-	// spare is the number of additional hits per page, which replace dropped hits.
-	spare = 8
-	// maxLooked limits the hits that one Find verifies. If an index contains many invalid entries,
+	defaultTimeout = 5 * time.Second
+	// spareHits is the number of additional hits per page, which replace dropped hits.
+	spareHits = 8
+	// maxVerifiedHits limits the hits that one Find verifies. If an index contains many invalid entries,
 	// the result is a short page with a cursor and not a long wait.
-	maxLooked = 1000
-	// readers limits concurrent reads of registrations.
-	readers = 16
-	// maxRead limits the bytes of registrations that one Find reads, except for the last batch. It
+	maxVerifiedHits = 1000
+	// maxConcurrentReads limits concurrent reads of registrations.
+	maxConcurrentReads = 16
+	// maxReadBytes limits the bytes of registrations that one Find reads, except for the last batch. It
 	// suffices for a hundred registrations of ordinary size. Reads are the cost of a search, and
 	// anyone may search, so large cards lead to a short page with a cursor and not to an expensive
 	// search.
-	maxRead = 256 << 10
+	maxReadBytes = 256 << 10
 )
 
 // Service answers searches. It is safe for concurrent use.
 type Service struct {
 	Config
-	verified *lru.Cache[identity.Hash, bool]    // results of isOwnCard, keyed by the hash of the card's blob
-	readings *lru.Cache[identity.ID, *prepared] // registrations that were read and prepared for matching
+	cardVerdicts  *lru.Cache[identity.Hash, bool]                // results of isOwnCard, keyed by the hash of the card's blob
+	registrations *lru.Cache[identity.ID, *preparedRegistration] // registrations that were read and prepared for matching
 }
 
 func newCache[K comparable, V any](size int) *lru.Cache[K, V] {
@@ -71,11 +71,11 @@ func newCache[K comparable, V any](size int) *lru.Cache[K, V] {
 }
 
 func New(c Config) *Service {
-	c.Timeout = cmp.Or(c.Timeout, timeout)
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
 	return &Service{
-		Config:   c,
-		verified: newCache[identity.Hash, bool](keptVerdicts),
-		readings: newCache[identity.ID, *prepared](keptReadings),
+		Config:        c,
+		cardVerdicts:  newCache[identity.Hash, bool](maxCachedVerdicts),
+		registrations: newCache[identity.ID, *preparedRegistration](maxCachedRegistrations),
 	}
 }
 
@@ -83,8 +83,8 @@ func New(c Config) *Service {
 type Request struct {
 	// Query contains words that must all match. See ParseWords.
 	Query string
-	// AllowMost accepts entries with most of the words if no entry has all words.
-	AllowMost bool
+	// AllowMissingWords accepts entries with most of the words if no entry has all words.
+	AllowMissingWords bool
 	// Text must be a substring of a declared text after normalisation, as in the reference's
 	// search.
 	Text string
@@ -111,7 +111,7 @@ type Match struct {
 	Card         card.Card // parsed and verified
 	Score        float64
 	Rank         float64
-	Missing      []string // words of the query that do not match
+	MissingWords []string // words of the query that do not match
 }
 
 // Page is a page of results. Next is the cursor of the next page, or "" after the last page.
@@ -130,9 +130,9 @@ func (s *Service) Find(ctx context.Context, r Request) (Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Timeout)
 	defer cancel()
 	s.refresh(ctx)
-	page, err := s.fill(ctx, q)
-	if relaxedQuery, ok := q.most(); err == nil && r.AllowMost && ok && r.Cursor == "" && len(page.Matches) == 0 && page.Next == "" {
-		return s.fill(ctx, relaxedQuery)
+	page, err := s.collectPage(ctx, q)
+	if relaxedQuery, ok := q.relaxed(); err == nil && r.AllowMissingWords && ok && r.Cursor == "" && len(page.Matches) == 0 && page.Next == "" {
+		return s.collectPage(ctx, relaxedQuery)
 	}
 	return page, err
 }
@@ -150,27 +150,27 @@ func (s *Service) refresh(ctx context.Context) {
 	}
 }
 
-func (s *Service) fill(ctx context.Context, q Query) (Page, error) {
+func (s *Service) collectPage(ctx context.Context, q Query) (Page, error) {
 	want, page := q.Limit, Page{}
-	var read atomic.Int64
-	for looked := 0; ; {
-		q.Limit = min(want-len(page.Matches)+spare, MaxPage)
+	var readBytes atomic.Int64
+	for seenHits := 0; ; {
+		q.Limit = min(want-len(page.Matches)+spareHits, MaxPage)
 		hits, err := s.Index.Query(ctx, q)
 		if err != nil {
 			return Page{}, deadlineError(ctx, err)
 		}
 		// Spare hits are verified only if others are dropped.
 		for rest := hits; len(rest) > 0; {
-			some := rest[:min(len(rest), want-len(page.Matches), readers)]
-			rest = rest[len(some):]
-			matches, err := s.read(ctx, &q, some, &read)
+			batch := rest[:min(len(rest), want-len(page.Matches), maxConcurrentReads)]
+			rest = rest[len(batch):]
+			matches, err := s.verifyHits(ctx, &q, batch, &readBytes)
 			if err != nil {
 				return Page{}, deadlineError(ctx, err)
 			}
 			page.Matches = append(page.Matches, matches...)
-			if len(page.Matches) == want || read.Load() >= maxRead {
+			if len(page.Matches) == want || readBytes.Load() >= maxReadBytes {
 				if len(rest) > 0 || len(hits) == q.Limit {
-					page.Next = q.cursor(some[len(some)-1].Place)
+					page.Next = q.encodeCursor(batch[len(batch)-1].Place)
 				}
 				return page, nil
 			}
@@ -179,19 +179,19 @@ func (s *Service) fill(ctx context.Context, q Query) (Page, error) {
 			return page, nil
 		}
 		q.After = &hits[len(hits)-1].Place
-		if looked += len(hits); looked >= maxLooked {
-			page.Next = q.cursor(*q.After)
+		if seenHits += len(hits); seenHits >= maxVerifiedHits {
+			page.Next = q.encodeCursor(*q.After)
 			return page, nil
 		}
 	}
 }
 
-func (s *Service) read(ctx context.Context, q *Query, hits []Hit, size *atomic.Int64) ([]Match, error) {
+func (s *Service) verifyHits(ctx context.Context, q *Query, hits []Hit, readBytes *atomic.Int64) ([]Match, error) {
 	results := make([]*Match, len(hits))
 	g, ctx := errgroup.WithContext(ctx)
 	for i, h := range hits {
 		g.Go(func() (err error) {
-			results[i], err = s.verify(ctx, q, h, size)
+			results[i], err = s.verifyHit(ctx, q, h, readBytes)
 			return err
 		})
 	}
@@ -209,7 +209,7 @@ func (s *Service) read(ctx context.Context, q *Query, hits []Hit, size *atomic.I
 
 func deadlineError(ctx context.Context, err error) error {
 	if ctx.Err() == context.DeadlineExceeded {
-		return problem.Wrap(problem.Deadline, err, "the search took too long")
+		return problem.Wrap(problem.DeadlineExceeded, err, "the search took too long")
 	}
 	return err
 }

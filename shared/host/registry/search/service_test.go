@@ -50,7 +50,7 @@ func newTown(t *testing.T, n int) *town {
 		w.keys = append(w.keys, key)
 		w.sign(i, "translates contracts")
 		g := w.rows[key.ID()]
-		w.hits = append(w.hits, search.Hit{ID: key.ID(), Place: search.Place{Rank: 0.5, Joined: g.FirstSeq}})
+		w.hits = append(w.hits, search.Hit{ID: key.ID(), Place: search.Place{Rank: 0.5, FirstSeq: g.FirstSeq}})
 	}
 	return w
 }
@@ -68,7 +68,7 @@ func (w *town) sign(i int, capability string) {
 	}
 	w.rows[key.ID()] = registry.Registration{
 		ID: key.ID(), Card: c.Blob(), CardHash: c.Hash(), Visibility: lifecycle.Public, State: lifecycle.Active,
-		Since: now.Add(-time.Hour), Status: registry.StatusActive, Declared: []string{capability}, FirstSeq: uint64(i + 1),
+		StateSince: now.Add(-time.Hour), Status: registry.StatusActive, DeclaredCapabilities: []string{capability}, FirstSeq: uint64(i + 1),
 		Listing: &listing.Listing{VacantID: key.ID(), Version: 1, Tags: []string{"Legal"}, ModelFamily: "claude", Price: 100},
 	}
 }
@@ -187,7 +187,7 @@ func TestFalseIndexEntriesAreNotReturned(t *testing.T) {
 		}},
 		{"it says something else now", search.Request{Query: "contracts"}, func(w *town) { w.sign(1, "paints walls") }},
 		{"it declares something else now", search.Request{Text: "contracts"}, func(w *town) {
-			w.change(1, func(g *registry.Registration) { g.Declared = []string{"paints"} })
+			w.change(1, func(g *registry.Registration) { g.DeclaredCapabilities = []string{"paints"} })
 		}},
 		{"its tag is gone", search.Request{Tag: "legal"}, func(w *town) {
 			w.change(1, func(g *registry.Registration) { g.Listing = nil })
@@ -263,10 +263,10 @@ func TestAPageIsFilledWhenHitsFallAway(t *testing.T) {
 func TestAnIndexFullOfLiesEndsInAShortPageWithACursor(t *testing.T) {
 	w := newTown(t, 1)
 	truth := w.hits[0]
-	truth.Joined = 5000
+	truth.FirstSeq = 5000
 	w.hits = nil
 	for i := range 4000 {
-		w.hits = append(w.hits, search.Hit{ID: identity.ID{byte(i), byte(i >> 8), 1}, Place: search.Place{Rank: 0.5, Joined: uint64(i + 1)}})
+		w.hits = append(w.hits, search.Hit{ID: identity.ID{byte(i), byte(i >> 8), 1}, Place: search.Place{Rank: 0.5, FirstSeq: uint64(i + 1)}})
 	}
 	w.hits = append(w.hits, truth)
 	s, r := w.service(), search.Request{}
@@ -409,12 +409,12 @@ func TestWhatHasMostOfTheWordsFollows(t *testing.T) {
 		"a painter":                   {1, 1, ""},
 	} {
 		for _, most := range []bool{true, false} {
-			r, n := search.Request{Query: query, AllowMost: most, Limit: 2}, 0
+			r, n := search.Request{Query: query, AllowMissingWords: most, Limit: 2}, 0
 			for {
 				page := w.find(w.service(), r)
 				for _, m := range page.Matches {
 					n++
-					if missing := strings.Join(m.Missing, " "); missing != want.missing {
+					if missing := strings.Join(m.MissingWords, " "); missing != want.missing {
 						t.Errorf("%q: a match lacks %q, want %q", query, missing, want.missing)
 					}
 				}
@@ -422,7 +422,7 @@ func TestWhatHasMostOfTheWordsFollows(t *testing.T) {
 					break
 				}
 				r.Cursor = page.Next
-				if other := (search.Request{Query: query, AllowMost: !most, Cursor: page.Next}); want.missing != "" {
+				if other := (search.Request{Query: query, AllowMissingWords: !most, Cursor: page.Next}); want.missing != "" {
 					if _, err := w.service().Find(t.Context(), other); !problem.Is(err, problem.Malformed) {
 						t.Errorf("%q: a search for all words takes the cursor of one for most: %v", query, err)
 					}
@@ -466,7 +466,7 @@ func TestASearchHasItsTime(t *testing.T) {
 	w := newTown(t, 1)
 	w.wait = true
 	s := w.service(func(c *search.Config) { c.Timeout = time.Millisecond })
-	if _, err := s.Find(t.Context(), search.Request{}); !problem.Is(err, problem.Deadline) {
+	if _, err := s.Find(t.Context(), search.Request{}); !problem.Is(err, problem.DeadlineExceeded) {
 		t.Errorf("Find() = %v, want deadline", err)
 	}
 }
@@ -506,14 +506,14 @@ func TestACardIsVerifiedOnce(t *testing.T) {
 
 func TestMatchSaysWhatAScanSays(t *testing.T) {
 	c := searchtest.NewCorpus(11)
-	entries := c.Entries(40)
+	entries := c.NextEntries(40)
 	for range 60 {
-		q := search.Query{Limit: len(entries), Words: c.Query()}
+		q := search.Query{Limit: len(entries), Words: c.RandomWords()}
 		want := searchtest.Scan(entries, q)
 		var got []search.Hit
 		for i := range entries {
 			if rank, ok := q.Match(&entries[i]); ok {
-				got = append(got, search.Hit{ID: entries[i].ID, Place: search.Place{Rank: rank, Joined: entries[i].Joined}})
+				got = append(got, search.Hit{ID: entries[i].ID, Place: search.Place{Rank: rank, FirstSeq: entries[i].FirstSeq}})
 			}
 		}
 		slices.SortFunc(got, func(a, b search.Hit) int {

@@ -17,16 +17,16 @@ func EntryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 	if !g.IsListed() {
 		return Entry{}, card.Card{}, false
 	}
-	return entryOf(g)
+	return newEntry(g)
 }
 
-func entryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
+func newEntry(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 	c, err := card.Parse(g.Card)
 	if err != nil || c.VacantID != g.ID {
 		return Entry{}, card.Card{}, false
 	}
 	e = Entry{
-		ID: g.ID, Joined: g.FirstSeq, Capability: c.CapabilityText, Declared: g.Declared,
+		ID: g.ID, FirstSeq: g.FirstSeq, Capability: c.CapabilityText, DeclaredCapabilities: g.DeclaredCapabilities,
 		ClaimedFamily: g.Family, Score: g.Reputation.EarnedScore(),
 	}
 	if g.Hosted {
@@ -43,23 +43,23 @@ func entryOf(g *registry.Registration) (e Entry, c card.Card, ok bool) {
 	return e, c, true
 }
 
-// prepared is a registration that is prepared for matching. It is created once per stored version
+// preparedRegistration is a registration that is prepared for matching. It is created once per stored version
 // and is immutable.
-type prepared struct {
+type preparedRegistration struct {
 	*registry.CachedRegistration
-	entry Entry
-	texts texts
-	card  card.Card
-	own   bool  // whether the card belongs to the vacant and verifies
-	size  int64 // approximate size of the registration in bytes
+	entry      Entry
+	texts      normalTexts
+	card       card.Card
+	hasOwnCard bool  // whether the card belongs to the vacant and verifies
+	size       int64 // approximate size of the registration in bytes
 }
 
-// keptReadings is the number of cached registrations. With ordinary registrations they take about
+// maxCachedRegistrations is the number of cached registrations. With ordinary registrations they take about
 // 40 MB.
-const keptReadings = 1 << 13
+const maxCachedRegistrations = 1 << 13
 
-func (s *Service) prepare(ctx context.Context, id identity.ID) (*prepared, error) {
-	cached, ok := s.readings.Get(id)
+func (s *Service) prepareRegistration(ctx context.Context, id identity.ID) (*preparedRegistration, error) {
+	cached, ok := s.registrations.Get(id)
 	var last *registry.CachedRegistration
 	if ok {
 		last = cached.CachedRegistration
@@ -72,61 +72,61 @@ func (s *Service) prepare(ctx context.Context, id identity.ID) (*prepared, error
 		return cached, nil
 	}
 	g := &r.Registration
-	p := &prepared{CachedRegistration: r, size: sizeOf(g)}
-	if p.entry, p.card, ok = entryOf(g); ok && g.ID == id {
-		p.texts, p.own = p.entry.prepare(), s.isOwnCard(&p.card, g)
+	p := &preparedRegistration{CachedRegistration: r, size: registrationSize(g)}
+	if p.entry, p.card, ok = newEntry(g); ok && g.ID == id {
+		p.texts, p.hasOwnCard = p.entry.buildTexts(), s.isOwnCard(&p.card, g)
 	}
-	if p.size <= maxKept {
-		s.readings.Add(id, p)
+	if p.size <= maxCachedSize {
+		s.registrations.Add(id, p)
 	}
 	return p, nil
 }
 
-// maxKept is the maximum size in bytes of a cached registration, so that large registrations do not
+// maxCachedSize is the maximum size in bytes of a cached registration, so that large registrations do not
 // fill the memory.
-const maxKept = 8 << 10
+const maxCachedSize = 8 << 10
 
-// verify rereads the registration of a hit. It returns nil if the vacant is not registered or not
+// verifyHit rereads the registration of a hit. It returns nil if the vacant is not registered or not
 // listed, does not match, or has an invalid card.
-func (s *Service) verify(ctx context.Context, q *Query, h Hit, size *atomic.Int64) (*Match, error) {
-	p, err := s.prepare(ctx, h.ID)
+func (s *Service) verifyHit(ctx context.Context, q *Query, h Hit, readBytes *atomic.Int64) (*Match, error) {
+	p, err := s.prepareRegistration(ctx, h.ID)
 	if problem.Is(err, problem.Damaged) || problem.Is(err, problem.Untrusted) {
 		// One damaged registration does not stop the search (PROTOCOL §23 C).
-		s.drop(ctx, h, "its registration is damaged")
+		s.logDroppedHit(ctx, h, "its registration is damaged")
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	size.Add(p.size)
+	readBytes.Add(p.size)
 	g := &p.Registration
 	if !p.Registered || g.ID != h.ID {
-		s.drop(ctx, h, "it is not registered")
+		s.logDroppedHit(ctx, h, "it is not registered")
 		return nil, nil
 	}
 	if !g.IsListed() {
-		s.drop(ctx, h, "it is not listed now")
+		s.logDroppedHit(ctx, h, "it is not listed now")
 		return nil, nil
 	}
-	rank, ok := q.match(&p.entry, &p.texts)
+	rank, ok := q.matchTexts(&p.entry, &p.texts)
 	if !ok {
-		s.drop(ctx, h, "it does not match now")
+		s.logDroppedHit(ctx, h, "it does not match now")
 		return nil, nil
 	}
-	if !p.own {
-		s.drop(ctx, h, "its card does not verify")
+	if !p.hasOwnCard {
+		s.logDroppedHit(ctx, h, "its card does not verify")
 		return nil, nil
 	}
 	m := &Match{Registration: *g, Card: p.card, Score: p.entry.Score, Rank: rank}
 	if q.RequiredWords() < len(q.Words) {
-		m.Missing = q.missingWords(&p.texts.groups)
+		m.MissingWords = q.missingWords(&p.texts.groups)
 	}
 	return m, nil
 }
 
-func sizeOf(g *registry.Registration) int64 {
+func registrationSize(g *registry.Registration) int64 {
 	size := len(g.Card)
-	for _, text := range g.Declared {
+	for _, text := range g.DeclaredCapabilities {
 		size += len(text)
 	}
 	if l := g.Listing; l != nil {
@@ -141,12 +141,12 @@ func sizeOf(g *registry.Registration) int64 {
 	return int64(size)
 }
 
-func (s *Service) drop(ctx context.Context, h Hit, why string) {
-	s.Log.DebugContext(ctx, "a search hit was dropped", "vacant", h.ID, "why", why)
+func (s *Service) logDroppedHit(ctx context.Context, h Hit, reason string) {
+	s.Log.DebugContext(ctx, "a search hit was dropped", "vacant", h.ID, "why", reason)
 }
 
-// keptVerdicts is the number of cards whose verification result is cached. They take about 10 MB.
-const keptVerdicts = 1 << 16
+// maxCachedVerdicts is the number of cards whose verification result is cached. They take about 10 MB.
+const maxCachedVerdicts = 1 << 16
 
 // isOwnCard reports whether c is the card of g and its signature verifies. The result is cached
 // under the hash of the complete blob, because the card's own hash does not include the signature.
@@ -155,10 +155,10 @@ func (s *Service) isOwnCard(c *card.Card, g *registry.Registration) bool {
 		return false
 	}
 	key := identity.Sum(g.Card)
-	if good, ok := s.verified.Get(key); ok {
-		return good
+	if isValid, ok := s.cardVerdicts.Get(key); ok {
+		return isValid
 	}
-	good := c.Verify()
-	s.verified.Add(key, good)
-	return good
+	isValid := c.Verify()
+	s.cardVerdicts.Add(key, isValid)
+	return isValid
 }

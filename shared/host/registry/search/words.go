@@ -25,18 +25,18 @@ const (
 // spaces and control characters by one space. It removes spaces at both ends. Normalise is
 // idempotent.
 func Normalise(s string) string {
-	if ascii(s) {
-		return fold(strings.ToLower(s))
+	if isASCII(s) {
+		return collapseSpaces(strings.ToLower(s))
 	}
 	// Folding can create characters that compose, and composing can create characters that fold.
 	for range 3 {
-		n := norm.NFKC.String(foldCase(norm.NFKC.String(visible(s))))
+		n := norm.NFKC.String(foldCase(norm.NFKC.String(removeInvisible(s))))
 		if n == s {
 			break
 		}
 		s = n
 	}
-	return fold(s)
+	return collapseSpaces(s)
 }
 
 // foldCase folds case. Unicode folds Cherokee to uppercase letters, but x/text folds them to
@@ -53,7 +53,7 @@ func foldCase(s string) string {
 	}, cases.Fold().String(s))
 }
 
-func ascii(s string) bool {
+func isASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
 			return false
@@ -62,21 +62,21 @@ func ascii(s string) bool {
 	return true
 }
 
-func tidy(s string) bool {
+func isTidy(s string) bool {
 	// This check works on bytes, so it is false for all text that is not printable ASCII.
-	after := byte(' ')
+	previous := byte(' ')
 	for i := range len(s) {
 		c := s[i]
-		if c < ' ' || c >= 0x7f || c == ' ' && after == ' ' {
+		if c < ' ' || c >= 0x7f || c == ' ' && previous == ' ' {
 			return false
 		}
-		after = c
+		previous = c
 	}
-	return after != ' '
+	return previous != ' '
 }
 
-func fold(s string) string {
-	if tidy(s) {
+func collapseSpaces(s string) string {
+	if isTidy(s) {
 		return s
 	}
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool {
@@ -84,7 +84,7 @@ func fold(s string) string {
 	}), " ")
 }
 
-func visible(s string) string {
+func removeInvisible(s string) string {
 	// A word must not be hidden behind invisible characters.
 	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Variation_Selector, r) {
@@ -98,34 +98,34 @@ func visible(s string) string {
 type class int
 
 const (
-	separates class = iota
-	spaced          // letters and digits of scripts with spaces
-	unspaced        // letters of scripts without spaces
-	joins           // marks, which belong to the rune before them
-	ends            // + and #, which may end a word
-	single          // symbols, each of which is a word
+	classSeparator class = iota
+	classSpaced          // letters and digits of scripts with spaces
+	classUnspaced        // letters of scripts without spaces
+	classMark            // marks, which belong to the rune before them
+	classSuffix          // + and #, which may end a word
+	classSymbol          // symbols, each of which is a word
 )
 
-func classOf(r rune) class {
+func classify(r rune) class {
 	switch {
 	case r < utf8.RuneSelf:
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r >= 'A' && r <= 'Z':
-			return spaced
+			return classSpaced
 		case r == '+', r == '#':
-			return ends
+			return classSuffix
 		}
-		return separates
+		return classSeparator
 	case unicode.IsMark(r):
-		return joins
+		return classMark
 	case IsUnspaced(r):
-		return unspaced
+		return classUnspaced
 	case unicode.IsLetter(r), unicode.IsNumber(r):
-		return spaced
+		return classSpaced
 	case unicode.Is(unicode.So, r):
-		return single
+		return classSymbol
 	}
-	return separates
+	return classSeparator
 }
 
 // IsUnspaced reports whether r is a letter of a script without spaces between words.
@@ -136,71 +136,71 @@ func IsUnspaced(r rune) bool {
 
 func Words(s string) []string {
 	var (
-		words []string
-		start = -1 // start of the current word, or -1
-		is    class
-		tail  bool // whether the + and # at the end of a word have started
+		words     []string
+		start     = -1 // start of the current word, or -1
+		wordClass class
+		inSuffix  bool // whether the + and # at the end of a word have started
 	)
-	end := func(offset int) {
+	endWord := func(offset int) {
 		if start >= 0 {
 			words = append(words, s[start:offset])
 		}
-		start, tail = -1, false
+		start, inSuffix = -1, false
 	}
 	for i, r := range s {
-		c := classOf(r)
-		if start >= 0 && !continuesWord(is, c, tail) {
-			end(i)
+		c := classify(r)
+		if start >= 0 && !continuesWord(wordClass, c, inSuffix) {
+			endWord(i)
 		}
 		switch {
 		case start >= 0:
-			tail = c == ends
-		case c == spaced, c == unspaced, c == single:
-			start, is = i, c
+			inSuffix = c == classSuffix
+		case c == classSpaced, c == classUnspaced, c == classSymbol:
+			start, wordClass = i, c
 		}
 	}
-	end(len(s))
+	endWord(len(s))
 	return words
 }
 
-func continuesWord(is, next class, tail bool) bool {
+func continuesWord(wordClass, next class, inSuffix bool) bool {
 	switch next {
-	case joins:
-		return !tail
-	case ends:
-		return is == spaced
+	case classMark:
+		return !inSuffix
+	case classSuffix:
+		return wordClass == classSpaced
 	}
-	return next == is && is != single && !tail
+	return next == wordClass && wordClass != classSymbol && !inSuffix
 }
 
-// stops contains English words that do not describe capabilities, in sorted order.
-var stops = strings.Fields("a an and are as at be but by can do for from has have how i if in into is it me my no not of on or our " +
+// stopWords contains English words that do not describe capabilities, in sorted order.
+var stopWords = strings.Fields("a an and are as at be but by can do for from has have how i if in into is it me my no not of on or our " +
 	"such that the their then there these they this to was we what which who will with you your")
 
-func isStop(word string) bool {
-	_, ok := slices.BinarySearch(stops, word)
+func isStopWord(word string) bool {
+	_, ok := slices.BinarySearch(stopWords, word)
 	return ok
 }
 
 // StemOf returns the stem that all forms of an English word share, for example "translat" for
 // translates and translation. ok is false for a word without other forms: it is not English, is
 // short, or does not start with its stem.
-func StemOf(word string) (form string, ok bool) {
-	if len(word) < minForm || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" {
+func StemOf(word string) (stem string, ok bool) {
+	if len(word) < minStem || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") != "" {
 		return "", false
 	}
 	env := snowballstem.NewEnv(word)
 	english.Stem(env)
-	form = env.Current()
-	return form, len(form) >= minForm && strings.HasPrefix(word, formPrefix(form))
+	stem = env.Current()
+	return stem, len(stem) >= minStem && strings.HasPrefix(word, stemPrefix(stem))
 }
 
-// minForm is the minimum length of a stem and of its words.
-const minForm = 3
+// minStem is the minimum length of a stem and of its words.
+const minStem = 3
 
-// formPrefix returns the common start of all words with a stem. The last letter of the stem may
+// stemPrefix returns the common start of all words with a stem. The last letter of the stem may
 // change, as in happy and happiness.
-func formPrefix(form string) string { return form[:len(form)-1] }
+func stemPrefix(stem string) string { return stem[:len(stem)-1] }
 
 // ParseWords returns the words of a query that must match. It omits English stop words unless the
 // query has no other words. The error is Malformed if q exceeds MaxQuery or MaxWords or is not
@@ -211,8 +211,8 @@ func ParseWords(q string) ([]string, error) {
 		return nil, err
 	}
 	words := Words(text)
-	if telling := slices.DeleteFunc(slices.Clone(words), isStop); len(telling) > 0 {
-		words = telling
+	if contentWords := slices.DeleteFunc(slices.Clone(words), isStopWord); len(contentWords) > 0 {
+		words = contentWords
 	}
 	if len(words) > MaxWords {
 		return nil, problem.Invalid("q", fmt.Sprintf("at most %d words", MaxWords), fmt.Sprint(len(words)))

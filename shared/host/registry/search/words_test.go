@@ -122,9 +122,9 @@ func FuzzForm(f *testing.F) {
 }
 
 func TestALongTextIsIndexedInItsFirstPart(t *testing.T) {
-	e := search.Entry{Declared: []string{strings.Repeat("é ", search.MaxText) + "last", "next"}}
+	e := search.Entry{DeclaredCapabilities: []string{strings.Repeat("é ", search.MaxText) + "last", "next"}}
 	var size int
-	for _, text := range e.Texts() {
+	for _, text := range e.DeclaredTexts() {
 		size += len(text)
 	}
 	if size > search.MaxText {
@@ -193,7 +193,7 @@ func TestTheLargestEntryHasNoMoreTermsThanAnIndexAffords(t *testing.T) {
 		b.WriteRune(r)
 	}
 	text := b.String()
-	e := search.Entry{Capability: text, Summary: text, Declared: []string{text + "a", text + "b"}}
+	e := search.Entry{Capability: text, Summary: text, DeclaredCapabilities: []string{text + "a", text + "b"}}
 	size := 0
 	for _, group := range e.GroupTexts() {
 		for _, text := range group {

@@ -112,9 +112,9 @@ func TestADamagedCosignatureIsFound(t *testing.T) {
 		w, l := sealedAt(t, 10)
 		p, err := l.Cosign(t.Context(), w.cosigned(w.latest(l).Checkpoint, w.witness()))
 		must(t, err)
-		k := store.Key{Partition: translog.CosignedDocs.Partition, Sort: "000000000000000a"}
+		k := store.Key{Partition: translog.CosignatureDocs.Partition, Sort: "000000000000000a"}
 		d, err := w.Store.Doc(t.Context(), k)
-		if err != nil || d.Version == 0 || p.Cosignatures != 1 {
+		if err != nil || d.Version == 0 || p.CosignatureCount != 1 {
 			t.Fatalf("Doc() = %+v, %v, want the cosignature", d, err)
 		}
 		w.put(k, change(string(d.Data)))

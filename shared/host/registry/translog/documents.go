@@ -13,18 +13,18 @@ import (
 const partition = "tlog"
 
 var (
-	HeadDocs = store.Kind[head]{
+	HeadDocs = store.DocKind[head]{
 		Shape: store.Shape{Name: "head of the log", Partition: partition, Sort: "head", Verify: store.VerifyWithRows},
 		Codec: store.Codec[head]{Decode: decodeHead, Encode: encodeHead},
 	}
-	LeaseDocs = store.Kind[lease]{
-		Shape: store.Shape{Name: "lease of the log", Partition: partition, Sort: "lease", Verify: store.VerifyNot},
+	LeaseDocs = store.DocKind[lease]{
+		Shape: store.Shape{Name: "lease of the log", Partition: partition, Sort: "lease", Verify: store.VerifySkip},
 		Codec: store.JSONCodec[lease](1),
 	}
 	// TileDocs contains the complete tiles. The key is the level and the index.
-	TileDocs = store.Kind[[]byte]{
+	TileDocs = store.DocKind[[]byte]{
 		Shape: store.Shape{Name: "tile", Partition: partition, Sort: "tile#*#*", Verify: store.VerifyWithRows},
-		Codec: store.Bytes(),
+		Codec: store.BytesCodec(),
 		CheckValue: func(_ store.Doc, hashes []byte) error {
 			if want := tileWidth * hashSize; len(hashes) != want {
 				return problem.New(problem.Damaged, "it has %d bytes, want %d", len(hashes), want)
@@ -33,17 +33,17 @@ var (
 		},
 	}
 	// CheckpointDocs contains the checkpoints by size.
-	CheckpointDocs = store.Kind[storedCheckpoint]{
+	CheckpointDocs = store.DocKind[storedCheckpoint]{
 		Shape: store.Shape{Name: "checkpoint", Partition: partition, Sort: "cp#*", Verify: store.VerifyWithRows},
 		Codec: store.JSONCodec[storedCheckpoint](1),
 	}
-	EpochDocs = store.Kind[Epoch]{
+	EpochDocs = store.DocKind[Epoch]{
 		Shape: store.Shape{Name: "epoch", Partition: partition, Sort: "epoch#*", Verify: store.VerifyWithRows},
 		Codec: store.Codec[Epoch]{Decode: decodeEpoch, Encode: encodeEpoch},
 	}
-	// CosignedDocs contains the cosignatures of checkpoints by size. They have their own partition,
+	// CosignatureDocs contains the cosignatures of checkpoints by size. They have their own partition,
 	// so that a role that accepts cosignatures from strangers cannot write the log.
-	CosignedDocs = store.Kind[storedWitnesses]{
+	CosignatureDocs = store.DocKind[storedWitnesses]{
 		Shape: store.Shape{Name: "list of cosignatures", Partition: "cosigned", Sort: "*", Verify: store.VerifyWithRows},
 		Codec: store.JSONCodec[storedWitnesses](1),
 	}
@@ -51,8 +51,8 @@ var (
 
 // These codecs belong to documents whose stored form differs from their Go type.
 var (
-	heads  = store.JSONCodec[storedHead](1)
-	epochs = store.JSONCodec[storedEpoch](1)
+	headCodec  = store.JSONCodec[storedHead](1)
+	epochCodec = store.JSONCodec[storedEpoch](1)
 )
 
 // HeadKey returns the key of the document that determines how much of the log is sealed.
@@ -64,39 +64,39 @@ func tileKey(t tileID) store.Key {
 
 func checkpointKey(size uint64) store.Key { return CheckpointDocs.Key(fmt.Sprintf("%016x", size)) }
 
-func cosignedKey(size uint64) store.Key { return CosignedDocs.Key(fmt.Sprintf("%016x", size)) }
+func cosignaturesKey(size uint64) store.Key { return CosignatureDocs.Key(fmt.Sprintf("%016x", size)) }
 
 func epochKey(id uint64) store.Key { return EpochDocs.Key(fmt.Sprintf("%08x", id)) }
 
 type storedHead struct {
-	Host   identity.ID   `json:"host"`
-	Size   uint64        `json:"size"`
-	Root   identity.Hash `json:"root"`
-	Last   identity.Hash `json:"last"`
-	Epochs uint64        `json:"epochs"`
-	Sealed int64         `json:"sealed_ms"`
-	Tails  [][]byte      `json:"tails"`
+	Host         identity.ID   `json:"host"`
+	Size         uint64        `json:"size"`
+	Root         identity.Hash `json:"root"`
+	LastLeaf     identity.Hash `json:"last"`
+	EpochCount   uint64        `json:"epochs"`
+	SealedAt     int64         `json:"sealed_ms"`
+	PartialTiles [][]byte      `json:"tails"`
 }
 
 func encodeHead(h head) ([]byte, error) {
 	// A nil and an empty partial tile represent the same tree and must have the same stored bytes.
-	tails := slices.Clone(h.tails)
-	for i := range tails {
-		if len(tails[i]) == 0 {
-			tails[i] = []byte{}
+	partialTiles := slices.Clone(h.partialTiles)
+	for i := range partialTiles {
+		if len(partialTiles[i]) == 0 {
+			partialTiles[i] = []byte{}
 		}
 	}
-	return heads.Encode(storedHead{h.host, h.size, h.root, h.last, h.epochs, h.sealed, tails})
+	return headCodec.Encode(storedHead{h.host, h.size, h.root, h.lastLeaf, h.epochCount, h.sealedAt, partialTiles})
 }
 
 func decodeHead(d store.Doc) (head, error) {
-	s, err := heads.Decode(d)
+	s, err := headCodec.Decode(d)
 	if err != nil {
 		return head{}, err
 	}
 	h := head{
-		frontier: frontier{s.Size, s.Tails}, host: s.Host, root: s.Root, last: s.Last,
-		epochs: s.Epochs, sealed: s.Sealed, version: d.Version,
+		frontier: frontier{s.Size, s.PartialTiles}, host: s.Host, root: s.Root, lastLeaf: s.LastLeaf,
+		epochCount: s.EpochCount, sealedAt: s.SealedAt, version: d.Version,
 	}
 	if err := h.check(); err != nil {
 		return head{}, err
@@ -114,23 +114,23 @@ type storedEpoch struct {
 	First          uint64        `json:"first"`
 	Last           uint64        `json:"last"`
 	Root           identity.Hash `json:"root"`
-	Sealed         int64         `json:"sealed_ms"`
+	SealedAt       int64         `json:"sealed_ms"`
 	Signature      []byte        `json:"signature"`
 	Host           identity.ID   `json:"host"`
 	CheckpointRoot identity.Hash `json:"checkpoint_root"`
 }
 
 func encodeEpoch(e Epoch) ([]byte, error) {
-	return epochs.Encode(storedEpoch{e.ID, e.FirstSeq, e.LastSeq, e.Root, e.SealedAt, e.Signature, e.Host, e.Checkpoint.Root})
+	return epochCodec.Encode(storedEpoch{e.ID, e.FirstSeq, e.LastSeq, e.Root, e.SealedAt, e.Signature, e.Host, e.Checkpoint.Root})
 }
 
 func decodeEpoch(d store.Doc) (Epoch, error) {
-	s, err := epochs.Decode(d)
+	s, err := epochCodec.Decode(d)
 	if err == nil && s.First > s.Last {
 		err = problem.New(problem.Damaged, "it begins at event %d and ends at %d", s.First, s.Last)
 	}
 	return Epoch{
-		ID: s.ID, FirstSeq: s.First, LastSeq: s.Last, TreeSize: s.Last - s.First + 1, Root: s.Root, SealedAt: s.Sealed,
+		ID: s.ID, FirstSeq: s.First, LastSeq: s.Last, TreeSize: s.Last - s.First + 1, Root: s.Root, SealedAt: s.SealedAt,
 		Signature: s.Signature, Host: s.Host, Checkpoint: Checkpoint{s.Host, s.Last, s.CheckpointRoot},
 	}, err
 }

@@ -32,19 +32,19 @@ func EpochBytes(root identity.Hash) []byte { return append([]byte(epochDomain), 
 // EpochTree computes an epoch's root from its leaves one by one. Its memory grows with the
 // logarithm of the number of leaves. The zero EpochTree is empty.
 type EpochTree struct {
-	size uint64
-	last identity.Hash   // node of the last leaf
-	full []identity.Hash // roots of perfect trees, largest first, one per set bit of size
+	size         uint64
+	lastNode     identity.Hash   // node of the last leaf
+	perfectRoots []identity.Hash // roots of perfect trees, largest first, one per set bit of size
 }
 
 func (t *EpochTree) Add(event identity.Hash) {
 	node := epochLeaf(event)
-	t.last = node
+	t.lastNode = node
 	for n := t.size; n&1 == 1; n >>= 1 {
-		node = epochNode(t.full[len(t.full)-1], node)
-		t.full = t.full[:len(t.full)-1]
+		node = epochNode(t.perfectRoots[len(t.perfectRoots)-1], node)
+		t.perfectRoots = t.perfectRoots[:len(t.perfectRoots)-1]
 	}
-	t.full = append(t.full, node)
+	t.perfectRoots = append(t.perfectRoots, node)
 	t.size++
 }
 
@@ -56,25 +56,25 @@ func (t *EpochTree) Root() identity.Hash {
 	}
 	// The tree is padded on the right with copies of the last leaf. pad is the root of a perfect
 	// tree of these copies with the current height.
-	pad, height := t.last, 0
-	rest := t.full
-	root := rest[len(rest)-1]
+	paddingRoot, height := t.lastNode, 0
+	remaining := t.perfectRoots
+	root := remaining[len(remaining)-1]
 	level := bits.TrailingZeros64(t.size)
 	if t.size>>level == 1 {
 		return root
 	}
-	for rest = rest[:len(rest)-1]; ; {
+	for remaining = remaining[:len(remaining)-1]; ; {
 		for ; height < level; height++ {
-			pad = epochNode(pad, pad)
+			paddingRoot = epochNode(paddingRoot, paddingRoot)
 		}
 		// root covers 2^level leaves. Its index on this level determines whether it is a right or a
 		// left child.
 		index := (t.size - 1) >> level
 		if index&1 == 1 {
-			root = epochNode(rest[len(rest)-1], root)
-			rest = rest[:len(rest)-1]
+			root = epochNode(remaining[len(remaining)-1], root)
+			remaining = remaining[:len(remaining)-1]
 		} else {
-			root = epochNode(root, pad)
+			root = epochNode(root, paddingRoot)
 		}
 		level++
 		if index>>1 == 0 {
@@ -101,11 +101,11 @@ func epochNode(left, right identity.Hash) identity.Hash {
 // binds the number, the range and the time to the root (PROTOCOL §19.3).
 func (e Epoch) WitnessStatement() identity.Hash {
 	b := []byte("vacant:registry:epoch:witness")
-	number := func(n uint64) { b = binary.BigEndian.AppendUint64(append(b, 0x1f), n) }
+	appendNumber := func(n uint64) { b = binary.BigEndian.AppendUint64(append(b, 0x1f), n) }
 	for _, n := range []uint64{e.ID, e.FirstSeq, e.LastSeq, e.TreeSize} {
-		number(n)
+		appendNumber(n)
 	}
 	b = append(append(b, 0x1f), e.Root[:]...)
-	number(uint64(e.SealedAt))
+	appendNumber(uint64(e.SealedAt))
 	return identity.Sum(b)
 }

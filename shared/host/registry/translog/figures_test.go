@@ -88,7 +88,7 @@ func BenchmarkSeal100000(b *testing.B) {
 	must(b, err)
 	for b.Loop() {
 		l, err := translog.New(translog.Config{
-			Store: endless{Store: memory.New(), events: 100_000}, Stream: stream, Leaf: leaf,
+			Store: endless{Store: memory.New(), events: 100_000}, Stream: stream, DecodeLeaf: leaf,
 			Identity: func(context.Context) (identity.Signer, error) { return key, nil },
 			Now:      time.Now, Rand: rand.Reader,
 		})
@@ -103,7 +103,7 @@ func BenchmarkInclusionAt100000(b *testing.B) {
 	key, err := identity.KeyFromSeed(make([]byte, 32))
 	must(b, err)
 	l, err := translog.New(translog.Config{
-		Store: keeping{endless{Store: memory.New(), events: 100_000}}, Stream: stream, Leaf: leaf,
+		Store: keeping{endless{Store: memory.New(), events: 100_000}}, Stream: stream, DecodeLeaf: leaf,
 		Identity: func(context.Context) (identity.Signer, error) { return key, nil },
 		Now:      time.Now, Rand: rand.Reader,
 	})

@@ -20,7 +20,7 @@ func FuzzStored(f *testing.F) {
 	must(f, err)
 	open := func(t testing.TB, s store.Store) *translog.Log {
 		l, err := translog.New(translog.Config{
-			Store: s, Stream: stream, Leaf: leaf, Now: time.Now, Rand: rand.Reader,
+			Store: s, Stream: stream, DecodeLeaf: leaf, Now: time.Now, Rand: rand.Reader,
 			Identity: func(context.Context) (identity.Signer, error) { return key, nil },
 		})
 		must(t, err)

@@ -11,29 +11,29 @@ import (
 // head is the sealed state together with the version of its document.
 type head struct {
 	frontier
-	host    identity.ID
-	root    [hashSize]byte
-	last    identity.Hash // last leaf, which the next Seal compares with its row
-	epochs  uint64        // number of epochs
-	sealed  int64         // time of the last Seal, in Unix milliseconds
-	version uint64        // 0 if the log was never sealed
+	host       identity.ID
+	root       [hashSize]byte
+	lastLeaf   identity.Hash // last leaf, which the next Seal compares with its row
+	epochCount uint64        // number of epochs
+	sealedAt   int64         // time of the last Seal, in Unix milliseconds
+	version    uint64        // 0 if the log was never sealed
 }
 
-func (l *Log) head(ctx context.Context) (*head, error) {
+func (l *Log) loadHead(ctx context.Context) (*head, error) {
 	h, _, err := HeadDocs.Get(ctx, l.Store, HeadKey())
 	return &h, wrapStoreError(err)
 }
 
-// sealedHead works like head, but returns NotFound if the log was never sealed.
-func (l *Log) sealedHead(ctx context.Context) (*head, error) {
-	h, err := l.head(ctx)
+// loadSealedHead works like head, but returns NotFound if the log was never sealed.
+func (l *Log) loadSealedHead(ctx context.Context) (*head, error) {
+	h, err := l.loadHead(ctx)
 	if err == nil && h.version == 0 {
 		return nil, problem.New(problem.NotFound, "nothing is sealed yet")
 	}
 	return h, err
 }
 
-func (h *head) put(a store.WriteID) (store.Put, error) {
+func (h *head) newPut(id store.WriteID) (store.Put, error) {
 	data, err := HeadDocs.Encode(*h)
-	return store.Put{Key: HeadKey(), IfVersion: h.version, WriteID: a, Data: data}, err
+	return store.Put{Key: HeadKey(), IfVersion: h.version, WriteID: id, Data: data}, err
 }

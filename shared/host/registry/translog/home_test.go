@@ -63,7 +63,7 @@ func leaf(row store.Row) (event, prev identity.Hash, err error) {
 
 func (w *fixture) config(s store.Store) translog.Config {
 	return translog.Config{
-		Store: s, Stream: stream, Leaf: leaf,
+		Store: s, Stream: stream, DecodeLeaf: leaf,
 		Identity: func(context.Context) (identity.Signer, error) { return w.Key, nil },
 		Witness:  func(_ context.Context, id identity.ID) (bool, error) { return w.May[id], nil },
 		Now:      func() time.Time { return w.Now }, Rand: rand.Reader,

@@ -57,30 +57,30 @@ func CheckConsistency(from, to Checkpoint, p Proof) error {
 // Inclusion proves that the tree of the given size contains the event with the number seq. If size
 // is 0, it is the sealed size.
 func (l *Log) Inclusion(ctx context.Context, seq, size uint64) (Inclusion, error) {
-	h, err := l.sealedHead(ctx)
+	h, err := l.loadSealedHead(ctx)
 	if err != nil {
 		return Inclusion{}, err
 	}
 	size = cmp.Or(size, h.size)
 	if size > h.size {
-		return Inclusion{}, beyond("size", h.size, size)
+		return Inclusion{}, beyondSealedError("size", h.size, size)
 	}
 	if seq == 0 || seq > size {
-		return Inclusion{}, beyond("seq", size, seq)
+		return Inclusion{}, beyondSealedError("seq", size, seq)
 	}
 	nodes, err := proof.Inclusion(seq-1, size)
 	if err != nil {
 		return Inclusion{}, problem.Wrap(problem.Internal, err, "proof of inclusion")
 	}
-	p, err := l.rehash(ctx, h, nodes)
+	p, err := l.buildProof(ctx, h, nodes)
 	if err != nil {
 		return Inclusion{}, err
 	}
-	tree, err := l.tree(ctx, h, size)
+	tree, err := l.computeCheckpoint(ctx, h, size)
 	if err != nil {
 		return Inclusion{}, err
 	}
-	leaves, err := l.rows(ctx, seq, 1)
+	leaves, err := l.readLeaves(ctx, seq, 1)
 	if err != nil {
 		return Inclusion{}, err
 	}
@@ -90,13 +90,13 @@ func (l *Log) Inclusion(ctx context.Context, seq, size uint64) (Inclusion, error
 // Consistency proves that the tree of size to starts with the tree of size from. If to is 0, it is
 // the sealed size.
 func (l *Log) Consistency(ctx context.Context, from, to uint64) (c Consistency, err error) {
-	h, err := l.sealedHead(ctx)
+	h, err := l.loadSealedHead(ctx)
 	if err != nil {
 		return c, err
 	}
 	to = cmp.Or(to, h.size)
 	if to > h.size {
-		return c, beyond("to", h.size, to)
+		return c, beyondSealedError("to", h.size, to)
 	}
 	if from > to {
 		return c, problem.Invalid("from", "at most "+strconv.FormatUint(to, 10)+", the value of to", strconv.FormatUint(from, 10))
@@ -105,22 +105,22 @@ func (l *Log) Consistency(ctx context.Context, from, to uint64) (c Consistency, 
 	if err != nil {
 		return c, problem.Wrap(problem.Internal, err, "proof of consistency")
 	}
-	if c.Proof, err = l.rehash(ctx, h, nodes); err != nil {
+	if c.Proof, err = l.buildProof(ctx, h, nodes); err != nil {
 		return c, err
 	}
-	if c.From, err = l.tree(ctx, h, from); err != nil {
+	if c.From, err = l.computeCheckpoint(ctx, h, from); err != nil {
 		return c, err
 	}
-	c.To, err = l.tree(ctx, h, to)
+	c.To, err = l.computeCheckpoint(ctx, h, to)
 	return c, err
 }
 
-func beyond(field string, limit, got uint64) error {
+func beyondSealedError(field string, limit, got uint64) error {
 	return problem.Invalid(field, "at most "+strconv.FormatUint(limit, 10)+", which is sealed", strconv.FormatUint(got, 10))
 }
 
-func (l *Log) rehash(ctx context.Context, h *head, nodes proof.Nodes) (Proof, error) {
-	hashes, err := l.nodes(ctx, h, nodes.IDs)
+func (l *Log) buildProof(ctx context.Context, h *head, nodes proof.Nodes) (Proof, error) {
+	hashes, err := l.readNodes(ctx, h, nodes.IDs)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (l *Log) rehash(ctx context.Context, h *head, nodes proof.Nodes) (Proof, er
 
 // Leaves returns the hashes of up to n sealed events from seq on, and the number of sealed events.
 func (l *Log) Leaves(ctx context.Context, seq uint64, n int) (leaves []identity.Hash, size uint64, err error) {
-	h, err := l.sealedHead(ctx)
+	h, err := l.loadSealedHead(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -143,19 +143,19 @@ func (l *Log) Leaves(ctx context.Context, seq uint64, n int) (leaves []identity.
 	if seq > h.size {
 		return nil, h.size, nil
 	}
-	leaves, err = l.rows(ctx, seq, int(min(uint64(n), h.size-seq+1)))
+	leaves, err = l.readLeaves(ctx, seq, int(min(uint64(n), h.size-seq+1)))
 	return leaves, h.size, err
 }
 
-// rows reads sealed leaves. It may return fewer than n but returns at least one.
-func (l *Log) rows(ctx context.Context, seq uint64, n int) ([]identity.Hash, error) {
+// readLeaves reads sealed leaves. It may return fewer than n but returns at least one.
+func (l *Log) readLeaves(ctx context.Context, seq uint64, n int) ([]identity.Hash, error) {
 	rows, err := l.Store.Rows(ctx, l.Stream, seq, n, store.Ascending)
 	if err != nil {
 		return nil, wrapStoreError(err)
 	}
 	leaves := make([]identity.Hash, len(rows))
 	for i, row := range rows {
-		if leaves[i], _, err = l.leaf(row, seq+uint64(i)); err != nil {
+		if leaves[i], _, err = l.decodeRow(row, seq+uint64(i)); err != nil {
 			return nil, err
 		}
 	}
@@ -168,11 +168,11 @@ func (l *Log) rows(ctx context.Context, seq uint64, n int) ([]identity.Hash, err
 // Epoch returns an epoch in the reference's form. Number 0 means the last epoch.
 func (l *Log) Epoch(ctx context.Context, number uint64) (Epoch, error) {
 	if number == 0 {
-		h, err := l.head(ctx)
+		h, err := l.loadHead(ctx)
 		if err != nil {
 			return Epoch{}, err
 		}
-		number = h.epochs
+		number = h.epochCount
 	}
 	if number == 0 {
 		return Epoch{}, problem.New(problem.NotFound, "no sealed epoch yet")

@@ -8,11 +8,11 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// OfRegistry returns the log of a registry's events. The leaves are the event hashes. Registered
+// NewForRegistry returns the log of a registry's events. The leaves are the event hashes. Registered
 // vacants whose keys are not revoked may be witnesses. If r is nil, only configured witnesses may
 // cosign. A checkpointer may pass nil, because it only seals.
-func OfRegistry(c Config, r *registry.Registry) (*Log, error) {
-	c.Stream, c.Leaf = registry.EventStream(), readEvent
+func NewForRegistry(c Config, r *registry.Registry) (*Log, error) {
+	c.Stream, c.DecodeLeaf = registry.EventStream(), decodeEvent
 	if r != nil {
 		c.Witness = func(ctx context.Context, id identity.ID) (bool, error) {
 			g, ok, err := r.Get(ctx, id)
@@ -22,7 +22,7 @@ func OfRegistry(c Config, r *registry.Registry) (*Log, error) {
 	return New(c)
 }
 
-func readEvent(row store.Row) (leaf, prev identity.Hash, err error) {
+func decodeEvent(row store.Row) (leaf, prev identity.Hash, err error) {
 	e, err := registry.DecodeEventRow(row)
 	return e.Hash, e.Prev, err
 }

@@ -35,8 +35,8 @@ func TestTheFirstSealSignsTheEmptyLog(t *testing.T) {
 func TestASealWithNothingNewWritesNothing(t *testing.T) {
 	w, l := sealedAt(t, 300)
 	before := w.documents()
-	if got := w.seal(l); got.Added != 0 || got.Epochs != 1 {
-		t.Errorf("Seal() = %d added, %d epochs, want 0 and 1", got.Added, got.Epochs)
+	if got := w.seal(l); got.Added != 0 || got.EpochCount != 1 {
+		t.Errorf("Seal() = %d added, %d epochs, want 0 and 1", got.Added, got.EpochCount)
 	}
 	if diff := cmp.Diff(before, w.documents()); diff != "" {
 		t.Errorf("documents (-before +after):\n%s", diff)
@@ -47,8 +47,8 @@ func TestABacklogIsSealedInSteps(t *testing.T) {
 	w := newWorld(t)
 	l := w.log(w.Store, 256)
 	w.events(1000)
-	if got := w.seal(l); got.Added != 1000 || got.Epochs != 4 {
-		t.Errorf("Seal() = %d added, %d epochs, want 1000 and 4", got.Added, got.Epochs)
+	if got := w.seal(l); got.Added != 1000 || got.EpochCount != 4 {
+		t.Errorf("Seal() = %d added, %d epochs, want 1000 and 4", got.Added, got.EpochCount)
 	}
 	for n, want := range []translog.Epoch{
 		{ID: 1, FirstSeq: 1, LastSeq: 256, TreeSize: 256},
@@ -110,7 +110,7 @@ func (w *fixture) documents() map[string]string {
 // Every store call of a Seal fails in every way, once and from then on.
 func TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext(t *testing.T) {
 	n := 0
-	for _, fate := range storetest.FatesOf("Commit") {
+	for _, fate := range storetest.FaultsOf("Commit") {
 		for _, forGood := range []bool{false, true} {
 			for broken := 1; ; broken++ {
 				if n++; !storetest.InSample(n) {
@@ -123,7 +123,7 @@ func TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext(t *testing.T) {
 					w.seal(w.log(w.Store, 0))
 					w.events(700)
 					call := 0
-					lossy := &storetest.Lossy{Store: w.Store, Decide: func(string, []store.Write) storetest.Fault {
+					lossy := &storetest.Lossy{Store: w.Store, ChooseFault: func(string, []store.Write) storetest.Fault {
 						call++
 						if call == broken || forGood && call > broken {
 							reached = true
@@ -142,7 +142,7 @@ func TestASealThatIsBrokenOffAnywhereIsFinishedByTheNext(t *testing.T) {
 					w.sealedAtMostNow(w.log(w.Store, 0))
 					w.seal(w.log(w.Store, 0))
 					w.events(1)
-					lossy.AwaitPending(t.Context())
+					lossy.ApplyPending(t.Context())
 					w.Now = w.Now.Add(2 * time.Minute) // a late lease may have been stored with it
 					w.whole(t)
 				})

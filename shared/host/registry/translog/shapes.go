@@ -75,7 +75,7 @@ func (e Epoch) Shape() EpochShape {
 }
 
 func (p PublishedCheckpoint) Shape() WitnessedShape {
-	return WitnessedShape{p.Size, p.Root, p.Cosignatures}
+	return WitnessedShape{p.Size, p.Root, p.CosignatureCount}
 }
 
 func (p Proof) hex() []string {

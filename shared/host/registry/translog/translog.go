@@ -37,9 +37,9 @@ import (
 type Config struct {
 	Store  store.Store
 	Stream store.Stream
-	// Leaf decodes a row. It returns the leaf, which is an event's hash, and the previous event's
+	// DecodeLeaf decodes a row. It returns the leaf, which is an event's hash, and the previous event's
 	// hash, which is zero for the first event.
-	Leaf func(store.Row) (leaf, prev identity.Hash, err error)
+	DecodeLeaf func(store.Row) (leaf, prev identity.Hash, err error)
 	// Identity returns the identity of the host, which signs checkpoints.
 	Identity func(context.Context) (identity.Signer, error)
 	// Witness reports whether a vacant may cosign. If it is nil, vacants may not cosign.
@@ -55,8 +55,8 @@ type Config struct {
 // Log is the log of one host. It is safe for concurrent use, and several Logs may share a store.
 type Log struct {
 	Config
-	configured map[string]note.Verifier // keyed by the name and hash of the verifier key
-	batch      uint64                   // maximum number of leaves per checkpoint
+	witnessVerifiers map[string]note.Verifier // keyed by the name and hash of the verifier key
+	maxBatch         uint64                   // maximum number of leaves per checkpoint
 }
 
 const (
@@ -70,12 +70,12 @@ const (
 )
 
 const (
-	// leaseTime is the time after which another process may replace a checkpointer that has
+	// leaseDuration is the time after which another process may replace a checkpointer that has
 	// stopped.
-	leaseTime = time.Minute
-	// perBatch limits the leaves per checkpoint, so that a backlog is sealed in steps and a crash
+	leaseDuration = time.Minute
+	// defaultMaxBatch limits the leaves per checkpoint, so that a backlog is sealed in steps and a crash
 	// loses only one step.
-	perBatch = 100 * tileWidth
+	defaultMaxBatch = 100 * tileWidth
 )
 
 // New returns a Log. If a witness key is invalid, the error is of kind Usage.
@@ -83,13 +83,13 @@ func New(c Config) (*Log, error) {
 	if c.Wait == nil {
 		c.Wait = retry.Sleep
 	}
-	l := &Log{Config: c, configured: map[string]note.Verifier{}, batch: perBatch}
+	l := &Log{Config: c, witnessVerifiers: map[string]note.Verifier{}, maxBatch: defaultMaxBatch}
 	for _, key := range c.Witnesses {
-		v, err := cosignerOfKey(key)
+		v, err := parseWitnessKey(key)
 		if err != nil {
 			return nil, problem.Wrap(problem.Usage, err, "a witness's key is not readable: %.80q", key)
 		}
-		l.configured[verifierLine(v)] = v
+		l.witnessVerifiers[verifierID(v)] = v
 	}
 	return l, nil
 }

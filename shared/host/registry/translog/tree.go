@@ -31,47 +31,47 @@ type tileID struct {
 // frontier is a growing tree. It contains the number of leaves and the incomplete tile of each tile
 // level.
 type frontier struct {
-	size  uint64
-	tails [][]byte
+	size         uint64
+	partialTiles [][]byte
 }
 
 func hashLeaf(event identity.Hash) []byte { return rfc6962.DefaultHasher.HashLeaf(event[:]) }
 
-func (f *frontier) add(event identity.Hash, fill func(tileID, []byte) error) error {
+func (f *frontier) add(event identity.Hash, storeTile func(tileID, []byte) error) error {
 	node := hashLeaf(event)
 	for level := uint(0); ; level++ {
-		if int(level) == len(f.tails) {
-			f.tails = append(f.tails, nil)
+		if int(level) == len(f.partialTiles) {
+			f.partialTiles = append(f.partialTiles, nil)
 		}
-		f.tails[level] = append(f.tails[level], node...)
-		if len(f.tails[level]) < tileWidth*hashSize {
+		f.partialTiles[level] = append(f.partialTiles[level], node...)
+		if len(f.partialTiles[level]) < tileWidth*hashSize {
 			break
 		}
-		tile := f.tails[level]
-		if err := fill(tileID{level, f.size >> (tileHeight * (level + 1))}, tile); err != nil {
+		tile := f.partialTiles[level]
+		if err := storeTile(tileID{level, f.size >> (tileHeight * (level + 1))}, tile); err != nil {
 			return err
 		}
-		node = fold(tile)
-		f.tails[level] = f.tails[level][:0]
+		node = perfectRoot(tile)
+		f.partialTiles[level] = f.partialTiles[level][:0]
 	}
 	f.size++
 	return nil
 }
 
 func (f *frontier) clone() frontier {
-	c := frontier{size: f.size, tails: make([][]byte, len(f.tails))}
-	for i, tail := range f.tails {
-		c.tails[i] = slices.Clone(tail)
+	c := frontier{size: f.size, partialTiles: make([][]byte, len(f.partialTiles))}
+	for i, tile := range f.partialTiles {
+		c.partialTiles[i] = slices.Clone(tile)
 	}
 	return c
 }
 
 func (f *frontier) check() error {
-	for level := 0; level < len(f.tails) || f.size>>(tileHeight*level) > 0; level++ {
+	for level := 0; level < len(f.partialTiles) || f.size>>(tileHeight*level) > 0; level++ {
 		want := int(f.size>>(tileHeight*level)) % tileWidth * hashSize
 		got := 0
-		if level < len(f.tails) {
-			got = len(f.tails[level])
+		if level < len(f.partialTiles) {
+			got = len(f.partialTiles[level])
 		}
 		if got != want {
 			return problem.New(problem.Damaged, "the log's head has %d bytes of level %d, want %d for %d leaves", got, level, want, f.size)
@@ -84,8 +84,8 @@ func (f *frontier) check() error {
 func (f *frontier) root() ([hashSize]byte, error) {
 	var hashes [][]byte
 	for _, id := range compact.RangeNodes(0, f.size, nil) {
-		tail := f.tails[id.Level/tileHeight]
-		hashes = append(hashes, hashWithin(tail, id))
+		tile := f.partialTiles[id.Level/tileHeight]
+		hashes = append(hashes, nodeHash(tile, id))
 	}
 	return rootOf(f.size, hashes)
 }
@@ -95,7 +95,7 @@ func rootOf(size uint64, hashes [][]byte) (root [hashSize]byte, err error) {
 	if size == 0 {
 		return [hashSize]byte(rfc6962.DefaultHasher.EmptyRoot()), nil
 	}
-	r, err := factory().NewRange(0, size, hashes)
+	r, err := newRangeFactory().NewRange(0, size, hashes)
 	if err != nil {
 		return root, problem.Wrap(problem.Damaged, err, "the log's head does not fit its size")
 	}
@@ -106,28 +106,28 @@ func rootOf(size uint64, hashes [][]byte) (root [hashSize]byte, err error) {
 	return [hashSize]byte(b), nil
 }
 
-func factory() *compact.RangeFactory {
+func newRangeFactory() *compact.RangeFactory {
 	return &compact.RangeFactory{Hash: rfc6962.DefaultHasher.HashChildren}
 }
 
-func tileOf(id compact.NodeID) tileID {
+func tileContaining(id compact.NodeID) tileID {
 	level := id.Level / tileHeight
 	return tileID{level, id.Index << (id.Level % tileHeight) / tileWidth}
 }
 
-func hashWithin(tile []byte, id compact.NodeID) []byte {
+func nodeHash(tile []byte, id compact.NodeID) []byte {
 	span := uint64(1) << (id.Level % tileHeight)
 	first := id.Index * span % tileWidth
-	return fold(tile[first*hashSize : (first+span)*hashSize])
+	return perfectRoot(tile[first*hashSize : (first+span)*hashSize])
 }
 
-// fold returns the root of the perfect tree over hashes, whose number is a power of two.
-func fold(hashes []byte) []byte {
+// perfectRoot returns the root of the perfect tree over hashes, whose number is a power of two.
+func perfectRoot(hashes []byte) []byte {
 	if len(hashes) == hashSize {
 		return slices.Clone(hashes)
 	}
 	half := len(hashes) / 2
-	return rfc6962.DefaultHasher.HashChildren(fold(hashes[:half]), fold(hashes[half:]))
+	return rfc6962.DefaultHasher.HashChildren(perfectRoot(hashes[:half]), perfectRoot(hashes[half:]))
 }
 
 func (t tileID) String() string { return fmt.Sprintf("tile %d of level %d", t.index, t.level) }
@@ -135,26 +135,26 @@ func (t tileID) String() string { return fmt.Sprintf("tile %d of level %d", t.in
 // Tree computes the log's root from its leaves one by one, for example in a verifier. Its memory
 // grows with the logarithm of the number of leaves. The zero Tree is empty.
 type Tree struct {
-	over *compact.Range
+	leafRange *compact.Range
 }
 
 func (t *Tree) Add(event identity.Hash) error {
-	if t.over == nil {
-		t.over = factory().NewEmptyRange(0)
+	if t.leafRange == nil {
+		t.leafRange = newRangeFactory().NewEmptyRange(0)
 	}
-	return t.over.Append(hashLeaf(event), nil)
+	return t.leafRange.Append(hashLeaf(event), nil)
 }
 
 func (t *Tree) Size() uint64 {
-	if t.over == nil {
+	if t.leafRange == nil {
 		return 0
 	}
-	return t.over.End()
+	return t.leafRange.End()
 }
 
 func (t *Tree) Root() ([hashSize]byte, error) {
-	if t.over == nil {
+	if t.leafRange == nil {
 		return rootOf(0, nil)
 	}
-	return rootOf(t.over.End(), t.over.Hashes())
+	return rootOf(t.leafRange.End(), t.leafRange.Hashes())
 }

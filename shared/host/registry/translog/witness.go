@@ -12,9 +12,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store"
 )
 
-// maxAhead is the maximum time in seconds by which the time of a cosignature may exceed the host's
+// maxClockSkew is the maximum time in seconds by which the time of a cosignature may exceed the host's
 // clock.
-const maxAhead = 300
+const maxClockSkew = 300
 
 type storedCheckpoint struct {
 	Note string `json:"note"`
@@ -22,7 +22,7 @@ type storedCheckpoint struct {
 
 // storedWitnesses contains the signature lines of a checkpoint's witnesses.
 type storedWitnesses struct {
-	Lines []storedWitness `json:"witnesses"`
+	Witnesses []storedWitness `json:"witnesses"`
 }
 
 type storedWitness struct {
@@ -33,20 +33,20 @@ type storedWitness struct {
 
 type PublishedCheckpoint struct {
 	Checkpoint
-	Note         []byte // signed note with the witnesses' lines
-	Cosignatures int    // number of the witnesses' lines
+	Note             []byte // signed note with the witnesses' lines
+	CosignatureCount int    // number of the witnesses' lines
 }
 
 func newPublished(c Checkpoint, s storedCheckpoint, w storedWitnesses) PublishedCheckpoint {
 	b := []byte(s.Note)
-	for _, witness := range w.Lines {
+	for _, witness := range w.Witnesses {
 		b = append(b, witness.Line...)
 	}
-	return PublishedCheckpoint{c, b, len(w.Lines)}
+	return PublishedCheckpoint{c, b, len(w.Witnesses)}
 }
 
 func (l *Log) Latest(ctx context.Context) (PublishedCheckpoint, error) {
-	h, err := l.sealedHead(ctx)
+	h, err := l.loadSealedHead(ctx)
 	if err != nil {
 		return PublishedCheckpoint{}, err
 	}
@@ -54,15 +54,15 @@ func (l *Log) Latest(ctx context.Context) (PublishedCheckpoint, error) {
 }
 
 func (l *Log) At(ctx context.Context, size uint64) (PublishedCheckpoint, error) {
-	s, c, err := l.checkpoint(ctx, size)
+	s, c, err := l.loadCheckpoint(ctx, size)
 	if err != nil {
 		return PublishedCheckpoint{}, err
 	}
-	w, _, err := CosignedDocs.Get(ctx, l.Store, cosignedKey(size)) // zero if there are no cosignatures
+	w, _, err := CosignatureDocs.Get(ctx, l.Store, cosignaturesKey(size)) // zero if there are no cosignatures
 	return newPublished(c, s, w), wrapStoreError(err)
 }
 
-func (l *Log) checkpoint(ctx context.Context, size uint64) (s storedCheckpoint, c Checkpoint, err error) {
+func (l *Log) loadCheckpoint(ctx context.Context, size uint64) (s storedCheckpoint, c Checkpoint, err error) {
 	s, d, err := CheckpointDocs.Get(ctx, l.Store, checkpointKey(size))
 	if err != nil {
 		return s, c, wrapStoreError(err)
@@ -70,7 +70,7 @@ func (l *Log) checkpoint(ctx context.Context, size uint64) (s storedCheckpoint, 
 	if d.Version == 0 {
 		return s, c, problem.New(problem.NotFound, "no checkpoint of %d events was sealed", size)
 	}
-	c, _, err = open([]byte(s.Note), nil)
+	c, _, err = openNote([]byte(s.Note), nil)
 	if err != nil || c.Size != size {
 		err = problem.Wrap(problem.Damaged, err, "%s is not the checkpoint of %d events", d.Key, size)
 	}
@@ -81,45 +81,45 @@ func (l *Log) checkpoint(ctx context.Context, size uint64) (s storedCheckpoint, 
 // that may be witnesses and configured witnesses, and ignores the host's own line. Only the first
 // signature of each witness is stored.
 func (l *Log) Cosign(ctx context.Context, msg []byte) (PublishedCheckpoint, error) {
-	claimed, n, err := open(msg, l.configured)
+	noteCheckpoint, n, err := openNote(msg, l.witnessVerifiers)
 	if err != nil {
-		return PublishedCheckpoint{}, cosignRefusal(err)
+		return PublishedCheckpoint{}, cosignError(err)
 	}
-	lines, err := l.witnesses(ctx, claimed, n)
-	if err != nil {
-		return PublishedCheckpoint{}, err
-	}
-	s, c, err := l.checkpoint(ctx, claimed.Size)
+	lines, err := l.collectWitnesses(ctx, noteCheckpoint, n)
 	if err != nil {
 		return PublishedCheckpoint{}, err
 	}
-	if c != claimed {
+	s, c, err := l.loadCheckpoint(ctx, noteCheckpoint.Size)
+	if err != nil {
+		return PublishedCheckpoint{}, err
+	}
+	if c != noteCheckpoint {
 		return PublishedCheckpoint{}, problem.New(problem.Conflict, "this host sealed another checkpoint of %d events: %s", c.Size, base64.StdEncoding.EncodeToString(c.Root[:]))
 	}
 	var p PublishedCheckpoint
 	err = l.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		w, d, err := CosignedDocs.Get(ctx, tx, cosignedKey(c.Size))
+		w, d, err := CosignatureDocs.Get(ctx, tx, cosignaturesKey(c.Size))
 		if err != nil {
 			return err
 		}
-		changed, err := w.add(lines)
+		changed, err := w.addNew(lines)
 		p = newPublished(c, s, w)
 		if err != nil || !changed {
 			return err
 		}
-		CosignedDocs.Put(tx, d, w)
+		CosignatureDocs.Put(tx, d, w)
 		return nil
 	})
 	return p, wrapStoreError(err)
 }
 
-func cosignRefusal(err error) error {
-	var wrong *note.InvalidSignatureError
-	var none *note.UnverifiedNoteError
+func cosignError(err error) error {
+	var invalidErr *note.InvalidSignatureError
+	var unverifiedErr *note.UnverifiedNoteError
 	switch {
-	case errors.As(err, &wrong):
-		return problem.New(problem.BadSignature, "the signature of %s does not verify", nameAndHash(wrong.Name, wrong.Hash))
-	case errors.As(err, &none):
+	case errors.As(err, &invalidErr):
+		return problem.New(problem.BadSignature, "the signature of %s does not verify", nameAndHash(invalidErr.Name, invalidErr.Hash))
+	case errors.As(err, &unverifiedErr):
 		return unknownWitnessError()
 	case problem.AsError(err).Kind != problem.Internal:
 		return err
@@ -131,38 +131,38 @@ func unknownWitnessError() error {
 	return problem.New(problem.Forbidden, "the note has no cosignature of a known witness: expected a registered vacant with the name %s<id>, or a witness in the host's configuration", witnessPrefix)
 }
 
-func (l *Log) witnesses(ctx context.Context, c Checkpoint, n *note.Note) ([]storedWitness, error) {
-	var lines []storedWitness
+func (l *Log) collectWitnesses(ctx context.Context, c Checkpoint, n *note.Note) ([]storedWitness, error) {
+	var witnesses []storedWitness
 	for _, sig := range n.Sigs {
 		if sig.Name == Origin(c.Host) {
 			continue
 		}
-		read, err := readSignature(sig)
+		cosignature, err := parseSignature(sig)
 		if err != nil {
 			return nil, problem.Wrap(problem.Malformed, err, "a cosignature is malformed")
 		}
-		if now := l.Now().Unix(); read.Time > now+maxAhead || read.Time < 0 {
-			return nil, problem.New(problem.Clock, "cosignature of %s: expected a time at most %d s ahead of %d, got %d", sig.Name, maxAhead, now, read.Time)
+		if now := l.Now().Unix(); cosignature.Time > now+maxClockSkew || cosignature.Time < 0 {
+			return nil, problem.New(problem.ClockSkew, "cosignature of %s: expected a time at most %d s ahead of %d, got %d", sig.Name, maxClockSkew, now, cosignature.Time)
 		}
 		key := nameAndHash(sig.Name, sig.Hash)
-		_, configured := l.configured[key]
+		_, configured := l.witnessVerifiers[key]
 		if !configured {
-			if err := l.checkRegistered(ctx, read); err != nil {
+			if err := l.checkRegistered(ctx, cosignature); err != nil {
 				return nil, err
 			}
 		}
-		lines = append(lines, storedWitness{key, "— " + sig.Name + " " + sig.Base64 + "\n", configured})
-		if len(lines) == MaxCosignatures {
+		witnesses = append(witnesses, storedWitness{key, "— " + sig.Name + " " + sig.Base64 + "\n", configured})
+		if len(witnesses) == MaxCosignatures {
 			break
 		}
 	}
-	if len(lines) == 0 {
+	if len(witnesses) == 0 {
 		return nil, unknownWitnessError()
 	}
-	return lines, nil
+	return witnesses, nil
 }
 
-func (l *Log) checkRegistered(ctx context.Context, s Signature) error {
+func (l *Log) checkRegistered(ctx context.Context, s Cosignature) error {
 	if l.Witness == nil || s.Witness.IsZero() {
 		return unknownWitnessError()
 	}
@@ -173,30 +173,30 @@ func (l *Log) checkRegistered(ctx context.Context, s Signature) error {
 	return wrapStoreError(err)
 }
 
-// add adds the lines of new witnesses. Vacants share MaxCosignatures places, and configured
+// addNew adds the lines of new witnesses. Vacants share MaxCosignatures places, and configured
 // witnesses are not limited.
-func (s *storedWitnesses) add(lines []storedWitness) (changed bool, err error) {
-	have, registered := map[string]bool{}, s.countRegistered()
-	for _, w := range s.Lines {
-		have[w.Key] = true
+func (s *storedWitnesses) addNew(lines []storedWitness) (changed bool, err error) {
+	existing, registeredCount := map[string]bool{}, s.countRegistered()
+	for _, w := range s.Witnesses {
+		existing[w.Key] = true
 	}
 	for _, w := range lines {
-		if have[w.Key] {
+		if existing[w.Key] {
 			continue
 		}
 		if !w.Configured {
-			if registered++; registered > MaxCosignatures {
-				return false, problem.New(problem.TooMany, "this checkpoint has reached the limit of %d cosignatures of registered witnesses", MaxCosignatures)
+			if registeredCount++; registeredCount > MaxCosignatures {
+				return false, problem.New(problem.TooManyRequests, "this checkpoint has reached the limit of %d cosignatures of registered witnesses", MaxCosignatures)
 			}
 		}
-		have[w.Key], changed = true, true
-		s.Lines = append(s.Lines, w)
+		existing[w.Key], changed = true, true
+		s.Witnesses = append(s.Witnesses, w)
 	}
 	return changed, nil
 }
 
 func (s *storedWitnesses) countRegistered() (n int) {
-	for _, w := range s.Lines {
+	for _, w := range s.Witnesses {
 		if !w.Configured {
 			n++
 		}

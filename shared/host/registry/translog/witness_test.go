@@ -37,12 +37,12 @@ func TestACosignatureStandsInTheCheckpointFromThenOn(t *testing.T) {
 	w, l := sealedAt(t, 10)
 	first, key := w.latest(l), w.witness()
 	got, err := l.Cosign(t.Context(), w.cosigned(first.Checkpoint, key))
-	if err != nil || got.Cosignatures != 1 {
-		t.Fatalf("Cosign() = %d cosignatures, %v, want 1", got.Cosignatures, err)
+	if err != nil || got.CosignatureCount != 1 {
+		t.Fatalf("Cosign() = %d cosignatures, %v, want 1", got.CosignatureCount, err)
 	}
 	p := w.latest(l)
 	c, cosigned, err := translog.Open(p.Note)
-	want := []translog.Signature{{Name: "vacant/" + key.ID().String(), Witness: key.ID(), Time: w.Now.Unix()}}
+	want := []translog.Cosignature{{Name: "vacant/" + key.ID().String(), Witness: key.ID(), Time: w.Now.Unix()}}
 	if diff := cmp.Diff(want, cosigned); diff != "" || err != nil || c != first.Checkpoint {
 		t.Errorf("Open() = %+v, %v; cosignatures (-want +got):\n%s", c, err, diff)
 	}
@@ -61,11 +61,11 @@ func TestACosignatureStandsInTheCheckpointFromThenOn(t *testing.T) {
 	w.events(5)
 	w.seal(l)
 	got, err = l.Cosign(t.Context(), append(p.Note, lines(w.cosigned(first.Checkpoint, w.witness()))...))
-	if err != nil || got.Size != 10 || got.Cosignatures != 2 {
-		t.Errorf("Cosign(an earlier one) = %d of %d, %v, want 2 of 10", got.Cosignatures, got.Size, err)
+	if err != nil || got.Size != 10 || got.CosignatureCount != 2 {
+		t.Errorf("Cosign(an earlier one) = %d of %d, %v, want 2 of 10", got.CosignatureCount, got.Size, err)
 	}
-	if latest := w.latest(l); latest.Cosignatures != 0 {
-		t.Errorf("the newest checkpoint has %d cosignatures, want none", latest.Cosignatures)
+	if latest := w.latest(l); latest.CosignatureCount != 0 {
+		t.Errorf("the newest checkpoint has %d cosignatures, want none", latest.CosignatureCount)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestUnknownWitnessIsRefused(t *testing.T) {
 	}{
 		{"a vacant that is not registered", w.cosigned(c, stranger), problem.Forbidden},
 		{"a signature that does not verify", []byte(strings.Replace(string(good), "\n20\n", "\n10\n", 1)), problem.BadSignature},
-		{"a time ahead", ahead, problem.Clock},
+		{"a time ahead", ahead, problem.ClockSkew},
 		{"another tree of this size", w.cosigned(forked, key), problem.Conflict},
 		{"a tree that was never sealed", w.cosigned(between, key), problem.NotFound},
 		{"a tree beyond", w.cosigned(translog.Checkpoint{Host: c.Host, Size: 99}, key), problem.NotFound},
@@ -111,8 +111,8 @@ func TestUnknownWitnessIsRefused(t *testing.T) {
 			}
 		})
 	}
-	if p := w.latest(l); p.Cosignatures != 0 {
-		t.Errorf("the checkpoint has %d cosignatures, want none", p.Cosignatures)
+	if p := w.latest(l); p.CosignatureCount != 0 {
+		t.Errorf("the checkpoint has %d cosignatures, want none", p.CosignatureCount)
 	}
 	delete(w.May, key.ID()) // as when it is revoked
 	if _, err := l.Cosign(t.Context(), good); !problem.Is(err, problem.Forbidden) {
@@ -135,16 +135,16 @@ func TestStrangersDoNotCrowdOutConfiguredWitnesses(t *testing.T) {
 	w.seal(l)
 	checkpoint := w.latest(l).Checkpoint
 	for n := range translog.MaxCosignatures {
-		if p, err := l.Cosign(t.Context(), w.cosigned(checkpoint, w.witness())); err != nil || p.Cosignatures != n+1 {
-			t.Fatalf("Cosign() = %d, %v, want %d", p.Cosignatures, err, n+1)
+		if p, err := l.Cosign(t.Context(), w.cosigned(checkpoint, w.witness())); err != nil || p.CosignatureCount != n+1 {
+			t.Fatalf("Cosign() = %d, %v, want %d", p.CosignatureCount, err, n+1)
 		}
 	}
-	if _, err := l.Cosign(t.Context(), w.cosigned(checkpoint, w.witness())); !problem.Is(err, problem.TooMany) {
+	if _, err := l.Cosign(t.Context(), w.cosigned(checkpoint, w.witness())); !problem.Is(err, problem.TooManyRequests) {
 		t.Errorf("Cosign() of one more = %v, want too many", err)
 	}
 	p, err := l.Cosign(t.Context(), w.cosigned(checkpoint, trusted))
-	if err != nil || p.Cosignatures != translog.MaxCosignatures+1 {
-		t.Errorf("Cosign() of a configured witness = %d, %v, want %d", p.Cosignatures, err, translog.MaxCosignatures+1)
+	if err != nil || p.CosignatureCount != translog.MaxCosignatures+1 {
+		t.Errorf("Cosign() of a configured witness = %d, %v, want %d", p.CosignatureCount, err, translog.MaxCosignatures+1)
 	}
 	if len(p.Note) > translog.MaxNote {
 		t.Errorf("the note has %d bytes, want at most %d", len(p.Note), translog.MaxNote)
@@ -183,18 +183,18 @@ func TestWitnessesAtOnceAreAllKept(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if p := w.latest(l); p.Cosignatures != 5 {
-		t.Errorf("the checkpoint has %d cosignatures, want 5", p.Cosignatures)
+	if p := w.latest(l); p.CosignatureCount != 5 {
+		t.Errorf("the checkpoint has %d cosignatures, want 5", p.CosignatureCount)
 	}
 }
 
 func TestACosignatureSurvivesEveryFaultOfTheStore(t *testing.T) {
-	for _, fate := range storetest.FatesOf("Commit") {
+	for _, fate := range storetest.FaultsOf("Commit") {
 		for broken := 1; broken <= 3; broken++ {
 			w, l := sealedAt(t, 10)
 			msg := w.cosigned(w.latest(l).Checkpoint, w.witness())
 			call := 0
-			lossy := &storetest.Lossy{Store: w.Store, Decide: func(string, []store.Write) storetest.Fault {
+			lossy := &storetest.Lossy{Store: w.Store, ChooseFault: func(string, []store.Write) storetest.Fault {
 				if call++; call == broken {
 					return fate
 				}
@@ -205,9 +205,9 @@ func TestACosignatureSurvivesEveryFaultOfTheStore(t *testing.T) {
 				t.Errorf("%v at call %d: Cosign() = %v, want nil or unavailable", fate, broken, err)
 			}
 			p, err := l.Cosign(t.Context(), msg)
-			lossy.AwaitPending(t.Context())
-			if err != nil || p.Cosignatures != 1 || w.latest(l).Cosignatures != 1 {
-				t.Errorf("%v at call %d: Cosign() again = %d, %v, want 1", fate, broken, p.Cosignatures, err)
+			lossy.ApplyPending(t.Context())
+			if err != nil || p.CosignatureCount != 1 || w.latest(l).CosignatureCount != 1 {
+				t.Errorf("%v at call %d: Cosign() again = %d, %v, want 1", fate, broken, p.CosignatureCount, err)
 			}
 		}
 	}

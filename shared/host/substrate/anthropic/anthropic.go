@@ -21,11 +21,11 @@ import (
 )
 
 const (
-	// version is the version of the API, which is a date.
-	version = "2023-06-01"
-	// maxTokens is the limit of an answer if the agent sets no limit. The API requires a limit, and
+	// apiVersion is the version of the API, which is a date.
+	apiVersion = "2023-06-01"
+	// defaultMaxTokens is the limit of an answer if the agent sets no limit. The API requires a limit, and
 	// all models since Claude 3.5 accept this one.
-	maxTokens = 8192
+	defaultMaxTokens = 8192
 )
 
 func Kinds(client *outbound.Client) substrate.Kinds {
@@ -59,8 +59,8 @@ func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subst
 		}
 		header := http.Header{}
 		header.Set("X-Api-Key", r.Secret.Reveal())
-		header.Set("Anthropic-Version", version)
-		remote.Infer(ctx, s.client, &r, remote.Request{Spec: s.spec, Omissions: s.omissions, Header: header, Body: s.bodyOf}, new(answer))(yield)
+		header.Set("Anthropic-Version", apiVersion)
+		remote.Infer(ctx, s.client, &r, remote.Request{Spec: s.spec, Omissions: s.omissions, Header: header, Body: s.buildBody}, new(answerReader))(yield)
 	}
 }
 
@@ -116,16 +116,16 @@ type outputConfig struct {
 	Effort substrate.Effort `json:"effort"`
 }
 
-func (s *server) bodyOf(r *substrate.Request) any {
-	body := request{Model: s.model, MaxTokens: cmp.Or(r.MaxTokens, maxTokens), System: r.System, Stream: true}
+func (s *server) buildBody(r *substrate.Request) any {
+	body := request{Model: s.model, MaxTokens: cmp.Or(r.MaxTokens, defaultMaxTokens), System: r.System, Stream: true}
 	if r.JSON {
-		body.System = remote.AskForJSON(r.System)
+		body.System = remote.AppendJSONInstruction(r.System)
 	}
 	if r.Effort != "" && !r.Omits("output_config") {
 		body.OutputConfig = &outputConfig{r.Effort}
 	}
 	for _, t := range r.Turns {
-		if blocks := blocksOf(&t); len(blocks) > 0 { // the API rejects an empty message
+		if blocks := toBlocks(&t); len(blocks) > 0 { // the API rejects an empty message
 			role := "user"
 			if t.Role == substrate.Agent {
 				role = "assistant"
@@ -142,7 +142,7 @@ func (s *server) bodyOf(r *substrate.Request) any {
 	return body
 }
 
-func blocksOf(t *substrate.Turn) (blocks []block) {
+func toBlocks(t *substrate.Turn) (blocks []block) {
 	if t.Text != "" {
 		blocks = append(blocks, block{Type: "text", Text: t.Text})
 	}
@@ -167,21 +167,21 @@ type event struct {
 
 // usage is a server's usage report. Absent numbers keep their earlier values.
 type usage struct {
-	In      lax.Count `json:"input_tokens"` // without cached tokens
-	Out     lax.Count `json:"output_tokens"`
-	Written lax.Count `json:"cache_creation_input_tokens"`
-	Cached  lax.Count `json:"cache_read_input_tokens"`
+	In         lax.Count `json:"input_tokens"` // without cached tokens
+	Out        lax.Count `json:"output_tokens"`
+	CacheWrite lax.Count `json:"cache_creation_input_tokens"`
+	CacheRead  lax.Count `json:"cache_read_input_tokens"`
 }
 
-// answer parses the events of one answer.
-type answer struct {
+// answerReader parses the events of one answer.
+type answerReader struct {
 	remote.Blocks
-	told                  bool // whether tell has returned an event
-	counted               bool // whether the server has sent a token count
-	in, out, wrote, cache int
+	usageReported                                                bool // whether tell has returned an event
+	hasUsage                                                     bool // whether the server has sent a token count
+	inputTokens, outputTokens, cacheWriteTokens, cacheReadTokens int
 }
 
-func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
+func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 	var e event
 	if json.Unmarshal(data, &e) != nil {
 		return nil, remote.UnreadableError()
@@ -190,144 +190,144 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 	case "message_start":
 		// Read returns the usage with the next event. If the server fails immediately after
 		// message_start, no event was emitted, so the request may be repeated.
-		var is struct {
+		var msg struct {
 			Message lax.Value[struct {
 				Usage lax.Value[usage]
 				Why   remote.Reason `json:"stop_reason"`
 			}]
 		}
-		_ = json.Unmarshal(data, &is) // accepts every value
-		a.count(&is.Message.Value.Usage.Value)
-		return nil, a.SetReason(is.Message.Value.Why)
+		_ = json.Unmarshal(data, &msg) // accepts every value
+		a.recordUsage(&msg.Message.Value.Usage.Value)
+		return nil, a.SetReason(msg.Message.Value.Why)
 	case "content_block_start":
-		var is struct {
+		var msg struct {
 			Block json.RawMessage `json:"content_block"`
 		}
-		if json.Unmarshal(data, &is) != nil {
+		if json.Unmarshal(data, &msg) != nil {
 			return nil, remote.UnreadableError()
 		}
-		events, err = a.begin(is.Block)
-		return append(a.tell(false), events...), err
+		events, err = a.readBlock(msg.Block)
+		return append(a.usageEvents(false), events...), err
 	case "content_block_delta":
-		var is struct{ Delta json.RawMessage }
-		if json.Unmarshal(data, &is) != nil {
+		var msg struct{ Delta json.RawMessage }
+		if json.Unmarshal(data, &msg) != nil {
 			return nil, remote.UnreadableError()
 		}
-		events, err = a.goOn(is.Delta)
-		return append(a.tell(false), events...), err
+		events, err = a.readDelta(msg.Delta)
+		return append(a.usageEvents(false), events...), err
 	case "content_block_stop":
 		a.BeginText() // servers may omit the next content_block_start
 	case "message_delta":
-		var is struct {
+		var msg struct {
 			Delta struct {
 				Why remote.Reason `json:"stop_reason"`
 			}
 		}
-		if json.Unmarshal(data, &is) != nil {
+		if json.Unmarshal(data, &msg) != nil {
 			return nil, remote.UnreadableError()
 		}
-		a.count(&e.Usage.Value)
-		return a.tell(true), a.SetReason(is.Delta.Why)
+		a.recordUsage(&e.Usage.Value)
+		return a.usageEvents(true), a.SetReason(msg.Delta.Why)
 	case "message_stop":
 		return nil, io.EOF
 	case "message": // complete answer
-		var is struct {
+		var msg struct {
 			Content []json.RawMessage
 			Why     remote.Reason `json:"stop_reason"`
 		}
-		if json.Unmarshal(data, &is) != nil {
+		if json.Unmarshal(data, &msg) != nil {
 			return nil, remote.UnreadableError()
 		}
-		for _, block := range is.Content {
-			blockEvents, err := a.begin(block)
+		for _, block := range msg.Content {
+			blockEvents, err := a.readBlock(block)
 			if events = append(events, blockEvents...); err != nil {
 				return events, err
 			}
 		}
-		a.count(&e.Usage.Value)
-		return append(events, a.tell(true)...), a.SetReason(is.Why)
+		a.recordUsage(&e.Usage.Value)
+		return append(events, a.usageEvents(true)...), a.SetReason(msg.Why)
 	}
 	return nil, nil // ping, and events of later versions
 }
 
-func (a *answer) count(u *usage) {
-	for to, n := range map[*int]lax.Count{&a.in: u.In, &a.out: u.Out, &a.wrote: u.Written, &a.cache: u.Cached} {
-		n.Assign(to)
-		a.counted = a.counted || n.IsGiven()
+func (a *answerReader) recordUsage(u *usage) {
+	for target, n := range map[*int]lax.Count{&a.inputTokens: u.In, &a.outputTokens: u.Out, &a.cacheWriteTokens: u.CacheWrite, &a.cacheReadTokens: u.CacheRead} {
+		n.Assign(target)
+		a.hasUsage = a.hasUsage || n.IsGiven()
 	}
 }
 
-// tell returns the usage so far as an event, if the server has sent a token count. If again is false, tell
+// usageEvents returns the usage so far as an event, if the server has sent a token count. If again is false, tell
 // returns the event only if no earlier call has returned one.
-func (a *answer) tell(again bool) []substrate.Event {
-	if !a.counted || a.told && !again {
+func (a *answerReader) usageEvents(repeat bool) []substrate.Event {
+	if !a.hasUsage || a.usageReported && !repeat {
 		return nil
 	}
-	a.told = true
-	return []substrate.Event{substrate.Usage{In: a.in + a.wrote + a.cache, Out: a.out, Cached: a.cache}}
+	a.usageReported = true
+	return []substrate.Event{substrate.Usage{InputTokens: a.inputTokens + a.cacheWriteTokens + a.cacheReadTokens, OutputTokens: a.outputTokens, CachedTokens: a.cacheReadTokens}}
 }
 
-// begin parses the start of a block or a complete block.
-func (a *answer) begin(block []byte) ([]substrate.Event, error) {
-	var is lax.Value[struct{ Type string }]
-	_ = json.Unmarshal(block, &is) // accepts every value
-	switch is.Value.Type {
+// readBlock parses the start of a block or a complete block.
+func (a *answerReader) readBlock(block []byte) ([]substrate.Event, error) {
+	var header lax.Value[struct{ Type string }]
+	_ = json.Unmarshal(block, &header) // accepts every value
+	switch header.Value.Type {
 	case "text", "thinking", "":
 		a.BeginText()
 		return a.parseText(block)
 	case "tool_use":
-		var use struct {
+		var toolUse struct {
 			ID    lax.Value[string]
 			Name  string
 			Input json.RawMessage
 		}
-		if json.Unmarshal(block, &use) != nil {
+		if json.Unmarshal(block, &toolUse) != nil {
 			return nil, remote.UnreadableError()
 		}
-		arguments := remote.Arguments(use.Input)
+		arguments := remote.ArgumentsText(toolUse.Input)
 		if arguments == "{}" { // the pieces of the arguments may follow
 			arguments = ""
 		}
-		return nil, a.BeginCall(substrate.ToolCall{ID: cmp.Or(use.ID.Value, fmt.Sprintf("call_%d", len(a.Calls))), Name: use.Name, Arguments: arguments})
+		return nil, a.BeginCall(substrate.ToolCall{ID: cmp.Or(toolUse.ID.Value, fmt.Sprintf("call_%d", len(a.Calls))), Name: toolUse.Name, Arguments: arguments})
 	}
 	a.SkipBlock()
 	return nil, nil
 }
 
-func (a *answer) goOn(delta []byte) ([]substrate.Event, error) {
+func (a *answerReader) readDelta(delta []byte) ([]substrate.Event, error) {
 	if a.IsSkipped() {
 		return nil, nil
 	}
-	var is struct {
+	var decoded struct {
 		Type  lax.Value[string]
 		Piece json.RawMessage `json:"partial_json"`
 	}
-	_ = json.Unmarshal(delta, &is) // is stays empty if the delta has another form
-	switch is.Type.Value {
+	_ = json.Unmarshal(delta, &decoded) // is stays empty if the delta has another form
+	switch decoded.Type.Value {
 	case "text_delta", "thinking_delta", "":
-		if is.Piece == nil {
+		if decoded.Piece == nil {
 			return a.parseText(delta)
 		}
 	case "input_json_delta":
 	default:
 		return nil, nil // signatures, and deltas of later versions
 	}
-	if more := remote.Arguments(is.Piece); more != "" {
-		return nil, a.AddArguments(more)
+	if fragment := remote.ArgumentsText(decoded.Piece); fragment != "" {
+		return nil, a.AddArguments(fragment)
 	}
 	return nil, nil
 }
 
-func (a *answer) parseText(data []byte) (events []substrate.Event, err error) {
-	var is struct {
+func (a *answerReader) parseText(data []byte) (events []substrate.Event, err error) {
+	var decoded struct {
 		Text     string
 		Thinking lax.Value[string]
 	}
-	if data != nil && json.Unmarshal(data, &is) != nil {
+	if data != nil && json.Unmarshal(data, &decoded) != nil {
 		return nil, remote.UnreadableError()
 	}
-	if is.Thinking.Value != "" {
-		events = append(events, substrate.Thought(is.Thinking.Value))
+	if decoded.Thinking.Value != "" {
+		events = append(events, substrate.Thought(decoded.Thinking.Value))
 	}
-	return append(events, a.AddText(is.Text)...), nil
+	return append(events, a.AddText(decoded.Text)...), nil
 }

@@ -55,7 +55,7 @@ func model() substratetest.Model {
 		Usage: func(n string) string {
 			return "data: {\"type\":\"message_delta\",\"delta\":{},\"usage\":{\"input_tokens\":" + n + ",\"cache_creation_input_tokens\":0,\"cache_read_input_tokens\":0}}\n\n"
 		},
-		Ends: func(why string) string {
+		End: func(why string) string {
 			if why == "" {
 				return event("message_stop", nil)
 			}
@@ -68,7 +68,7 @@ func model() substratetest.Model {
 			}
 			return all
 		},
-		Foreign: func(at int) string {
+		ForeignPart: func(at int) string {
 			use := block(at, map[string]any{"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": map[string]any{}}) +
 				delta(at, "input_json_delta", "partial_json", `{"query":`) + delta(at, "input_json_delta", "partial_json", `"hm"}`)
 			other := block(at, map[string]any{"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "look", "server_name": "x", "input": map[string]any{}}) + delta(at, "input_json_delta", "partial_json", `{}`)
@@ -76,10 +76,10 @@ func model() substratetest.Model {
 			tomorrow := block(at, map[string]any{"type": "of_tomorrow", "text": "found"}) + delta(at, "text_delta", "text", "found") + event("content_block_delta", map[string]any{"index": at, "delta": 7})
 			return stop + use + stop + result + stop + other + stop + tomorrow + stop + open
 		},
-		Refusals: map[string]string{"output_config": `{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support the effort parameter."}}`},
-		Stop:     "end_turn", Length: "max_tokens", Called: "tool_use", Bare: open + text("hm") + event("message_stop", nil),
-		Decides: []string{"type", "content_block", "delta", "text", "name", "input", "partial_json", "stop_reason"},
-		Whole: func(text, why string) string {
+		MemberRefusals: map[string]string{"output_config": `{"type":"error","error":{"type":"invalid_request_error","message":"This model does not support the effort parameter."}}`},
+		Stop:           "end_turn", Length: "max_tokens", Called: "tool_use", AnswerWithoutReason: open + text("hm") + event("message_stop", nil),
+		DecisiveMembers: []string{"type", "content_block", "delta", "text", "name", "input", "partial_json", "stop_reason"},
+		WholeAnswer: func(text, why string) string {
 			return fmt.Sprintf(`{"type":"message","role":"assistant","content":[{"type":"server_tool_use","id":"s","name":"web_search","input":{"query":"hm"}},{"type":"text","text":%q},{"type":"of_tomorrow","text":"found"}],"stop_reason":%q,"usage":{"input_tokens":12}}`, text, why)
 		},
 	}}
@@ -89,12 +89,12 @@ func TestContract(t *testing.T) { model().Run(t) }
 
 func FuzzStream(f *testing.F) {
 	f.Add([]byte(begin + block(0, map[string]any{"type": "tool_use", "id": "t", "name": "n", "input": map[string]any{}}) + delta(0, "input_json_delta", "partial_json", "{") + ended("tool_use")))
-	model().Stream(f)
+	model().FuzzStream(f)
 }
 
 // serve asks a server that streams events.
 func serve(t *testing.T, events ...string) substrate.Substrate {
-	return model().Serve(t, substratetest.Stream(events...))
+	return model().Serve(t, substratetest.ServeEvents(events...))
 }
 
 func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
@@ -107,7 +107,7 @@ func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
 		}
 		got = append(got, e)
 	}
-	want := []substrate.Event{substrate.Usage{In: 12, Out: 1, Cached: 4}, substrate.Thought("hm"), substrate.Text("forty"), substrate.Text("-two"), substrate.Usage{In: 12, Out: 7, Cached: 4}, substrate.Length}
+	want := []substrate.Event{substrate.Usage{InputTokens: 12, OutputTokens: 1, CachedTokens: 4}, substrate.Thought("hm"), substrate.Text("forty"), substrate.Text("-two"), substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, substrate.Length}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -120,7 +120,7 @@ func TestToolCallsComeInPieces(t *testing.T) {
 	s := serve(t, begin, open, text("hm"), stop, use(1, "t1"), delta(1, "input_json_delta", "partial_json", `{"for":`), delta(1, "input_json_delta", "partial_json", `"a"}`), stop,
 		use(2, "t2"), stop, ended("tool_use"))
 	got, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
-	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{In: 12, Out: 7, Cached: 4}, Reason: substrate.Called,
+	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, Reason: substrate.ToolUse,
 		Calls: []substrate.ToolCall{{ID: "t1", Name: "look", Arguments: `{"for":"a"}`}, {ID: "t2", Name: "look"}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)

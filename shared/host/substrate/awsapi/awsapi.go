@@ -22,22 +22,22 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-// idleTime is the time for which an idle connection is reused. It is short because connections
+// idleTimeout is the time for which an idle connection is reused. It is short because connections
 // break while a Lambda function is frozen.
-const idleTime = 20 * time.Second
+const idleTimeout = 20 * time.Second
 
 // HTTPClient returns a client for requests that must not be sent twice.
 func HTTPClient() aws.HTTPClient {
-	return limited{awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
+	return limitedClient{awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.Proxy = nil
-		t.IdleConnTimeout = idleTime
+		t.IdleConnTimeout = idleTimeout
 	})}
 }
 
-// limited limits the bodies of answers to outbound.MaxStream bytes.
-type limited struct{ aws.HTTPClient }
+// limitedClient limits the bodies of answers to outbound.MaxStream bytes.
+type limitedClient struct{ aws.HTTPClient }
 
-func (l limited) Do(r *http.Request) (*http.Response, error) {
+func (l limitedClient) Do(r *http.Request) (*http.Response, error) {
 	// The body must not have a method WriteTo. The SDK (smithy-go v1.28.8) closes the body when the
 	// answer starts. WriteTo then fails, and net/http truncates the answer.
 	if r.Body != nil {
@@ -52,7 +52,7 @@ func (l limited) Do(r *http.Request) (*http.Response, error) {
 }
 
 func CheckPermitted(ctx context.Context, client *outbound.Client, r *substrate.Request, s substrate.Spec) error {
-	if err := client.Permit(ctx, outbound.VacantActor(r.Vacant, r.Chooser), s.Endpoint()); err != nil {
+	if err := client.CheckPermission(ctx, outbound.VacantActor(r.Vacant, r.Chooser), s.Endpoint()); err != nil {
 		return substrate.ConvertRequestError(err)
 	}
 	return nil
@@ -61,36 +61,36 @@ func CheckPermitted(ctx context.Context, client *outbound.Client, r *substrate.R
 // ConvertError converts an error of the SDK to an error of a substrate. The operator sees the code and
 // the message of the answer.
 func ConvertError(ctx context.Context, err error) error {
-	var answer *awshttp.ResponseError
-	var api smithy.APIError
-	var large *http.MaxBytesError
+	var respErr *awshttp.ResponseError
+	var apiErr smithy.APIError
+	var tooLargeErr *http.MaxBytesError
 	switch {
 	case ctx.Err() != nil:
-		return substrate.EndedError(ctx, "the agent")
-	case errors.As(err, &large):
-		return problem.Wrap(problem.SubstrateTooLarge, err, "the agent's answer is longer than %d bytes", large.Limit)
-	case errors.As(err, &answer) && errors.As(err, &api):
-		body := []byte(api.ErrorCode() + ": " + api.ErrorMessage())
-		cause := substrate.StatusError(answer.HTTPStatusCode())
+		return substrate.ContextError(ctx, "the agent")
+	case errors.As(err, &tooLargeErr):
+		return problem.Wrap(problem.SubstrateTooLarge, err, "the agent's answer is longer than %d bytes", tooLargeErr.Limit)
+	case errors.As(err, &respErr) && errors.As(err, &apiErr):
+		body := []byte(apiErr.ErrorCode() + ": " + apiErr.ErrorMessage())
+		cause := substrate.StatusError(respErr.HTTPStatusCode())
 		switch {
-		case api.ErrorCode() == modelError:
+		case apiErr.ErrorCode() == modelErrorCode:
 			cause = problem.New(problem.SubstrateUnavailable, "the model failed")
 		// The AWS account must subscribe to third-party models in AWS Marketplace or describe its use
 		// case. The host's Lambda functions have no permission for either.
-		case strings.Contains(api.ErrorMessage(), "aws-marketplace:"), strings.Contains(api.ErrorMessage(), "use case details"):
+		case strings.Contains(apiErr.ErrorMessage(), "aws-marketplace:"), strings.Contains(apiErr.ErrorMessage(), "use case details"):
 			cause = problem.New(problem.SubstrateMisconfigured, "the AWS account has not accepted the model's terms: call the model once in the console of Bedrock to accept them")
 		}
-		return substrate.AnswerError(answer.HTTPStatusCode(), answer.Response.Header, body, cause)
-	case errors.As(err, &api): // error within a stream
-		return substrate.AnswerError(http.StatusOK, nil, []byte(api.ErrorCode()+": "+api.ErrorMessage()), withinStream(api.ErrorCode()))
+		return substrate.AnswerError(respErr.HTTPStatusCode(), respErr.Response.Header, body, cause)
+	case errors.As(err, &apiErr): // error within a stream
+		return substrate.AnswerError(http.StatusOK, nil, []byte(apiErr.ErrorCode()+": "+apiErr.ErrorMessage()), streamError(apiErr.ErrorCode()))
 	}
 	return problem.Wrap(problem.SubstrateUnavailable, err, "the agent cannot be reached, or its answer was interrupted")
 }
 
-// modelError is Bedrock's error code for status 424.
-const modelError = "ModelErrorException"
+// modelErrorCode is Bedrock's error code for status 424.
+const modelErrorCode = "ModelErrorException"
 
-func withinStream(code string) error {
+func streamError(code string) error {
 	switch code {
 	case "ThrottlingException", "throttlingException":
 		return problem.New(problem.SubstrateBusy, "the model is temporarily throttled")

@@ -33,7 +33,7 @@ func open(t testing.TB, url string, guard outbound.EndpointGuard) substrate.Subs
 	cfg := aws.Config{Region: "us-east-1", BaseEndpoint: &url, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 		return aws.Credentials{AccessKeyID: "AKIDEXAMPLE", SecretAccessKey: "secret"}, nil
 	})}
-	s, err := awsapi.Functions(outbound.New(outbound.Options{Guard: guard}), cfg).Open(substrate.Spec{Kind: substrate.KindLambda, Argument: arn})
+	s, err := awsapi.LambdaKinds(outbound.New(outbound.Options{Guard: guard}), cfg).Open(substrate.Spec{Kind: substrate.KindLambda, Argument: arn})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestContract(t *testing.T) {
 		return serve(t, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // the server sees the client leave from here on
 			select {
-			case <-time.After(s.Wait):
+			case <-time.After(s.Delay):
 			case <-r.Context().Done():
 				return
 			}
@@ -64,7 +64,7 @@ func TestContract(t *testing.T) {
 				return
 			}
 			answer, _ := json.Marshal(map[string]any{"text": s.Text})
-			if s.Cut {
+			if s.IsTruncated {
 				w.Header().Set("Content-Length", fmt.Sprint(len(answer)))
 				answer = answer[:len(answer)/2]
 			}
@@ -87,7 +87,7 @@ func TestTheEventIsTheQuestion(t *testing.T) {
 	q.Turns = append([]substrate.Turn{{Role: substrate.Caller, Text: "before"}, {Role: substrate.Agent, Text: "said"}}, q.Turns...)
 	q = q.WithID(identity.Sum([]byte("x")))
 	got, err := substrate.ReadAnswer(s.Infer(t.Context(), q))
-	if diff := cmp.Diff(substrate.Answer{Text: "42", Usage: &substrate.Usage{In: 3, Out: 1}, Reason: substrate.Stop}, got); diff != "" || err != nil {
+	if diff := cmp.Diff(substrate.Answer{Text: "42", Usage: &substrate.Usage{InputTokens: 3, OutputTokens: 1}, Reason: substrate.Stop}, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
 	}
 	want := map[string]any{

@@ -8,7 +8,7 @@ import (
 
 // net/http reads the environment once a process, so no test sets it.
 func TestNoProxyIsUsed(t *testing.T) {
-	client := HTTPClient().(limited).HTTPClient.(*awshttp.BuildableClient)
+	client := HTTPClient().(limitedClient).HTTPClient.(*awshttp.BuildableClient)
 	if client.GetTransport().Proxy != nil {
 		t.Error("the client uses a proxy, want none")
 	}

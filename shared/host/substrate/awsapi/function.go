@@ -14,7 +14,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/problem"
 )
 
-func Functions(client *outbound.Client, cfg aws.Config) substrate.Kinds {
+func LambdaKinds(client *outbound.Client, cfg aws.Config) substrate.Kinds {
 	api := lambda.NewFromConfig(cfg, func(o *lambda.Options) {
 		o.Retryer, o.HTTPClient = aws.NopRetryer{}, HTTPClient()
 	})
@@ -36,7 +36,7 @@ type function struct {
 
 func (f *function) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		events, err := f.ask(ctx, &r)
+		events, err := f.invoke(ctx, &r)
 		for _, e := range events {
 			if !yield(e, nil) {
 				return
@@ -48,7 +48,7 @@ func (f *function) Infer(ctx context.Context, r substrate.Request) iter.Seq2[sub
 	}
 }
 
-func (f *function) ask(ctx context.Context, r *substrate.Request) ([]substrate.Event, error) {
+func (f *function) invoke(ctx context.Context, r *substrate.Request) ([]substrate.Event, error) {
 	if err := CheckPermitted(ctx, f.client, r, f.spec); err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (f *function) ask(ctx context.Context, r *substrate.Request) ([]substrate.E
 	if reply.FunctionError != nil {
 		return nil, substrate.AnswerError(http.StatusInternalServerError, nil, reply.Payload, problem.New(problem.SubstrateUnavailable, "the function failed: %s", aws.ToString(reply.FunctionError)))
 	}
-	events, err := httpagent.Parse(reply.Payload)
+	events, err := httpagent.ParseAnswer(reply.Payload)
 	if err != nil {
 		err = substrate.AnswerError(http.StatusOK, nil, reply.Payload, err)
 	}

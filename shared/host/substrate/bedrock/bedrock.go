@@ -58,10 +58,10 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 			yield(nil, err)
 			return
 		}
-		reply, err := remote.Send(m.omissions, &r, m.spec, m.input, func(in *bedrockruntime.ConverseStreamInput) (*bedrockruntime.ConverseStreamOutput, error) {
-			reply, err := m.api.ConverseStream(ctx, in, ownProtocol)
+		reply, err := remote.Send(m.omissions, &r, m.spec, m.buildInput, func(in *bedrockruntime.ConverseStreamInput) (*bedrockruntime.ConverseStreamOutput, error) {
+			reply, err := m.api.ConverseStream(ctx, in, useOwnProtocol)
 			if err != nil {
-				err = remote.NameTool(&r, err.Error(), awsapi.ConvertError(ctx, err))
+				err = remote.AddToolName(&r, err.Error(), awsapi.ConvertError(ctx, err))
 			}
 			return reply, err
 		})
@@ -71,9 +71,9 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 		}
 		stream := reply.GetStream()
 		defer stream.Close()
-		var a modelAnswer
+		var a answerReader
 		for e := range stream.Events() {
-			events, err := a.read(e)
+			events, err := a.readEvent(e)
 			for _, e := range events {
 				if !yield(e, nil) {
 					return
@@ -89,26 +89,26 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 		case err != nil:
 			err = awsapi.ConvertError(ctx, err)
 		case ctx.Err() != nil: // the SDK ends the stream without an error
-			err = substrate.EndedError(ctx, "the model")
+			err = substrate.ContextError(ctx, "the model")
 		}
 		remote.YieldEnd(&a, false, err)(yield)
 	}
 }
 
-func ownProtocol(o *bedrockruntime.Options) {
+func useOwnProtocol(o *bedrockruntime.Options) {
 	// Each stream needs its own buffer. The SDK (smithy-go v1.28.8) has one buffer per client, in
 	// which concurrent streams would overwrite each other's events.
 	o.Protocol = restjson1.New(schemas.AmazonBedrockFrontendService)
 }
 
-func (m *model) input(r *substrate.Request) *bedrockruntime.ConverseStreamInput {
+func (m *model) buildInput(r *substrate.Request) *bedrockruntime.ConverseStreamInput {
 	in := &bedrockruntime.ConverseStreamInput{ModelId: &m.spec.Argument}
 	system := r.System
 	if r.JSON {
-		system = remote.AskForJSON(system)
+		system = remote.AppendJSONInstruction(system)
 	}
 	if r.MustAnswer && len(r.Tools) > 0 {
-		system = remote.AskForAnswer(system) // Bedrock has no tool choice "none"
+		system = remote.AppendAnswerInstruction(system) // Bedrock has no tool choice "none"
 	}
 	if system != "" {
 		in.System = []types.SystemContentBlock{&types.SystemContentBlockMemberText{Value: system}}
@@ -121,7 +121,7 @@ func (m *model) input(r *substrate.Request) *bedrockruntime.ConverseStreamInput 
 		in.OutputConfig = &types.OutputConfig{Effort: aws.String(string(r.Effort))}
 	}
 	for _, t := range r.Turns {
-		if blocks := blocksOf(&t); len(blocks) > 0 { // Bedrock rejects an empty message
+		if blocks := toBlocks(&t); len(blocks) > 0 { // Bedrock rejects an empty message
 			role := types.ConversationRoleUser
 			if t.Role == substrate.Agent {
 				role = types.ConversationRoleAssistant
@@ -133,7 +133,7 @@ func (m *model) input(r *substrate.Request) *bedrockruntime.ConverseStreamInput 
 		in.ToolConfig = &types.ToolConfiguration{}
 	}
 	for _, t := range r.Tools {
-		spec := types.ToolSpecification{Name: &t.Name, InputSchema: &types.ToolInputSchemaMemberJson{Value: documentOf(t.Schema)}}
+		spec := types.ToolSpecification{Name: &t.Name, InputSchema: &types.ToolInputSchemaMemberJson{Value: toDocument(t.Schema)}}
 		if t.Description != "" {
 			spec.Description = &t.Description
 		}
@@ -142,7 +142,7 @@ func (m *model) input(r *substrate.Request) *bedrockruntime.ConverseStreamInput 
 	return in
 }
 
-func documentOf(raw json.RawMessage) document.Interface {
+func toDocument(raw json.RawMessage) document.Interface {
 	var v any
 	if json.Unmarshal(raw, &v) != nil {
 		v = map[string]any{}
@@ -150,7 +150,7 @@ func documentOf(raw json.RawMessage) document.Interface {
 	return document.NewLazyDocument(v)
 }
 
-func blocksOf(t *substrate.Turn) (blocks []types.ContentBlock) {
+func toBlocks(t *substrate.Turn) (blocks []types.ContentBlock) {
 	if t.Text != "" {
 		blocks = append(blocks, &types.ContentBlockMemberText{Value: t.Text})
 	}
@@ -159,7 +159,7 @@ func blocksOf(t *substrate.Turn) (blocks []types.ContentBlock) {
 		blocks = append(blocks, &types.ContentBlockMemberImage{Value: image})
 	}
 	for _, c := range t.Calls {
-		blocks = append(blocks, &types.ContentBlockMemberToolUse{Value: types.ToolUseBlock{ToolUseId: &c.ID, Name: &c.Name, Input: documentOf(remote.ArgumentsObject(c.Arguments))}})
+		blocks = append(blocks, &types.ContentBlockMemberToolUse{Value: types.ToolUseBlock{ToolUseId: &c.ID, Name: &c.Name, Input: toDocument(remote.ArgumentsObject(c.Arguments))}})
 	}
 	for _, r := range t.Results {
 		block := types.ToolResultBlock{ToolUseId: &r.ID, Content: []types.ToolResultContentBlock{&types.ToolResultContentBlockMemberText{Value: cmp.Or(r.Text, "(no text)")}}}
@@ -171,17 +171,17 @@ func blocksOf(t *substrate.Turn) (blocks []types.ContentBlock) {
 	return blocks
 }
 
-// modelAnswer parses the events of one answer.
-type modelAnswer struct{ remote.Blocks }
+// answerReader parses the events of one answer.
+type answerReader struct{ remote.Blocks }
 
-func (a *modelAnswer) read(e types.ConverseStreamOutput) ([]substrate.Event, error) {
+func (a *answerReader) readEvent(e types.ConverseStreamOutput) ([]substrate.Event, error) {
 	switch e := e.(type) {
 	case *types.ConverseStreamOutputMemberContentBlockStart:
-		use, ok := e.Value.Start.(*types.ContentBlockStartMemberToolUse)
+		toolUse, ok := e.Value.Start.(*types.ContentBlockStartMemberToolUse)
 		switch {
-		case ok && use.Value.Type == "":
-			id := cmp.Or(aws.ToString(use.Value.ToolUseId), fmt.Sprintf("call_%d", len(a.Calls)))
-			return nil, a.BeginCall(substrate.ToolCall{ID: id, Name: aws.ToString(use.Value.Name)})
+		case ok && toolUse.Value.Type == "":
+			id := cmp.Or(aws.ToString(toolUse.Value.ToolUseId), fmt.Sprintf("call_%d", len(a.Calls)))
+			return nil, a.BeginCall(substrate.ToolCall{ID: id, Name: aws.ToString(toolUse.Value.Name)})
 		case e.Value.Start != nil: // nil may start a text
 			a.SkipBlock()
 		}
@@ -189,22 +189,22 @@ func (a *modelAnswer) read(e types.ConverseStreamOutput) ([]substrate.Event, err
 		if a.IsSkipped() {
 			return nil, nil
 		}
-		return a.piece(e.Value.Delta)
+		return a.readDelta(e.Value.Delta)
 	case *types.ConverseStreamOutputMemberContentBlockStop:
 		a.BeginText() // Bedrock sends no start event for a text
 	case *types.ConverseStreamOutputMemberMessageStop:
 		return nil, a.SetReason(remote.Reason(strings.ToLower(string(e.Value.StopReason))))
 	case *types.ConverseStreamOutputMemberMetadata:
 		if u := e.Value.Usage; u != nil {
-			n := func(p *int32) int { return max(int(aws.ToInt32(p)), 0) }
-			cached := n(u.CacheReadInputTokens)
-			return []substrate.Event{substrate.Usage{In: n(u.InputTokens) + n(u.CacheWriteInputTokens) + cached, Out: n(u.OutputTokens), Cached: cached}}, nil
+			tokens := func(p *int32) int { return max(int(aws.ToInt32(p)), 0) }
+			cached := tokens(u.CacheReadInputTokens)
+			return []substrate.Event{substrate.Usage{InputTokens: tokens(u.InputTokens) + tokens(u.CacheWriteInputTokens) + cached, OutputTokens: tokens(u.OutputTokens), CachedTokens: cached}}, nil
 		}
 	}
 	return nil, nil // events of later versions
 }
 
-func (a *modelAnswer) piece(d types.ContentBlockDelta) ([]substrate.Event, error) {
+func (a *answerReader) readDelta(d types.ContentBlockDelta) ([]substrate.Event, error) {
 	switch d := d.(type) {
 	case *types.ContentBlockDeltaMemberText:
 		return a.AddText(d.Value), nil

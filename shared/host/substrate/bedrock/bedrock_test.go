@@ -135,7 +135,7 @@ func TestContract(t *testing.T) {
 		return serve(t, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // the server sees the client leave from here on
 			select {
-			case <-time.After(s.Wait):
+			case <-time.After(s.Delay):
 			case <-r.Context().Done():
 				return
 			}
@@ -147,7 +147,7 @@ func TestContract(t *testing.T) {
 			for part := range slices.Chunk([]rune(s.Text), 1000) {
 				frames = append(frames, text(string(part)))
 			}
-			if !s.Cut {
+			if !s.IsTruncated {
 				frames = append(frames, stop, ended("end_turn"))
 			}
 			stream(frames...)(w, r)
@@ -162,7 +162,7 @@ func TestOddities(t *testing.T) {
 		Usage: func(n string) string {
 			return event("metadata", map[string]any{"usage": map[string]any{"inputTokens": json.Number(n), "outputTokens": 1, "totalTokens": 1}})
 		},
-		Ends: func(why string) string {
+		End: func(why string) string {
 			if why == "" {
 				return stop
 			}
@@ -175,7 +175,7 @@ func TestOddities(t *testing.T) {
 			}
 			return all
 		},
-		Foreign: func(at int) string {
+		ForeignPart: func(at int) string {
 			begins := func(start map[string]any) string {
 				return event("contentBlockStart", map[string]any{"contentBlockIndex": at, "start": start})
 			}
@@ -183,11 +183,11 @@ func TestOddities(t *testing.T) {
 				begins(map[string]any{"toolResult": map[string]any{"toolUseId": "s"}}) + delta(at, map[string]any{"toolResult": []any{map[string]any{"text": "found"}}}) + stop +
 				begins(map[string]any{"ofTomorrow": map[string]any{}}) + delta(at, map[string]any{"ofTomorrow": "found"}) + stop
 		},
-		Refusals: map[string]string{"outputConfig": `{"message":"The model returned the following errors: output_config: Extra inputs are not permitted (effort)"}`},
-		Stop:     "end_turn", Length: "max_tokens", Called: "tool_use",
-		Decides: []string{"start", "toolUse", "name", "delta", "text", "input", "stopReason"},
-		Split:   split,
-		Edit: func(e string, f func(any) any) string {
+		MemberRefusals: map[string]string{"outputConfig": `{"message":"The model returned the following errors: output_config: Extra inputs are not permitted (effort)"}`},
+		Stop:           "end_turn", Length: "max_tokens", Called: "tool_use",
+		DecisiveMembers: []string{"start", "toolUse", "name", "delta", "text", "input", "stopReason"},
+		SplitStream:     split,
+		EditEvent: func(e string, f func(any) any) string {
 			m, err := eventstream.NewDecoder().Decode(strings.NewReader(e), nil)
 			if err != nil {
 				panic(err)
@@ -199,7 +199,7 @@ func TestOddities(t *testing.T) {
 			v = f(v)
 			return event(m.Headers.Get(":event-type").String(), v.(map[string]any))
 		},
-	}.Oddities(t, func(t testing.TB, h http.HandlerFunc) substrate.Substrate {
+	}.TestOddities(t, func(t testing.TB, h http.HandlerFunc) substrate.Substrate {
 		return serve(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/vnd.amazon.eventstream")
 			h(w, r)
@@ -241,7 +241,7 @@ func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
 		}
 		got = append(got, e)
 	}
-	want := []substrate.Event{substrate.Thought("hm"), substrate.Text("forty"), substrate.Text("-two"), substrate.Usage{In: 12, Out: 7, Cached: 4}, substrate.Length}
+	want := []substrate.Event{substrate.Thought("hm"), substrate.Text("forty"), substrate.Text("-two"), substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, substrate.Length}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
@@ -250,7 +250,7 @@ func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
 func TestToolCallsComeInPieces(t *testing.T) {
 	s := serve(t, stream(begin, text("hm"), stop, use(1, "t1"), input(1, `{"for":`), input(1, `"a"}`), stop, use(2, "t2"), stop, ended("tool_use")))
 	got, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
-	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{In: 12, Out: 7, Cached: 4}, Reason: substrate.Called,
+	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, Reason: substrate.ToolUse,
 		Calls: []substrate.ToolCall{{ID: "t1", Name: "look", Arguments: `{"for":"a"}`}, {ID: "t2", Name: "look"}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)

@@ -21,25 +21,25 @@ import (
 // Kind is the kind of this substrate in a substrate.Spec.
 const Kind = "conformance"
 
-// parking is the argument for the kit of A2A 0.3. After an ordinary message, this kit expects a
+// kitV03 is the argument for the kit of A2A 0.3. After an ordinary message, this kit expects a
 // task that waits for the next message.
-const parking = "0.3"
+const kitV03 = "0.3"
 
 func New(argument string) (substrate.Substrate, error) {
-	if argument != "" && argument != parking {
-		return nil, problem.Invalid("substrate", Kind+" or "+Kind+":"+parking, argument)
+	if argument != "" && argument != kitV03 {
+		return nil, problem.Invalid("substrate", Kind+" or "+Kind+":"+kitV03, argument)
 	}
-	return agent{parks: argument == parking}, nil
+	return agent{isKitV03: argument == kitV03}, nil
 }
 
 // Options selects how request handlers answer for a vacant that the kits test. All other vacants have
 // the zero Options.
 type Options struct {
-	SharesTasks bool // callers without a key share their tasks
-	HasJSON     bool // the vacant accepts and returns JSON, because the kits send data
-	OldErrors   bool // errors have the statuses of A2A 1.0.0, and errors of streams are JSON
-	PureCard    bool // the kit rejects cards with members of A2A 0.3, and its requests name no version
-	HasBare     bool // some messages are answered with a message instead of a task
+	SharesTasks        bool // callers without a key share their tasks
+	HasJSON            bool // the vacant accepts and returns JSON, because the kits send data
+	LegacyErrors       bool // errors have the statuses of A2A 1.0.0, and errors of streams are JSON
+	PureCard           bool // the kit rejects cards with members of A2A 0.3, and its requests name no version
+	AnswersWithoutTask bool // some messages are answered with a message instead of a task
 }
 
 func OptionsOf(text string) Options {
@@ -47,43 +47,45 @@ func OptionsOf(text string) Options {
 	if err != nil || spec.Kind != Kind {
 		return Options{}
 	}
-	return Options{SharesTasks: true, HasJSON: true, OldErrors: true, PureCard: spec.Argument != parking, HasBare: true}
+	return Options{SharesTasks: true, HasJSON: true, LegacyErrors: true, PureCard: spec.Argument != kitV03, AnswersWithoutTask: true}
 }
 
-// IsBare reports whether a message is answered with a message instead of a task. The task is
+// IsAnsweredWithoutTask reports whether a message is answered with a message instead of a task. The task is
 // nevertheless stored.
-func (o Options) IsBare(m *task.Message) bool { return o.HasBare && behaviourOf(m).bare }
+func (o Options) IsAnsweredWithoutTask(m *task.Message) bool {
+	return o.AnswersWithoutTask && findBehaviour(m).withoutTask
+}
 
 // behaviour is the agent's reaction to a message.
 type behaviour struct {
-	prefix  string
-	says    string        // message of the final status
-	state   task.State    // final state, where "" means completed
-	takes   time.Duration // time until the task ends
-	chunks  []task.Chunk
-	bare    bool   // whether the answer is a message without a task
-	failure string // error message, or "" for an answer
+	prefix      string
+	message     string        // message of the final status
+	state       task.State    // final state, where "" means completed
+	duration    time.Duration // time until the task ends
+	chunks      []task.Chunk
+	withoutTask bool   // whether the answer is a message without a task
+	failure     string // error message, or "" for an answer
 }
 
 const (
-	moment = 50 * time.Millisecond
-	// long is twice the time for which the kits wait for an event of a stream.
-	long = 4500 * time.Millisecond
+	shortDuration = 50 * time.Millisecond
+	// longDuration is twice the time for which the kits wait for an event of a stream.
+	longDuration = 4500 * time.Millisecond
 )
 
-func artifact(parts ...task.Part) []task.Chunk {
+func artifactChunks(parts ...task.Part) []task.Chunk {
 	return []task.Chunk{{Artifact: task.Artifact{ID: "artifact-1", Name: "artifact", Parts: parts}, Last: true}}
 }
 
-func text(s string) task.Part { return task.Part{Kind: task.Text, Text: s} }
+func textPart(s string) task.Part { return task.Part{Kind: task.Text, Text: s} }
 
 var (
-	file    = task.Part{Kind: task.Raw, Raw: []byte("Generated file content"), Filename: "output.txt", MediaType: "text/plain"}
-	fileURL = task.Part{Kind: task.URL, Text: "https://example.com/output.txt", Filename: "output.txt", MediaType: "text/plain"}
-	data    = task.Part{Kind: task.Data, Data: json.RawMessage(`{"key":"value","count":42}`), MediaType: "application/json"}
-	chunked = []task.Chunk{
-		{Artifact: task.Artifact{ID: "artifact-1", Name: "artifact", Parts: []task.Part{text("chunk-1")}}},
-		{Artifact: task.Artifact{ID: "artifact-1", Name: "artifact", Parts: []task.Part{text("chunk-2")}}, Append: true, Last: true},
+	filePart    = task.Part{Kind: task.Raw, Raw: []byte("Generated file content"), Filename: "output.txt", MediaType: "text/plain"}
+	fileURLPart = task.Part{Kind: task.URL, Text: "https://example.com/output.txt", Filename: "output.txt", MediaType: "text/plain"}
+	dataPart    = task.Part{Kind: task.Data, Data: json.RawMessage(`{"key":"value","count":42}`), MediaType: "application/json"}
+	twoChunks   = []task.Chunk{
+		{Artifact: task.Artifact{ID: "artifact-1", Name: "artifact", Parts: []task.Part{textPart("chunk-1")}}},
+		{Artifact: task.Artifact{ID: "artifact-1", Name: "artifact", Parts: []task.Part{textPart("chunk-2")}}, Append: true, Last: true},
 	}
 )
 
@@ -92,30 +94,30 @@ const multiTurn = "tck-multi-turn"
 
 // behaviours lists the behaviours by prefix. The longest matching prefix is used.
 var behaviours = []behaviour{
-	{prefix: "tck-complete-task", says: "Hello from TCK"},
-	{prefix: "tck-message-response", says: "Direct message response", bare: true},
-	{prefix: "tck-artifact-text", says: "done", chunks: artifact(text("Generated text content"))},
-	{prefix: "tck-artifact-data", says: "done", chunks: artifact(data)},
-	{prefix: "tck-artifact-file", says: "done", chunks: artifact(file)},
-	{prefix: "tck-artifact-file-url", says: "done", chunks: artifact(fileURL)},
-	{prefix: "tck-input-required", says: "More input is needed", state: task.InputRequired},
-	{prefix: "tck-auth-required", says: "Authentication is needed", state: task.AuthRequired},
-	{prefix: multiTurn, says: "More input is needed", state: task.InputRequired},
-	{prefix: "tck-reject-task", says: "Rejected", state: task.Rejected},
-	{prefix: "tck-stream", says: "done", takes: moment, chunks: artifact(text("Stream hello from TCK"))},
-	{prefix: "tck-stream-002", says: "done"},
-	{prefix: "tck-stream-artifact-file", says: "done", takes: moment, chunks: artifact(file)},
-	{prefix: "tck-stream-artifact-chunked", says: "done", takes: moment, chunks: chunked},
-	{prefix: "tck-stream-chunked", says: "done", takes: moment, chunks: chunked},
-	{prefix: "tck-long-running", says: "done", takes: long, chunks: artifact(text("Long running result"))},
-	{prefix: "tck-cancel", says: "done", takes: 4 * long},
+	{prefix: "tck-complete-task", message: "Hello from TCK"},
+	{prefix: "tck-message-response", message: "Direct message response", withoutTask: true},
+	{prefix: "tck-artifact-text", message: "done", chunks: artifactChunks(textPart("Generated text content"))},
+	{prefix: "tck-artifact-data", message: "done", chunks: artifactChunks(dataPart)},
+	{prefix: "tck-artifact-file", message: "done", chunks: artifactChunks(filePart)},
+	{prefix: "tck-artifact-file-url", message: "done", chunks: artifactChunks(fileURLPart)},
+	{prefix: "tck-input-required", message: "More input is needed", state: task.InputRequired},
+	{prefix: "tck-auth-required", message: "Authentication is needed", state: task.AuthRequired},
+	{prefix: multiTurn, message: "More input is needed", state: task.InputRequired},
+	{prefix: "tck-reject-task", message: "Rejected", state: task.Rejected},
+	{prefix: "tck-stream", message: "done", duration: shortDuration, chunks: artifactChunks(textPart("Stream hello from TCK"))},
+	{prefix: "tck-stream-002", message: "done"},
+	{prefix: "tck-stream-artifact-file", message: "done", duration: shortDuration, chunks: artifactChunks(filePart)},
+	{prefix: "tck-stream-artifact-chunked", message: "done", duration: shortDuration, chunks: twoChunks},
+	{prefix: "tck-stream-chunked", message: "done", duration: shortDuration, chunks: twoChunks},
+	{prefix: "tck-long-running", message: "done", duration: longDuration, chunks: artifactChunks(textPart("Long running result"))},
+	{prefix: "tck-cancel", message: "done", duration: 4 * longDuration},
 	{prefix: "tck-task-failure", failure: "the task failed as requested"},
-	{prefix: "test-resubscribe-message-id", says: "done", takes: long},
+	{prefix: "test-resubscribe-message-id", message: "done", duration: longDuration},
 }
 
-// behaviourOf returns the behaviour for a message. It matches the prefixes with the message's id,
+// findBehaviour returns the behaviour for a message. It matches the prefixes with the message's id,
 // and then with its text.
-func behaviourOf(m *task.Message) behaviour {
+func findBehaviour(m *task.Message) behaviour {
 	if m == nil {
 		return behaviour{}
 	}
@@ -140,34 +142,34 @@ func behaviourOf(m *task.Message) behaviour {
 	return behaviour{}
 }
 
-type agent struct{ parks bool }
+type agent struct{ isKitV03 bool }
 
-// behaviourOf returns the behaviour for the current message. A message without a known prefix completes
+// currentBehaviour returns the behaviour for the current message. A message without a known prefix completes
 // its task, and a message with "done" completes a multiTurn conversation. In both cases, the kit of
 // A2A 0.3 expects that the task waits for the next message instead.
-func (a agent) behaviourOf(ctx context.Context, prompt string) behaviour {
+func (a agent) currentBehaviour(ctx context.Context, prompt string) behaviour {
 	m := task.MessageOf(ctx)
-	b := behaviourOf(m)
+	b := findBehaviour(m)
 	if b.prefix == "" && m != nil && m.Task != "" {
-		if begun := behaviourOf(task.FirstMessageOf(ctx)); begun.prefix == multiTurn {
-			b = begun
+		if first := findBehaviour(task.FirstMessageOf(ctx)); first.prefix == multiTurn {
+			b = first
 		}
 	}
 	switch {
-	case b.prefix == multiTurn && m.Task != "" && !a.parks && strings.Contains(strings.ToLower(prompt), "done"):
-		return behaviour{says: "done"}
+	case b.prefix == multiTurn && m.Task != "" && !a.isKitV03 && strings.Contains(strings.ToLower(prompt), "done"):
+		return behaviour{message: "done"}
 	case b.prefix != "":
 		return b
-	case a.parks:
-		return behaviour{says: "done", takes: moment, state: task.InputRequired}
+	case a.isKitV03:
+		return behaviour{message: "done", duration: shortDuration, state: task.InputRequired}
 	}
-	return behaviour{says: "done", takes: moment}
+	return behaviour{message: "done", duration: shortDuration}
 }
 
 func (a agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		b := a.behaviourOf(ctx, r.Text())
-		if !wait(ctx, b.takes) {
+		b := a.currentBehaviour(ctx, r.Text())
+		if !sleep(ctx, b.duration) {
 			yield(nil, ctx.Err())
 			return
 		}
@@ -176,18 +178,18 @@ func (a agent) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 			return
 		}
 		for _, c := range slices.Clone(b.chunks) {
-			call.Report(ctx, call.Provisional{Detail: c})
+			call.Report(ctx, call.ProvisionalEvent{Detail: c})
 		}
 		state := b.state
 		state = cmp.Or(state, task.Completed)
-		call.Report(ctx, call.Provisional{Detail: task.Ending{State: state}})
-		if yield(substrate.Text(b.says), nil) {
+		call.Report(ctx, call.ProvisionalEvent{Detail: task.EndRequest{State: state}})
+		if yield(substrate.Text(b.message), nil) {
 			yield(substrate.Stop, nil)
 		}
 	}
 }
 
-func wait(ctx context.Context, d time.Duration) bool {
+func sleep(ctx context.Context, d time.Duration) bool {
 	if d == 0 {
 		return ctx.Err() == nil
 	}

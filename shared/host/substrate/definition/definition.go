@@ -147,17 +147,17 @@ const (
 	MaxTurns        = 64
 	MaxBlob         = 64 << 10 // bytes of the JSON form
 	MaxTokens       = 1 << 20
-	// PaidTokens is the default MaxTokens of a paid model, because a reservation requires a limit.
-	PaidTokens    = 8192
-	MaxTimeout    = 900 // seconds
-	MaxVacants    = 32
-	MaxServers    = 8
-	MaxInput      = 16
-	maxServerName = 32
-	maxList       = 128 // elements of each other list
-	maxPaths      = 16  // elements of each list of workspace paths
-	maxPath       = 400 // bytes
-	maxText       = 1 << 10
+	// DefaultPaidTokens is the default MaxTokens of a paid model, because a reservation requires a limit.
+	DefaultPaidTokens = 8192
+	MaxTimeout        = 900 // seconds
+	MaxVacants        = 32
+	MaxServers        = 8
+	MaxInput          = 16
+	maxServerName     = 32
+	maxList           = 128 // elements of each other list
+	maxPaths          = 16  // elements of each list of workspace paths
+	maxPath           = 400 // bytes
+	maxText           = 1 << 10
 )
 
 // Parse parses and checks the JSON form. It rejects unknown members, because they would otherwise
@@ -183,7 +183,7 @@ func (a *Agent) checkMembers() error {
 			return problem.Invalid(number.field, fmt.Sprintf("1 to %d", number.max), strconv.Itoa(number.is))
 		}
 	}
-	for _, err := range []error{oneOf("effort", a.Effort, substrate.Efforts()...), oneOf("output_format", a.OutputFormat, Text, JSON), oneOf("mode", a.Mode, ReadOnly, ReadWrite), oneOf("tool_log", a.ToolLog, ToolNames, ToolTexts)} {
+	for _, err := range []error{checkOneOf("effort", a.Effort, substrate.Efforts()...), checkOneOf("output_format", a.OutputFormat, Text, JSON), checkOneOf("mode", a.Mode, ReadOnly, ReadWrite), checkOneOf("tool_log", a.ToolLog, ToolNames, ToolTexts)} {
 		if err != nil {
 			return err
 		}
@@ -202,24 +202,24 @@ func (a *Agent) checkMembers() error {
 		}
 		for i, s := range list.is {
 			if canon.IsBlank(s) || len(s) > maxText || slices.Contains(list.is[:i], s) {
-				return problem.Invalid(fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("a unique text of 1 to %d bytes", maxText), clip(s))
+				return problem.Invalid(fmt.Sprintf("%s[%d]", list.field, i), fmt.Sprintf("a unique text of 1 to %d bytes", maxText), quoteTruncated(s))
 			}
 		}
 	}
-	if !workspaceName.MatchString(a.Workspace) {
-		return problem.Invalid("workspace", "1 to 32 of a-z, 0-9, - and _, for example main", clip(a.Workspace))
+	if !workspacePattern.MatchString(a.Workspace) {
+		return problem.Invalid("workspace", "1 to 32 of a-z, 0-9, - and _, for example main", quoteTruncated(a.Workspace))
 	}
 	for i, path := range slices.Concat(a.IncludeDirs, a.LockPaths) {
-		if !IsPath(path) {
+		if !IsWorkspacePath(path) {
 			field := fmt.Sprintf("include_dirs[%d]", i)
 			if n := len(a.IncludeDirs); i >= n {
 				field = fmt.Sprintf("lock_paths[%d]", i-n)
 			}
-			return problem.Invalid(field, fmt.Sprintf("a path of at most %d bytes below the workspace, for example src/", maxPath), clip(path))
+			return problem.Invalid(field, fmt.Sprintf("a path of at most %d bytes below the workspace, for example src/", maxPath), quoteTruncated(path))
 		}
 	}
 	for i, member := range a.Omit {
-		if err := oneOf(fmt.Sprintf("omit[%d]", i), member, substrate.OptionalMembers()...); err != nil {
+		if err := checkOneOf(fmt.Sprintf("omit[%d]", i), member, substrate.OptionalMembers()...); err != nil {
 			return err
 		}
 	}
@@ -233,23 +233,23 @@ func (a *Agent) checkMembers() error {
 // read-only may write to.
 const SharedFolder = ".vault/"
 
-var workspaceName = regexp.MustCompile(`^([a-z0-9][a-z0-9_-]{0,31})?$`)
+var workspacePattern = regexp.MustCompile(`^([a-z0-9][a-z0-9_-]{0,31})?$`)
 
-func IsPath(text string) bool {
+func IsWorkspacePath(text string) bool {
 	// A path may end with a slash. The path "." is the workspace.
 	path := strings.TrimSuffix(text, "/")
 	return fs.ValidPath(path) && len(path) <= maxPath && !strings.Contains(path, `\`) && !strings.ContainsFunc(path, unicode.IsControl)
 }
 
-func oneOf[T ~string](field string, word T, choices ...T) error {
-	if word == "" || slices.Contains(choices, word) {
+func checkOneOf[T ~string](field string, value T, choices ...T) error {
+	if value == "" || slices.Contains(choices, value) {
 		return nil
 	}
 	names := make([]string, len(choices))
-	for i, k := range choices {
-		names[i] = string(k)
+	for i, choice := range choices {
+		names[i] = string(choice)
 	}
-	return problem.Invalid(field, "one of "+strings.Join(names, ", "), clip(string(word)))
+	return problem.Invalid(field, "one of "+strings.Join(names, ", "), quoteTruncated(string(value)))
 }
 
 func (a *Agent) checkMoney(spec substrate.Spec) error {
@@ -281,7 +281,7 @@ func (a *Agent) ResolveTier(t *models.Table) error {
 	if a.Tier == "" {
 		return nil
 	}
-	m, ok := t.OfTier(a.Provider, a.Tier)
+	m, ok := t.FindByTier(a.Provider, a.Tier)
 	if !ok {
 		return problem.Invalid("tier", "a tier of a model of "+a.Provider+" in the host's table (vacancy models)", string(a.Tier))
 	}
@@ -297,7 +297,7 @@ func (a *Agent) Check() error {
 		{"description", a.Description}, {"provider", a.Provider}, {"base_url", a.BaseURL}, {"model", a.Model}, {"secret", a.Secret}, {"fallback_model", a.FallbackModel}, {"system", a.System},
 	} {
 		if !utf8.ValidString(text.text) || strings.ContainsRune(text.text, 0) {
-			return problem.Invalid(text.field, "UTF-8 without NUL", clip(text.text))
+			return problem.Invalid(text.field, "UTF-8 without NUL", quoteTruncated(text.text))
 		}
 		if len(text.text) > maxText && text.field != "system" && text.field != "description" {
 			return problem.Invalid(text.field, fmt.Sprintf("at most %d bytes", maxText), strconv.Itoa(len(text.text)))
@@ -314,9 +314,9 @@ func (a *Agent) Check() error {
 		case a.Model != "" || a.BaseURL != "":
 			return problem.Invalid("tier", "no tier together with model or base_url", string(a.Tier))
 		case !(substrate.Spec{Kind: a.Provider}).IsPaid():
-			return problem.Invalid("provider", "anthropic, bedrock, gemini, mistral or openai together with a tier", clip(a.Provider))
+			return problem.Invalid("provider", "anthropic, bedrock, gemini, mistral or openai together with a tier", quoteTruncated(a.Provider))
 		case !a.Tier.IsValid():
-			return problem.Invalid("tier", "HIGH, MEDIUM or LOW", clip(string(a.Tier)))
+			return problem.Invalid("tier", "HIGH, MEDIUM or LOW", quoteTruncated(string(a.Tier)))
 		}
 		return nil
 	}
@@ -327,22 +327,22 @@ func (a *Agent) Check() error {
 	if err := a.checkInput(spec); err != nil {
 		return err
 	}
-	other, ok := a.Fallback()
-	for _, s := range []substrate.Spec{spec, other} {
-		if (ok || s != other) && !a.allows(s) {
+	fallback, hasFallback := a.Fallback()
+	for _, s := range []substrate.Spec{spec, fallback} {
+		if (hasFallback || s != fallback) && !a.allows(s) {
 			return problem.Invalid("allow", "a list that includes the agent's own substrate, for example "+s.Kind, strings.Join(a.Allow, ", "))
 		}
 	}
-	for _, only := range []struct {
+	for _, setting := range []struct {
 		field string
 		given bool
 	}{{"fallback_model", a.FallbackModel != ""}, {"max_tokens", a.MaxTokens != 0}, {"effort", a.Effort != ""}, {"omit", len(a.Omit) > 0}, {"ask", a.Ask}} {
-		if only.given && !spec.IsModel() {
-			return problem.Invalid(only.field, "none, because "+spec.Kind+" is not a model", "one")
+		if setting.given && !spec.IsModel() {
+			return problem.Invalid(setting.field, "none, because "+spec.Kind+" is not a model", "one")
 		}
 	}
 	if a.Secret != "" && !spec.TakesSecret() {
-		return problem.Invalid("secret", "none, because "+spec.Kind+" uses no secret", clip(a.Secret))
+		return problem.Invalid("secret", "none, because "+spec.Kind+" uses no secret", quoteTruncated(a.Secret))
 	}
 	if a.Secret != "" {
 		if err := secrets.CheckName(a.Secret); err != nil {
@@ -355,8 +355,8 @@ func (a *Agent) Check() error {
 	if a.Effort != "" && spec.Kind == substrate.KindMistral {
 		return problem.Invalid("effort", "none, because mistral has no such setting", string(a.Effort))
 	}
-	if other := providerOfModel(a.FallbackModel); a.Provider == "" && a.BaseURL == "" && ok && other != spec.Kind && other != substrate.KindOllama {
-		return problem.Invalid("fallback_model", "a model of "+spec.Kind+", the provider of model", clip(a.FallbackModel))
+	if fallback := providerOfModel(a.FallbackModel); a.Provider == "" && a.BaseURL == "" && hasFallback && fallback != spec.Kind && fallback != substrate.KindOllama {
+		return problem.Invalid("fallback_model", "a model of "+spec.Kind+", the provider of model", quoteTruncated(a.FallbackModel))
 	}
 	if n := len(a.Blob()); n > MaxBlob {
 		return &problem.Error{Kind: problem.TooLarge, Field: "agent", Want: fmt.Sprintf("at most %d bytes", MaxBlob), Got: strconv.Itoa(n)}
@@ -364,19 +364,19 @@ func (a *Agent) Check() error {
 	return nil
 }
 
-// mediaType matches a media type without parameters.
-var mediaType = regexp.MustCompile(`^[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}$`)
+// mediaTypePattern matches a media type without parameters.
+var mediaTypePattern = regexp.MustCompile(`^[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}$`)
 
 func (a *Agent) checkInput(spec substrate.Spec) error {
 	for i, media := range a.Input {
 		field := fmt.Sprintf("input[%d]", i)
-		switch can := spec.Inputs(); {
-		case can == "":
-			return problem.Invalid(field, "text, because "+spec.Kind+" reads only text", clip(media))
-		case !mediaType.MatchString(media):
-			return problem.Invalid(field, "a media type in lower case without parameters, such as image/png", clip(media))
+		switch accepted := spec.Inputs(); {
+		case accepted == "":
+			return problem.Invalid(field, "text, because "+spec.Kind+" reads only text", quoteTruncated(media))
+		case !mediaTypePattern.MatchString(media):
+			return problem.Invalid(field, "a media type in lower case without parameters, such as image/png", quoteTruncated(media))
 		case !spec.AcceptsMedia(media):
-			return problem.Invalid(field, "a type that "+spec.Kind+" can read: "+can, clip(media))
+			return problem.Invalid(field, "a type that "+spec.Kind+" can read: "+accepted, quoteTruncated(media))
 		}
 	}
 	return nil
@@ -391,12 +391,12 @@ func (a *Agent) allows(s substrate.Spec) bool {
 }
 
 func (a *Agent) checkServers() error {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 	for i, s := range a.MCPServers {
 		prefix := fmt.Sprintf("mcp_servers[%d].", i)
-		twice := slices.ContainsFunc(a.MCPServers[:i], func(other Server) bool { return other.Name == s.Name })
-		if s.Name == "" || len(s.Name) > maxServerName || strings.Trim(s.Name, letters) != "" || twice {
-			return problem.Invalid(prefix+"name", fmt.Sprintf("1 to %d of a-z A-Z 0-9 _ -, each once", maxServerName), clip(s.Name))
+		isDuplicate := slices.ContainsFunc(a.MCPServers[:i], func(other Server) bool { return other.Name == s.Name })
+		if s.Name == "" || len(s.Name) > maxServerName || strings.Trim(s.Name, allowed) != "" || isDuplicate {
+			return problem.Invalid(prefix+"name", fmt.Sprintf("1 to %d of a-z A-Z 0-9 _ -, each once", maxServerName), quoteTruncated(s.Name))
 		}
 		if err := substrate.CheckURL(s.URL); err != nil {
 			e := *problem.AsError(err)
@@ -418,7 +418,7 @@ func (a *Agent) Endpoints() []string {
 }
 
 // Secrets is the kind of secret that agents use.
-var Secrets = secrets.Kind{Name: "secret", Word: "secret", Host: substrate.ProviderHost}
+var Secrets = secrets.Kind{Name: "secret", Prefix: "secret", DefaultHost: substrate.ProviderHost}
 
 // SecretDocs contains the secrets of agents.
 var SecretDocs = Secrets.Docs()
@@ -429,8 +429,8 @@ func (a *Agent) SecretEndpoints() (urls []string) {
 	if err == nil && spec.Endpoint() != "" {
 		urls = append(urls, spec.Endpoint())
 	}
-	if other, ok := a.Fallback(); ok && other.Endpoint() != spec.Endpoint() {
-		urls = append(urls, other.Endpoint())
+	if fallback, ok := a.Fallback(); ok && fallback.Endpoint() != spec.Endpoint() {
+		urls = append(urls, fallback.Endpoint())
 	}
 	return urls
 }
@@ -464,18 +464,18 @@ func providerOfModel(name string) string {
 	case strings.Contains(name, "gemini-"):
 		return substrate.KindGemini
 	// The weights of gpt-oss are open, so it is a model of Ollama.
-	case openaiName.MatchString(name) && !strings.HasPrefix(name, "gpt-oss"):
+	case openAIPattern.MatchString(name) && !strings.HasPrefix(name, "gpt-oss"):
 		return substrate.KindOpenAI
-	case mistralName.MatchString(name):
+	case mistralPattern.MatchString(name):
 		return substrate.KindMistral
 	}
 	return substrate.KindOllama
 }
 
 var (
-	openaiName = regexp.MustCompile(`^(gpt-|o[1-9](-|$))`)
+	openAIPattern = regexp.MustCompile(`^(gpt-|o[1-9](-|$))`)
 	// A name without a version may be a model of Ollama.
-	mistralName = regexp.MustCompile(`^[a-z]+tral-.*-(latest|[0-9]{4})$`)
+	mistralPattern = regexp.MustCompile(`^[a-z]+tral-.*-(latest|[0-9]{4})$`)
 )
 
 func (a *Agent) specOf(model string) (s substrate.Spec, err error) {
@@ -486,16 +486,16 @@ func (a *Agent) specOf(model string) (s substrate.Spec, err error) {
 			s.Kind = substrate.KindOpenAI
 		}
 	}
-	wanted, may := needs(s.Kind)
+	required, optional := modelParts(s.Kind)
 	for _, setting := range []struct {
 		field, value string
 		wanted, may  bool
-	}{{"base_url", a.BaseURL, wanted.url, may.url}, {"model", model, wanted.model, may.model}} {
+	}{{"base_url", a.BaseURL, required.url, optional.url}, {"model", model, required.model, optional.model}} {
 		switch {
 		case setting.wanted && setting.value == "":
-			return s, problem.Invalid(setting.field, "a value for the provider "+clip(s.Kind), "none")
+			return s, problem.Invalid(setting.field, "a value for the provider "+quoteTruncated(s.Kind), "none")
 		case !setting.wanted && !setting.may && setting.value != "":
-			return s, problem.Invalid(setting.field, "none for the provider "+clip(s.Kind), clip(setting.value))
+			return s, problem.Invalid(setting.field, "none for the provider "+quoteTruncated(s.Kind), quoteTruncated(setting.value))
 		}
 	}
 	switch {
@@ -503,33 +503,33 @@ func (a *Agent) specOf(model string) (s substrate.Spec, err error) {
 		s.Argument = a.BaseURL
 	case a.BaseURL == "":
 		s.Argument = model
-		if (strings.Contains(model, "#") || strings.Contains(model, "://")) && wanted.model {
-			return s, problem.Invalid("model", "a model's name without # and ://", clip(model))
+		if (strings.Contains(model, "#") || strings.Contains(model, "://")) && required.model {
+			return s, problem.Invalid("model", "a model's name without # and ://", quoteTruncated(model))
 		}
 	case strings.Contains(a.BaseURL, "#"):
-		return s, problem.Invalid("base_url", "a URL without a fragment", clip(a.BaseURL))
+		return s, problem.Invalid("base_url", "a URL without a fragment", quoteTruncated(a.BaseURL))
 	default:
 		s.Argument = a.BaseURL + "#" + model
 	}
 	return s, nil
 }
 
-type parts struct{ url, model bool }
+type argumentParts struct{ url, model bool }
 
-func needs(kind string) (wanted, may parts) {
+func modelParts(kind string) (required, optional argumentParts) {
 	switch kind {
 	case substrate.KindAnthropic, substrate.KindGemini, substrate.KindMistral, substrate.KindOpenAI:
-		return parts{model: true}, parts{url: true}
+		return argumentParts{model: true}, argumentParts{url: true}
 	case substrate.KindOllama, substrate.KindBedrock, substrate.KindLambda:
-		return parts{model: true}, parts{}
+		return argumentParts{model: true}, argumentParts{}
 	case substrate.KindHTTP:
-		return parts{url: true}, parts{}
+		return argumentParts{url: true}, argumentParts{}
 	case substrate.KindMCP:
-		return parts{true, true}, parts{}
+		return argumentParts{true, true}, argumentParts{}
 	case substrate.KindMock, substrate.KindWorker: // the model of a worker is empty, or redo=1
-		return parts{}, parts{model: true}
+		return argumentParts{}, argumentParts{model: true}
 	}
-	return parts{}, parts{}
+	return argumentParts{}, argumentParts{}
 }
 
 // DefaultAgent returns an agent with the given substrate and otherwise default settings. If no agent can
@@ -548,8 +548,8 @@ func DefaultAgent(s substrate.Spec) (a Agent, ok bool) {
 	default:
 		a.Model = s.Argument
 	}
-	back, err := a.Spec()
-	return a, err == nil && back == s
+	parsed, err := a.Spec()
+	return a, err == nil && parsed == s
 }
 
 func (a *Agent) Blob() []byte {
@@ -570,8 +570,8 @@ func (a *Agent) TimeLimit() time.Duration { return time.Duration(a.Timeout) * ti
 
 // Origins of a Setting.
 const (
-	Set     = "set"
-	Default = "default"
+	OriginSet     = "set"
+	OriginDefault = "default"
 )
 
 // Setting is the effective value of one member.
@@ -585,10 +585,10 @@ type Setting struct {
 func (a *Agent) Settings(tenant string) []Setting {
 	spec, _ := a.Spec()
 	var settings []Setting
-	add := func(name, value, missing string, set bool) {
-		s := Setting{name, value, Set}
-		if !set {
-			s.Value, s.Origin = missing, Default
+	add := func(name, value, defaultValue string, isSet bool) {
+		s := Setting{name, value, OriginSet}
+		if !isSet {
+			s.Value, s.Origin = defaultValue, OriginDefault
 		}
 		settings = append(settings, s)
 	}
@@ -601,7 +601,7 @@ func (a *Agent) Settings(tenant string) []Setting {
 		add("fallback_model", a.FallbackModel, "none", a.FallbackModel != "")
 		tokenLimit := "the server's"
 		if a.HasCost(tenant) {
-			tokenLimit = strconv.Itoa(PaidTokens)
+			tokenLimit = strconv.Itoa(DefaultPaidTokens)
 		}
 		add("max_tokens", strconv.Itoa(a.MaxTokens), tokenLimit, a.MaxTokens > 0)
 		add("effort", string(a.Effort), "the model's", a.Effort != "")
@@ -610,7 +610,7 @@ func (a *Agent) Settings(tenant string) []Setting {
 		}
 	}
 	if a.HasCost(tenant) {
-		shown := func(m *money.Amount) string {
+		formatAmount := func(m *money.Amount) string {
 			if m == nil {
 				return ""
 			}
@@ -619,13 +619,13 @@ func (a *Agent) Settings(tenant string) []Setting {
 		price := ""
 		if a.Price != nil {
 			price = a.Price.String() + " per million tokens in/out/cached"
-			if a.UsesTable(tenant) {
+			if a.UsesPriceTable(tenant) {
 				price = "the host's table of models, at least " + a.Price.String()
 			}
 		}
 		add("price", price, "the host's table of models", price != "")
-		add("budget", shown(a.Budget), "none", a.Budget != nil)
-		add("daily_budget", shown(a.DailyBudget), money.Dollar.String(), a.DailyBudget != nil)
+		add("budget", formatAmount(a.Budget), "none", a.Budget != nil)
+		add("daily_budget", formatAmount(a.DailyBudget), money.Dollar.String(), a.DailyBudget != nil)
 	}
 	if spec.TakesSecret() {
 		add("secret", a.Secret, cmp.Or(a.SecretName(), "none"), a.Secret != "")
@@ -653,13 +653,13 @@ func (a *Agent) Settings(tenant string) []Setting {
 	if a.Workspace != "" {
 		add("workspace", a.Workspace, "", true)
 	}
-	short := slices.Clone(a.Vacants)
-	for i, what := range short {
-		if id, err := identity.ParseID(what); err == nil {
-			short[i] = id.Short()
+	vacants := slices.Clone(a.Vacants)
+	for i, vacant := range vacants {
+		if id, err := identity.ParseID(vacant); err == nil {
+			vacants[i] = id.Short()
 		}
 	}
-	add("vacants", strings.Join(short, ", "), "none", len(a.Vacants) > 0)
+	add("vacants", strings.Join(vacants, ", "), "none", len(a.Vacants) > 0)
 	names := make([]string, len(a.MCPServers))
 	for i, s := range a.MCPServers {
 		names[i] = s.Name
@@ -671,4 +671,4 @@ func (a *Agent) Settings(tenant string) []Setting {
 	return settings
 }
 
-func clip(s string) string { return fmt.Sprintf("%.80q", s) }
+func quoteTruncated(s string) string { return fmt.Sprintf("%.80q", s) }

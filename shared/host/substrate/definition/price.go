@@ -9,19 +9,19 @@ import (
 // HasCost reports whether the agent's turns are counted in budgets if its vacant belongs to tenant.
 // An empty tenant means the operator.
 func (a *Agent) HasCost(tenant string) bool {
-	return a.UsesTable(tenant) || a.Price != nil && !a.Price.IsFree()
+	return a.UsesPriceTable(tenant) || a.Price != nil && !a.Price.IsFree()
 }
 
-// UsesTable reports whether Prices needs the host's table of models because the operator pays for
+// UsesPriceTable reports whether Prices needs the host's table of models because the operator pays for
 // the models. AWS bills Bedrock to the operator, and providers bill calls with a secret, which only
 // the operator sets.
-func (a *Agent) UsesTable(tenant string) bool {
+func (a *Agent) UsesPriceTable(tenant string) bool {
 	spec, err := a.Spec()
 	return err == nil && spec.IsModel() && (spec.IsPaid() || a.SecretName() != "") && (tenant != "" || a.Price == nil)
 }
 
 // Prices returns the prices of Model and FallbackModel in a vacant of tenant. An empty tenant means
-// the operator. Prices reads t only if UsesTable is true. If a model has no price, the field of the
+// the operator. Prices reads t only if UsesPriceTable is true. If a model has no price, the field of the
 // error is model or fallback_model for a tenant's agent, and price for the operator's agent.
 func (a *Agent) Prices(tenant string, t *models.Table) (model, fallback models.Price, err error) {
 	spec, err := a.Spec()
@@ -31,8 +31,8 @@ func (a *Agent) Prices(tenant string, t *models.Table) (model, fallback models.P
 	if model, err = a.priceOf(tenant, t, "model", spec); err != nil {
 		return model, fallback, err
 	}
-	if other, ok := a.Fallback(); ok {
-		fallback, err = a.priceOf(tenant, t, "fallback_model", other)
+	if fallbackSpec, ok := a.Fallback(); ok {
+		fallback, err = a.priceOf(tenant, t, "fallback_model", fallbackSpec)
 	}
 	return model, fallback, err
 }
@@ -41,13 +41,13 @@ func (a *Agent) priceOf(tenant string, t *models.Table, field string, s substrat
 	if a.Price != nil {
 		p = *a.Price
 	}
-	if !a.UsesTable(tenant) {
+	if !a.UsesPriceTable(tenant) {
 		return p, nil
 	}
 	row, ok := t.Find(s)
 	switch {
 	case ok:
-		return models.Price{In: max(p.In, row.In), Out: max(p.Out, row.Out), Cached: max(p.Cached, row.Cached)}, nil
+		return models.Price{InputPrice: max(p.InputPrice, row.InputPrice), OutputPrice: max(p.OutputPrice, row.OutputPrice), CachedPrice: max(p.CachedPrice, row.CachedPrice)}, nil
 	case tenant == "":
 		return p, problem.Invalid("price", "a price, because the host's table of models has none for "+s.String()+": set price: IN/OUT in the agent, or run vacancy models set FILE", "none")
 	}

@@ -16,7 +16,7 @@ import (
 // decide what a turn costs.
 func TestWhatTheOperatorPaysIsPricedByTheTableInTheVacantsOfTenants(t *testing.T) {
 	const in, out, cached = 2 * money.Dollar, 8 * money.Dollar, money.Dollar / 2
-	row := models.Price{In: in, Out: out, Cached: cached}
+	row := models.Price{InputPrice: in, OutputPrice: out, CachedPrice: cached}
 	table := models.Table{Version: 7}
 	for _, provider := range []string{substrate.KindAnthropic, substrate.KindBedrock, substrate.KindOllama, substrate.KindOpenAI} {
 		table.Models = append(table.Models, models.Model{Provider: provider, Name: "amazon.known-v1:0", Price: row})
@@ -36,10 +36,10 @@ func TestWhatTheOperatorPaysIsPricedByTheTableInTheVacantsOfTenants(t *testing.T
 		for stated, p := range map[string]*models.Price{
 			"no price":              nil,
 			"nothing":               {},
-			"less":                  {In: 1, Out: 1, Cached: 1},
-			"more":                  {In: 2 * in, Out: 2 * out, Cached: 2 * cached},
-			"less for cached input": {In: in, Out: out},
-			"more for input":        {In: 2 * in},
+			"less":                  {InputPrice: 1, OutputPrice: 1, CachedPrice: 1},
+			"more":                  {InputPrice: 2 * in, OutputPrice: 2 * out, CachedPrice: 2 * cached},
+			"less for cached input": {InputPrice: in, OutputPrice: out},
+			"more for input":        {InputPrice: 2 * in},
 		} {
 			for _, model := range []string{"amazon.known-v1:0", "amazon.other-v1:0"} {
 				for _, fallback := range []string{"", "amazon.known-v1:0", "amazon.other-v1:0"} {
@@ -58,7 +58,7 @@ func TestWhatTheOperatorPaysIsPricedByTheTableInTheVacantsOfTenants(t *testing.T
 							byTable := is.operator && (tenant != "" || p == nil)
 							unknown := byTable && strings.Contains(model+fallback, "other")
 							if byTable {
-								want = models.Price{In: max(want.In, in), Out: max(want.Out, out), Cached: max(want.Cached, cached)}
+								want = models.Price{InputPrice: max(want.InputPrice, in), OutputPrice: max(want.OutputPrice, out), CachedPrice: max(want.CachedPrice, cached)}
 							}
 							if got := a.HasCost(tenant); got != (want != models.Price{}) {
 								t.Errorf("Costs() = %v for %s", got, want)

@@ -8,7 +8,7 @@ import (
 
 // Thinking returns a model's setting for an effort, in JSON.
 func Thinking(model string, e substrate.Effort) string {
-	b, err := json.Marshal(thinking(model, e))
+	b, err := json.Marshal(newThinkingConfig(model, e))
 	if err != nil {
 		panic(err)
 	}

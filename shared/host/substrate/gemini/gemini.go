@@ -51,15 +51,15 @@ func (s *server) Infer(ctx context.Context, r substrate.Request) iter.Seq2[subst
 		}
 		header := http.Header{}
 		header.Set("X-Goog-Api-Key", r.Secret.Reveal())
-		remote.Infer(ctx, s.client, &r, remote.Request{Spec: s.spec, Omissions: s.omissions, Header: header, Body: s.bodyOf}, new(answer))(yield)
+		remote.Infer(ctx, s.client, &r, remote.Request{Spec: s.spec, Omissions: s.omissions, Header: header, Body: s.buildBody}, new(answerReader))(yield)
 	}
 }
 
 // request is the JSON body of a streamGenerateContent request.
 type request struct {
-	Contents          []content `json:"contents"`
-	SystemInstruction *content  `json:"systemInstruction,omitempty"`
-	Tools             []tools   `json:"tools,omitempty"`
+	Contents          []content  `json:"contents"`
+	SystemInstruction *content   `json:"systemInstruction,omitempty"`
+	Tools             []toolList `json:"tools,omitempty"`
 	// ToolConfig has the mode NONE, or is nil if the model may choose.
 	ToolConfig       *toolConfig       `json:"toolConfig,omitempty"`
 	GenerationConfig *generationConfig `json:"generationConfig,omitempty"`
@@ -99,7 +99,7 @@ type functionResponse struct {
 	Response map[string]string `json:"response"`
 }
 
-type tools struct {
+type toolList struct {
 	FunctionDeclarations []function `json:"functionDeclarations"`
 }
 
@@ -126,16 +126,16 @@ type thinkingConfig struct {
 	Level  string `json:"thinkingLevel,omitempty"`  // for Gemini 3 and later
 }
 
-func (s *server) bodyOf(r *substrate.Request) any {
+func (s *server) buildBody(r *substrate.Request) any {
 	var body request
 	system := r.System
 	config := generationConfig{MaxOutputTokens: r.MaxTokens}
 	if !r.Omits("thinkingConfig") {
-		config.ThinkingConfig = thinking(s.model, r.Effort)
+		config.ThinkingConfig = newThinkingConfig(s.model, r.Effort)
 	}
 	switch {
 	case r.JSON && (len(r.Tools) > 0 || r.Omits("responseMimeType")):
-		system = remote.AskForJSON(system) // the API does not accept a format together with tools
+		system = remote.AppendJSONInstruction(system) // the API does not accept a format together with tools
 	case r.JSON:
 		config.ResponseMimeType = "application/json"
 	}
@@ -147,7 +147,7 @@ func (s *server) bodyOf(r *substrate.Request) any {
 	}
 	var calls []substrate.ToolCall // calls of the previous turn
 	for _, t := range r.Turns {
-		if parts := partsOf(&t, calls); len(parts) > 0 { // the API rejects an empty content
+		if parts := toParts(&t, calls); len(parts) > 0 { // the API rejects an empty content
 			role := "user"
 			if t.Role == substrate.Agent {
 				role = "model"
@@ -157,11 +157,11 @@ func (s *server) bodyOf(r *substrate.Request) any {
 		calls = t.Calls
 	}
 	if len(r.Tools) > 0 {
-		var toolSet tools
+		var toolSet toolList
 		for _, t := range r.Tools {
 			toolSet.FunctionDeclarations = append(toolSet.FunctionDeclarations, function{t.Name, t.Description, t.Schema})
 		}
-		body.Tools = []tools{toolSet}
+		body.Tools = []toolList{toolSet}
 		if r.MustAnswer {
 			body.ToolConfig = new(toolConfig)
 			body.ToolConfig.FunctionCallingConfig.Mode = "NONE"
@@ -170,8 +170,8 @@ func (s *server) bodyOf(r *substrate.Request) any {
 	return body
 }
 
-// thinking returns a model's setting for an effort, or nil if the agent sets no effort.
-func thinking(model string, e substrate.Effort) *thinkingConfig {
+// newThinkingConfig returns a model's setting for an effort, or nil if the agent sets no effort.
+func newThinkingConfig(model string, e substrate.Effort) *thinkingConfig {
 	switch {
 	case e == "":
 		return nil
@@ -181,7 +181,7 @@ func thinking(model string, e substrate.Effort) *thinkingConfig {
 	return &thinkingConfig{Level: strings.ToUpper(string(e))}
 }
 
-func partsOf(t *substrate.Turn, calls []substrate.ToolCall) (parts []part) {
+func toParts(t *substrate.Turn, calls []substrate.ToolCall) (parts []part) {
 	if t.Text != "" {
 		parts = append(parts, part{Text: t.Text})
 	}
@@ -205,7 +205,7 @@ func partsOf(t *substrate.Turn, calls []substrate.ToolCall) (parts []part) {
 type chunk struct {
 	Candidates []struct {
 		Index        lax.Value[int]
-		Content      struct{ Parts []said }
+		Content      struct{ Parts []answerPart }
 		FinishReason remote.Reason
 	}
 	PromptFeedback lax.Value[struct{ BlockReason string }]
@@ -218,8 +218,8 @@ type chunk struct {
 	}]
 }
 
-// said is a part of the model's answer: a text, a thought or a function call.
-type said struct {
+// answerPart is a part of the model's answer: a text, a thought or a function call.
+type answerPart struct {
 	Text         string
 	Thought      lax.Value[bool]
 	FunctionCall *struct {
@@ -230,16 +230,16 @@ type said struct {
 	ThoughtSignature lax.Value[string]
 }
 
-// answer parses the events of one answer.
-type answer struct{ remote.Ending }
+// answerReader parses the events of one answer.
+type answerReader struct{ remote.Ending }
 
-func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
+func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 	var c chunk
 	if json.Unmarshal(data, &c) != nil {
 		return nil, remote.UnreadableError()
 	}
-	if why := c.PromptFeedback.Value.BlockReason; why != "" {
-		return nil, remote.RefusalError("its provider's rules blocked the question: " + why)
+	if reason := c.PromptFeedback.Value.BlockReason; reason != "" {
+		return nil, remote.RefusalError("its provider's rules blocked the question: " + reason)
 	}
 	for _, candidate := range c.Candidates {
 		if candidate.Index.Value != 0 {
@@ -250,7 +250,7 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 			case p.FunctionCall != nil:
 				call := substrate.ToolCall{
 					ID:   cmp.Or(p.FunctionCall.ID.Value, fmt.Sprintf("call_%d", len(a.Calls))),
-					Name: p.FunctionCall.Name, Arguments: remote.Arguments(p.FunctionCall.Args), Opaque: p.ThoughtSignature.Value,
+					Name: p.FunctionCall.Name, Arguments: remote.ArgumentsText(p.FunctionCall.Args), Opaque: p.ThoughtSignature.Value,
 				}
 				if err := a.AddCall(call); err != nil {
 					return events, err
@@ -267,9 +267,9 @@ func (a *answer) Read(data []byte) (events []substrate.Event, err error) {
 	}
 	if u := &c.UsageMetadata.Value; u.PromptTokenCount.IsGiven() || u.CandidatesTokenCount.IsGiven() {
 		events = append(events, substrate.Usage{
-			In:     u.PromptTokenCount.Int() + u.ToolUsePromptTokenCount.Int(),
-			Out:    u.CandidatesTokenCount.Int() + u.ThoughtsTokenCount.Int(),
-			Cached: u.CachedContentTokenCount.Int(),
+			InputTokens:  u.PromptTokenCount.Int() + u.ToolUsePromptTokenCount.Int(),
+			OutputTokens: u.CandidatesTokenCount.Int() + u.ThoughtsTokenCount.Int(),
+			CachedTokens: u.CachedContentTokenCount.Int(),
 		})
 	}
 	return events, nil

@@ -47,7 +47,7 @@ func model() substratetest.Model {
 	return substratetest.Model{Kinds: gemini.Kinds, Kind: "gemini", Wire: substratetest.Wire{
 		Text:  text,
 		Usage: func(n string) string { return "data: {\"usageMetadata\":{\"promptTokenCount\":" + n + "}}\n\n" },
-		Ends:  func(why string) string { return bare(why) },
+		End:   func(why string) string { return bare(why) },
 		Call: func(_ int, id, name string, arguments ...string) string {
 			args := any(strings.Join(arguments, ""))
 			if whole := map[string]any{}; json.Unmarshal([]byte(args.(string)), &whole) == nil {
@@ -55,13 +55,13 @@ func model() substratetest.Model {
 			}
 			return bare("", map[string]any{"functionCall": map[string]any{"id": id, "name": name, "args": args}})
 		},
-		Foreign: func(int) string {
+		ForeignPart: func(int) string {
 			return bare("", map[string]any{"executableCode": map[string]any{"language": "PYTHON", "code": "found"}}, map[string]any{"codeExecutionResult": map[string]any{"outcome": "OUTCOME_OK", "output": "found"}}, map[string]any{"ofTomorrow": "found"})
 		},
-		Refusals: map[string]string{"thinkingConfig": `{"error":{"code":400,"message":"Thinking level is not supported for this model.","status":"INVALID_ARGUMENT"}}`},
-		Stop:     "STOP", Length: "MAX_TOKENS", Called: "STOP",
-		Decides: []string{"candidates", "content", "parts", "text", "functionCall", "name", "args", "for", "finishReason"},
-		Whole: func(text, why string) string {
+		MemberRefusals: map[string]string{"thinkingConfig": `{"error":{"code":400,"message":"Thinking level is not supported for this model.","status":"INVALID_ARGUMENT"}}`},
+		Stop:           "STOP", Length: "MAX_TOKENS", Called: "STOP",
+		DecisiveMembers: []string{"candidates", "content", "parts", "text", "functionCall", "name", "args", "for", "finishReason"},
+		WholeAnswer: func(text, why string) string {
 			return strings.TrimPrefix(bare(why, map[string]any{"text": text}), "data: ")
 		},
 	}}
@@ -72,11 +72,11 @@ func TestContract(t *testing.T) { model().Run(t) }
 func FuzzStream(f *testing.F) {
 	f.Add([]byte(chunk("STOP", map[string]any{"functionCall": map[string]any{"name": "n", "args": map[string]any{}}})))
 	f.Add([]byte(data(map[string]any{"promptFeedback": map[string]any{"blockReason": "SAFETY"}})))
-	model().Stream(f)
+	model().FuzzStream(f)
 }
 
 func serve(t *testing.T, events ...string) substrate.Substrate {
-	return model().Serve(t, substratetest.Stream(events...))
+	return model().Serve(t, substratetest.ServeEvents(events...))
 }
 
 func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
@@ -88,7 +88,7 @@ func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
 		}
 		got = append(got, e)
 	}
-	used := substrate.Usage{In: 12, Out: 7, Cached: 4}
+	used := substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}
 	want := []substrate.Event{substrate.Thought("hm"), used, substrate.Text("forty"), used, substrate.Text("-two"), used, substrate.Length}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
@@ -104,7 +104,7 @@ func TestToolCalls(t *testing.T) {
 	first["thoughtSignature"] = "c2ln"
 	s := serve(t, chunk("", map[string]any{"text": "hm"}, first, call("", "b")), chunk("STOP"))
 	got, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
-	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{In: 12, Out: 7, Cached: 4}, Reason: substrate.Called,
+	want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, Reason: substrate.ToolUse,
 		Calls: []substrate.ToolCall{{ID: "f1", Name: "look", Arguments: `{"for":"a"}`, Opaque: "c2ln"}, {ID: "call_1", Name: "look", Arguments: `{"for":"b"}`}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)

@@ -53,7 +53,7 @@ func New(client *outbound.Client) func(url string) (substrate.Substrate, error) 
 // signatureHeader contains the signature of a request to an agent with a secret.
 const signatureHeader = "Vacancy-Signature"
 
-func signature(s substrate.Secret, now time.Time, body []byte) string {
+func sign(s substrate.Secret, now time.Time, body []byte) string {
 	// The signature is "t=SECONDS,v1=HEX" with the HMAC-SHA256 of "SECONDS.BODY".
 	t := strconv.FormatInt(now.Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(s.Reveal()))
@@ -73,7 +73,7 @@ func signature(s substrate.Secret, now time.Time, body []byte) string {
 // call.AgentError.
 func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		Ask(ctx, s.client.As(outbound.VacantActor(q.Vacant, q.Chooser)), s.url, q.Secret, AppendQuestion(ctx, nil, &q))(yield)
+		Ask(ctx, s.client.ForActor(outbound.VacantActor(q.Vacant, q.Chooser)), s.url, q.Secret, AppendQuestion(ctx, nil, &q))(yield)
 	}
 }
 
@@ -81,7 +81,7 @@ func (s *agent) Infer(ctx context.Context, q substrate.Request) iter.Seq2[substr
 // Infer. The secret signs the request.
 func Ask(ctx context.Context, client outbound.ActorClient, url string, secret substrate.Secret, question []byte) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		reply, err := substrate.RetryRefused(ctx, func() (*http.Response, error) { return post(ctx, client, url, secret, question) })
+		reply, err := substrate.RetryConnectionRefused(ctx, func() (*http.Response, error) { return post(ctx, client, url, secret, question) })
 		if err != nil {
 			yield(nil, requestError(err))
 			return
@@ -89,7 +89,7 @@ func Ask(ctx context.Context, client outbound.ActorClient, url string, secret su
 		defer reply.Body.Close()
 		body := &substrate.HeadReader{Reader: reply.Body}
 		size := 0
-		for e, err := range read(reply, body) {
+		for e, err := range readAnswer(reply, body) {
 			if text, ok := e.(substrate.Text); ok {
 				if size += len(text); size > substrate.MaxText {
 					e, err = nil, substrate.TooLargeError(size)
@@ -113,7 +113,7 @@ func post(ctx context.Context, client outbound.ActorClient, url string, secret s
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/plain, text/event-stream")
 	if !secret.IsZero() {
-		r.Header.Set(signatureHeader, signature(secret, time.Now(), body))
+		r.Header.Set(signatureHeader, sign(secret, time.Now(), body))
 	}
 	return client.HTTPClient().Do(r)
 }
@@ -126,17 +126,17 @@ func requestError(err error) error {
 	return substrate.ConvertRequestError(err)
 }
 
-func read(reply *http.Response, body io.Reader) iter.Seq2[substrate.Event, error] {
+func readAnswer(reply *http.Response, body io.Reader) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		media, err := mediaOf(reply)
+		mediaType, err := answerMediaType(reply)
 		switch {
 		case err != nil:
 			// This read fills the HeadReader, from which Ask quotes the body in its error.
 			_, _ = io.CopyN(io.Discard, body, 2*substrate.MaxExcerpt)
 			yield(nil, err)
 			return
-		case media == "text/event-stream":
-			stream(body)(yield)
+		case mediaType == "text/event-stream":
+			streamEvents(body)(yield)
 			return
 		}
 		content, err := io.ReadAll(body)
@@ -146,10 +146,10 @@ func read(reply *http.Response, body io.Reader) iter.Seq2[substrate.Event, error
 		}
 		var events []substrate.Event
 		switch isObject := bytes.HasPrefix(bytes.TrimSpace(canon.TrimByteOrderMark(content)), []byte("{")); {
-		case media == "" && !isObject:
-			err = wrongMedia(media)
-		case media == "application/json", media == "":
-			events, err = object(content)
+		case mediaType == "" && !isObject:
+			err = mediaTypeError(mediaType)
+		case mediaType == "application/json", mediaType == "":
+			events, err = objectEvents(content)
 		case utf8.Valid(content):
 			events = append(textEvents(string(canon.TrimByteOrderMark(content))), substrate.Stop)
 		default:
@@ -166,8 +166,8 @@ func read(reply *http.Response, body io.Reader) iter.Seq2[substrate.Event, error
 	}
 }
 
-func Parse(body []byte) ([]substrate.Event, error) {
-	events, err := object(body)
+func ParseAnswer(body []byte) ([]substrate.Event, error) {
+	events, err := objectEvents(body)
 	if err != nil {
 		return nil, err
 	}
@@ -179,13 +179,13 @@ func Parse(body []byte) ([]substrate.Event, error) {
 	return events, nil
 }
 
-func object(body []byte) ([]substrate.Event, error) {
-	text, asks, end, err := parse(body)
+func objectEvents(body []byte) ([]substrate.Event, error) {
+	text, isQuestion, lastEvents, err := decodeAnswer(body)
 	if err != nil {
 		return nil, err
 	}
-	events := append(textEvents(text), end...)
-	if asks {
+	events := append(textEvents(text), lastEvents...)
+	if isQuestion {
 		events = append([]substrate.Event{substrate.Question{}}, events...)
 	}
 	return events, nil
@@ -222,9 +222,9 @@ func AppendQuestion(ctx context.Context, b []byte, q *substrate.Request) []byte 
 		}
 		b = append(b, ']')
 	}
-	if before := q.Turns[:len(q.Turns)-1]; len(before) > 0 {
+	if earlierTurns := q.Turns[:len(q.Turns)-1]; len(earlierTurns) > 0 {
 		b = append(b, `,"history":[`...)
-		for i, t := range before {
+		for i, t := range earlierTurns {
 			if i > 0 {
 				b = append(b, ',')
 			}
@@ -262,27 +262,27 @@ func appendFile(b []byte, f *substrate.File) []byte {
 	return append(b, `"}`...)
 }
 
-// mediaOf returns the media type of a reply, or an error if the reply cannot be an answer. If the
+// answerMediaType returns the media type of a reply, or an error if the reply cannot be an answer. If the
 // reply has no media type, it returns "", because the body may be an object.
-func mediaOf(reply *http.Response) (string, error) {
+func answerMediaType(reply *http.Response) (string, error) {
 	if reply.StatusCode != http.StatusOK {
 		return "", substrate.StatusError(reply.StatusCode)
 	}
 	header := reply.Header.Get("Content-Type")
-	media, params, err := mime.ParseMediaType(header)
+	mediaType, params, err := mime.ParseMediaType(header)
 	if header == "" {
 		return "", nil
 	}
-	if err == nil && slices.Contains([]string{"application/json", "text/plain", "text/event-stream"}, media) {
+	if err == nil && slices.Contains([]string{"application/json", "text/plain", "text/event-stream"}, mediaType) {
 		switch strings.ToLower(params["charset"]) {
 		case "", "utf-8", "utf8", "us-ascii":
-			return media, nil
+			return mediaType, nil
 		}
 	}
-	return "", wrongMedia(header)
+	return "", mediaTypeError(header)
 }
 
-func wrongMedia(header string) error {
+func mediaTypeError(header string) error {
 	return misconfiguredError("Content-Type", "application/json, text/plain or text/event-stream in UTF-8", fmt.Sprintf("%.80q", header))
 }
 
@@ -293,9 +293,9 @@ func textEvents(text string) []substrate.Event {
 	return []substrate.Event{substrate.Text(text)}
 }
 
-// stream yields the events of an answer. The server sends delta, thought and ask with {"text"},
+// streamEvents yields the events of an answer. The server sends delta, thought and ask with {"text"},
 // usage, and at the end done or error. Other events are ignored.
-func stream(body io.Reader) iter.Seq2[substrate.Event, error] {
+func streamEvents(body io.Reader) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		for e, err := range sse.Events(body, outbound.MaxStream) {
 			switch {
@@ -309,7 +309,7 @@ func stream(body io.Reader) iter.Seq2[substrate.Event, error] {
 			case err != nil:
 			case e.Name == "delta", e.Name == "thought", e.Name == "ask":
 				var text string
-				if text, _, _, err = parse(e.Data); err == nil && text != "" {
+				if text, _, _, err = decodeAnswer(e.Data); err == nil && text != "" {
 					event = substrate.Text(text)
 					if e.Name == "thought" {
 						event = substrate.Thought(text)
@@ -319,7 +319,7 @@ func stream(body io.Reader) iter.Seq2[substrate.Event, error] {
 					}
 				}
 			case e.Name == "usage":
-				if u, ok := usage(e.Data); ok {
+				if u, ok := parseUsage(e.Data); ok {
 					event = u
 				}
 			case e.Name == "error":
@@ -339,54 +339,54 @@ func stream(body io.Reader) iter.Seq2[substrate.Event, error] {
 	}
 }
 
-// usage parses {"input_tokens", "output_tokens", "cached_tokens"}. If input and output tokens are
+// parseUsage parses {"input_tokens", "output_tokens", "cached_tokens"}. If input and output tokens are
 // both missing, ok is false.
-func usage(data []byte) (u substrate.Usage, ok bool) {
-	var is lax.Value[struct {
+func parseUsage(data []byte) (u substrate.Usage, ok bool) {
+	var decoded lax.Value[struct {
 		In     lax.Count `json:"input_tokens"`
 		Out    lax.Count `json:"output_tokens"`
 		Cached lax.Count `json:"cached_tokens"`
 	}]
-	if json.Unmarshal(data, &is) != nil {
+	if json.Unmarshal(data, &decoded) != nil {
 		return u, false
 	}
-	v := &is.Value
-	return substrate.Usage{In: v.In.Int(), Out: v.Out.Int(), Cached: v.Cached.Int()}, v.In.IsGiven() || v.Out.IsGiven()
+	v := &decoded.Value
+	return substrate.Usage{InputTokens: v.In.Int(), OutputTokens: v.Out.Int(), CachedTokens: v.Cached.Int()}, v.In.IsGiven() || v.Out.IsGiven()
 }
 
-func parse(body []byte) (text string, asks bool, end []substrate.Event, err error) {
+func decodeAnswer(body []byte) (text string, isQuestion bool, lastEvents []substrate.Event, err error) {
 	limits := canon.AnswerLimits()
 	limits.Lenient = true
 	d := canon.NewDecoder(canon.TrimByteOrderMark(body), limits)
-	found := false
+	hasText := false
 	err = d.Document(func(key string) (err error) {
 		switch key {
 		case "text":
-			found = true
+			hasText = true
 			text, err = d.String()
 			return err
 		case "state":
 			raw, err := d.SkipRaw()
-			asks = string(raw) == `"input-required"`
+			isQuestion = string(raw) == `"input-required"`
 			return err
 		case "usage":
 			raw, err := d.SkipRaw()
-			if u, ok := usage(raw); ok {
-				end = append(end, u)
+			if u, ok := parseUsage(raw); ok {
+				lastEvents = append(lastEvents, u)
 			}
 			return err
 		}
 		return d.Skip()
 	})
-	if err == nil && !found {
+	if err == nil && !hasText {
 		return "", false, nil, misconfiguredError("text", "a string", "nothing")
 	}
 	if err != nil {
 		return "", false, nil, problem.WithPlace(problem.SubstrateMisconfigured, "the agent's answer is not an object with member text", err)
 	}
-	return text, asks, append(end, substrate.Stop), nil
+	return text, isQuestion, append(lastEvents, substrate.Stop), nil
 }
 
-func misconfiguredError(what, want, got string) error {
-	return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the agent: " + what, Want: want, Got: got}
+func misconfiguredError(field, want, got string) error {
+	return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "answer of the agent: " + field, Want: want, Got: got}
 }

@@ -31,7 +31,7 @@ import (
 
 // answer asks a substrate a question.
 func answer(ctx context.Context, s substrate.Substrate) (string, error) {
-	a, err := substrate.ReadAnswer(s.Infer(ctx, substrate.Ask(identity.ID{1}, identity.ID{2}, "hi")))
+	a, err := substrate.ReadAnswer(s.Infer(ctx, substrate.NewTextRequest(identity.ID{1}, identity.ID{2}, "hi")))
 	return a.Text, err
 }
 
@@ -113,7 +113,7 @@ func TestWithASecretTheRequestIsSigned(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 		fmt.Fprintf(w, "AGENT_SECRET=%s", secret)
 	})
-	q := substrate.Ask(identity.ID{1}, identity.ID{2}, "hi")
+	q := substrate.NewTextRequest(identity.ID{1}, identity.ID{2}, "hi")
 	q.Secret = substrate.NewSecret(secret)
 	_, err := substrate.ReadAnswer(s.Infer(t.Context(), q))
 	var said *call.AgentError
@@ -229,12 +229,12 @@ func TestATimeOutIsADeadlineAndAnythingElseAFailure(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := answer(ctx, s); !problem.Is(err, problem.Deadline) {
+	if _, err := answer(ctx, s); !problem.Is(err, problem.DeadlineExceeded) {
 		t.Errorf("Answer() of a slow endpoint = %v, want a deadline", err)
 	}
 	over, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
-	if _, err := answer(over, s); !problem.Is(err, problem.Deadline) {
+	if _, err := answer(over, s); !problem.Is(err, problem.DeadlineExceeded) {
 		t.Errorf("Answer() without time left = %v, want a deadline", err)
 	}
 	server.Close()
@@ -280,7 +280,7 @@ func TestContract(t *testing.T) {
 		s, _ := open(t, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // the server sees the client leave from here on
 			select {
-			case <-time.After(script.Wait):
+			case <-time.After(script.Delay):
 			case <-r.Context().Done():
 				return
 			}
@@ -289,7 +289,7 @@ func TestContract(t *testing.T) {
 			case script.Status != 0:
 				w.Header().Set("Location", "/elsewhere")
 				w.WriteHeader(script.Status)
-			case script.Cut:
+			case script.IsTruncated:
 				w.Header().Set("Content-Length", "100")
 			}
 			_, _ = io.WriteString(w, script.Text)
@@ -302,7 +302,7 @@ func TestContract(t *testing.T) {
 func sent(name, data string) string { return "event: " + name + "\ndata: " + data + "\n\n" }
 
 func TestAnAnswerMayTellItsThoughtsAndUsage(t *testing.T) {
-	used := substrate.Usage{In: 12, Out: 7, Cached: 3}
+	used := substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 3}
 	const usage = `{"input_tokens":12,"output_tokens":7,"cached_tokens":3,"more":[]}`
 	for _, tt := range []struct {
 		what, media, body string
@@ -317,8 +317,8 @@ func TestAnAnswerMayTellItsThoughtsAndUsage(t *testing.T) {
 
 		{"usage that is none", "application/json", `{"usage":7,"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Stop}, 0},
 		{"usage below 0", "application/json", `{"usage":{"input_tokens":-1},"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Stop}, 0},
-		{"absurd usage", "application/json", `{"usage":{"input_tokens":9e99},"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Usage{In: 1 << 40}, substrate.Stop}, 0},
-		{"usage in other forms", "application/json", `{"usage":{"input_tokens":12.0,"output_tokens":"7","cached_tokens":[]},"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Usage{In: 12, Out: 7}, substrate.Stop}, 0},
+		{"absurd usage", "application/json", `{"usage":{"input_tokens":9e99},"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Usage{InputTokens: 1 << 40}, substrate.Stop}, 0},
+		{"usage in other forms", "application/json", `{"usage":{"input_tokens":12.0,"output_tokens":"7","cached_tokens":[]},"text":"a"}`, []substrate.Event{substrate.Text("a"), substrate.Usage{InputTokens: 12, OutputTokens: 7}, substrate.Stop}, 0},
 		{"streamed usage that is none", "text/event-stream", sent("usage", "[]") + sent("usage", "x") + sent("delta", `{"text":"a"}`) + sent("done", ""), []substrate.Event{substrate.Text("a"), substrate.Stop}, 0},
 		{"no done", "text/event-stream", sent("delta", `{"text":"a"}`), []substrate.Event{substrate.Text("a")}, problem.SubstrateUnavailable},
 		{"a cut event", "text/event-stream", sent("delta", `{"text":"a"}`) + "event: done\ndata: x", []substrate.Event{substrate.Text("a")}, problem.SubstrateUnavailable},
@@ -376,7 +376,7 @@ func TestAnAgentThatStreamsIsPassedOnAsItSends(t *testing.T) {
 		got = append(got, e)
 		heard <- struct{}{}
 	}
-	if diff := cmp.Diff([]substrate.Event{substrate.Thought("hm"), substrate.Text("a"), substrate.Usage{In: 1}, substrate.Text("b"), substrate.Stop}, got); diff != "" {
+	if diff := cmp.Diff([]substrate.Event{substrate.Thought("hm"), substrate.Text("a"), substrate.Usage{InputTokens: 1}, substrate.Text("b"), substrate.Stop}, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
@@ -386,7 +386,7 @@ func TestTheContractByStreams(t *testing.T) {
 		s, _ := open(t, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body)
 			select {
-			case <-time.After(script.Wait):
+			case <-time.After(script.Delay):
 			case <-r.Context().Done():
 				return
 			}
@@ -400,7 +400,7 @@ func TestTheContractByStreams(t *testing.T) {
 				b, _ := json.Marshal(map[string]string{"text": string(part)})
 				_, _ = io.WriteString(w, sent("delta", string(b)))
 			}
-			if !script.Cut {
+			if !script.IsTruncated {
 				_, _ = io.WriteString(w, sent("done", ""))
 			}
 		})

@@ -26,8 +26,8 @@ const maxCount = 1 << 40
 // Count is a nonnegative number that may be absent. Its JSON form is a number or a string, such as
 // 10, 10.0 or "10".
 type Count struct {
-	n     int
-	given bool
+	value   int
+	present bool
 }
 
 func (c *Count) UnmarshalJSON(data []byte) error {
@@ -38,13 +38,13 @@ func (c *Count) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func (c Count) Int() int { return c.n }
+func (c Count) Int() int { return c.value }
 
-func (c Count) IsGiven() bool { return c.given }
+func (c Count) IsGiven() bool { return c.present }
 
 // Assign sets n to the number, if it is given.
-func (c Count) Assign(n *int) {
-	if c.given {
-		*n = c.n
+func (c Count) Assign(target *int) {
+	if c.present {
+		*target = c.value
 	}
 }

@@ -14,9 +14,9 @@ const (
 	claimsEnd   = "[The record ends here. The caller's message follows.]\n"
 )
 
-// withClaims returns a copy of turns in which the claimed turns are part of the caller's next turn.
+// mergeClaimedTurns returns a copy of turns in which the claimed turns are part of the caller's next turn.
 // Otherwise, a model would mistake claimed turns for its own words or for instructions of its owner.
-func withClaims(turns []substrate.Turn) []substrate.Turn {
+func mergeClaimedTurns(turns []substrate.Turn) []substrate.Turn {
 	if !slices.ContainsFunc(turns, func(t substrate.Turn) bool { return t.ClaimedRole != "" }) {
 		return slices.Clone(turns)
 	}

@@ -17,7 +17,7 @@ func TestTextsOfCallersAreTextOfTheModel(t *testing.T) {
 	before := []substrate.Turn{{Role: substrate.Caller, Text: "see", Files: []substrate.File{
 		{MediaType: "text/csv", Data: []byte(hostile)}, image, {MediaType: substrate.MediaJSON, Data: []byte(`{"a":1}`)}}}}
 	kept := before[0].Text
-	after := withTexts(append([]substrate.Turn{}, before...))
+	after := inlineTextFiles(append([]substrate.Turn{}, before...))
 	if diff := cmp.Diff([]substrate.File{image}, after[0].Files); diff != "" {
 		t.Error(diff)
 	}
@@ -39,7 +39,7 @@ func TestTextsOfCallersAreTextOfTheModel(t *testing.T) {
 // An image's tokens do not follow from its bytes, so each counts as many as any image can cost.
 func TestImagesAreReservedFor(t *testing.T) {
 	q := substrate.Request{Turns: []substrate.Turn{{Text: "see", Files: []substrate.File{{MediaType: "image/png", Data: []byte{1}}, {MediaType: "image/png", Data: make([]byte, 1<<10)}}}}}
-	if n := sizeOf(&q); n != 3+2*imageTokens {
+	if n := sizeWithImages(&q); n != 3+2*imageTokens {
 		t.Errorf("%d", n)
 	}
 }

@@ -10,46 +10,46 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/substrate/definition"
 )
 
-// vault is the only folder of the workspace to which a read-only agent may write.
-const vault = ".vault"
+// vaultFolder is the only folder of the workspace to which a read-only agent may write.
+const vaultFolder = ".vault"
 
-// shell and the keys of fileArgument are tool names that agents' files use. fileArgument maps a tool to
+// shellTool and the keys of pathArguments are tool names that agents' files use. pathArguments maps a tool to
 // the name of the argument that contains the path of the written file.
-const shell = "Bash"
+const shellTool = "Bash"
 
-var fileArgument = map[string]string{"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
+var pathArguments = map[string]string{"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
 
 // refusal explains why an agent may not use a tool.
 type refusal struct {
-	text   string // explanation for the model
-	reason string // explanation for the agent's owner
-	change string // setting that permits the tool
+	modelMessage string // explanation for the model
+	ownerReason  string // explanation for the agent's owner
+	change       string // setting that permits the tool
 }
 
-// refuse returns the reason why the agent may not use a tool, or nil if it may. tool is nil if no
+// findRefusal returns the reason why the agent may not use a tool, or nil if it may. tool is nil if no
 // tool has the name. arguments is nil if the arguments are not an object. AllowedFor, which
-// has no arguments yet, passes the result of anyFile.
+// has no arguments yet, passes the result of vaultArguments.
 //
 // A disallowed tool is refused even if it is also allowed. Mode read-only refuses the shell, tools
 // that write, and writes to files outside the vault.
-func refuse(a *definition.Agent, name string, tool *Tool, arguments map[string]json.RawMessage) *refusal {
+func findRefusal(a *definition.Agent, name string, tool *Tool, arguments map[string]json.RawMessage) *refusal {
 	readOnly := func(format string, args ...any) *refusal {
 		return &refusal{fmt.Sprintf(format, args...), "mode is read-only, and the tool does not say that it only reads (readOnlyHint)", "mode=" + string(definition.ReadWrite)}
 	}
 	switch {
-	case slices.ContainsFunc(a.DisallowedTools, func(no string) bool { return disallows(no, name) }):
+	case slices.ContainsFunc(a.DisallowedTools, func(entry string) bool { return matchesEntry(entry, name) }):
 		return &refusal{fmt.Sprintf("tool %.80q is denied: its agent disallows it", name), "disallowed_tools names it", "disallowed_tools without it"}
 	case len(a.AllowedTools) > 0 && !slices.Contains(a.AllowedTools, name):
 		return &refusal{fmt.Sprintf("tool %.80q is denied: its agent allows %s", name, strings.Join(a.AllowedTools, ", ")), "allowed_tools does not name it", "allowed_tools with it"}
 	case a.Mode == definition.ReadWrite:
 		return nil
-	case name == shell:
+	case name == shellTool:
 		return readOnly("Bash is denied in mode read-only; use Read, Glob or Grep")
 	}
-	if argument, ok := fileArgument[name]; ok {
+	if argument, ok := pathArguments[name]; ok {
 		var file string
 		if err := json.Unmarshal(arguments[argument], &file); err != nil || !inVault(file) {
-			return readOnly("%s is denied: mode read-only allows it only below %s/, got %.200q", name, vault, file)
+			return readOnly("%s is denied: mode read-only allows it only below %s/, got %.200q", name, vaultFolder, file)
 		}
 		return nil
 	}
@@ -59,26 +59,26 @@ func refuse(a *definition.Agent, name string, tool *Tool, arguments map[string]j
 	return nil
 }
 
-func anyFile(tool string) map[string]json.RawMessage {
+func vaultArguments(tool string) map[string]json.RawMessage {
 	// Every agent that may use a file tool at all may use it with a file in the vault.
-	argument, ok := fileArgument[tool]
+	argument, ok := pathArguments[tool]
 	if !ok {
 		return nil
 	}
-	return map[string]json.RawMessage{argument: json.RawMessage(`"` + vault + `"`)}
+	return map[string]json.RawMessage{argument: json.RawMessage(`"` + vaultFolder + `"`)}
 }
 
-// disallows reports whether no, an element of DisallowedTools, names a tool. The name may lack the
+// matchesEntry reports whether no, an element of DisallowedTools, names a tool. The name may lack the
 // suffix that MakeNamesUnique added to the tool's name.
-func disallows(no, name string) bool {
-	if no == name {
+func matchesEntry(entry, name string) bool {
+	if entry == name {
 		return true
 	}
 	end := len(name) - suffixSize
 	if end < 0 || name[end] != '_' || strings.Trim(name[end+1:], "0123456789abcdef") != "" {
 		return false
 	}
-	return no[:min(len(no), maxName-suffixSize)] == name[:end]
+	return entry[:min(len(entry), maxName-suffixSize)] == name[:end]
 }
 
 func inVault(file string) bool {
@@ -87,5 +87,5 @@ func inVault(file string) bool {
 		return false
 	}
 	file = path.Clean("/" + file)
-	return file == "/"+vault || strings.HasPrefix(file, "/"+vault+"/")
+	return file == "/"+vaultFolder || strings.HasPrefix(file, "/"+vaultFolder+"/")
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-const fence = "```"
+const codeFence = "```"
 
 // extractJSON returns the JSON document in a model's answer. Models may write their thoughts before
 // it, in <think>…</think>, and a code fence around it. If the answer contains any other text, ok is
@@ -22,9 +22,9 @@ func extractJSON(text string) (document string, ok bool) {
 			text = trimBlank(after)
 		}
 	}
-	if block, isFenced := strings.CutPrefix(text, fence); isFenced {
+	if block, isFenced := strings.CutPrefix(text, codeFence); isFenced {
 		_, block, _ = strings.Cut(block, "\n") // skip the language
-		if block, isFenced = strings.CutSuffix(block, fence); isFenced {
+		if block, isFenced = strings.CutSuffix(block, codeFence); isFenced {
 			text = trimBlank(block)
 		}
 	}

@@ -36,12 +36,12 @@ import (
 )
 
 const (
-	atOnce    = 8               // maximum number of concurrent tool calls
-	maxResult = 64 << 10        // bytes of a tool's result
-	maxSpoken = 4 << 20         // bytes of the conversation between the model and its tools
-	maxAfter  = 5 * time.Second // longest Retry-After for which the loop waits
-	// overhead is an upper bound for the tokens that a provider adds to a request.
-	overhead = 1024
+	maxConcurrentTools = 8               // maximum number of concurrent tool calls
+	maxResult          = 64 << 10        // bytes of a tool's result
+	maxAddedBytes      = 4 << 20         // bytes of the conversation between the model and its tools
+	maxRetryAfter      = 5 * time.Second // longest Retry-After for which the loop waits
+	// tokenOverhead is an upper bound for the tokens that a provider adds to a request.
+	tokenOverhead = 1024
 	// imageTokens is an upper bound for the tokens of an image of any size. OpenAI's smallest models
 	// count the most: 2,833 tokens for an image and 5,667 tokens for each of at most 8 tiles.
 	imageTokens = 48 << 10
@@ -83,19 +83,19 @@ const suffixSize = 1 + 8
 // whose complete name equals the sanitized name. Names do not depend on the order of the tools, so they
 // are equal in all processes.
 func MakeNamesUnique(tools []Tool) {
-	originals := map[string]map[string]bool{} // complete names by sanitized name
+	fullNames := map[string]map[string]bool{} // complete names by sanitized name
 	for _, t := range tools {
 		name := SanitizeName(t.Name)
-		if originals[name] == nil {
-			originals[name] = map[string]bool{}
+		if fullNames[name] == nil {
+			fullNames[name] = map[string]bool{}
 		}
-		originals[name][t.Name] = true
+		fullNames[name][t.Name] = true
 	}
 	for i := range tools {
-		whole := tools[i].Name
-		name := SanitizeName(whole)
-		if len(originals[name]) > 1 && name != whole {
-			sum := sha256.Sum256([]byte(whole))
+		fullName := tools[i].Name
+		name := SanitizeName(fullName)
+		if len(fullNames[name]) > 1 && name != fullName {
+			sum := sha256.Sum256([]byte(fullName))
 			name = name[:min(len(name), maxName-suffixSize)] + "_" + hex.EncodeToString(sum[:])[:suffixSize-1]
 		}
 		tools[i].Name = name
@@ -104,32 +104,32 @@ func MakeNamesUnique(tools []Tool) {
 
 // Offer contains the tools that an agent may use in a call, and the tools that are left out.
 type Offer struct {
-	Tools   []Tool
-	LeftOut call.OmittedTools
+	Tools        []Tool
+	OmittedTools call.OmittedTools
 }
 
 func (o *Offer) Join(other Offer) {
 	o.Tools = append(o.Tools, other.Tools...)
-	o.LeftOut.Join(other.LeftOut)
+	o.OmittedTools.AddAll(other.OmittedTools)
 }
 
 // AllowedFor returns the tools that an agent may use. It leaves out tools that the gate refuses, and
 // all but the first of several tools with the same name.
 func (o Offer) AllowedFor(a *definition.Agent) Offer {
-	left := Offer{LeftOut: o.LeftOut}
-	left.LeftOut.Tools = slices.Clone(o.LeftOut.Tools)
+	allowed := Offer{OmittedTools: o.OmittedTools}
+	allowed.OmittedTools.Tools = slices.Clone(o.OmittedTools.Tools)
 	for _, t := range o.Tools {
-		if slices.ContainsFunc(left.Tools, func(other Tool) bool { return other.Name == t.Name }) {
-			left.LeftOut.Add(call.OmittedTool{Name: SanitizeName(t.Name), Reason: "another tool has this name", Change: "a different name for one of the two tools"})
+		if slices.ContainsFunc(allowed.Tools, func(other Tool) bool { return other.Name == t.Name }) {
+			allowed.OmittedTools.Add(call.OmittedTool{Name: SanitizeName(t.Name), Reason: "another tool has this name", Remedy: "a different name for one of the two tools"})
 			continue
 		}
-		if no := refuse(a, t.Name, &t, anyFile(t.Name)); no != nil {
-			left.LeftOut.Add(call.OmittedTool{Name: SanitizeName(t.Name), Reason: no.reason, Change: no.change})
+		if denial := findRefusal(a, t.Name, &t, vaultArguments(t.Name)); denial != nil {
+			allowed.OmittedTools.Add(call.OmittedTool{Name: SanitizeName(t.Name), Reason: denial.ownerReason, Remedy: denial.change})
 			continue
 		}
-		left.Tools = append(left.Tools, t)
+		allowed.Tools = append(allowed.Tools, t)
 	}
-	return left
+	return allowed
 }
 
 // Servers opens sessions with the MCP servers of a vacant's agent for one call, and returns the tools of
@@ -171,44 +171,44 @@ func (l *loop) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substra
 	return func(yield func(substrate.Event, error) bool) {
 		if limit := l.Agent.TimeLimit(); limit > 0 {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeoutCause(ctx, limit, &call.TimeLimit{Time: limit, Name: "the timeout of its agent"})
+			ctx, cancel = context.WithTimeoutCause(ctx, limit, &call.TimeLimit{Duration: limit, Name: "the timeout of its agent"})
 			defer cancel()
 		}
-		l.instruct(&r)
-		r.Turns = withClaims(r.Turns)
+		l.applySettings(&r)
+		r.Turns = mergeClaimedTurns(r.Turns)
 		if !l.NoRetry {
-			r.Turns = withTexts(r.Turns)
+			r.Turns = inlineTextFiles(r.Turns)
 		}
-		offered := l.Offer.AllowedFor(&l.Agent)
-		call.RecordOmittedTools(ctx, offered.LeftOut)
-		for _, t := range offered.Tools {
+		offer := l.Offer.AllowedFor(&l.Agent)
+		call.RecordOmittedTools(ctx, offer.OmittedTools)
+		for _, t := range offer.Tools {
 			r.Tools = append(r.Tools, t.Tool)
 		}
 		if l.Agent.Ask {
 			r.Tools = append(r.Tools, askTool)
 		}
 		inference := &run{loop: l, request: r, yield: yield}
-		why, err := inference.answer(ctx)
-		if passed := call.ExceededLimit(ctx, err); passed != nil {
-			err = problem.Wrap(problem.Deadline, passed, "%s", passed.Error())
+		reason, err := inference.answer(ctx)
+		if exceeded := call.ExceededLimit(ctx, err); exceeded != nil {
+			err = problem.Wrap(problem.DeadlineExceeded, exceeded, "%s", exceeded.Error())
 		}
 		inference.endSpending(ctx)
-		if (&substrate.Answer{Reason: why}).IncompleteReason() == "" {
-			_ = inference.report(inference.used)
+		if (&substrate.Answer{Reason: reason}).CutReason() == "" {
+			_ = inference.reportUsage(inference.usage)
 		} else {
-			_ = inference.report(inference.usedSoFar())
+			_ = inference.reportUsage(inference.estimateUsage())
 		}
 		switch {
-		case inference.gone:
+		case inference.consumerStopped:
 		case err != nil:
 			yield(nil, err)
 		default:
-			yield(why, nil)
+			yield(reason, nil)
 		}
 	}
 }
 
-func (l *loop) instruct(r *substrate.Request) {
+func (l *loop) applySettings(r *substrate.Request) {
 	r.System, r.MaxTokens, r.Effort = l.Agent.System, l.Agent.MaxTokens, l.Agent.Effort
 	r.JSON, r.Omit = l.Agent.OutputFormat == definition.JSON, l.Agent.Omit
 }
@@ -219,17 +219,17 @@ func (l *loop) instruct(r *substrate.Request) {
 func RunTurn(ctx context.Context, c Config, r substrate.Request, fallback bool) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
 		l := &loop{c}
-		l.instruct(&r)
+		l.applySettings(&r)
 		model := c.Model
 		if fallback {
 			model = c.Fallback
 		}
 		inference := &run{loop: l, request: r, yield: yield, unchecked: true}
-		a, _, err := inference.ask(ctx, model, fallback)
+		a, _, err := inference.askModel(ctx, model, fallback)
 		inference.endSpending(ctx)
-		_ = inference.report(inference.used)
+		_ = inference.reportUsage(inference.usage)
 		switch {
-		case inference.gone:
+		case inference.consumerStopped:
 		case err != nil:
 			yield(nil, err)
 		default:
@@ -241,50 +241,50 @@ func RunTurn(ctx context.Context, c Config, r substrate.Request, fallback bool) 
 // run answers one request.
 type run struct {
 	*loop
-	request substrate.Request
-	yield   func(substrate.Event, error) bool
-	gone    bool // whether the consumer has stopped reading
-	spoken  int  // bytes that were added to the conversation
-	said    bool // whether text was emitted
-	apart   bool // whether a blank line must precede the next text, which belongs to another turn
+	request         substrate.Request
+	yield           func(substrate.Event, error) bool
+	consumerStopped bool // whether the consumer has stopped reading
+	addedBytes      int  // bytes that were added to the conversation
+	hasText         bool // whether text was emitted
+	needsBlankLine  bool // whether a blank line must precede the next text, which belongs to another turn
 	// unchecked means that a JSON text is emitted as it arrives and that usage is not estimated,
 	// because another process checks the text and estimates the usage.
-	unchecked bool
-	used      substrate.Usage // usage that the models reported
-	reported  substrate.Usage // last usage that was emitted
-	// sent and received count the bytes that no usage report covers: the texts of requests in turns
+	unchecked    bool
+	usage        substrate.Usage // usage that the models reported
+	lastReported substrate.Usage // last usage that was emitted
+	// uncountedSent and received count the bytes that no usage report covers: the texts of requests in turns
 	// without a report, and the model's output since the last report.
-	sent, received int
+	uncountedSent, uncountedReceived int
 
 	// The provider has counted the first countedSize bytes of the conversation as countedTokens tokens.
 	countedTokens, countedSize int
 }
 
-// errGone ends a run whose consumer has stopped reading.
-var errGone = errors.New("the client has stopped reading the answer")
+// errConsumerStopped ends a run whose consumer has stopped reading.
+var errConsumerStopped = errors.New("the client has stopped reading the answer")
 
 func (r *run) emit(e substrate.Event) error {
 	if !r.yield(e, nil) {
-		r.gone = true
-		return errGone
+		r.consumerStopped = true
+		return errConsumerStopped
 	}
 	return nil
 }
 
-func (r *run) report(u substrate.Usage) error {
-	if r.gone || u == r.reported {
+func (r *run) reportUsage(u substrate.Usage) error {
+	if r.consumerStopped || u == r.lastReported {
 		return nil
 	}
-	r.reported = u
+	r.lastReported = u
 	return r.emit(u)
 }
 
-func (r *run) usedSoFar() substrate.Usage {
-	u := r.used
-	if !r.unchecked && r.sent+r.received > 0 {
-		u.In += int(call.EstimatedTokens(r.sent))
-		u.Out += int(call.EstimatedTokens(r.received))
-		u.Unreported = max(u.Unreported, 1)
+func (r *run) estimateUsage() substrate.Usage {
+	u := r.usage
+	if !r.unchecked && r.uncountedSent+r.uncountedReceived > 0 {
+		u.InputTokens += int(call.EstimateTokens(r.uncountedSent))
+		u.OutputTokens += int(call.EstimateTokens(r.uncountedReceived))
+		u.UnreportedTurns = max(u.UnreportedTurns, 1)
 	}
 	return u
 }
@@ -293,19 +293,19 @@ func (r *run) answer(ctx context.Context) (substrate.FinishReason, error) {
 	repaired := false
 	for turn := 1; ; turn++ {
 		r.request.MustAnswer = turn == r.Agent.TurnLimit()
-		a, err := r.turn(ctx)
+		a, err := r.requestTurn(ctx)
 		if err != nil {
 			return "", err
 		}
-		calls := a.Reason == substrate.Called || a.Reason == substrate.Unknown && len(a.Calls) > 0
+		callsTools := a.Reason == substrate.ToolUse || a.Reason == substrate.UnknownReason && len(a.Calls) > 0
 		switch {
-		case calls && r.question(&a) != "":
-			r.apart = r.said
-			return substrate.Stop, errors.Join(r.emit(substrate.Question{}), r.text(substrate.Text(r.question(&a))))
-		case calls && r.request.MustAnswer:
+		case callsTools && r.findQuestion(&a) != "":
+			r.needsBlankLine = r.hasText
+			return substrate.Stop, errors.Join(r.emit(substrate.Question{}), r.emitText(substrate.Text(r.findQuestion(&a))))
+		case callsTools && r.request.MustAnswer:
 			return "", problem.New(problem.SubstrateMisconfigured, "the model called another tool after %d turns, but the agent's max_turns allows no more turns", turn)
-		case calls:
-			if err := r.use(ctx, &a); err != nil {
+		case callsTools:
+			if err := r.runTools(ctx, &a); err != nil {
 				return "", err
 			}
 		case !r.request.JSON:
@@ -322,7 +322,7 @@ func (r *run) answer(ctx context.Context) (substrate.FinishReason, error) {
 			repaired = true
 			r.request.Turns = append(r.request.Turns, substrate.Turn{Role: substrate.Agent, Text: a.Text},
 				substrate.Turn{Role: substrate.Caller, Text: "That was not a JSON document. Answer again with only the JSON document, without a code fence or any other text."})
-			r.spoken += len(a.Text)
+			r.addedBytes += len(a.Text)
 		}
 	}
 }
@@ -333,177 +333,177 @@ var askTool = substrate.Tool{
 	Schema: json.RawMessage(`{"type":"object","properties":{"question":{"type":"string","description":"what to ask"}},"required":["question"],"additionalProperties":false}`),
 }
 
-func (r *run) question(a *substrate.Answer) string {
+func (r *run) findQuestion(a *substrate.Answer) string {
 	for _, c := range a.Calls {
 		var arguments struct{ Question string }
-		if r.Agent.Ask && c.Name == askTool.Name && a.Reason == substrate.Called && json.Unmarshal([]byte(c.Arguments), &arguments) == nil {
+		if r.Agent.Ask && c.Name == askTool.Name && a.Reason == substrate.ToolUse && json.Unmarshal([]byte(c.Arguments), &arguments) == nil {
 			return arguments.Question
 		}
 	}
 	return ""
 }
 
-// turn requests the next turn from the model. If the model reports before its first event that it
+// requestTurn requests the next turn from the model. If the model reports before its first event that it
 // is overloaded or unavailable, turn asks the fallback or, if there is none, the model once more,
 // unless NoRetry is set. If the model's server cannot be reached, turn fails, because the adapter has
 // already retried and the fallback is on the same server.
-func (r *run) turn(ctx context.Context) (substrate.Answer, error) {
-	a, seen, err := r.ask(ctx, r.Model, false)
-	var agent *call.AgentError
+func (r *run) requestTurn(ctx context.Context) (substrate.Answer, error) {
+	a, started, err := r.askModel(ctx, r.Model, false)
+	var agentErr *call.AgentError
 	// These errors may be temporary, or another model may not have them.
-	passes := problem.Is(err, problem.SubstrateBusy) || problem.Is(err, problem.SubstrateUnavailable)
-	if err == nil || seen || r.gone || r.NoRetry || !passes || !errors.As(err, &agent) || ctx.Err() != nil {
+	isTemporary := problem.Is(err, problem.SubstrateBusy) || problem.Is(err, problem.SubstrateUnavailable)
+	if err == nil || started || r.consumerStopped || r.NoRetry || !isTemporary || !errors.As(err, &agentErr) || ctx.Err() != nil {
 		return a, err
 	}
 	if r.Fallback != nil {
-		a, _, err = r.ask(ctx, r.Fallback, true)
+		a, _, err = r.askModel(ctx, r.Fallback, true)
 		return a, err
 	}
-	if agent.After > maxAfter || agent.After > 0 && r.Wait(ctx, agent.After) != nil {
+	if agentErr.RetryAfter > maxRetryAfter || agentErr.RetryAfter > 0 && r.Wait(ctx, agentErr.RetryAfter) != nil {
 		return a, err
 	}
-	a, _, err = r.ask(ctx, r.Model, false)
+	a, _, err = r.askModel(ctx, r.Model, false)
 	return a, err
 }
 
-// ask sends one turn to a model. seen reports whether a part of the answer has arrived.
-func (r *run) ask(ctx context.Context, model substrate.Substrate, fallback bool) (a substrate.Answer, seen bool, err error) {
+// askModel sends one turn to a model. seen reports whether a part of the answer has arrived.
+func (r *run) askModel(ctx context.Context, model substrate.Substrate, fallback bool) (a substrate.Answer, started bool, err error) {
 	request := r.request
 	request.Secret = r.Secret
-	size, err := r.reserve(ctx, &request, fallback)
+	size, err := r.reserveTurn(ctx, &request, fallback)
 	if err != nil {
 		return a, false, err
 	}
-	r.used.Turns++
-	r.used.Fallback = fallback
-	before, sentBefore, receivedBefore := r.used, r.sent, r.received
-	r.used.Unreported++
-	r.sent += textSize(&request)
-	if err := r.report(r.usedSoFar()); err != nil {
+	r.usage.Turns++
+	r.usage.UsedFallback = fallback
+	usageBefore, sentBefore, receivedBefore := r.usage, r.uncountedSent, r.uncountedReceived
+	r.usage.UnreportedTurns++
+	r.uncountedSent += textSize(&request)
+	if err := r.reportUsage(r.estimateUsage()); err != nil {
 		return a, false, err
 	}
-	var sent atomic.Bool // whether the header of an HTTP request was written
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
-	var usage *substrate.Usage
-	ended := false
+	var headerSent atomic.Bool // whether the header of an HTTP request was written
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { headerSent.Store(true) }})
+	var turnUsage *substrate.Usage
+	finished := false
 	defer func() {
-		failed := err
-		if ended { // the usage is complete, even if the answer is invalid
-			failed = nil
+		turnErr := err
+		if finished { // the usage is complete, even if the answer is invalid
+			turnErr = nil
 		}
-		r.settle(usage, size, sent.Load() || seen, failed)
-		if failed != nil && !seen { // the turn is repeated, or the call fails
-			r.used.Unreported, r.sent, r.received = before.Unreported, sentBefore, receivedBefore
+		r.settleTurn(turnUsage, size, headerSent.Load() || started, turnErr)
+		if turnErr != nil && !started { // the turn is repeated, or the call fails
+			r.usage.UnreportedTurns, r.uncountedSent, r.uncountedReceived = usageBefore.UnreportedTurns, sentBefore, receivedBefore
 		}
 	}()
-	a, err = substrate.ReadAnswer(func(fold func(substrate.Event, error) bool) {
+	a, err = substrate.ReadAnswer(func(yield func(substrate.Event, error) bool) {
 		for e, err := range model.Infer(ctx, request) {
 			if err != nil {
-				fold(nil, err)
+				yield(nil, err)
 				return
 			}
 			// The model may run in another process (RunTurn). That process reports the cost of the
 			// turn before the model answers, with Unreported set, and reports zero tokens if the
 			// model does not answer. Such a usage does not start the answer.
 			u, isUsage := e.(substrate.Usage)
-			seen = seen || !isUsage || u.Unreported == 0 && u.In+u.Out > 0
-			if e == substrate.Event(substrate.Length) && r.used.MaxTokens > 0 {
+			started = started || !isUsage || u.UnreportedTurns == 0 && u.InputTokens+u.OutputTokens > 0
+			if e == substrate.Event(substrate.Length) && r.usage.MaxTokens > 0 {
 				e = substrate.Budget
 			}
 			switch e := e.(type) {
 			case substrate.Thought:
-				r.received += len(e)
+				r.uncountedReceived += len(e)
 				err = r.emit(e)
 			case substrate.Usage:
-				usage = &e
-				if r.count(ctx, before, &e); e.Unreported == 0 {
-					r.sent, r.received = sentBefore, receivedBefore
+				turnUsage = &e
+				if r.addUsage(ctx, usageBefore, &e); e.UnreportedTurns == 0 {
+					r.uncountedSent, r.uncountedReceived = sentBefore, receivedBefore
 				}
-				err = r.report(r.usedSoFar())
+				err = r.reportUsage(r.estimateUsage())
 			case substrate.Question:
 				err = r.emit(e)
 			case substrate.ToolCall:
 				// Adapters emit tool calls last, so a usage that was reported earlier includes
 				// them.
-				if usage == nil || usage.Unreported > 0 {
-					r.received += len(e.Name) + len(e.Arguments)
+				if turnUsage == nil || turnUsage.UnreportedTurns > 0 {
+					r.uncountedReceived += len(e.Name) + len(e.Arguments)
 				}
-				r.used.Tools++
-				before.Tools++
+				r.usage.ToolCalls++
+				usageBefore.ToolCalls++
 				err = r.emit(e)
 			case substrate.Text:
 				// A JSON text is emitted only after it has been checked.
 				if r.request.JSON && !r.unchecked {
-					r.received += len(e)
+					r.uncountedReceived += len(e)
 				} else {
-					err = r.text(e)
+					err = r.emitText(e)
 				}
 			case substrate.FinishReason:
-				ended = true
+				finished = true
 			}
 			if err != nil {
-				fold(nil, err)
+				yield(nil, err)
 				return
 			}
-			if !fold(e, nil) {
+			if !yield(e, nil) {
 				return
 			}
 		}
 	})
-	return a, seen, err
+	return a, started, err
 }
 
-func (r *run) count(ctx context.Context, before substrate.Usage, e *substrate.Usage) {
-	r.used = before
-	r.used.In, r.used.Out, r.used.Cached = before.In+max(e.In, 0), before.Out+max(e.Out, 0), before.Cached+max(e.Cached, 0)
-	r.used.Unreported = before.Unreported + max(e.Unreported, 0)
+func (r *run) addUsage(ctx context.Context, earlier substrate.Usage, u *substrate.Usage) {
+	r.usage = earlier
+	r.usage.InputTokens, r.usage.OutputTokens, r.usage.CachedTokens = earlier.InputTokens+max(u.InputTokens, 0), earlier.OutputTokens+max(u.OutputTokens, 0), earlier.CachedTokens+max(u.CachedTokens, 0)
+	r.usage.UnreportedTurns = earlier.UnreportedTurns + max(u.UnreportedTurns, 0)
 	if r.Spending == nil {
-		r.used.Cost = before.Cost + max(e.Cost, 0)
-		r.used.Prices = max(before.Prices, e.Prices)
-		if r.used.MaxTokens = 0; e.MaxTokens > 0 {
-			r.limit(ctx, e.MaxTokens)
+		r.usage.Cost = earlier.Cost + max(u.Cost, 0)
+		r.usage.PriceTableVersion = max(earlier.PriceTableVersion, u.PriceTableVersion)
+		if r.usage.MaxTokens = 0; u.MaxTokens > 0 {
+			r.recordTokenLimit(ctx, u.MaxTokens)
 		}
 	}
 }
 
-func (r *run) text(piece substrate.Text) error {
-	if r.apart {
+func (r *run) emitText(piece substrate.Text) error {
+	if r.needsBlankLine {
 		piece = "\n\n" + piece
 	}
-	r.said, r.apart = true, false
-	r.received += len(piece)
+	r.hasText, r.needsBlankLine = true, false
+	r.uncountedReceived += len(piece)
 	return r.emit(piece)
 }
 
-func (r *run) use(ctx context.Context, a *substrate.Answer) error {
-	if err := r.report(r.usedSoFar()); err != nil {
+func (r *run) runTools(ctx context.Context, a *substrate.Answer) error {
+	if err := r.reportUsage(r.estimateUsage()); err != nil {
 		return err
 	}
 	results := make([]substrate.ToolResult, len(a.Calls))
 	var g errgroup.Group
-	g.SetLimit(atOnce)
+	g.SetLimit(maxConcurrentTools)
 	for i, c := range a.Calls {
 		g.Go(func() error {
-			text, err := r.runTool(ctx, &c, a.Reason == substrate.Called)
+			text, err := r.runTool(ctx, &c, a.Reason == substrate.ToolUse)
 			if err != nil {
 				text = problem.AsError(err).Text()
 			}
-			results[i] = substrate.ToolResult{ID: c.ID, Text: cut(text), Failed: err != nil}
+			results[i] = substrate.ToolResult{ID: c.ID, Text: truncateResult(text), Failed: err != nil}
 			return nil
 		})
 	}
 	_ = g.Wait()
 	if ctx.Err() != nil {
-		return substrate.EndedError(ctx, "the agent's tools")
+		return substrate.ContextError(ctx, "the agent's tools")
 	}
-	r.spoken += len(a.Text)
+	r.addedBytes += len(a.Text)
 	for i := range results {
-		r.spoken += len(a.Calls[i].Arguments) + len(results[i].Text)
+		r.addedBytes += len(a.Calls[i].Arguments) + len(results[i].Text)
 	}
-	if r.spoken > maxSpoken {
-		return &problem.Error{Kind: problem.SubstrateTooLarge, Field: "conversation of the model with its tools", Want: fmt.Sprintf("at most %d bytes", maxSpoken), Got: fmt.Sprint(r.spoken)}
+	if r.addedBytes > maxAddedBytes {
+		return &problem.Error{Kind: problem.SubstrateTooLarge, Field: "conversation of the model with its tools", Want: fmt.Sprintf("at most %d bytes", maxAddedBytes), Got: fmt.Sprint(r.addedBytes)}
 	}
-	r.apart = r.said
+	r.needsBlankLine = r.hasText
 	r.request.Turns = append(r.request.Turns, substrate.Turn{Role: substrate.Agent, Text: a.Text, Calls: a.Calls}, substrate.Turn{Role: substrate.Tools, Results: results})
 	return nil
 }
@@ -513,9 +513,9 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 	if i < 0 {
 		name = r.redact(name, maxName) // a model may put anything into the name of a tool that does not exist
 	}
-	end, refused := call.BeginTool(ctx, name, r.logText(c.Arguments)), false
+	recordEnd, refused := call.RecordToolStart(ctx, name, r.logText(c.Arguments)), false
 	step := call.ToolStep{ID: c.ID, Name: name, Arguments: r.redact(c.Arguments, call.MaxToolArguments)}
-	call.Report(ctx, call.Provisional{Detail: step})
+	call.Report(ctx, call.ProvisionalEvent{Detail: step})
 	defer func() {
 		outcome, result := call.ToolOK, text
 		if err != nil {
@@ -524,12 +524,12 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 		switch {
 		case refused:
 			outcome = call.ToolRefused
-		case err != nil && (problem.Is(err, problem.Deadline) || errors.Is(ctx.Err(), context.DeadlineExceeded)):
+		case err != nil && (problem.Is(err, problem.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded)):
 			outcome = call.ToolTimedOut
 		}
-		end(outcome, r.logText(result))
+		recordEnd(outcome, r.logText(result))
 		step.Arguments, step.Outcome = "", outcome
-		call.Report(ctx, call.Provisional{Detail: step})
+		call.Report(ctx, call.ProvisionalEvent{Detail: step})
 	}()
 	defer func() {
 		if p := recover(); p != nil { // the call fails, but the process continues
@@ -542,13 +542,13 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 	}
 	arguments := json.RawMessage(cmp.Or(strings.TrimSpace(c.Arguments), "{}"))
 	var object map[string]json.RawMessage
-	bad := json.Unmarshal(arguments, &object) != nil || object == nil
-	if no := refuse(&r.Agent, c.Name, tool, object); no != nil {
+	isInvalid := json.Unmarshal(arguments, &object) != nil || object == nil
+	if denial := findRefusal(&r.Agent, c.Name, tool, object); denial != nil {
 		refused = true
 		if tool != nil && tool.OnRefusal != nil {
-			tool.OnRefusal(ctx, arguments, no.text)
+			tool.OnRefusal(ctx, arguments, denial.modelMessage)
 		}
-		return "", problem.New(problem.Forbidden, "%s", no.text)
+		return "", problem.New(problem.Forbidden, "%s", denial.modelMessage)
 	}
 	switch {
 	// The model did not end for a known reason, so the call may be incomplete and must not have
@@ -558,7 +558,7 @@ func (r *run) runTool(ctx context.Context, c *substrate.ToolCall, isComplete boo
 		return "", problem.New(problem.Forbidden, "tool %.80q did not run: your answer ended for an unknown reason, so the call may be incomplete; call the tool again", c.Name)
 	case tool == nil:
 		return "", problem.New(problem.NotFound, "there is no tool %.80q", c.Name)
-	case bad:
+	case isInvalid:
 		return "", problem.Invalid("arguments", "a JSON object", fmt.Sprintf("%.80q", c.Arguments))
 	}
 	return tool.Run(ctx, &r.request, arguments)
@@ -570,14 +570,14 @@ func (r *run) logText(text string) string {
 		return ""
 	}
 	// The log gets one byte more than it stores, so that it recognizes a longer text as truncated.
-	return r.redact(text, call.MaxToolTexts+1)
+	return r.redact(text, call.MaxToolTextBytes+1)
 }
 
 func (r *run) redact(text string, limit int) string {
 	return substrate.Redact(string(r.Secret.Hide([]byte(text))), limit)
 }
 
-func cut(text string) string {
+func truncateResult(text string) string {
 	if len(text) <= maxResult {
 		return strings.ToValidUTF8(text, "\uFFFD")
 	}

@@ -42,7 +42,7 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 				return
 			}
 			if ctx.Err() != nil {
-				yield(nil, problem.Wrap(problem.Deadline, ctx.Err(), "late"))
+				yield(nil, problem.Wrap(problem.DeadlineExceeded, ctx.Err(), "late"))
 				return
 			}
 			if !yield(e.(substrate.Event), nil) {
@@ -61,10 +61,12 @@ func uses(calls ...string) []any {
 		name, arguments, _ := strings.Cut(c, " ")
 		all = append(all, substrate.ToolCall{ID: fmt.Sprint("c", i+1), Name: name, Arguments: arguments})
 	}
-	return append(all, substrate.Called)
+	return append(all, substrate.ToolUse)
 }
 
-func question() substrate.Request { return substrate.Ask(identity.ID{1}, identity.ID{2}, "question") }
+func question() substrate.Request {
+	return substrate.NewTextRequest(identity.ID{1}, identity.ID{2}, "question")
+}
 
 func agent(t testing.TB, members string) definition.Agent {
 	t.Helper()
@@ -95,8 +97,8 @@ func never(t testing.TB) func(context.Context, string) (string, error) {
 
 func TestToolsRunBetweenTurns(t *testing.T) {
 	m := &model{turns: [][]any{
-		append([]any{substrate.Text("Let me see."), substrate.Usage{In: 10, Out: 2}}, uses(`look {"for":"a"}`, `look {"for":"b"}`, `fail`)...),
-		{substrate.Thought("hm"), substrate.Text("It is "), substrate.Text("b."), substrate.Usage{In: 30, Out: 3, Cached: 10}, substrate.Stop},
+		append([]any{substrate.Text("Let me see."), substrate.Usage{InputTokens: 10, OutputTokens: 2}}, uses(`look {"for":"a"}`, `look {"for":"b"}`, `fail`)...),
+		{substrate.Thought("hm"), substrate.Text("It is "), substrate.Text("b."), substrate.Usage{InputTokens: 30, OutputTokens: 3, CachedTokens: 10}, substrate.Stop},
 	}}
 	slow := func(ctx context.Context, arguments string) (string, error) {
 		if strings.Contains(arguments, `"a"`) {
@@ -114,7 +116,7 @@ func TestToolsRunBetweenTurns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := substrate.Answer{Text: "Let me see.\n\nIt is b.", Usage: &substrate.Usage{In: 40, Out: 5, Cached: 10, Turns: 2, Tools: 3}, Reason: substrate.Stop}
+	want := substrate.Answer{Text: "Let me see.\n\nIt is b.", Usage: &substrate.Usage{InputTokens: 40, OutputTokens: 5, CachedTokens: 10, Turns: 2, ToolCalls: 3}, Reason: substrate.Stop}
 	got.Calls = nil
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
@@ -267,7 +269,7 @@ func TestTheLoopEndsAfterItsTurns(t *testing.T) {
 }
 
 func busy(after time.Duration) error {
-	return &call.AgentError{Status: 429, After: after, Err: problem.New(problem.SubstrateBusy, "busy")}
+	return &call.AgentError{Status: 429, RetryAfter: after, Err: problem.New(problem.SubstrateBusy, "busy")}
 }
 
 func TestATurnIsAskedAgainOnceIfNothingOfItWasSeen(t *testing.T) {
@@ -364,7 +366,7 @@ func TestAnAnswerThatIsNotJSONIsLogged(t *testing.T) {
 	const secret = "key-of-a-test"
 	m := &model{turns: [][]any{says("no"), says("The key is " + secret + ". " + strings.Repeat("x ", 1<<10))}}
 	_, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, `,"output_format":"json"`), Model: m, Secret: substrate.NewSecret(secret)}).Infer(t.Context(), question()))
-	cause := call.CauseOf(err, 0)
+	cause := call.NewCause(err, 0)
 	if !strings.Contains(cause.Body, "The key is [secret]. x") || len(cause.Body) > substrate.MaxExcerpt || !strings.HasSuffix(cause.Text, "as its agent's output_format says, got another text") {
 		t.Errorf("the log shows %s, want the beginning of the answer without the secret", cause)
 	}
@@ -412,13 +414,13 @@ func TestTimeEndsToolsAndModel(t *testing.T) {
 	m := &model{turns: [][]any{uses("wait {}"), says("late")}}
 	wait := tool("wait", func(ctx context.Context, _ string) (string, error) { <-ctx.Done(); return "", ctx.Err() })
 	s := loop.New(loop.Config{Agent: agent(t, `,"timeout":1`), Model: m, Offer: loop.Offer{Tools: []loop.Tool{wait}}})
-	if _, err := substrate.ReadAnswer(s.Infer(t.Context(), question())); !problem.Is(err, problem.Deadline) || !strings.HasPrefix(err.Error(), "no answer within 1s, the timeout of its agent") {
+	if _, err := substrate.ReadAnswer(s.Infer(t.Context(), question())); !problem.Is(err, problem.DeadlineExceeded) || !strings.HasPrefix(err.Error(), "no answer within 1s, the timeout of its agent") {
 		t.Errorf("Fold() = %v, want the timeout of the agent", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	m.asked = nil
-	if _, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Offer: loop.Offer{Tools: []loop.Tool{wait}}}).Infer(ctx, question())); !problem.Is(err, problem.Deadline) {
+	if _, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, ``), Model: m, Offer: loop.Offer{Tools: []loop.Tool{wait}}}).Infer(ctx, question())); !problem.Is(err, problem.DeadlineExceeded) {
 		t.Errorf("Fold() = %v, want Deadline", err)
 	}
 }
@@ -426,7 +428,7 @@ func TestTimeEndsToolsAndModel(t *testing.T) {
 // A consumer that reads no more ends the model's turn and starts no tool.
 func TestAConsumerMayStop(t *testing.T) {
 	for n := range 3 {
-		m := &model{turns: [][]any{append([]any{substrate.Text("a"), substrate.Usage{In: 1}}, uses("x")...), says("b")}}
+		m := &model{turns: [][]any{append([]any{substrate.Text("a"), substrate.Usage{InputTokens: 1}}, uses("x")...), says("b")}}
 		s := loop.New(loop.Config{Agent: agent(t, ``), Model: m, Offer: loop.Offer{Tools: []loop.Tool{tool("x", never(t))}}})
 		seen := 0
 		for _, err := range s.Infer(t.Context(), question()) {
@@ -521,20 +523,20 @@ func TestACancelledCallIsCancelled(t *testing.T) {
 func TestUsageThatNobodyReportedIsEstimatedForAnswersThatEndEarly(t *testing.T) {
 	const sent = 8 // bytes of the question
 	thought, text := substrate.Thought("hmmm"), substrate.Text("12345678")
-	first := substrate.Usage{In: 2, Turns: 1, Unreported: 1} // yielded before the model is asked
+	first := substrate.Usage{InputTokens: 2, Turns: 1, UnreportedTurns: 1} // yielded before the model is asked
 	for name, tt := range map[string]struct {
 		members string
 		turns   [][]any
 		want    []substrate.Usage
 	}{
-		"complete, reported":          {turns: [][]any{{text, substrate.Usage{In: 9, Out: 5}, substrate.Stop}}, want: []substrate.Usage{first, {In: 9, Out: 5, Turns: 1}}},
-		"complete, not reported":      {turns: [][]any{{text, substrate.Stop}}, want: []substrate.Usage{first, {Turns: 1, Unreported: 1}}},
-		"cut, reported":               {turns: [][]any{{text, substrate.Usage{In: 9, Out: 5}, substrate.Length}}, want: []substrate.Usage{first, {In: 9, Out: 5, Turns: 1}}},
-		"cut, not reported":           {turns: [][]any{{thought, text, substrate.Length}}, want: []substrate.Usage{first, {In: 2, Out: 3, Turns: 1, Unreported: 1}}},
-		"cut after an early report":   {turns: [][]any{{substrate.Usage{In: 9, Out: 1}, text, substrate.Length}}, want: []substrate.Usage{first, {In: 9, Out: 1, Turns: 1}, {In: 9, Out: 3, Turns: 1, Unreported: 1}}},
-		"a JSON text, not reported":   {members: `,"output_format":"json"`, turns: [][]any{{substrate.Text(`{"a":12}`), substrate.Stop}}, want: []substrate.Usage{first, {Turns: 1, Unreported: 1}}},
-		"refused, and asked again":    {members: `,"fallback_model":"n"`, turns: [][]any{{&call.AgentError{Status: 529, Err: problem.New(problem.SubstrateBusy, "overloaded")}}, {text, substrate.Length}}, want: []substrate.Usage{first, {In: 2, Turns: 2, Unreported: 1}, {In: 2, Out: 2, Turns: 2, Unreported: 1}}},
-		"a report of another process": {turns: [][]any{{substrate.Usage{Unreported: 1}, text, substrate.Usage{In: 9, Out: 5}, substrate.Length}}, want: []substrate.Usage{first, {In: 9, Out: 5, Turns: 1}}},
+		"complete, reported":          {turns: [][]any{{text, substrate.Usage{InputTokens: 9, OutputTokens: 5}, substrate.Stop}}, want: []substrate.Usage{first, {InputTokens: 9, OutputTokens: 5, Turns: 1}}},
+		"complete, not reported":      {turns: [][]any{{text, substrate.Stop}}, want: []substrate.Usage{first, {Turns: 1, UnreportedTurns: 1}}},
+		"cut, reported":               {turns: [][]any{{text, substrate.Usage{InputTokens: 9, OutputTokens: 5}, substrate.Length}}, want: []substrate.Usage{first, {InputTokens: 9, OutputTokens: 5, Turns: 1}}},
+		"cut, not reported":           {turns: [][]any{{thought, text, substrate.Length}}, want: []substrate.Usage{first, {InputTokens: 2, OutputTokens: 3, Turns: 1, UnreportedTurns: 1}}},
+		"cut after an early report":   {turns: [][]any{{substrate.Usage{InputTokens: 9, OutputTokens: 1}, text, substrate.Length}}, want: []substrate.Usage{first, {InputTokens: 9, OutputTokens: 1, Turns: 1}, {InputTokens: 9, OutputTokens: 3, Turns: 1, UnreportedTurns: 1}}},
+		"a JSON text, not reported":   {members: `,"output_format":"json"`, turns: [][]any{{substrate.Text(`{"a":12}`), substrate.Stop}}, want: []substrate.Usage{first, {Turns: 1, UnreportedTurns: 1}}},
+		"refused, and asked again":    {members: `,"fallback_model":"n"`, turns: [][]any{{&call.AgentError{Status: 529, Err: problem.New(problem.SubstrateBusy, "overloaded")}}, {text, substrate.Length}}, want: []substrate.Usage{first, {InputTokens: 2, Turns: 2, UnreportedTurns: 1}, {InputTokens: 2, OutputTokens: 2, Turns: 2, UnreportedTurns: 1}}},
+		"a report of another process": {turns: [][]any{{substrate.Usage{UnreportedTurns: 1}, text, substrate.Usage{InputTokens: 9, OutputTokens: 5}, substrate.Length}}, want: []substrate.Usage{first, {InputTokens: 9, OutputTokens: 5, Turns: 1}}},
 	} {
 		var got []substrate.Usage
 		for e, err := range loop.New(loop.Config{Agent: agent(t, tt.members), Model: &model{turns: tt.turns}}).Infer(t.Context(), question()) {
@@ -557,16 +559,16 @@ func TestUsageThatNobodyReportedIsEstimatedForAnswersThatEndEarly(t *testing.T) 
 // A call of a tool after an unknown reason may be incomplete: the tool runs only if it changes
 // nothing and costs nothing. The answer is complete if its last turn ends for a known reason.
 func TestASideEffectNeedsAKnownReason(t *testing.T) {
-	unknown := func(turn []any) []any { return append(turn[:len(turn)-1], substrate.Unknown) }
+	unknown := func(turn []any) []any { return append(turn[:len(turn)-1], substrate.UnknownReason) }
 	writes := tool("write", never(t))
 	writes.Writes = true
 	asks := tool("ask", never(t))
 	asks.Spends = true
-	for last, want := range map[substrate.FinishReason]call.CutReason{substrate.Stop: "", substrate.Unknown: call.CutUnknown} {
+	for last, want := range map[substrate.FinishReason]call.CutReason{substrate.Stop: "", substrate.UnknownReason: call.CutUnknown} {
 		m := &model{turns: [][]any{unknown(uses("write", "ask", "look")), {substrate.Text("done"), last}}}
 		a, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, `,"mode":"read-write"`), Model: m, Offer: loop.Offer{Tools: []loop.Tool{writes, asks, tool("look", echo)}}}).Infer(t.Context(), question()))
-		if err != nil || a.Text != "done" || a.IncompleteReason() != want {
-			t.Errorf("the answer is %q, cut %q, %v, want it cut %q", a.Text, a.IncompleteReason(), err, want)
+		if err != nil || a.Text != "done" || a.CutReason() != want {
+			t.Errorf("the answer is %q, cut %q, %v, want it cut %q", a.Text, a.CutReason(), err, want)
 		}
 		results := m.asked[1].Turns[2].Results
 		for i, failed := range []bool{true, true, false} {
@@ -579,7 +581,7 @@ func TestASideEffectNeedsAKnownReason(t *testing.T) {
 
 // A last turn that says nothing fails the call, whatever an earlier turn said.
 func TestALastTurnThatReturnsNothingFails(t *testing.T) {
-	for _, nothing := range [][]any{{substrate.Stop}, {substrate.Thought("hm"), substrate.Usage{In: 5, Out: 9}, substrate.Stop}} {
+	for _, nothing := range [][]any{{substrate.Stop}, {substrate.Thought("hm"), substrate.Usage{InputTokens: 5, OutputTokens: 9}, substrate.Stop}} {
 		m := &model{turns: [][]any{append([]any{substrate.Text("Let me see.")}, uses("look")...), nothing}}
 		_, err := substrate.ReadAnswer(loop.New(loop.Config{Agent: agent(t, ""), Model: m, Offer: loop.Offer{Tools: []loop.Tool{tool("look", echo)}}}).Infer(t.Context(), question()))
 		if !problem.Is(err, problem.SubstrateUnavailable) || !strings.Contains(err.Error(), "returned nothing") || len(m.asked) != 2 {

@@ -14,53 +14,53 @@ import (
 
 // settleTimeout limits the time of the commit that settles a call's cost, and lateTimeout replaces it if
 // the call's context has ended. The call's deadline leaves more time than lateTimeout for storing the
-// answer (call.DefaultMargin).
+// answer (call.DefaultReplyMargin).
 const (
 	settleTimeout = 3 * time.Second
 	lateTimeout   = 500 * time.Millisecond
 )
 
-// reserve reserves the maximum cost of a turn and limits q.MaxTokens to the tokens that the budgets
+// reserveTurn reserves the maximum cost of a turn and limits q.MaxTokens to the tokens that the budgets
 // cover. For each byte that the provider has not counted yet, it reserves one token. size is the size
 // of the conversation in bytes.
-func (r *run) reserve(ctx context.Context, q *substrate.Request, fallback bool) (size int, err error) {
+func (r *run) reserveTurn(ctx context.Context, q *substrate.Request, fallback bool) (size int, err error) {
 	if r.Spending == nil {
 		return 0, nil
 	}
-	size = sizeOf(q)
-	q.MaxTokens = cmp.Or(q.MaxTokens, definition.PaidTokens)
-	wanted := q.MaxTokens
-	q.MaxTokens, err = r.Spending.Reserve(ctx, fallback, r.countedTokens+size-r.countedSize+overhead, wanted)
-	if r.used.MaxTokens = 0; err == nil && q.MaxTokens < wanted {
-		r.limit(ctx, q.MaxTokens)
+	size = sizeWithImages(q)
+	q.MaxTokens = cmp.Or(q.MaxTokens, definition.DefaultPaidTokens)
+	wantedTokens := q.MaxTokens
+	q.MaxTokens, err = r.Spending.Reserve(ctx, fallback, r.countedTokens+size-r.countedSize+tokenOverhead, wantedTokens)
+	if r.usage.MaxTokens = 0; err == nil && q.MaxTokens < wantedTokens {
+		r.recordTokenLimit(ctx, q.MaxTokens)
 	}
-	r.used.Cost, r.used.Prices = int(r.Spending.Cost()), r.Spending.Prices.Version
+	r.usage.Cost, r.usage.PriceTableVersion = int(r.Spending.Cost()), r.Spending.Prices.Version
 	return size, err
 }
 
-func (r *run) limit(ctx context.Context, n int) {
-	r.used.MaxTokens = n
-	call.RecordMaxTokens(ctx, n)
+func (r *run) recordTokenLimit(ctx context.Context, n int) {
+	r.usage.MaxTokens = n
+	call.RecordReducedMaxTokens(ctx, n)
 }
 
-// settle sets the cost of a turn. A turn is free if it was not sent or if the server refused it
+// settleTurn sets the cost of a turn. A turn is free if it was not sent or if the server refused it
 // with an HTTP status. A turn that failed later or has no usage costs its reservation, because its
 // usage is not completely known.
-func (r *run) settle(u *substrate.Usage, size int, sent bool, err error) {
+func (r *run) settleTurn(u *substrate.Usage, size int, wasSent bool, err error) {
 	if r.Spending == nil {
 		return
 	}
-	var refused *call.AgentError
+	var agentErr *call.AgentError
 	switch {
 	case err == nil && u != nil:
 		r.Spending.Settle(*u)
-		r.countedTokens, r.countedSize = max(u.In, 0)+max(u.Out, 0), size
-	case err != nil && (!sent || errors.As(err, &refused) && refused.Status >= http.StatusBadRequest):
+		r.countedTokens, r.countedSize = max(u.InputTokens, 0)+max(u.OutputTokens, 0), size
+	case err != nil && (!wasSent || errors.As(err, &agentErr) && agentErr.Status >= http.StatusBadRequest):
 		r.Spending.Release()
 	default:
 		r.Spending.EndTurn()
 	}
-	r.used.Cost = int(r.Spending.Cost())
+	r.usage.Cost = int(r.Spending.Cost())
 }
 
 func (r *run) endSpending(ctx context.Context) {
@@ -77,11 +77,11 @@ func (r *run) endSpending(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if r.Spending.End(ctx) == nil { // otherwise the reservation remains spent
-		r.used.Cost = int(r.Spending.Cost())
+		r.usage.Cost = int(r.Spending.Cost())
 	}
 }
 
-func sizeOf(q *substrate.Request) int {
+func sizeWithImages(q *substrate.Request) int {
 	n := textSize(q)
 	for _, t := range q.Turns {
 		n += len(t.Files) * imageTokens

@@ -31,9 +31,9 @@ func paid(t *testing.T, budget money.Amount) (c *spend.Call, spent func() money.
 	s := memory.New()
 	now := func() time.Time { return time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC) }
 	all := spend.New(store.Updater{Store: s, Rand: rand.Reader}, now, 100*money.Dollar)
-	c = all.Begin(spend.Payer{Vacant: identity.ID{2}, DailyBudget: 100 * money.Dollar, CallBudget: budget}, spend.Prices{
-		Model:    models.Price{In: money.Dollar, Out: 10 * money.Dollar, Cached: money.Dollar},
-		Fallback: models.Price{In: money.Dollar, Out: money.Dollar, Cached: money.Dollar}, Version: 3,
+	c = all.BeginCall(spend.Payer{Vacant: identity.ID{2}, DailyBudget: 100 * money.Dollar, CallBudget: budget}, spend.Prices{
+		Model:    models.Price{InputPrice: money.Dollar, OutputPrice: 10 * money.Dollar, CachedPrice: money.Dollar},
+		Fallback: models.Price{InputPrice: money.Dollar, OutputPrice: money.Dollar, CachedPrice: money.Dollar}, Version: 3,
 	})
 	return c, func() money.Amount {
 		d, err := s.Doc(t.Context(), store.Key{Partition: "spend#host", Sort: "2026-05-06"})
@@ -58,12 +58,12 @@ func with(u substrate.Usage, events ...any) []any { return append([]any{u}, even
 
 func TestTurnsAreReservedAndSettled(t *testing.T) {
 	m := &model{turns: [][]any{
-		with(substrate.Usage{In: 500, Out: 40}, uses(`look {"at":"it"}`)...),
-		with(substrate.Usage{In: 700, Out: 60}, says("seen")...),
+		with(substrate.Usage{InputTokens: 500, OutputTokens: 40}, uses(`look {"at":"it"}`)...),
+		with(substrate.Usage{InputTokens: 700, OutputTokens: 60}, says("seen")...),
 	}}
 	c, spent := paid(t, -1)
 	got, err := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100`), Model: m, Spending: c, Offer: loop.Offer{Tools: []loop.Tool{tool("look", echo)}}})
-	want := substrate.Usage{In: 1200, Out: 100, Turns: 2, Tools: 1, Cost: 1200 + 1000, Prices: 3}
+	want := substrate.Usage{InputTokens: 1200, OutputTokens: 100, Turns: 2, ToolCalls: 1, Cost: 1200 + 1000, PriceTableVersion: 3}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v, usage (-want +got):\n%s", err, diff)
 	}
@@ -75,7 +75,7 @@ func TestTurnsAreReservedAndSettled(t *testing.T) {
 func TestMaxTokensIsLimitedByTheBudget(t *testing.T) {
 	result := strings.Repeat("x", 2000)
 	m := &model{turns: [][]any{
-		with(substrate.Usage{In: 300, Out: 10}, uses("look")...),
+		with(substrate.Usage{InputTokens: 300, OutputTokens: 10}, uses("look")...),
 		says("seen"), // nothing is said of the usage
 	}}
 	c, spent := paid(t, 20_000)
@@ -96,7 +96,7 @@ func TestMaxTokensIsLimitedByTheBudget(t *testing.T) {
 	if got.MaxTokens != asked[1] {
 		t.Errorf("the usage says %d of max_tokens, want what is left for the last turn", got.MaxTokens)
 	}
-	if got.Unreported != 1 || got.Cost != 19_992 || spent() != 19_992 {
+	if got.UnreportedTurns != 1 || got.Cost != 19_992 || spent() != 19_992 {
 		t.Errorf("usage %+v, %d is spent; want that a turn of which nothing is known is paid in full", got, spent())
 	}
 }
@@ -118,7 +118,7 @@ func TestAnAnswerIsCutByTheBudgetOrByItsOwnLimit(t *testing.T) {
 }
 
 func TestABudgetEndsACallInItsMiddle(t *testing.T) {
-	m := &model{turns: [][]any{with(substrate.Usage{In: 900, Out: 400}, uses("look")...)}}
+	m := &model{turns: [][]any{with(substrate.Usage{InputTokens: 900, OutputTokens: 400}, uses("look")...)}}
 	c, spent := paid(t, 10_000)
 	got, err := bill(t, loop.Config{Agent: agent(t, ``), Model: m, Spending: c, Offer: loop.Offer{Tools: []loop.Tool{tool("look", echo)}}})
 	if !problem.Is(err, problem.BudgetExceeded) || len(m.asked) != 2 {
@@ -136,11 +136,11 @@ func TestCostOfFailedTurns(t *testing.T) {
 		model, fallback [][]any
 		turns, cost     int
 	}{
-		"refused, and then by the fallback": {[][]any{{refused}}, [][]any{with(substrate.Usage{In: 10, Out: 5}, says("yes")...)}, 2, 15},
+		"refused, and then by the fallback": {[][]any{{refused}}, [][]any{with(substrate.Usage{InputTokens: 10, OutputTokens: 5}, says("yes")...)}, 2, 15},
 		"refused by both":                   {[][]any{{refused}}, [][]any{{refused}}, 2, 0},
-		"broken off after a first usage":    {[][]any{with(substrate.Usage{In: 10, Out: 1}, substrate.Text("so"), cut)}, [][]any{says("never")}, 1, 1032 + 1000},
+		"broken off after a first usage":    {[][]any{with(substrate.Usage{InputTokens: 10, OutputTokens: 1}, substrate.Text("so"), cut)}, [][]any{says("never")}, 1, 1032 + 1000},
 		"never sent":                        {[][]any{{cut}}, [][]any{says("never")}, 1, 0},
-		"cut off before its first word":     {[][]any{with(substrate.Usage{In: 10, Out: 5}, substrate.Thought("hm"), substrate.Length)}, [][]any{says("never")}, 1, 60},
+		"cut off before its first word":     {[][]any{with(substrate.Usage{InputTokens: 10, OutputTokens: 5}, substrate.Thought("hm"), substrate.Length)}, [][]any{says("never")}, 1, 60},
 	} {
 		c, spent := paid(t, -1)
 		got, _ := bill(t, loop.Config{Agent: agent(t, `,"max_tokens":100,"fallback_model":"n"`), Model: &model{turns: tt.model}, Fallback: &model{turns: tt.fallback}, Spending: c})
@@ -206,7 +206,7 @@ func TestATurnThatWasNotSentCostsNothing(t *testing.T) {
 }
 
 func TestADeadlineInAToolIsSettled(t *testing.T) {
-	m := &model{turns: [][]any{with(substrate.Usage{In: 500, Out: 40}, uses("look")...)}}
+	m := &model{turns: [][]any{with(substrate.Usage{InputTokens: 500, OutputTokens: 40}, uses("look")...)}}
 	c, spent := paid(t, -1)
 	ctx, cancel := context.WithCancel(t.Context())
 	slow := tool("look", func(ctx context.Context, _ string) (string, error) { cancel(); <-ctx.Done(); return "", ctx.Err() })
@@ -217,8 +217,8 @@ func TestADeadlineInAToolIsSettled(t *testing.T) {
 }
 
 func TestAFreeCallHasNoCost(t *testing.T) {
-	got, err := bill(t, loop.Config{Agent: agent(t, ``), Model: &model{turns: [][]any{with(substrate.Usage{In: 5, Out: 5}, says("yes")...)}}})
-	if err != nil || got.Cost != 0 || got.Prices != 0 {
+	got, err := bill(t, loop.Config{Agent: agent(t, ``), Model: &model{turns: [][]any{with(substrate.Usage{InputTokens: 5, OutputTokens: 5}, says("yes")...)}}})
+	if err != nil || got.Cost != 0 || got.PriceTableVersion != 0 {
 		t.Errorf("usage %+v, %v", got, err)
 	}
 }

@@ -8,7 +8,7 @@ func InputSchema(schema []byte) (json.RawMessage, error) {
 	if err := json.Unmarshal(schema, &of); err != nil {
 		return nil, err
 	}
-	return inputSchema(of)
+	return convertSchema(of)
 }
 
 // ReadSchemas reads schemas with one cache, and returns the number of schemas and bytes in it.
@@ -16,10 +16,10 @@ func ReadSchemas(schemas ...any) (entries, bytes int, err error) {
 	c := new(schemaCache)
 	for range 2 {
 		for _, schema := range schemas {
-			if _, err = c.inputSchema(schema); err != nil {
+			if _, err = c.convert(schema); err != nil {
 				return 0, 0, err
 			}
 		}
 	}
-	return len(c.read), c.bytes, nil
+	return len(c.entries), c.size, nil
 }

@@ -47,22 +47,22 @@ const (
 // optional server that fails are left out, and so are tools that models do not accept.
 func Servers(client *outbound.Client) loop.Servers {
 	schemas := new(schemaCache)
-	return func(ctx context.Context, vacant identity.ID, by outbound.URLChooser, servers []definition.Server) (offer loop.Offer, done func(), err error) {
+	return func(ctx context.Context, vacant identity.ID, chooser outbound.URLChooser, servers []definition.Server) (offer loop.Offer, closeSessions func(), err error) {
 		// offers has one element for each server. The tools in offers have their complete names.
 		offers := make([]loop.Offer, len(servers))
 		var mu sync.Mutex
 		var sessions []*session
-		done = func() {
+		closeSessions = func() {
 			var wg sync.WaitGroup
 			for _, s := range sessions {
-				wg.Go(s.end)
+				wg.Go(s.closeInTime)
 			}
 			wg.Wait()
 		}
 		g, gctx := errgroup.WithContext(ctx)
 		for i, server := range servers {
 			g.Go(func() error {
-				s, offer, err := list(ctx, gctx, client, outbound.VacantActor(vacant, by), server, schemas)
+				s, offer, err := openAndList(ctx, gctx, client, outbound.VacantActor(vacant, chooser), server, schemas)
 				if err != nil {
 					err = problem.WithPlace(problem.AsError(err).Kind, "mcp server "+server.Name, err)
 				}
@@ -75,13 +75,13 @@ func Servers(client *outbound.Client) loop.Servers {
 				case server.Required || ctx.Err() != nil:
 					return err
 				default:
-					offers[i].LeftOut.Add(call.OmittedTool{Name: loop.SanitizeName(wholeName(server.Name, "")) + "*", Reason: problem.AsError(err).Text(), Change: "the server, or its URL in mcp_servers"})
+					offers[i].OmittedTools.Add(call.OmittedTool{Name: loop.SanitizeName(fullToolName(server.Name, "")) + "*", Reason: problem.AsError(err).Text(), Remedy: "the server, or its URL in mcp_servers"})
 				}
 				return nil
 			})
 		}
 		if err := g.Wait(); err != nil {
-			done()
+			closeSessions()
 			return loop.Offer{}, nil, err
 		}
 		for _, serverOffer := range offers {
@@ -89,105 +89,105 @@ func Servers(client *outbound.Client) loop.Servers {
 		}
 		loop.MakeNamesUnique(offer.Tools)
 		for _, t := range offer.Tools[min(len(offer.Tools), maxTools):] {
-			offer.LeftOut.Add(tooMany(t.Name))
+			offer.OmittedTools.Add(tooManyTools(t.Name))
 		}
 		offer.Tools = offer.Tools[:min(len(offer.Tools), maxTools)]
-		return offer, done, nil
+		return offer, closeSessions, nil
 	}
 }
 
-// list opens a session with a server and lists its tools. The session ends with ctx. An optional server
+// openAndList opens a session with a server and lists its tools. The session ends with ctx. An optional server
 // must answer within maxListTime, and within a third of the time that remains in ctx, because the model
 // needs the rest. list stops when group ends because another server has failed.
-func list(ctx, group context.Context, client *outbound.Client, as outbound.Actor, server definition.Server, schemas *schemaCache) (*session, loop.Offer, error) {
+func openAndList(ctx, groupCtx context.Context, client *outbound.Client, actor outbound.Actor, server definition.Server, schemas *schemaCache) (*session, loop.Offer, error) {
 	limit := maxListTime
 	if deadline, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(deadline)/3)
 	}
-	listing := group
+	listCtx := groupCtx
 	if !server.Required {
 		var cancel context.CancelFunc
-		listing, cancel = context.WithTimeout(group, limit)
+		listCtx, cancel = context.WithTimeout(groupCtx, limit)
 		defer cancel()
 	}
-	lifetime, stop := context.WithCancel(ctx)
-	unlink := context.AfterFunc(listing, stop)
-	s, err := open(lifetime, client, as, server.URL)
+	sessionCtx, cancelSession := context.WithCancel(ctx)
+	detach := context.AfterFunc(listCtx, cancelSession)
+	s, err := open(sessionCtx, client, actor, server.URL)
 	var offer loop.Offer
 	if err == nil {
-		offer, err = s.tools(lifetime, server.Name, schemas)
+		offer, err = s.readTools(sessionCtx, server.Name, schemas)
 	}
-	switch isInTime := unlink(); {
+	switch isInTime := detach(); {
 	case isInTime && err == nil:
 		return s, offer, nil
 	case !isInTime && ctx.Err() != nil:
-		err = substrate.EndedError(ctx, "the server")
-	case !isInTime && group.Err() == nil:
+		err = substrate.ContextError(ctx, "the server")
+	case !isInTime && groupCtx.Err() == nil:
 		err = problem.New(problem.SubstrateUnavailable, "it did not list its tools within %s", limit.Round(time.Millisecond))
 	}
-	if stop(); s != nil {
-		s.end()
+	if cancelSession(); s != nil {
+		s.closeInTime()
 	}
-	return nil, loop.Offer{}, cmp.Or(err, group.Err())
+	return nil, loop.Offer{}, cmp.Or(err, groupCtx.Err())
 }
 
-func wholeName(server, tool string) string { return "mcp__" + server + "__" + tool }
+func fullToolName(server, tool string) string { return "mcp__" + server + "__" + tool }
 
-func tooMany(name string) call.OmittedTool {
-	return call.OmittedTool{Name: name, Reason: fmt.Sprintf("an agent is offered at most %d tools", maxTools), Change: "fewer tools at its mcp_servers"}
+func tooManyTools(name string) call.OmittedTool {
+	return call.OmittedTool{Name: name, Reason: fmt.Sprintf("an agent is offered at most %d tools", maxTools), Remedy: "fewer tools at its mcp_servers"}
 }
 
-func rest(server, reason string) call.OmittedTool {
-	return call.OmittedTool{Name: loop.SanitizeName(wholeName(server, "")) + "*", Reason: "the remaining tools of the server were not read: " + reason, Change: "a shorter list at the server"}
+func unreadTools(server, reason string) call.OmittedTool {
+	return call.OmittedTool{Name: loop.SanitizeName(fullToolName(server, "")) + "*", Reason: "the remaining tools of the server were not read: " + reason, Remedy: "a shorter list at the server"}
 }
 
 // session is a session with a server, and the failures of its requests.
 type session struct {
 	*sdk.ClientSession
-	failures *recorder
+	failures *failureRecorder
 }
 
-func open(ctx context.Context, client *outbound.Client, as outbound.Actor, url string) (*session, error) {
-	failures := &recorder{next: client.As(as).HTTPClient().Transport}
+func open(ctx context.Context, client *outbound.Client, actor outbound.Actor, url string) (*session, error) {
+	failures := &failureRecorder{next: client.ForActor(actor).HTTPClient().Transport}
 	c := sdk.NewClient(&sdk.Implementation{Name: "vacancy", Version: "1"}, &sdk.ClientOptions{
 		Logger: slog.New(slog.DiscardHandler), Capabilities: &sdk.ClientCapabilities{},
 	})
-	type opened struct {
+	type connectResult struct {
 		*sdk.ClientSession
 		err error
 	}
-	done := make(chan opened, 1)
+	connected := make(chan connectResult, 1)
 	go func() {
 		s, err := c.Connect(ctx, &sdk.StreamableClientTransport{
 			Endpoint: url, HTTPClient: &http.Client{Transport: failures}, MaxRetries: -1, DisableStandaloneSSE: true, MaxEventSize: outbound.MaxStream,
 		}, nil)
-		done <- opened{s, err}
+		connected <- connectResult{s, err}
 	}()
 	select {
-	case got := <-done:
-		if got.err != nil {
-			return nil, failures.failure(ctx, got.err)
+	case result := <-connected:
+		if result.err != nil {
+			return nil, failures.convertError(ctx, result.err)
 		}
 		failures.mu.Lock()
-		failures.refused = nil // Connect tries server/discover, which older servers reject
+		failures.statusErr = nil // Connect tries server/discover, which older servers reject
 		failures.mu.Unlock()
-		return &session{got.ClientSession, failures}, nil
+		return &session{result.ClientSession, failures}, nil
 	case <-ctx.Done(): // the library needs seconds to notify the server
 		go func() {
-			if late := <-done; late.err == nil {
-				late.Close()
+			if lateResult := <-connected; lateResult.err == nil {
+				lateResult.Close()
 			}
 		}()
-		return nil, failures.failure(ctx, ctx.Err())
+		return nil, failures.convertError(ctx, ctx.Err())
 	}
 }
 
-// closeTime limits the time for which a call waits while a session is closed.
-const closeTime = 200 * time.Millisecond
+// maxCloseTime limits the time for which a call waits while a session is closed.
+const maxCloseTime = 200 * time.Millisecond
 
-// end closes the session. It waits until the server is notified, but at most closeTime, because a host
+// closeInTime closes the session. It waits until the server is notified, but at most maxCloseTime, because a host
 // on AWS Lambda does not run after the call has ended.
-func (s *session) end() {
+func (s *session) closeInTime() {
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -195,30 +195,30 @@ func (s *session) end() {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(closeTime):
+	case <-time.After(maxCloseTime):
 	}
 }
 
-// recorder is an http.RoundTripper that stores failures whose details the library drops: the first
+// failureRecorder is an http.RoundTripper that stores failures whose details the library drops: the first
 // transport error, and the last response to a POST with a status of 400 or more.
-type recorder struct {
+type failureRecorder struct {
 	next http.RoundTripper
 
-	mu      sync.Mutex
-	failed  error
-	refused *call.AgentError
+	mu           sync.Mutex
+	transportErr error
+	statusErr    *call.AgentError
 }
 
-func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
-	asked := requestOf(req)
+func (r *failureRecorder) RoundTrip(req *http.Request) (*http.Response, error) {
+	sent := parseRequest(req)
 	reply, err := r.next.RoundTrip(req)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case err == nil && reply.StatusCode == http.StatusOK && asked.ID != nil:
-		asked.mend(reply)
+	case err == nil && reply.StatusCode == http.StatusOK && sent.ID != nil:
+		sent.repairResponse(reply)
 	case err != nil:
-		r.failed = cmp.Or(r.failed, err)
+		r.transportErr = cmp.Or(r.transportErr, err)
 	case reply.StatusCode >= 400 && req.Method == http.MethodPost:
 		// If the read fails, the received part is used.
 		excerpt, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt))
@@ -226,101 +226,101 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 			io.Reader
 			io.Closer
 		}{io.MultiReader(bytes.NewReader(excerpt), reply.Body), reply.Body}
-		r.refused = substrate.AnswerError(reply.StatusCode, reply.Header, excerpt, substrate.StatusError(reply.StatusCode))
+		r.statusErr = substrate.AnswerError(reply.StatusCode, reply.Header, excerpt, substrate.StatusError(reply.StatusCode))
 	}
 	return reply, err
 }
 
-// rejected is the library's own error message for an HTTP status.
-const rejected = "rejected by transport"
+// transportRejected is the library's own error message for an HTTP status.
+const transportRejected = "rejected by transport"
 
-func (r *recorder) failure(ctx context.Context, err error) error {
+func (r *failureRecorder) convertError(ctx context.Context, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var problemErr *problem.Error
-	var told *jsonrpc.Error
+	var rpcErr *jsonrpc.Error
 	switch {
-	case errors.As(r.failed, &problemErr):
+	case errors.As(r.transportErr, &problemErr):
 		return substrate.ConvertRequestError(problemErr)
 	case ctx.Err() != nil:
-		return substrate.EndedError(ctx, "the server")
-	case errors.As(err, &told) && told.Message != rejected:
-		return problem.Wrap(problem.SubstrateMisconfigured, told, "it answers with an error: %s", substrate.Excerpt([]byte(told.Message)))
-	case r.refused != nil:
-		return r.refused
+		return substrate.ContextError(ctx, "the server")
+	case errors.As(err, &rpcErr) && rpcErr.Message != transportRejected:
+		return problem.Wrap(problem.SubstrateMisconfigured, rpcErr, "it answers with an error: %s", substrate.Excerpt([]byte(rpcErr.Message)))
+	case r.statusErr != nil:
+		return r.statusErr
 	}
 	return problem.New(problem.SubstrateMisconfigured, "it does not speak MCP: %s", substrate.Excerpt([]byte(err.Error())))
 }
 
-// tools returns the tools of a server with their complete names. A tool with an invalid schema is
+// readTools returns the tools of a server with their complete names. A tool with an invalid schema is
 // left out. If the list repeats a cursor or is too long, the rest of the list is left out.
-func (s *session) tools(ctx context.Context, server string, schemas *schemaCache) (offer loop.Offer, err error) {
-	seen := map[string]bool{"": true}
-	for q := (&sdk.ListToolsParams{}); ; {
-		page, err := s.ListTools(ctx, q)
+func (s *session) readTools(ctx context.Context, server string, schemas *schemaCache) (offer loop.Offer, err error) {
+	seenCursors := map[string]bool{"": true}
+	for params := (&sdk.ListToolsParams{}); ; {
+		page, err := s.ListTools(ctx, params)
 		if err != nil {
-			return loop.Offer{}, s.failures.failure(ctx, err)
+			return loop.Offer{}, s.failures.convertError(ctx, err)
 		}
 		for _, t := range page.Tools {
-			name := wholeName(server, t.Name)
-			schema, err := schemas.inputSchema(t.InputSchema)
+			name := fullToolName(server, t.Name)
+			schema, err := schemas.convert(t.InputSchema)
 			if err != nil {
-				offer.LeftOut.Add(call.OmittedTool{Name: loop.SanitizeName(name), Reason: "models refuse its schema: " + err.Error(), Change: "the schema at its server"})
+				offer.OmittedTools.Add(call.OmittedTool{Name: loop.SanitizeName(name), Reason: "models refuse its schema: " + err.Error(), Remedy: "the schema at its server"})
 				continue
 			}
 			if len(offer.Tools) == maxTools {
-				offer.LeftOut.Add(tooMany(loop.SanitizeName(name)))
+				offer.OmittedTools.Add(tooManyTools(loop.SanitizeName(name)))
 				continue
 			}
 			offer.Tools = append(offer.Tools, loop.Tool{
 				Tool:   substrate.Tool{Name: name, Description: substrate.Truncate(t.Description, maxDescription), Schema: schema},
 				Writes: t.Annotations == nil || !t.Annotations.ReadOnlyHint,
 				Run: func(ctx context.Context, _ *substrate.Request, arguments json.RawMessage) (string, error) {
-					return s.use(ctx, t.Name, arguments)
+					return s.runTool(ctx, t.Name, arguments)
 				},
 			})
 		}
-		switch q.Cursor = page.NextCursor; {
-		case q.Cursor == "":
+		switch params.Cursor = page.NextCursor; {
+		case params.Cursor == "":
 			return offer, nil
 		case len(offer.Tools) == maxTools:
-			offer.LeftOut.Add(rest(server, fmt.Sprintf("it has more than %d tools", maxTools)))
+			offer.OmittedTools.Add(unreadTools(server, fmt.Sprintf("it has more than %d tools", maxTools)))
 			return offer, nil
-		case seen[q.Cursor]:
-			offer.LeftOut.Add(rest(server, "a cursor came twice"))
+		case seenCursors[params.Cursor]:
+			offer.OmittedTools.Add(unreadTools(server, "a cursor came twice"))
 			return offer, nil
-		case len(seen) == maxPages:
-			offer.LeftOut.Add(rest(server, fmt.Sprintf("expected at most %d pages, got more", maxPages)))
+		case len(seenCursors) == maxPages:
+			offer.OmittedTools.Add(unreadTools(server, fmt.Sprintf("expected at most %d pages, got more", maxPages)))
 			return offer, nil
 		}
-		seen[q.Cursor] = true
+		seenCursors[params.Cursor] = true
 	}
 }
 
-// use calls a tool and returns its text. If the tool reports an error, the text is the message of
+// runTool calls a tool and returns its text. If the tool reports an error, the text is the message of
 // the returned error.
-func (s *session) use(ctx context.Context, tool string, arguments any) (string, error) {
-	got, err := s.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: arguments})
+func (s *session) runTool(ctx context.Context, tool string, arguments any) (string, error) {
+	result, err := s.CallTool(ctx, &sdk.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
-		err = s.failures.failure(ctx, err)
-		var told *jsonrpc.Error
-		var answered *call.AgentError
+		err = s.failures.convertError(ctx, err)
+		var rpcErr *jsonrpc.Error
+		var agentErr *call.AgentError
 		switch {
-		case errors.As(err, &told):
-			return "", problem.New(problem.BehaviourFailed, "%s", cmp.Or(substrate.Excerpt([]byte(told.Message)), "the tool failed without a reason"))
-		case errors.As(err, &answered) && answered.Body != "":
-			return "", problem.Wrap(problem.AsError(err).Kind, err, "%s: %s", problem.AsError(err).Text(), answered.Body)
+		case errors.As(err, &rpcErr):
+			return "", problem.New(problem.BehaviourFailed, "%s", cmp.Or(substrate.Excerpt([]byte(rpcErr.Message)), "the tool failed without a reason"))
+		case errors.As(err, &agentErr) && agentErr.Body != "":
+			return "", problem.Wrap(problem.AsError(err).Kind, err, "%s: %s", problem.AsError(err).Text(), agentErr.Body)
 		}
 		return "", err
 	}
-	text := textOf(got)
-	if got.IsError {
+	text := resultText(result)
+	if result.IsError {
 		return "", problem.New(problem.BehaviourFailed, "%s", cmp.Or(text, "the tool failed without a reason"))
 	}
 	return text, nil
 }
 
-func textOf(r *sdk.CallToolResult) string {
+func resultText(r *sdk.CallToolResult) string {
 	var parts []string
 	for _, c := range r.Content {
 		switch c := c.(type) {
@@ -355,63 +355,63 @@ func Kinds(client *outbound.Client) substrate.Kinds {
 			return nil, err
 		}
 		url, tool, _ := strings.Cut(argument, "#")
-		return substrate.Func((&answering{client, url, tool}).answer), nil
+		return substrate.Func((&toolSubstrate{client, url, tool}).answer), nil
 	}}
 }
 
-// answering is a substrate that answers with one tool of a server.
-type answering struct {
+// toolSubstrate is a substrate that answers with one tool of a server.
+type toolSubstrate struct {
 	client    *outbound.Client
 	url, tool string
 }
 
-// arguments contains the arguments of the reference implementation's adapter.
-type arguments struct {
+// toolArguments contains the arguments of the reference implementation's adapter.
+type toolArguments struct {
 	System   string            `json:"system_prompt"`
 	User     string            `json:"user_prompt"`
 	Tools    []string          `json:"tools"`
 	Metadata map[string]string `json:"metadata"`
 }
 
-func (a *answering) answer(ctx context.Context, r substrate.Request) (string, error) {
-	asked := arguments{System: r.System, User: r.Text(), Tools: []string{}, Metadata: map[string]string{}}
+func (a *toolSubstrate) answer(ctx context.Context, r substrate.Request) (string, error) {
+	args := toolArguments{System: r.System, User: r.Text(), Tools: []string{}, Metadata: map[string]string{}}
 	s, err := open(ctx, a.client, outbound.VacantActor(r.Vacant, r.Chooser), a.url)
 	if agent := new(call.AgentError); problem.Is(err, problem.SubstrateMisconfigured) && (!errors.As(err, &agent) || agent.Status < 500) && ctx.Err() == nil {
-		if text, bare := a.bare(ctx, outbound.VacantActor(r.Vacant, r.Chooser), asked); bare == nil {
+		if text, directErr := a.callWithoutSession(ctx, outbound.VacantActor(r.Vacant, r.Chooser), args); directErr == nil {
 			return text, nil
 		}
 	}
 	if err != nil {
 		return "", err
 	}
-	defer s.end()
-	return s.use(ctx, a.tool, asked)
+	defer s.closeInTime()
+	return s.runTool(ctx, a.tool, args)
 }
 
-func (a *answering) bare(ctx context.Context, as outbound.Actor, asked arguments) (string, error) {
+func (a *toolSubstrate) callWithoutSession(ctx context.Context, actor outbound.Actor, args toolArguments) (string, error) {
 	body, err := json.Marshal(map[string]any{
-		"jsonrpc": "2.0", "id": "mcp-call", "method": "tools/call", "params": map[string]any{"name": a.tool, "arguments": asked},
+		"jsonrpc": "2.0", "id": "mcp-call", "method": "tools/call", "params": map[string]any{"name": a.tool, "arguments": args},
 	})
 	if err != nil {
 		return "", problem.Wrap(problem.Internal, err, "")
 	}
-	status, reply, err := a.client.Post(ctx, as, a.url, body)
+	status, reply, err := a.client.Post(ctx, actor, a.url, body)
 	if err != nil {
 		return "", substrate.ConvertRequestError(err)
 	}
 	if status != http.StatusOK {
 		return "", substrate.AnswerError(status, nil, reply, substrate.StatusError(status))
 	}
-	var got struct {
+	var response struct {
 		Text   *string
 		Result *struct{ Text string }
 		Error  json.RawMessage
 	}
-	if err := json.Unmarshal(reply, &got); err != nil || got.Error != nil || got.Text == nil && got.Result == nil {
+	if err := json.Unmarshal(reply, &response); err != nil || response.Error != nil || response.Text == nil && response.Result == nil {
 		return "", substrate.AnswerError(status, nil, reply, problem.New(problem.SubstrateMisconfigured, "the server's answer is not a tool's result"))
 	}
-	if got.Text != nil {
-		return *got.Text, nil
+	if response.Text != nil {
+		return *response.Text, nil
 	}
-	return got.Result.Text, nil
+	return response.Result.Text, nil
 }

@@ -179,7 +179,7 @@ func TestServersThatAreNone(t *testing.T) {
 	defer hanging.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, _, err := mcp.Servers(client(nil))(ctx, vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: hanging.URL, Required: true}}); !problem.Is(err, problem.Deadline) {
+	if _, _, err := mcp.Servers(client(nil))(ctx, vacant, outbound.Stranger, []definition.Server{{Name: "one", URL: hanging.URL, Required: true}}); !problem.Is(err, problem.DeadlineExceeded) {
 		t.Errorf("a server that hangs: %v, want Deadline", err)
 	}
 }
@@ -214,7 +214,7 @@ func TestAServerThatIsNotRequiredIsLeftOut(t *testing.T) {
 		t.Errorf("offered %d tools, %v", len(offer.Tools), ctx.Err())
 	}
 	var left []string
-	for _, one := range offer.LeftOut.Tools {
+	for _, one := range offer.OmittedTools.Tools {
 		reason, _, _ := strings.Cut(one.Reason, " within ")
 		left = append(left, one.Name+" "+reason)
 	}
@@ -244,7 +244,7 @@ func TestAToolEndsWithItsCall(t *testing.T) {
 	defer cancel()
 	for _, tool := range offer.Tools {
 		if tool.Name == "mcp__one__slow" {
-			if _, err := tool.Run(ctx, nil, json.RawMessage(`{}`)); !problem.Is(err, problem.Deadline) {
+			if _, err := tool.Run(ctx, nil, json.RawMessage(`{}`)); !problem.Is(err, problem.DeadlineExceeded) {
 				t.Errorf("Run() = %v, want Deadline", err)
 			}
 		}
@@ -262,7 +262,7 @@ func open(t testing.TB, url, tool string) substrate.Substrate {
 
 func ask(t testing.TB, s substrate.Substrate) (string, error) {
 	t.Helper()
-	r := substrate.Ask(identity.ID{1}, vacant, "say \"hi\"")
+	r := substrate.NewTextRequest(identity.ID{1}, vacant, "say \"hi\"")
 	r.System = "Be kind"
 	a, err := substrate.ReadAnswer(s.Infer(t.Context(), r))
 	return a.Text, err
@@ -369,7 +369,7 @@ func offered(t testing.TB, url string) (tools []loop.Tool, names []string, left 
 	for _, one := range offer.Tools {
 		names = append(names, strings.TrimPrefix(one.Name, "mcp__trial__"))
 	}
-	return offer.Tools, names, offer.LeftOut
+	return offer.Tools, names, offer.OmittedTools
 }
 
 // A server's details cost no tool, no answer and no time.
@@ -487,7 +487,7 @@ func TestAListOfToolsHasAnEnd(t *testing.T) {
 		if n := len(left.Tools); n > 0 {
 			why = left.Tools[n-1].Reason
 		}
-		if listed.Load() != tt.pages || len(tools) != tt.tools || left.Count() != tt.left || len(left.Tools) > call.MaxLeftOut || !strings.Contains(why, tt.why) {
+		if listed.Load() != tt.pages || len(tools) != tt.tools || left.Count() != tt.left || len(left.Tools) > call.MaxOmittedTools || !strings.Contains(why, tt.why) {
 			t.Errorf("%s: %d pages, %d tools, %d left out: %q", name, listed.Load(), len(tools), left.Count(), why)
 		}
 	}

@@ -16,15 +16,15 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/canon"
 )
 
-// asked is a request that the library has sent. The library parses responses strictly, so mend repairs
+// sentRequest is a request that the library has sent. The library parses responses strictly, so mend repairs
 // each response before the library reads it: mend sets the id of the request, whichever id the server
 // sent, and removes or replaces messages, tools and parts of a result that are invalid.
-type asked struct {
+type sentRequest struct {
 	ID     json.RawMessage
 	Method string
 }
 
-func requestOf(r *http.Request) (q asked) {
+func parseRequest(r *http.Request) (q sentRequest) {
 	if r.Method != http.MethodPost || r.GetBody == nil {
 		return q
 	}
@@ -36,37 +36,37 @@ func requestOf(r *http.Request) (q asked) {
 	return q
 }
 
-func (q asked) mend(reply *http.Response) {
+func (q sentRequest) repairResponse(reply *http.Response) {
 	body := reply.Body
 	r, w := io.Pipe()
-	switch media := reply.Header.Get("Content-Type"); {
-	case strings.HasPrefix(media, "text/event-stream"):
+	switch mediaType := reply.Header.Get("Content-Type"); {
+	case strings.HasPrefix(mediaType, "text/event-stream"):
 		go func() { w.CloseWithError(q.copyEvents(w, body)) }()
-	case strings.HasPrefix(media, "application/json"):
+	case strings.HasPrefix(mediaType, "application/json"):
 		go func() {
 			data, err := io.ReadAll(body)
-			if message := q.message(canon.TrimByteOrderMark(data)); err == nil && message != nil {
+			if message := q.repairMessage(canon.TrimByteOrderMark(data)); err == nil && message != nil {
 				data = message
 			}
-			_, failed := w.Write(data)
-			w.CloseWithError(cmp.Or(err, failed))
+			_, writeErr := w.Write(data)
+			w.CloseWithError(cmp.Or(err, writeErr))
 		}()
 	default:
 		return
 	}
-	reply.Body = mended{r, body}
+	reply.Body = repairedBody{r, body}
 }
 
-// mended is the body of a repaired response. Close also closes the original body.
-type mended struct {
+// repairedBody is the body of a repaired response. Close also closes the original body.
+type repairedBody struct {
 	*io.PipeReader
-	from io.Closer
+	original io.Closer
 }
 
-func (m mended) Close() error { return errors.Join(m.PipeReader.Close(), m.from.Close()) }
+func (m repairedBody) Close() error { return errors.Join(m.PipeReader.Close(), m.original.Close()) }
 
-func (q asked) copyEvents(w io.Writer, from io.Reader) error {
-	for e, err := range sse.Events(from, outbound.MaxStream) {
+func (q sentRequest) copyEvents(w io.Writer, body io.Reader) error {
+	for e, err := range sse.Events(body, outbound.MaxStream) {
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (q asked) copyEvents(w io.Writer, from io.Reader) error {
 			event = "id: " + e.ID + "\n"
 		}
 		if !e.IsNoise() && (e.Name == "" || e.Name == "message") {
-			if message := q.message(e.Data); message != nil {
+			if message := q.repairMessage(e.Data); message != nil {
 				event += "data: " + string(message) + "\n"
 			}
 		}
@@ -89,10 +89,10 @@ func (q asked) copyEvents(w io.Writer, from io.Reader) error {
 	return nil
 }
 
-// message returns the repaired message of the server in one line, or nil if the message has no
+// repairMessage returns the repaired message of the server in one line, or nil if the message has no
 // method, error or result. Data that is not JSON is returned unchanged, because it may be
 // truncated.
-func (q asked) message(data []byte) []byte {
+func (q sentRequest) repairMessage(data []byte) []byte {
 	var m struct{ Method, Result, Error json.RawMessage }
 	if json.Unmarshal(data, &m) != nil {
 		return data
@@ -101,16 +101,16 @@ func (q asked) message(data []byte) []byte {
 	switch {
 	case m.Method != nil:
 	case hasError:
-		var is struct {
+		var rpcErr struct {
 			Code    float64
 			Message string
 		}
-		if json.Unmarshal(m.Error, &is) != nil || is.Message == "" {
-			is.Message = string(m.Error)
+		if json.Unmarshal(m.Error, &rpcErr) != nil || rpcErr.Message == "" {
+			rpcErr.Message = string(m.Error)
 		}
-		data = encodeJSON(map[string]any{"jsonrpc": "2.0", "id": q.ID, "error": map[string]any{"code": int64(is.Code), "message": is.Message}})
+		data = encodeJSON(map[string]any{"jsonrpc": "2.0", "id": q.ID, "error": map[string]any{"code": int64(rpcErr.Code), "message": rpcErr.Message}})
 	case m.Result != nil:
-		data = encodeJSON(map[string]any{"jsonrpc": "2.0", "id": q.ID, "result": q.result(m.Result)})
+		data = encodeJSON(map[string]any{"jsonrpc": "2.0", "id": q.ID, "result": q.repairResult(m.Result)})
 	default:
 		return nil
 	}
@@ -124,18 +124,18 @@ func encodeJSON(v any) []byte {
 	return b
 }
 
-func (q asked) result(raw json.RawMessage) json.RawMessage {
+func (q sentRequest) repairResult(raw json.RawMessage) json.RawMessage {
 	switch q.Method {
 	case "tools/list":
-		return mendList(raw, "tools", new(sdk.ListToolsResult), func(element json.RawMessage) json.RawMessage {
+		return repairList(raw, "tools", new(sdk.ListToolsResult), func(element json.RawMessage) json.RawMessage {
 			var tool sdk.Tool
-			if element = mendMembers(element, &tool); tool.Name == "" {
+			if element = repairMembers(element, &tool); tool.Name == "" {
 				return nil
 			}
 			return element
 		})
 	case "tools/call":
-		return mendList(raw, "content", new(sdk.CallToolResult), func(element json.RawMessage) json.RawMessage {
+		return repairList(raw, "content", new(sdk.CallToolResult), func(element json.RawMessage) json.RawMessage {
 			if json.Unmarshal(encodeJSON(map[string]any{"content": []any{element}}), new(sdk.CallToolResult)) != nil {
 				return json.RawMessage(`{"type":"text","text":"[content that is not text]"}`)
 			}
@@ -145,37 +145,37 @@ func (q asked) result(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-func mendList(raw json.RawMessage, member string, is any, mend func(json.RawMessage) json.RawMessage) json.RawMessage {
+func repairList(raw json.RawMessage, member string, target any, repair func(json.RawMessage) json.RawMessage) json.RawMessage {
 	var members map[string]json.RawMessage
-	var elements, good []json.RawMessage
-	if json.Unmarshal(raw, is) == nil || json.Unmarshal(raw, &members) != nil || json.Unmarshal(members[member], &elements) != nil {
+	var elements, valid []json.RawMessage
+	if json.Unmarshal(raw, target) == nil || json.Unmarshal(raw, &members) != nil || json.Unmarshal(members[member], &elements) != nil {
 		return raw
 	}
 	for _, element := range elements {
-		if element = mend(element); element != nil {
-			good = append(good, element)
+		if element = repair(element); element != nil {
+			valid = append(valid, element)
 		}
 	}
-	members[member] = encodeJSON(good)
-	return mendMembers(encodeJSON(members), is)
+	members[member] = encodeJSON(valid)
+	return repairMembers(encodeJSON(members), target)
 }
 
-// mendMembers removes the members that prevent an object from being decoded into is. If the rest cannot
-// be decoded either, mendMembers returns nil.
-func mendMembers(raw json.RawMessage, is any) json.RawMessage {
+// repairMembers removes the members that prevent an object from being decoded into is. If the rest cannot
+// be decoded either, repairMembers returns nil.
+func repairMembers(raw json.RawMessage, target any) json.RawMessage {
 	var members map[string]json.RawMessage
-	if json.Unmarshal(raw, is) == nil {
+	if json.Unmarshal(raw, target) == nil {
 		return raw
 	}
 	if json.Unmarshal(raw, &members) != nil {
 		return nil
 	}
 	for name, value := range members {
-		if json.Unmarshal(encodeJSON(map[string]any{name: value}), is) != nil {
+		if json.Unmarshal(encodeJSON(map[string]any{name: value}), target) != nil {
 			delete(members, name)
 		}
 	}
-	if raw = encodeJSON(members); json.Unmarshal(raw, is) != nil {
+	if raw = encodeJSON(members); json.Unmarshal(raw, target) != nil {
 		return nil
 	}
 	return raw

@@ -21,10 +21,10 @@ func FuzzMend(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, body, method string) {
-		q := asked{json.RawMessage("7"), method}
+		q := sentRequest{json.RawMessage("7"), method}
 		for _, media := range []string{"application/json", "text/event-stream"} {
 			reply := &http.Response{Header: http.Header{"Content-Type": {media}}, Body: io.NopCloser(strings.NewReader(body))}
-			q.mend(reply)
+			q.repairResponse(reply)
 			got, err := io.ReadAll(reply.Body)
 			if err != nil || reply.Body.Close() != nil {
 				t.Fatal(err)

@@ -23,35 +23,35 @@ import (
 // number of times.
 const maxNodes = 2000
 
-// maxCached limits the total size of the schemas in a schemaCache in bytes.
-const maxCached = 4 << 20
+// maxCacheSize limits the total size of the schemas in a schemaCache in bytes.
+const maxCacheSize = 4 << 20
 
 // schemaCache caches results of inputSchema, because the tools of a server are listed for each call
 // and converting a schema takes a millisecond. It is safe for concurrent use.
 type schemaCache struct {
-	mu    sync.Mutex
-	read  map[[sha256.Size]byte]readSchema // key: hash of the server's schema
-	bytes int
+	mu      sync.Mutex
+	entries map[[sha256.Size]byte]convertedSchema // key: hash of the server's schema
+	size    int
 }
 
-type readSchema struct {
+type convertedSchema struct {
 	schema json.RawMessage
 	err    error
 }
 
-func (c *schemaCache) inputSchema(document any) (json.RawMessage, error) {
+func (c *schemaCache) convert(document any) (json.RawMessage, error) {
 	encoded, err := json.Marshal(document)
 	if err != nil {
 		return nil, err
 	}
 	key := sha256.Sum256(encoded)
 	c.mu.Lock()
-	entry, ok := c.read[key]
+	entry, ok := c.entries[key]
 	c.mu.Unlock()
 	if ok {
 		return entry.schema, entry.err
 	}
-	entry.schema, entry.err = inputSchema(document)
+	entry.schema, entry.err = convertSchema(document)
 	size := sha256.Size + len(entry.schema)
 	if entry.err != nil {
 		// The error may quote a long part of the schema.
@@ -60,44 +60,44 @@ func (c *schemaCache) inputSchema(document any) (json.RawMessage, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.bytes += size; c.bytes > maxCached || c.read == nil {
-		c.read, c.bytes = map[[sha256.Size]byte]readSchema{}, size
+	if c.size += size; c.size > maxCacheSize || c.entries == nil {
+		c.entries, c.size = map[[sha256.Size]byte]convertedSchema{}, size
 	}
-	c.read[key] = entry
+	c.entries[key] = entry
 	return entry.schema, entry.err
 }
 
-// inputSchema converts the schema of a tool's arguments to a form that all providers accept.
+// convertSchema converts the schema of a tool's arguments to a form that all providers accept.
 // Providers reject a complete request if the schema of one tool is invalid or does not describe an
 // object. References are replaced with their targets unless the targets are recursive or large.
-func inputSchema(document any) (json.RawMessage, error) {
+func convertSchema(document any) (json.RawMessage, error) {
 	root, ok := document.(map[string]any)
 	if !ok {
 		return nil, problem.Invalid("inputSchema", "an object", fmt.Sprintf("%T", document))
 	}
-	schema, err := encodeSchema(&schemaReader{root: root, inlines: true})
-	if !errors.Is(err, errInline) {
+	schema, err := encodeSchema(&schemaConverter{root: root, inlineRefs: true})
+	if !errors.Is(err, errCannotInline) {
 		return schema, err
 	}
-	if schema, err = encodeSchema(&schemaReader{root: root}); err != nil {
+	if schema, err = encodeSchema(&schemaConverter{root: root}); err != nil {
 		return nil, err
 	}
 	// A remaining reference may point to a member that was removed.
-	var read map[string]any
-	if err := json.Unmarshal(schema, &read); err != nil {
+	var converted map[string]any
+	if err := json.Unmarshal(schema, &converted); err != nil {
 		return nil, err
 	}
-	return encodeSchema(&schemaReader{root: read})
+	return encodeSchema(&schemaConverter{root: converted})
 }
 
-func encodeSchema(r *schemaReader) (json.RawMessage, error) {
-	read, err := r.read(r.root, "inputSchema", nil)
+func encodeSchema(r *schemaConverter) (json.RawMessage, error) {
+	converted, err := r.convert(r.root, "inputSchema", nil)
 	if err != nil {
 		return nil, err
 	}
-	object, ok := read.(map[string]any)
+	object, ok := converted.(map[string]any)
 	if !ok {
-		return nil, problem.Invalid("inputSchema", "an object", fmt.Sprintf("%T", read))
+		return nil, problem.Invalid("inputSchema", "an object", fmt.Sprintf("%T", converted))
 	}
 	if object["type"] == nil {
 		object["type"] = "object"
@@ -112,8 +112,8 @@ func encodeSchema(r *schemaReader) (json.RawMessage, error) {
 	}
 	schema, err := json.Marshal(object)
 	if err == nil && len(schema) > maxSchema {
-		if r.inlines {
-			return nil, errInline
+		if r.inlineRefs {
+			return nil, errCannotInline
 		}
 		err = problem.Invalid("inputSchema", fmt.Sprintf("at most %d bytes", maxSchema), fmt.Sprint(len(schema)))
 	}
@@ -164,26 +164,26 @@ var (
 	mapMembers    = []string{"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"}
 	// valueMembers may be null.
 	valueMembers = []string{"const", "default", "example", "examples"}
-	// noteMembers do not constrain values.
-	noteMembers = []string{"title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly", "$comment"}
+	// annotationMembers do not constrain values.
+	annotationMembers = []string{"title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly", "$comment"}
 )
 
-// errInline means that the references of a schema cannot be replaced with their targets.
-var errInline = errors.New("a reference cannot be replaced with its target")
+// errCannotInline means that the references of a schema cannot be replaced with their targets.
+var errCannotInline = errors.New("a reference cannot be replaced with its target")
 
-// schemaReader converts a tool's schema with all schemas in it.
-type schemaReader struct {
-	root    map[string]any
-	inlines bool // whether references are replaced
-	nodes   int
+// schemaConverter converts a tool's schema with all schemas in it.
+type schemaConverter struct {
+	root       map[string]any
+	inlineRefs bool // whether references are replaced
+	nodeCount  int
 }
 
-// read returns a copy of a schema that providers accept. It removes null members and invalid
+// convert returns a copy of a schema that providers accept. It removes null members and invalid
 // patterns. open contains the references that are being replaced.
-func (r *schemaReader) read(node any, path string, open []string) (any, error) {
-	if r.nodes++; r.nodes > maxNodes {
-		if r.inlines {
-			return nil, errInline
+func (r *schemaConverter) convert(node any, path string, openRefs []string) (any, error) {
+	if r.nodeCount++; r.nodeCount > maxNodes {
+		if r.inlineRefs {
+			return nil, errCannotInline
 		}
 		return nil, problem.Invalid(path, fmt.Sprintf("at most %d schemas in total", maxNodes), "more")
 	}
@@ -206,45 +206,45 @@ func (r *schemaReader) read(node any, path string, open []string) (any, error) {
 	}
 	// The pattern may use ECMAScript syntax that Go does not support. The server checks its
 	// arguments in any case.
-	if pattern, ok := s["pattern"].(string); ok && !isPattern(pattern) {
+	if pattern, ok := s["pattern"].(string); ok && !isRegexp(pattern) {
 		delete(s, "pattern")
 	}
 	types, _ := s["type"].([]any)
 	if s["items"] == nil && s["prefixItems"] == nil && (s["type"] == "array" || slices.Contains(types, any("array"))) {
 		s["items"] = map[string]any{} // OpenAI and Gemini require items
 	}
-	if err := r.readParts(s, path, open); err != nil {
+	if err := r.convertParts(s, path, openRefs); err != nil {
 		return nil, err
 	}
 	ref, ok := s["$ref"].(string)
 	if !ok {
 		return s, nil
 	}
-	target, ok := r.find(ref)
+	target, ok := r.resolveRef(ref)
 	switch {
 	case !ok:
 		return nil, problem.Invalid(path+".$ref", "a part of the schema, such as #/$defs/item", fmt.Sprintf("%.80q", ref))
-	case !r.inlines:
+	case !r.inlineRefs:
 		return s, nil
-	case slices.Contains(open, ref):
-		return nil, errInline
+	case slices.Contains(openRefs, ref):
+		return nil, errCannotInline
 	}
 	delete(s, "$ref")
-	read, err := r.read(target, path, append(slices.Clip(open), ref))
+	converted, err := r.convert(target, path, append(slices.Clip(openRefs), ref))
 	if err != nil {
 		return nil, err
 	}
-	return merge(read, s)
+	return mergeSiblings(converted, s)
 }
 
-func (r *schemaReader) readParts(s map[string]any, path string, open []string) (err error) {
-	if r.inlines { // no references to these definitions remain
+func (r *schemaConverter) convertParts(s map[string]any, path string, openRefs []string) (err error) {
+	if r.inlineRefs { // no references to these definitions remain
 		delete(s, "$defs")
 		delete(s, "definitions")
 	}
 	for _, name := range schemaMembers {
 		if part, ok := s[name]; ok {
-			if s[name], err = r.read(part, path+"."+name, open); err != nil {
+			if s[name], err = r.convert(part, path+"."+name, openRefs); err != nil {
 				return err
 			}
 		}
@@ -253,7 +253,7 @@ func (r *schemaReader) readParts(s map[string]any, path string, open []string) (
 		if list, ok := s[name].([]any); ok {
 			list = slices.Clone(list)
 			for i := range list {
-				if list[i], err = r.read(list[i], fmt.Sprintf("%s.%s[%d]", path, name, i), open); err != nil {
+				if list[i], err = r.convert(list[i], fmt.Sprintf("%s.%s[%d]", path, name, i), openRefs); err != nil {
 					return err
 				}
 			}
@@ -267,10 +267,10 @@ func (r *schemaReader) readParts(s map[string]any, path string, open []string) (
 		}
 		parts = maps.Clone(parts)
 		maps.DeleteFunc(parts, func(key string, part any) bool {
-			return part == nil || name == "patternProperties" && !isPattern(key)
+			return part == nil || name == "patternProperties" && !isRegexp(key)
 		})
 		for key, part := range parts {
-			if parts[key], err = r.read(part, path+"."+name+"."+key, open); err != nil {
+			if parts[key], err = r.convert(part, path+"."+name+"."+key, openRefs); err != nil {
 				return err
 			}
 		}
@@ -279,7 +279,7 @@ func (r *schemaReader) readParts(s map[string]any, path string, open []string) (
 	return nil
 }
 
-func (r *schemaReader) find(ref string) (part any, ok bool) {
+func (r *schemaConverter) resolveRef(ref string) (part any, ok bool) {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	if part = r.root; !ok || pointer == "" {
 		return part, ok
@@ -289,15 +289,15 @@ func (r *schemaReader) find(ref string) (part any, ok bool) {
 	}
 	for name := range strings.SplitSeq(pointer, "/") {
 		name = strings.NewReplacer("~1", "/", "~0", "~").Replace(name)
-		switch in := part.(type) {
+		switch parent := part.(type) {
 		case map[string]any:
-			part = in[name]
+			part = parent[name]
 		case []any:
 			i, err := strconv.Atoi(name)
-			if err != nil || i < 0 || i >= len(in) {
+			if err != nil || i < 0 || i >= len(parent) {
 				return nil, false
 			}
-			part = in[i]
+			part = parent[i]
 		default:
 			return nil, false
 		}
@@ -305,18 +305,18 @@ func (r *schemaReader) find(ref string) (part any, ok bool) {
 	return part, part != nil
 }
 
-// merge returns the target of a reference together with the members next to the reference.
-func merge(target any, beside map[string]any) (any, error) {
+// mergeSiblings returns the target of a reference together with the members next to the reference.
+func mergeSiblings(target any, siblings map[string]any) (any, error) {
 	object, ok := target.(map[string]any)
-	if len(beside) == 0 {
+	if len(siblings) == 0 {
 		return target, nil
 	}
 	if !ok {
-		return nil, errInline
+		return nil, errCannotInline
 	}
-	for name, value := range beside {
-		if other, both := object[name]; both && !slices.Contains(noteMembers, name) && !reflect.DeepEqual(other, value) {
-			return nil, errInline
+	for name, value := range siblings {
+		if other, exists := object[name]; exists && !slices.Contains(annotationMembers, name) && !reflect.DeepEqual(other, value) {
+			return nil, errCannotInline
 		}
 		object[name] = value
 	}
@@ -330,7 +330,7 @@ func checkMembers(schema any, path string) error {
 	return nil
 }
 
-func isPattern(pattern string) bool {
+func isRegexp(pattern string) bool {
 	_, err := regexp.Compile(pattern)
 	return err == nil
 }

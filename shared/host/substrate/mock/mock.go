@@ -40,7 +40,7 @@ type mock struct{}
 
 func (mock) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		s, turn := scene{}, 0
+		s, turn := scriptState{}, 0
 		for _, t := range r.Turns {
 			switch t.Role {
 			case substrate.Caller:
@@ -54,18 +54,18 @@ func (mock) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.
 			}
 		}
 		end := substrate.Stop
-		for _, line := range linesOf(r.System, turn) {
+		for _, line := range scriptLines(r.System, turn) {
 			if ctx.Err() != nil {
-				yield(nil, substrate.EndedError(ctx, "the script"))
+				yield(nil, substrate.ContextError(ctx, "the script"))
 				return
 			}
-			e, err := s.event(ctx, line)
+			e, err := s.runLine(ctx, line)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
 			if _, ok := e.(substrate.ToolCall); ok {
-				end = substrate.Called
+				end = substrate.ToolUse
 			}
 			if e != nil && !yield(e, nil) {
 				return
@@ -75,7 +75,7 @@ func (mock) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.
 	}
 }
 
-func linesOf(system string, turn int) []string {
+func scriptLines(system string, turn int) []string {
 	_, script, ok := strings.Cut("\n"+system, "\n```mock\n")
 	if !ok {
 		return []string{"text: {input}"}
@@ -91,79 +91,79 @@ func linesOf(system string, turn int) []string {
 	return lines
 }
 
-// scene contains the values to which a script refers, and the number of its calls.
-type scene struct {
+// scriptState contains the values to which a script refers, and the number of its calls.
+type scriptState struct {
 	input, result string
 	calls         int
 }
 
-// event returns the event of a line of the script, or nil for a wait or an empty text.
-func (s *scene) event(ctx context.Context, line string) (substrate.Event, error) {
-	what, rest, _ := strings.Cut(line, ":")
-	rest = strings.TrimSpace(rest)
-	switch what {
+// runLine returns the event of a line of the script, or nil for a wait or an empty text.
+func (s *scriptState) runLine(ctx context.Context, line string) (substrate.Event, error) {
+	command, argument, _ := strings.Cut(line, ":")
+	argument = strings.TrimSpace(argument)
+	switch command {
 	case "thought":
-		return substrate.Thought(s.fill(rest)), nil
+		return substrate.Thought(s.fillText(argument)), nil
 	case "text":
-		if text := s.fill(rest); text != "" {
+		if text := s.fillText(argument); text != "" {
 			return substrate.Text(text), nil
 		}
 		return nil, nil
 	case "call":
-		name, arguments, _ := strings.Cut(rest, " ")
+		name, arguments, _ := strings.Cut(argument, " ")
 		s.calls++
-		return substrate.ToolCall{ID: fmt.Sprintf("call_%d", s.calls), Name: name, Arguments: s.inJSON(arguments)}, nil
+		return substrate.ToolCall{ID: fmt.Sprintf("call_%d", s.calls), Name: name, Arguments: s.fillArguments(arguments)}, nil
 	case "usage":
 		var u substrate.Usage
-		for i, field := range strings.Fields(rest) {
+		for i, field := range strings.Fields(argument) {
 			n, err := strconv.Atoi(field)
 			if err != nil || i > 2 {
-				return nil, wrong(line)
+				return nil, lineError(line)
 			}
-			*[]*int{&u.In, &u.Out, &u.Cached}[i] = n
+			*[]*int{&u.InputTokens, &u.OutputTokens, &u.CachedTokens}[i] = n
 		}
 		return u, nil
 	case "wait":
-		d, err := time.ParseDuration(rest)
+		d, err := time.ParseDuration(argument)
 		if err != nil || d < 0 {
-			return nil, wrong(line)
+			return nil, lineError(line)
 		}
 		if retry.Sleep(ctx, d) != nil {
-			return nil, substrate.EndedError(ctx, "the script")
+			return nil, substrate.ContextError(ctx, "the script")
 		}
 		return nil, nil
 	case "fail":
-		if kind, ok := failures[rest]; ok {
-			return nil, &call.AgentError{Status: statuses[kind], Err: problem.New(kind, "the script contains a fail line")}
+		if kind, ok := failureKinds[argument]; ok {
+			return nil, &call.AgentError{Status: failureStatuses[kind], Err: problem.New(kind, "the script contains a fail line")}
 		}
 	}
-	return nil, wrong(line)
+	return nil, lineError(line)
 }
 
-var failures = map[string]problem.Kind{
+var failureKinds = map[string]problem.Kind{
 	"busy": problem.SubstrateBusy, "unavailable": problem.SubstrateUnavailable,
 	"refused": problem.SubstrateRefused, "misconfigured": problem.SubstrateMisconfigured,
 }
 
-// statuses maps failures to the HTTP statuses that a real server would return.
-var statuses = map[problem.Kind]int{
+// failureStatuses maps failures to the HTTP statuses that a real server would return.
+var failureStatuses = map[problem.Kind]int{
 	problem.SubstrateBusy: http.StatusTooManyRequests, problem.SubstrateUnavailable: http.StatusServiceUnavailable,
 	problem.SubstrateRefused: http.StatusOK, problem.SubstrateMisconfigured: http.StatusBadRequest,
 }
 
-func wrong(line string) error {
+func lineError(line string) error {
 	return &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "script of the mock", Want: "thought, text, call, usage, wait or fail", Got: fmt.Sprintf("%.80q", line)}
 }
 
-func (s *scene) fill(text string) string {
-	var quoted string
-	if strings.HasPrefix(text, `"`) && json.Unmarshal([]byte(text), &quoted) == nil {
-		text = quoted
+func (s *scriptState) fillText(text string) string {
+	var unquoted string
+	if strings.HasPrefix(text, `"`) && json.Unmarshal([]byte(text), &unquoted) == nil {
+		text = unquoted
 	}
 	return strings.NewReplacer("{input}", s.input, "{result}", s.result).Replace(text)
 }
 
-func (s *scene) inJSON(arguments string) string {
+func (s *scriptState) fillArguments(arguments string) string {
 	escape := func(text string) string {
 		b, _ := json.Marshal(text)
 		return string(b[1 : len(b)-1])

@@ -20,7 +20,7 @@ func play(ctx context.Context, t testing.TB, system string, turns ...substrate.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := substrate.Ask(identity.ID{1}, identity.ID{2}, `say "hi"`)
+	r := substrate.NewTextRequest(identity.ID{1}, identity.ID{2}, `say "hi"`)
 	r.System, r.Turns = system, append(r.Turns, turns...)
 	for e, err := range s.Infer(ctx, r) {
 		if err != nil {
@@ -43,11 +43,11 @@ func TestAScriptIsPlayedTurnByTurn(t *testing.T) {
 	}{
 		{"no script", "You are kind.", nil, []substrate.Event{substrate.Text(`say "hi"`), substrate.Stop}},
 		{"the first turn", script, nil, []substrate.Event{substrate.Thought("hm"), substrate.Text("one\n"),
-			substrate.ToolCall{ID: "call_1", Name: "look", Arguments: `{"for": "say \"hi\""}`}, substrate.Usage{In: 10, Out: 5, Cached: 2}, substrate.Called}},
+			substrate.ToolCall{ID: "call_1", Name: "look", Arguments: `{"for": "say \"hi\""}`}, substrate.Usage{InputTokens: 10, OutputTokens: 5, CachedTokens: 2}, substrate.ToolUse}},
 		{"the second turn", script, []substrate.Turn{called, given}, []substrate.Event{substrate.Text(`got ab for say "hi"`), substrate.Stop}},
 		{"one more", script, []substrate.Turn{called, given, called, given}, []substrate.Event{substrate.Text(`got ab for say "hi"`), substrate.Stop}},
 		{"another question", script, []substrate.Turn{called, given, {Role: substrate.Agent, Text: "x"}, {Role: substrate.Caller, Text: "y"}}, []substrate.Event{substrate.Thought("hm"), substrate.Text("one\n"),
-			substrate.ToolCall{ID: "call_1", Name: "look", Arguments: `{"for": "y"}`}, substrate.Usage{In: 10, Out: 5, Cached: 2}, substrate.Called}},
+			substrate.ToolCall{ID: "call_1", Name: "look", Arguments: `{"for": "y"}`}, substrate.Usage{InputTokens: 10, OutputTokens: 5, CachedTokens: 2}, substrate.ToolUse}},
 		{"nothing said", "```mock\ntext:\n```", nil, []substrate.Event{substrate.Stop}},
 	} {
 		got, err := play(t.Context(), t, tt.system, tt.turns...)
@@ -71,7 +71,7 @@ func TestFaultsOfAScript(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := play(ctx, t, "```mock\nwait: 1h\n```"); !problem.Is(err, problem.Deadline) {
+	if _, err := play(ctx, t, "```mock\nwait: 1h\n```"); !problem.Is(err, problem.DeadlineExceeded) {
 		t.Errorf("a script that waits: %v, want Deadline", err)
 	}
 	ctx, stop := context.WithCancel(t.Context())

@@ -12,17 +12,17 @@ const partition = "models"
 // CurrentDocs contains the current table of models. VersionDocs contains all versions that the operator
 // has set, because the rows of calls refer to them.
 var (
-	CurrentDocs = store.Kind[Table]{
+	CurrentDocs = store.DocKind[Table]{
 		Shape: store.Shape{Name: "table of models", Partition: partition, Sort: "current", Verify: store.VerifyParse},
-		Codec: tables,
+		Codec: tableCodec,
 	}
-	VersionDocs = store.Kind[Table]{
+	VersionDocs = store.DocKind[Table]{
 		Shape: store.Shape{Name: "version of the table of models", Partition: partition, Sort: "*", Verify: store.VerifyParse},
-		Codec: tables,
+		Codec: tableCodec,
 	}
 )
 
-var tables = store.Codec[Table]{
+var tableCodec = store.Codec[Table]{
 	Decode: func(d store.Doc) (t Table, err error) {
 		if err = json.Unmarshal(d.Data, &t); err == nil && t.Version < 2 {
 			err = fmt.Errorf("it has version %d", t.Version)

@@ -32,26 +32,26 @@ const MaxBudget = 1_000_000 * money.Dollar
 // Price is the price of a million tokens. Cached is the price of input tokens that the provider
 // reads from its cache.
 type Price struct {
-	In     money.Amount `json:"input"`
-	Out    money.Amount `json:"output"`
-	Cached money.Amount `json:"cached"`
+	InputPrice  money.Amount `json:"input"`
+	OutputPrice money.Amount `json:"output"`
+	CachedPrice money.Amount `json:"cached"`
 }
 
 func (p Price) IsFree() bool { return p == Price{} }
 
 // Cost returns the cost of a turn, rounded up to a micro-dollar.
 func (p Price) Cost(u substrate.Usage) money.Amount {
-	in, out := min(max(u.In, 0), maxTokens), min(max(u.Out, 0), maxTokens)
-	cached := min(max(u.Cached, 0), in)
+	in, out := min(max(u.InputTokens, 0), maxTokens), min(max(u.OutputTokens, 0), maxTokens)
+	cached := min(max(u.CachedTokens, 0), in)
 	const million = 1_000_000
-	return (p.In*money.Amount(in-cached) + p.Cached*money.Amount(cached) + p.Out*money.Amount(out) + million - 1) / million
+	return (p.InputPrice*money.Amount(in-cached) + p.CachedPrice*money.Amount(cached) + p.OutputPrice*money.Amount(out) + million - 1) / million
 }
 
 func (p Price) Check() error {
 	for _, rate := range []struct {
 		field string
 		is    money.Amount
-	}{{"input", p.In}, {"output", p.Out}, {"cached", p.Cached}} {
+	}{{"input", p.InputPrice}, {"output", p.OutputPrice}, {"cached", p.CachedPrice}} {
 		if rate.is < 0 || rate.is > maxPrice {
 			return problem.Invalid(rate.field, fmt.Sprintf("0 to %d micro-dollars per million tokens", maxPrice), strconv.FormatInt(int64(rate.is), 10))
 		}
@@ -59,32 +59,34 @@ func (p Price) Check() error {
 	return nil
 }
 
-// prices contains the JSON members of a price in micro-dollars per million tokens. The default of
+// priceDocument contains the JSON members of a price in micro-dollars per million tokens. The default of
 // cached is input.
-type prices struct {
-	In     money.Amount  `json:"input" canon:"required"`
-	Out    money.Amount  `json:"output" canon:"required"`
-	Cached *money.Amount `json:"cached"`
+type priceDocument struct {
+	InputPrice  money.Amount  `json:"input" canon:"required"`
+	OutputPrice money.Amount  `json:"output" canon:"required"`
+	CachedPrice *money.Amount `json:"cached"`
 }
 
-func (r *prices) price() (Price, error) {
-	p := Price{r.In, r.Out, r.In}
-	if r.Cached != nil {
-		p.Cached = *r.Cached
+func (r *priceDocument) toPrice() (Price, error) {
+	p := Price{r.InputPrice, r.OutputPrice, r.InputPrice}
+	if r.CachedPrice != nil {
+		p.CachedPrice = *r.CachedPrice
 	}
 	return p, p.Check()
 }
 
 func (p *Price) UnmarshalCanon(d *canon.Decoder) (err error) {
-	var is prices
-	if err := d.Decode(&is); err != nil {
+	var doc priceDocument
+	if err := d.Decode(&doc); err != nil {
 		return err
 	}
-	*p, err = is.price()
+	*p, err = doc.toPrice()
 	return err
 }
 
-func (p Price) String() string { return p.In.String() + "/" + p.Out.String() + "/" + p.Cached.String() }
+func (p Price) String() string {
+	return p.InputPrice.String() + "/" + p.OutputPrice.String() + "/" + p.CachedPrice.String()
+}
 
 // Tier is the capability class of a model within its provider.
 type Tier string
@@ -122,16 +124,16 @@ func (t *Table) Find(s substrate.Spec) (m Model, ok bool) {
 		case !isModel || candidate.Provider != s.Kind:
 		case candidate.Name == name:
 			return candidate, true
-		case !ok && family(candidate.Provider, candidate.Name) == family(candidate.Provider, name):
+		case !ok && priceFamily(candidate.Provider, candidate.Name) == priceFamily(candidate.Provider, name):
 			m, ok = candidate, true
 		}
 	}
 	return m, ok
 }
 
-// family returns a common name for the versions of a provider's model if the provider documents the
+// priceFamily returns a common name for the versions of a provider's model if the provider documents the
 // same price for them.
-func family(provider, name string) string {
+func priceFamily(provider, name string) string {
 	name = strings.ToLower(name)
 	switch provider {
 	// Names contain the version, for example claude-haiku-4-5-20251001.
@@ -143,7 +145,7 @@ func family(provider, name string) string {
 	case substrate.KindGemini: // for example gemini-2.5-flash-001
 		return geminiVersion.ReplaceAllString(name, "")
 	case substrate.KindMistral, substrate.KindOpenAI:
-		return cmp.Or(snapshots[name], name)
+		return cmp.Or(undatedNames[name], name)
 	}
 	return name
 }
@@ -153,10 +155,10 @@ var (
 	geminiVersion = regexp.MustCompile(`-0[0-9]{2}$`)
 )
 
-// snapshots maps dated models to the model without a date if their provider documents the same
+// undatedNames maps dated models to the model without a date if their provider documents the same
 // price. Other dated models have different prices, for example gpt-4o-2024-05-13 and
 // mistral-large-2411.
-var snapshots = map[string]string{
+var undatedNames = map[string]string{
 	"gpt-4.1-2025-04-14":      "gpt-4.1",
 	"gpt-4.1-mini-2025-04-14": "gpt-4.1-mini",
 	"gpt-4o-2024-08-06":       "gpt-4o",
@@ -171,7 +173,7 @@ var snapshots = map[string]string{
 	"mistral-small-2506":      "mistral-small-latest",
 }
 
-func (t *Table) OfTier(provider string, tier Tier) (m Model, ok bool) {
+func (t *Table) FindByTier(provider string, tier Tier) (m Model, ok bool) {
 	i := slices.IndexFunc(t.Models, func(m Model) bool { return m.Provider == provider && m.Tier == tier })
 	if i < 0 {
 		return m, false
@@ -200,7 +202,7 @@ func Parse(data []byte) (t Table, err error) {
 		return t, problem.Invalid("models", "at least one model", "none")
 	}
 	for i := range body.Models {
-		m, err := body.Models[i].model()
+		m, err := body.Models[i].toModel()
 		if err != nil {
 			return t, problem.AtPath(fmt.Sprintf("models[%d]", i), err)
 		}
@@ -212,13 +214,13 @@ func Parse(data []byte) (t Table, err error) {
 		}
 		t.Models = slices.Insert(t.Models, index, m)
 	}
-	had := map[string]string{}
+	modelByTier := map[string]string{}
 	for _, m := range t.Models {
 		key := m.Provider + " " + string(m.Tier)
-		if before := had[key]; m.Tier != "" && before != "" {
-			return t, problem.Invalid("models", "one model of "+m.Provider+" with the tier "+string(m.Tier), before+" and "+m.Name)
+		if other := modelByTier[key]; m.Tier != "" && other != "" {
+			return t, problem.Invalid("models", "one model of "+m.Provider+" with the tier "+string(m.Tier), other+" and "+m.Name)
 		}
-		had[key] = m.Name
+		modelByTier[key] = m.Name
 	}
 	return t, nil
 }
@@ -230,11 +232,11 @@ const MaxTable = 256 << 10
 type row struct {
 	Provider string `json:"provider"`
 	Name     string `json:"model"`
-	prices
+	priceDocument
 	Tier Tier `json:"tier"`
 }
 
-func (r *row) model() (m Model, err error) {
+func (r *row) toModel() (m Model, err error) {
 	m = Model{Provider: r.Provider, Name: r.Name, Tier: r.Tier}
 	switch {
 	case (substrate.Spec{Kind: m.Provider, Argument: "m"}).Family() != "model:m":
@@ -244,7 +246,7 @@ func (r *row) model() (m Model, err error) {
 	case m.Tier != "" && !m.Tier.IsValid():
 		return m, problem.Invalid("tier", "HIGH, MEDIUM, LOW or none", fmt.Sprintf("%.40q", m.Tier))
 	}
-	m.Price, err = r.price()
+	m.Price, err = r.toPrice()
 	return m, err
 }
 
@@ -260,35 +262,35 @@ func (t *Table) Blob() []byte {
 // without surcharges for long contexts or Regions.
 func BuiltinTable() Table {
 	// Prices are in thousandths of a dollar.
-	row := func(provider, name string, in, out, cached money.Amount, tier Tier) Model {
+	newModel := func(provider, name string, in, out, cached money.Amount, tier Tier) Model {
 		const thousandth = money.Dollar / 1000
 		return Model{provider, name, Price{in * thousandth, out * thousandth, cached * thousandth}, tier}
 	}
 	return Table{Version: 1, Models: []Model{
-		row(substrate.KindAnthropic, "claude-haiku-4-5", 1000, 5000, 100, Low),
-		row(substrate.KindAnthropic, "claude-opus-4-6", 5000, 25000, 500, High),
-		row(substrate.KindAnthropic, "claude-sonnet-4-5", 3000, 15000, 300, Medium),
-		row(substrate.KindBedrock, "amazon.nova-lite-v1:0", 60, 240, 15, ""),
-		row(substrate.KindBedrock, "amazon.nova-micro-v1:0", 35, 140, 9, ""),
-		row(substrate.KindBedrock, "amazon.nova-pro-v1:0", 800, 3200, 200, ""),
-		row(substrate.KindBedrock, "global.anthropic.claude-haiku-4-5-20251001-v1:0", 1000, 5000, 100, Low),
-		row(substrate.KindBedrock, "global.anthropic.claude-opus-4-6-v1", 5000, 25000, 500, High),
-		row(substrate.KindBedrock, "global.anthropic.claude-sonnet-4-5-20250929-v1:0", 3000, 15000, 300, Medium),
-		row(substrate.KindGemini, "gemini-2.5-flash", 300, 2500, 30, Low),
-		row(substrate.KindGemini, "gemini-2.5-pro", 1250, 10000, 125, ""),
-		row(substrate.KindGemini, "gemini-3-flash-preview", 500, 3000, 50, Medium),
-		row(substrate.KindGemini, "gemini-3-pro-preview", 2000, 12000, 200, High),
-		row(substrate.KindMistral, "mistral-large-2411", 2000, 6000, 2000, ""),
-		row(substrate.KindMistral, "mistral-large-latest", 500, 1500, 500, High),
-		row(substrate.KindMistral, "mistral-medium-latest", 400, 2000, 400, Medium),
-		row(substrate.KindMistral, "mistral-small-latest", 100, 300, 100, Low),
-		row(substrate.KindOpenAI, "gpt-4.1", 2000, 8000, 500, ""),
-		row(substrate.KindOpenAI, "gpt-4.1-mini", 400, 1600, 100, ""),
-		row(substrate.KindOpenAI, "gpt-4o", 2500, 10000, 1250, ""),
-		row(substrate.KindOpenAI, "gpt-4o-2024-05-13", 5000, 15000, 5000, ""),
-		row(substrate.KindOpenAI, "gpt-4o-mini", 150, 600, 75, ""),
-		row(substrate.KindOpenAI, "gpt-5", 1250, 10000, 125, High),
-		row(substrate.KindOpenAI, "gpt-5-mini", 250, 2000, 25, Medium),
-		row(substrate.KindOpenAI, "gpt-5-nano", 50, 400, 5, Low),
+		newModel(substrate.KindAnthropic, "claude-haiku-4-5", 1000, 5000, 100, Low),
+		newModel(substrate.KindAnthropic, "claude-opus-4-6", 5000, 25000, 500, High),
+		newModel(substrate.KindAnthropic, "claude-sonnet-4-5", 3000, 15000, 300, Medium),
+		newModel(substrate.KindBedrock, "amazon.nova-lite-v1:0", 60, 240, 15, ""),
+		newModel(substrate.KindBedrock, "amazon.nova-micro-v1:0", 35, 140, 9, ""),
+		newModel(substrate.KindBedrock, "amazon.nova-pro-v1:0", 800, 3200, 200, ""),
+		newModel(substrate.KindBedrock, "global.anthropic.claude-haiku-4-5-20251001-v1:0", 1000, 5000, 100, Low),
+		newModel(substrate.KindBedrock, "global.anthropic.claude-opus-4-6-v1", 5000, 25000, 500, High),
+		newModel(substrate.KindBedrock, "global.anthropic.claude-sonnet-4-5-20250929-v1:0", 3000, 15000, 300, Medium),
+		newModel(substrate.KindGemini, "gemini-2.5-flash", 300, 2500, 30, Low),
+		newModel(substrate.KindGemini, "gemini-2.5-pro", 1250, 10000, 125, ""),
+		newModel(substrate.KindGemini, "gemini-3-flash-preview", 500, 3000, 50, Medium),
+		newModel(substrate.KindGemini, "gemini-3-pro-preview", 2000, 12000, 200, High),
+		newModel(substrate.KindMistral, "mistral-large-2411", 2000, 6000, 2000, ""),
+		newModel(substrate.KindMistral, "mistral-large-latest", 500, 1500, 500, High),
+		newModel(substrate.KindMistral, "mistral-medium-latest", 400, 2000, 400, Medium),
+		newModel(substrate.KindMistral, "mistral-small-latest", 100, 300, 100, Low),
+		newModel(substrate.KindOpenAI, "gpt-4.1", 2000, 8000, 500, ""),
+		newModel(substrate.KindOpenAI, "gpt-4.1-mini", 400, 1600, 100, ""),
+		newModel(substrate.KindOpenAI, "gpt-4o", 2500, 10000, 1250, ""),
+		newModel(substrate.KindOpenAI, "gpt-4o-2024-05-13", 5000, 15000, 5000, ""),
+		newModel(substrate.KindOpenAI, "gpt-4o-mini", 150, 600, 75, ""),
+		newModel(substrate.KindOpenAI, "gpt-5", 1250, 10000, 125, High),
+		newModel(substrate.KindOpenAI, "gpt-5-mini", 250, 2000, 25, Medium),
+		newModel(substrate.KindOpenAI, "gpt-5-nano", 50, 400, 5, Low),
 	}}
 }

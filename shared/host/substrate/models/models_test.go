@@ -19,24 +19,24 @@ import (
 )
 
 func TestATurnCostsWhatItsTokensCost(t *testing.T) {
-	p := models.Price{In: 3_000_000, Out: 15_000_000, Cached: 300_000}
+	p := models.Price{InputPrice: 3_000_000, OutputPrice: 15_000_000, CachedPrice: 300_000}
 	for _, tt := range []struct {
 		u    substrate.Usage
 		want money.Amount
 	}{
 		{substrate.Usage{}, 0},
-		{substrate.Usage{In: 1_000_000, Out: 1_000_000}, 18_000_000},
-		{substrate.Usage{In: 1000, Out: 100, Cached: 600}, 1200 + 1500 + 180},
-		{substrate.Usage{In: 1, Cached: 1}, 1}, // a third of a micro-dollar
-		{substrate.Usage{In: 10, Cached: 99}, 3},
-		{substrate.Usage{In: -5, Out: -5, Cached: -5}, 0},
+		{substrate.Usage{InputTokens: 1_000_000, OutputTokens: 1_000_000}, 18_000_000},
+		{substrate.Usage{InputTokens: 1000, OutputTokens: 100, CachedTokens: 600}, 1200 + 1500 + 180},
+		{substrate.Usage{InputTokens: 1, CachedTokens: 1}, 1}, // a third of a micro-dollar
+		{substrate.Usage{InputTokens: 10, CachedTokens: 99}, 3},
+		{substrate.Usage{InputTokens: -5, OutputTokens: -5, CachedTokens: -5}, 0},
 	} {
 		if got := p.Cost(tt.u); got != tt.want {
 			t.Errorf("Cost(%+v) = %d, want %d", tt.u, got, tt.want)
 		}
 	}
-	most := models.Price{In: 1000 * money.Dollar, Out: 1000 * money.Dollar, Cached: 1000 * money.Dollar}
-	if got := most.Cost(substrate.Usage{In: math.MaxInt, Out: math.MaxInt, Cached: math.MaxInt}); got < most.Cost(substrate.Usage{In: 1 << 30}) {
+	most := models.Price{InputPrice: 1000 * money.Dollar, OutputPrice: 1000 * money.Dollar, CachedPrice: 1000 * money.Dollar}
+	if got := most.Cost(substrate.Usage{InputTokens: math.MaxInt, OutputTokens: math.MaxInt, CachedTokens: math.MaxInt}); got < most.Cost(substrate.Usage{InputTokens: 1 << 30}) {
 		t.Errorf("absurd usage costs %d", got)
 	}
 }
@@ -52,7 +52,7 @@ func TestTheBuiltInTableIsOne(t *testing.T) {
 	}
 	for _, provider := range []string{"anthropic", "gemini", "mistral", "openai"} {
 		for _, tier := range []models.Tier{models.High, models.Medium, models.Low} {
-			if m, ok := known.OfTier(provider, tier); !ok || m.Out == 0 {
+			if m, ok := known.FindByTier(provider, tier); !ok || m.OutputPrice == 0 {
 				t.Errorf("%s has no model of tier %s", provider, tier)
 			}
 		}
@@ -140,7 +140,7 @@ func TestADocumentedVersionHasThePriceInTheOperatorsTable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m, ok := table.Find(spec); m.In != want || ok != (want > 0) {
+		if m, ok := table.Find(spec); m.InputPrice != want || ok != (want > 0) {
 			t.Errorf("Find(%s) = %+v, %t, want %d", text, m, ok, want)
 		}
 	}
@@ -173,7 +173,7 @@ func TestParseNamesTheInvalidMember(t *testing.T) {
 		}
 	}
 	got, err := models.Parse([]byte(`{"version":9,"models":[{"model":"z","provider":"openai","output":2,"input":3,"tier":"LOW"},` + row + `]}`))
-	want := models.Table{Models: []models.Model{{Provider: "openai", Name: "m", Price: models.Price{In: 1, Out: 2, Cached: 1}}, {Provider: "openai", Name: "z", Price: models.Price{In: 3, Out: 2, Cached: 3}, Tier: models.Low}}}
+	want := models.Table{Models: []models.Model{{Provider: "openai", Name: "m", Price: models.Price{InputPrice: 1, OutputPrice: 2, CachedPrice: 1}}, {Provider: "openai", Name: "z", Price: models.Price{InputPrice: 3, OutputPrice: 2, CachedPrice: 3}, Tier: models.Low}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("Parse() = %v (-want +got):\n%s", err, diff)
 	}

@@ -18,9 +18,9 @@ type Tables struct {
 	store store.Updater
 	now   func() time.Time
 
-	mu    sync.Mutex
-	table Table
-	until time.Time // when Current must read the table again
+	mu      sync.Mutex
+	cached  Table
+	expires time.Time // when Current must read the table again
 }
 
 func NewTables(s store.Store, now func() time.Time, rand io.Reader) *Tables {
@@ -28,8 +28,8 @@ func NewTables(s store.Store, now func() time.Time, rand io.Reader) *Tables {
 	return &Tables{store: store.Updater{Store: s, Rand: rand}, now: now}
 }
 
-func current(ctx context.Context, from store.Reader) (Table, error) {
-	t, d, err := CurrentDocs.Get(ctx, from, CurrentDocs.Key())
+func loadCurrent(ctx context.Context, reader store.Reader) (Table, error) {
+	t, d, err := CurrentDocs.Get(ctx, reader, CurrentDocs.Key())
 	if err == nil && d.Version == 0 {
 		t = BuiltinTable()
 	}
@@ -38,16 +38,16 @@ func current(ctx context.Context, from store.Reader) (Table, error) {
 
 func (t *Tables) Current(ctx context.Context) (Table, error) {
 	t.mu.Lock()
-	table, until := t.table, t.until
+	table, expires := t.cached, t.expires
 	t.mu.Unlock()
-	if t.now().Before(until) {
+	if t.now().Before(expires) {
 		return table, nil
 	}
-	until = t.now().Add(CacheTime)
-	table, err := current(ctx, t.store.Store)
+	expires = t.now().Add(CacheTime)
+	table, err := loadCurrent(ctx, t.store.Store)
 	if err == nil {
 		t.mu.Lock()
-		t.table, t.until = table, until
+		t.cached, t.expires = table, expires
 		t.mu.Unlock()
 	}
 	return table, store.AsProblem(err)
@@ -56,12 +56,12 @@ func (t *Tables) Current(ctx context.Context) (Table, error) {
 // Set stores the next version unless the current version has the same models.
 func (t *Tables) Set(ctx context.Context, next Table) (Table, error) {
 	err := t.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		before, err := current(ctx, tx)
+		stored, err := loadCurrent(ctx, tx)
 		if err != nil {
 			return err
 		}
-		next.Version = before.Version
-		if string(next.Blob()) == string(before.Blob()) {
+		next.Version = stored.Version
+		if string(next.Blob()) == string(stored.Blob()) {
 			return nil
 		}
 		next.Version++
@@ -70,7 +70,7 @@ func (t *Tables) Set(ctx context.Context, next Table) (Table, error) {
 		return nil
 	})
 	t.mu.Lock()
-	t.until = time.Time{}
+	t.expires = time.Time{}
 	t.mu.Unlock()
 	return next, store.AsProblem(err)
 }

@@ -50,7 +50,7 @@ type model struct {
 // model refuses to answer.
 func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		q := remote.Request{Spec: m.spec, Omissions: m.omissions, Body: m.bodyOf}
+		q := remote.Request{Spec: m.spec, Omissions: m.omissions, Body: m.buildBody}
 		switch {
 		case !r.Secret.IsZero():
 			q.Header = http.Header{"Authorization": {"Bearer " + r.Secret.Reveal()}}
@@ -65,11 +65,11 @@ func (m *model) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substr
 // answerReader parses the events of one answer.
 type answerReader struct {
 	remote.Ending
-	places []place // places of the tool calls, which arrive in pieces
+	callKeys []callKey // places of the tool calls, which arrive in pieces
 }
 
-// place identifies a call by its index and its id, if the server sends them.
-type place struct {
+// callKey identifies a call by its index and its id, if the server sends them.
+type callKey struct {
 	index *int
 	id    string
 }
@@ -84,8 +84,8 @@ func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 			continue // only one answer was requested
 		}
 		for _, d := range []*delta{&choice.Delta, &choice.Message} {
-			more, err := a.apply(d)
-			if events = append(events, more...); err != nil {
+			deltaEvents, err := a.readDelta(d)
+			if events = append(events, deltaEvents...); err != nil {
 				return events, err
 			}
 		}
@@ -95,69 +95,69 @@ func (a *answerReader) Read(data []byte) (events []substrate.Event, err error) {
 	}
 	// The usage event follows the text of the same chunk, because the usage includes this text.
 	if u := c.Usage.Value; u.Prompt.IsGiven() || u.Completion.IsGiven() {
-		events = append(events, substrate.Usage{In: u.Prompt.Int(), Out: u.Completion.Int(), Cached: u.Details.Value.Cached.Int()})
+		events = append(events, substrate.Usage{InputTokens: u.Prompt.Int(), OutputTokens: u.Completion.Int(), CachedTokens: u.Details.Value.Cached.Int()})
 	}
 	return events, nil
 }
 
-func (a *answerReader) apply(d *delta) (events []substrate.Event, err error) {
-	if why := d.Refusal.Value; why != "" {
-		return nil, remote.RefusalError(why)
+func (a *answerReader) readDelta(d *delta) (events []substrate.Event, err error) {
+	if refusal := d.Refusal.Value; refusal != "" {
+		return nil, remote.RefusalError(refusal)
 	}
 	if thought := cmp.Or(d.ReasoningContent.Value, d.Reasoning.Value, d.Content.thought); thought != "" {
 		events = append(events, substrate.Thought(thought))
 	}
 	events = append(events, a.AddText(d.Content.text)...)
 	if f := d.FunctionCall.Value; f != nil {
-		d.ToolCalls = append(d.ToolCalls, piece{Function: *f})
+		d.ToolCalls = append(d.ToolCalls, callPiece{Function: *f})
 	}
 	for i := range d.ToolCalls {
-		if err := a.add(&d.ToolCalls[i]); err != nil {
+		if err := a.addPiece(&d.ToolCalls[i]); err != nil {
 			return events, err
 		}
 	}
 	return events, nil
 }
 
-func (a *answerReader) add(p *piece) error {
-	index := a.find(p)
+func (a *answerReader) addPiece(p *callPiece) error {
+	index := a.findCall(p)
 	if index < 0 {
 		index = len(a.Calls)
 		if err := a.AddCall(substrate.ToolCall{ID: cmp.Or(p.ID.Value, fmt.Sprintf("call_%d", index))}); err != nil {
 			return err
 		}
-		a.places = append(a.places, place{p.Index.Value, p.ID.Value})
+		a.callKeys = append(a.callKeys, callKey{p.Index.Value, p.ID.Value})
 	}
 	call := &a.Calls[index]
 	if p.Function.Name != call.Name { // some servers repeat the name
 		call.Name += p.Function.Name
 	}
-	call.Arguments += remote.Arguments(p.Function.Arguments)
+	call.Arguments += remote.ArgumentsText(p.Function.Arguments)
 	return nil
 }
 
-// find returns the call that a piece continues, or -1 if the piece starts a call. Servers omit
+// findCall returns the call that a piece continues, or -1 if the piece starts a call. Servers omit
 // indices and ids, or use the same ones for all calls. A piece continues the last call at its index
 // if
 //
 //   - the piece has no name,
 //   - the piece has the id of that call, or
 //   - the piece has no id, and the arguments of that call are incomplete or the piece has none.
-func (a *answerReader) find(p *piece) int {
-	last := -1
-	for i, is := range a.places {
-		if p.Index.Value != nil && is.index != nil && *p.Index.Value != *is.index {
+func (a *answerReader) findCall(p *callPiece) int {
+	lastMatch := -1
+	for i, key := range a.callKeys {
+		if p.Index.Value != nil && key.index != nil && *p.Index.Value != *key.index {
 			continue
 		}
-		if last = i; is.id != "" && is.id == p.ID.Value {
+		if lastMatch = i; key.id != "" && key.id == p.ID.Value {
 			return i
 		}
 	}
-	begins := p.ID.Value != "" || last >= 0 && remote.IsObject(a.Calls[last].Arguments) && len(p.Function.Arguments) > 0
-	if p.Function.Name != "" && begins {
+	startsCall := p.ID.Value != "" || lastMatch >= 0 && remote.IsObject(a.Calls[lastMatch].Arguments) && len(p.Function.Arguments) > 0
+	if p.Function.Name != "" && startsCall {
 		return -1
 	}
-	return last
+	return lastMatch
 }
 
 // request is the JSON body of a request for a chat completion.
@@ -175,7 +175,7 @@ type request struct {
 	MaxTokens           int              `json:"max_tokens,omitempty"`
 	MaxCompletionTokens int              `json:"max_completion_tokens,omitempty"`
 	Effort              substrate.Effort `json:"reasoning_effort,omitempty"`
-	Format              *format          `json:"response_format,omitempty"`
+	Format              *responseFormat  `json:"response_format,omitempty"`
 }
 
 type streamOptions struct {
@@ -220,11 +220,11 @@ type function struct {
 	Arguments string `json:"arguments"`
 }
 
-type format struct {
+type responseFormat struct {
 	Type string `json:"type"`
 }
 
-func (m *model) bodyOf(r *substrate.Request) any {
+func (m *model) buildBody(r *substrate.Request) any {
 	body := request{Model: m.name, Stream: true, MaxTokens: r.MaxTokens}
 	if !r.Omits("reasoning_effort") {
 		body.Effort = r.Effort
@@ -238,21 +238,21 @@ func (m *model) bodyOf(r *substrate.Request) any {
 	system := r.System
 	switch {
 	case r.JSON && r.Omits("response_format"):
-		system = remote.AskForJSON(system)
+		system = remote.AppendJSONInstruction(system)
 	case r.JSON:
-		body.Format = &format{"json_object"}
+		body.Format = &responseFormat{"json_object"}
 	}
-	switch final := r.MustAnswer && len(r.Tools) > 0; {
-	case final && r.Omits("tool_choice"):
-		system = remote.AskForAnswer(system)
-	case final:
+	switch mustAnswer := r.MustAnswer && len(r.Tools) > 0; {
+	case mustAnswer && r.Omits("tool_choice"):
+		system = remote.AppendAnswerInstruction(system)
+	case mustAnswer:
 		body.ToolChoice = "none"
 	}
 	if system != "" {
 		body.Messages = append(body.Messages, message{Role: "system", Content: system})
 	}
 	for _, t := range r.Turns {
-		body.Messages = append(body.Messages, messages(&t)...)
+		body.Messages = append(body.Messages, toMessages(&t)...)
 	}
 	for _, offered := range r.Tools {
 		t := tool{Type: "function"}
@@ -262,7 +262,7 @@ func (m *model) bodyOf(r *substrate.Request) any {
 	return body
 }
 
-func messages(t *substrate.Turn) []message {
+func toMessages(t *substrate.Turn) []message {
 	switch t.Role {
 	case substrate.Tools:
 		var results []message
@@ -312,19 +312,19 @@ type delta struct {
 	// servers use two names.
 	Reasoning        lax.Value[string]
 	ReasoningContent lax.Value[string] `json:"reasoning_content"`
-	ToolCalls        []piece           `json:"tool_calls"`
+	ToolCalls        []callPiece       `json:"tool_calls"`
 	// FunctionCall is used by servers that predate tool_calls.
-	FunctionCall lax.Value[*calledFunction] `json:"function_call"`
+	FunctionCall lax.Value[*functionCall] `json:"function_call"`
 }
 
-// piece is a tool call, or a part of one that arrives in several events.
-type piece struct {
+// callPiece is a tool call, or a part of one that arrives in several events.
+type callPiece struct {
 	Index    lax.Value[*int]
 	ID       lax.Value[string]
-	Function calledFunction
+	Function functionCall
 }
 
-type calledFunction struct {
+type functionCall struct {
 	Name      string
 	Arguments json.RawMessage
 }

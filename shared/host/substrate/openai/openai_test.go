@@ -21,31 +21,31 @@ func model() substratetest.Model {
 	return substratetest.Model{Kinds: openai.Kinds, Kind: "openai", Wire: substratetest.Wire{
 		Text:  func(text string) string { return chunk(map[string]any{"content": text}, nil) },
 		Usage: func(n string) string { return tokens(n) },
-		Ends: func(why string) string {
+		End: func(why string) string {
 			if why == "" {
 				return usage + done
 			}
 			return chunk(map[string]any{}, why) + usage + done
 		},
 		Call: func(at int, id, name string, arguments ...string) string {
-			all := piece(at, id, name, "")
+			all := callPiece(at, id, name, "")
 			for _, more := range arguments {
-				all += piece(at, "", "", more)
+				all += callPiece(at, "", "", more)
 			}
 			return all
 		},
-		Foreign: func(int) string {
+		ForeignPart: func(int) string {
 			return chunk(map[string]any{"content": []any{map[string]any{"type": "of_tomorrow", "text": "found"}}, "annotations": []any{map[string]any{"type": "url_citation"}}, "of_tomorrow": "found"}, nil)
 		},
-		Refusals: map[string]string{
+		MemberRefusals: map[string]string{
 			"response_format":  `{"error":"'response_format.type' must be 'json_schema' or 'text'"}`,
 			"stream_options":   `{"detail":[{"type":"extra_forbidden","loc":["body","stream_options"],"msg":"Extra inputs are not permitted","input":{"include_usage":true}}]}`,
 			"reasoning_effort": `{"error":{"message":"Unsupported parameter: 'reasoning_effort' is not supported with this model.","type":"invalid_request_error","param":"reasoning_effort","code":"unsupported_parameter"}}`,
 			"tool_choice":      `{"error":{"message":"Invalid value for tool_choice: none","type":"invalid_request_error"}}`,
 		},
-		Stop: "stop", Length: "length", Called: "tool_calls", Bare: "data: {\"choices\":[{\"delta\":{\"content\":\"hm\"}}]}\n\n" + done,
-		Decides: []string{"choices", "delta", "content", "tool_calls", "function", "name", "arguments", "finish_reason"},
-		Whole: func(text, why string) string {
+		Stop: "stop", Length: "length", Called: "tool_calls", AnswerWithoutReason: "data: {\"choices\":[{\"delta\":{\"content\":\"hm\"}}]}\n\n" + done,
+		DecisiveMembers: []string{"choices", "delta", "content", "tool_calls", "function", "name", "arguments", "finish_reason"},
+		WholeAnswer: func(text, why string) string {
 			return fmt.Sprintf(`{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":%q}],"usage":{"prompt_tokens":12}}`, text, why)
 		},
 	}}
@@ -74,7 +74,7 @@ const done = "data: [DONE]\n\n"
 
 func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
 	for _, member := range []string{"reasoning", "reasoning_content"} {
-		s := model().Serve(t, substratetest.Stream(chunk(map[string]any{"role": "assistant", "content": ""}, nil), chunk(map[string]any{member: "hm"}, nil),
+		s := model().Serve(t, substratetest.ServeEvents(chunk(map[string]any{"role": "assistant", "content": ""}, nil), chunk(map[string]any{member: "hm"}, nil),
 			chunk(map[string]any{"content": "forty"}, nil), chunk(map[string]any{"content": "-two"}, "length"), usage, done))
 		var got []substrate.Event
 		for e, err := range s.Infer(t.Context(), substratetest.Question()) {
@@ -83,26 +83,26 @@ func TestAnAnswerIsStreamedWithItsThoughtsAndUsage(t *testing.T) {
 			}
 			got = append(got, e)
 		}
-		want := []substrate.Event{substrate.Thought("hm"), substrate.Text("forty"), substrate.Text("-two"), substrate.Usage{In: 12, Out: 7, Cached: 4}, substrate.Length}
+		want := []substrate.Event{substrate.Thought("hm"), substrate.Text("forty"), substrate.Text("-two"), substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, substrate.Length}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
 	}
 }
 
-// piece is a line of a stream with a piece of a tool call.
-func piece(index int, id, name, arguments string) string {
+// callPiece is a line of a stream with a piece of a tool call.
+func callPiece(index int, id, name, arguments string) string {
 	return chunk(map[string]any{"tool_calls": []any{map[string]any{"index": index, "id": id, "type": "function", "function": map[string]any{"name": name, "arguments": arguments}}}}, nil)
 }
 
 func TestToolCallsComeInPieces(t *testing.T) {
 	for _, end := range []string{"tool_calls", "stop"} { // some servers say stop
-		s := model().Serve(t, substratetest.Stream(chunk(map[string]any{"content": "hm"}, nil), piece(0, "c1", "look", ""), piece(0, "", "", `{"for":`), piece(0, "", "", `"a"}`),
-			piece(1, "", "list", "{}"), chunk(map[string]any{}, end), usage, done))
+		s := model().Serve(t, substratetest.ServeEvents(chunk(map[string]any{"content": "hm"}, nil), callPiece(0, "c1", "look", ""), callPiece(0, "", "", `{"for":`), callPiece(0, "", "", `"a"}`),
+			callPiece(1, "", "list", "{}"), chunk(map[string]any{}, end), usage, done))
 		r := substratetest.Question()
 		r.Tools = []substrate.Tool{{Name: "look", Schema: json.RawMessage(`{"type":"object"}`)}}
 		got, err := substrate.ReadAnswer(s.Infer(t.Context(), r))
-		want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{In: 12, Out: 7, Cached: 4}, Reason: substrate.Called,
+		want := substrate.Answer{Text: "hm", Usage: &substrate.Usage{InputTokens: 12, OutputTokens: 7, CachedTokens: 4}, Reason: substrate.ToolUse,
 			Calls: []substrate.ToolCall{{ID: "c1", Name: "look", Arguments: `{"for":"a"}`}, {ID: "call_1", Name: "list", Arguments: "{}"}}}
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
@@ -113,10 +113,10 @@ func TestToolCallsComeInPieces(t *testing.T) {
 // Servers from before tool_calls stream one call as function_call.
 func TestAFunctionCallIsACall(t *testing.T) {
 	old := func(function any) string { return chunk(map[string]any{"function_call": function}, nil) }
-	s := model().Serve(t, substratetest.Stream(chunk(map[string]any{"content": "hm", "function_call": nil}, nil), old(map[string]any{"name": "look", "arguments": ""}),
+	s := model().Serve(t, substratetest.ServeEvents(chunk(map[string]any{"content": "hm", "function_call": nil}, nil), old(map[string]any{"name": "look", "arguments": ""}),
 		old(map[string]any{"arguments": `{"for":`}), old("odd"), old(map[string]any{"arguments": `"a"}`}), chunk(map[string]any{}, "function_call"), done))
 	got, err := substrate.ReadAnswer(s.Infer(t.Context(), substratetest.Question()))
-	want := substrate.Answer{Text: "hm", Reason: substrate.Called, Calls: []substrate.ToolCall{{ID: "call_0", Name: "look", Arguments: `{"for":"a"}`}}}
+	want := substrate.Answer{Text: "hm", Reason: substrate.ToolUse, Calls: []substrate.ToolCall{{ID: "call_0", Name: "look", Arguments: `{"for":"a"}`}}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("Fold() = %v (-want +got):\n%s", err, diff)
 	}
@@ -169,8 +169,8 @@ func TestPiecesOfCallsFindTheirCall(t *testing.T) {
 		for _, p := range tt.pieces {
 			lines = append(lines, "data: {\"choices\":[{\"delta\":{\"tool_calls\":["+p+"]}}]}\n\n")
 		}
-		got, err := substrate.ReadAnswer(model().Serve(t, substratetest.Stream(append(lines, chunk(map[string]any{}, "tool_calls"), done)...)).Infer(t.Context(), substratetest.Question()))
-		if diff := cmp.Diff(substrate.Answer{Reason: substrate.Called, Calls: tt.want}, got); diff != "" || err != nil {
+		got, err := substrate.ReadAnswer(model().Serve(t, substratetest.ServeEvents(append(lines, chunk(map[string]any{}, "tool_calls"), done)...)).Infer(t.Context(), substratetest.Question()))
+		if diff := cmp.Diff(substrate.Answer{Reason: substrate.ToolUse, Calls: tt.want}, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", what, err, diff)
 		}
 	}
@@ -189,11 +189,11 @@ func TestStreamsThatAreNoAnswer(t *testing.T) {
 		{"an error in the middle", []string{text, "data: {\"error\":{\"message\":\"out of memory\"}}\n\n"}, problem.SubstrateUnavailable},
 		{"no JSON", []string{text, "data: {\n\n"}, problem.SubstrateMisconfigured},
 		{"another form", []string{"data: {\"choices\":7}\n\n", done}, problem.SubstrateMisconfigured},
-		{"more calls than an answer has", slices.Repeat([]string{piece(0, "", "look", "{}")}, 129), problem.SubstrateMisconfigured},
+		{"more calls than an answer has", slices.Repeat([]string{callPiece(0, "", "look", "{}")}, 129), problem.SubstrateMisconfigured},
 		{"50 MB of thoughts", slices.Repeat([]string{chunk(map[string]any{"reasoning": strings.Repeat("x", 1<<10)}, nil)}, 50<<10), problem.SubstrateTooLarge},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			_, err := substrate.ReadAnswer(model().Serve(t, substratetest.Stream(tt.lines...)).Infer(t.Context(), substratetest.Question()))
+			_, err := substrate.ReadAnswer(model().Serve(t, substratetest.ServeEvents(tt.lines...)).Infer(t.Context(), substratetest.Question()))
 			if !problem.Is(err, tt.want) {
 				t.Errorf("ReadAnswer() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
 			}
@@ -224,7 +224,7 @@ func TestProvidersDiffer(t *testing.T) {
 // Mistral's models that reason answer in parts.
 func TestPartsOfAnAnswer(t *testing.T) {
 	parts := []any{map[string]any{"type": "thinking", "thinking": []any{map[string]any{"type": "text", "text": "hm"}}}, map[string]any{"type": "text", "text": "yes"}}
-	s := model().Serve(t, substratetest.Stream(chunk(map[string]any{"content": parts}, "stop"), done))
+	s := model().Serve(t, substratetest.ServeEvents(chunk(map[string]any{"content": parts}, "stop"), done))
 	var got []substrate.Event
 	for e, err := range s.Infer(t.Context(), substratetest.Question()) {
 		if err != nil {
@@ -239,9 +239,9 @@ func TestPartsOfAnAnswer(t *testing.T) {
 
 func FuzzStream(f *testing.F) {
 	f.Add([]byte(chunk(map[string]any{"content": "x", "reasoning": "y"}, "stop") + usage + done))
-	f.Add([]byte(piece(0, "c1", "look", "{}") + chunk(map[string]any{}, "tool_calls") + done))
+	f.Add([]byte(callPiece(0, "c1", "look", "{}") + chunk(map[string]any{}, "tool_calls") + done))
 	f.Add([]byte("data: {\"choices\":[{\"index\":1}],\"error\":null}\n\n"))
-	model().Stream(f)
+	model().FuzzStream(f)
 }
 
 func TestOllamaIsOnThisMachine(t *testing.T) {

@@ -20,7 +20,7 @@ func Parse(data []byte) (Plan, error) {
 	limits := canon.DefaultLimits()
 	limits.Bytes, limits.Depth = MaxBlob, 4
 	var body Document
-	body.Plan = Plan{OnFailure: Abort, Aggregate: Aggregate{How: List}}
+	body.Plan = Plan{OnFailure: Abort, Aggregate: Aggregate{Method: List}}
 	err := canon.Unmarshal(data, &body, limits)
 	switch {
 	case err != nil && problem.Is(err, problem.TooLarge):
@@ -50,19 +50,19 @@ func (d *Delegation) UnmarshalCanon(dec *canon.Decoder) error {
 }
 
 func (a *Aggregate) UnmarshalCanon(d *canon.Decoder) error {
-	is := struct {
+	raw := struct {
 		How       Method  `json:"how"`
 		Separator *string `json:"separator"`
 		Substrate string  `json:"substrate"`
-	}{How: a.How}
-	if err := d.Decode(&is); err != nil {
+	}{How: a.Method}
+	if err := d.Decode(&raw); err != nil {
 		return err
 	}
-	a.How, a.Substrate, a.Separator = is.How, is.Substrate, ""
+	a.Method, a.Substrate, a.Separator = raw.How, raw.Substrate, ""
 	switch {
-	case is.Separator != nil:
-		a.Separator = *is.Separator
-	case a.How == Join:
+	case raw.Separator != nil:
+		a.Separator = *raw.Separator
+	case a.Method == Join:
 		a.Separator = DefaultSeparator
 	}
 	return nil

@@ -20,9 +20,9 @@ import (
 // Kind is the kind of the substrate that answers with a plan.
 const Kind = "composite"
 
-// CardWord replaces the kind of substrate on a composite's card, because the existence of children is
+// CardKind replaces the kind of substrate on a composite's card, because the existence of children is
 // not public.
-const CardWord = "vacancy"
+const CardKind = "vacancy"
 
 // Version is the format version of a plan.
 const Version = 1
@@ -73,10 +73,10 @@ const DefaultSeparator = "\n\n"
 type Plan struct {
 	// Parallel means that all children are called at once. Otherwise, they are called in order,
 	// like in the reference implementation.
-	Parallel  bool         `json:"parallel"`
-	Delegate  []Delegation `json:"delegate"`
-	OnFailure OnFailure    `json:"on_failure"`
-	Aggregate Aggregate    `json:"aggregate"`
+	Parallel    bool         `json:"parallel"`
+	Delegations []Delegation `json:"delegate"`
+	OnFailure   OnFailure    `json:"on_failure"`
+	Aggregate   Aggregate    `json:"aggregate"`
 }
 
 // Delegation calls one child.
@@ -88,22 +88,22 @@ type Delegation struct {
 
 // Aggregate combines answers.
 type Aggregate struct {
-	How       Method `json:"how"`
+	Method    Method `json:"how"`
 	Separator string `json:"separator"` // only for Join
 	Substrate string `json:"substrate"` // string form of a substrate.Spec, only for BySubstrate
 }
 
 func (p *Plan) Check() error {
-	switch n := len(p.Delegate); {
+	switch n := len(p.Delegations); {
 	case n == 0:
 		return problem.Invalid("delegate", "at least one delegation", "none")
 	case n > MaxDelegations:
 		return problem.Invalid("delegate", fmt.Sprintf("at most %d delegations", MaxDelegations), strconv.Itoa(n))
 	case p.OnFailure != Abort && p.OnFailure != Skip:
-		return problem.Invalid("on_failure", "abort or skip", clip(string(p.OnFailure)))
+		return problem.Invalid("on_failure", "abort or skip", quoteTruncated(string(p.OnFailure)))
 	}
-	for i := range p.Delegate {
-		if err := p.Delegate[i].check(fmt.Sprintf("delegate[%d].", i), i > 0 && !p.Parallel); err != nil {
+	for i := range p.Delegations {
+		if err := p.Delegations[i].check(fmt.Sprintf("delegate[%d].", i), i > 0 && !p.Parallel); err != nil {
 			return err
 		}
 	}
@@ -116,7 +116,7 @@ func (p *Plan) Check() error {
 	return nil
 }
 
-func (d *Delegation) check(prefix string, follows bool) error {
+func (d *Delegation) check(prefix string, hasPrevious bool) error {
 	for _, text := range []struct {
 		field, text string
 		most        int
@@ -140,7 +140,7 @@ func (d *Delegation) check(prefix string, follows bool) error {
 	}
 	for _, name := range placeholders(d.Task) {
 		switch {
-		case name == "previous" && !follows:
+		case name == "previous" && !hasPrevious:
 			return problem.Invalid(prefix+"task", "{previous} only in a sequential plan, after the first delegation", "the first delegation, or parallel: true")
 		case name != "previous" && name != "input":
 			return problem.Invalid(prefix+"task", "{input} or {previous}", "{"+name+"}")
@@ -150,10 +150,10 @@ func (d *Delegation) check(prefix string, follows bool) error {
 }
 
 func (a *Aggregate) check() error {
-	switch a.How {
+	switch a.Method {
 	case List, Join, First, Vote:
 		if a.Substrate != "" {
-			return problem.Invalid("aggregate.substrate", "none with "+string(a.How), clip(a.Substrate))
+			return problem.Invalid("aggregate.substrate", "none with "+string(a.Method), quoteTruncated(a.Substrate))
 		}
 	case BySubstrate:
 		spec, err := substrate.Parse(a.Substrate)
@@ -167,11 +167,11 @@ func (a *Aggregate) check() error {
 			return err
 		}
 	default:
-		return problem.Invalid("aggregate.how", "list, join, first, vote or substrate", clip(string(a.How)))
+		return problem.Invalid("aggregate.how", "list, join, first, vote or substrate", quoteTruncated(string(a.Method)))
 	}
 	switch {
-	case a.How != Join && a.Separator != "":
-		return problem.Invalid("aggregate.separator", "none with "+string(a.How), clip(a.Separator))
+	case a.Method != Join && a.Separator != "":
+		return problem.Invalid("aggregate.separator", "none with "+string(a.Method), quoteTruncated(a.Separator))
 	case len(a.Separator) > MaxSeparator:
 		return problem.Invalid("aggregate.separator", fmt.Sprintf("at most %d bytes", MaxSeparator), strconv.Itoa(len(a.Separator)))
 	case !utf8.ValidString(a.Separator):
@@ -185,7 +185,7 @@ func (a *Aggregate) check() error {
 func (p *Plan) Children() ([]identity.ID, error) {
 	var ids []identity.ID
 	seen := map[identity.ID]bool{}
-	for i, d := range p.Delegate {
+	for i, d := range p.Delegations {
 		id, err := identity.ParseID(d.Child)
 		if err != nil {
 			return nil, problem.Wrap(problem.Damaged, err, "delegate[%d].child is not an id", i)
@@ -202,15 +202,15 @@ func (p *Plan) Hash() identity.Hash { return identity.Sum(p.Blob()) }
 
 // Blob returns the canonical form, which is the canonical JSON of all members.
 func (p *Plan) Blob() []byte {
-	dst := canon.AppendString([]byte(`{"aggregate":{"how":`), string(p.Aggregate.How))
-	if p.Aggregate.How == Join {
+	dst := canon.AppendString([]byte(`{"aggregate":{"how":`), string(p.Aggregate.Method))
+	if p.Aggregate.Method == Join {
 		dst = canon.AppendString(append(dst, `,"separator":`...), p.Aggregate.Separator)
 	}
-	if p.Aggregate.How == BySubstrate {
+	if p.Aggregate.Method == BySubstrate {
 		dst = canon.AppendString(append(dst, `,"substrate":`...), p.Aggregate.Substrate)
 	}
 	dst = append(dst, `},"delegate":[`...)
-	for i, d := range p.Delegate {
+	for i, d := range p.Delegations {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
@@ -225,9 +225,9 @@ func (p *Plan) Blob() []byte {
 	return append(strconv.AppendInt(append(dst, `,"version":`...), Version, 10), '}')
 }
 
-// Fill inserts the caller's text and the previous answer into the task. Braces in the inserted
+// RenderTask inserts the caller's text and the previous answer into the task. Braces in the inserted
 // texts have no meaning.
-func (d *Delegation) Fill(input, previous string) string {
+func (d *Delegation) RenderTask(input, previous string) string {
 	return strings.NewReplacer("{input}", input, "{previous}", previous).Replace(d.Task)
 }
 
@@ -246,4 +246,4 @@ func placeholders(task string) (names []string) {
 	}
 }
 
-func clip(s string) string { return fmt.Sprintf("%.40q", s) }
+func quoteTruncated(s string) string { return fmt.Sprintf("%.40q", s) }

@@ -20,29 +20,29 @@ func TestAPlanIsReadWithItsDefaults(t *testing.T) {
 	}{
 		"least": {
 			in: `{"version":1,"delegate":[{"child":"drafter"}]}`,
-			want: plan.Plan{Delegate: []plan.Delegation{{Child: "drafter", Task: "{input}"}}, OnFailure: plan.Abort,
-				Aggregate: plan.Aggregate{How: plan.List}},
+			want: plan.Plan{Delegations: []plan.Delegation{{Child: "drafter", Task: "{input}"}}, OnFailure: plan.Abort,
+				Aggregate: plan.Aggregate{Method: plan.List}},
 			blob: `{"aggregate":{"how":"list"},"delegate":[{"child":"drafter","task":"{input}"}],"on_failure":"abort","parallel":false,"version":1}`,
 		},
 		"one after the other, joined": {
 			in: `{"version":1, "parallel":false, "on_failure":"skip", "aggregate":{"how":"join"},
 				"delegate":[{"child":"a","kind":"draft","task":"draft: {input}"},{"child":"b","kind":"review","task":"{previous}\nof {input}"}]}`,
-			want: plan.Plan{Delegate: []plan.Delegation{
+			want: plan.Plan{Delegations: []plan.Delegation{
 				{Child: "a", Kind: "draft", Task: "draft: {input}"}, {Child: "b", Kind: "review", Task: "{previous}\nof {input}"},
-			}, OnFailure: plan.Skip, Aggregate: plan.Aggregate{How: plan.Join, Separator: "\n\n"}},
+			}, OnFailure: plan.Skip, Aggregate: plan.Aggregate{Method: plan.Join, Separator: "\n\n"}},
 			blob: `{"aggregate":{"how":"join","separator":"\n\n"},"delegate":[{"child":"a","kind":"draft","task":"draft: {input}"},` +
 				`{"child":"b","kind":"review","task":"{previous}\nof {input}"}],"on_failure":"skip","parallel":false,"version":1}`,
 		},
 		"an empty separator is one": {
 			in: `{"version":1,"delegate":[{"child":"a"}],"aggregate":{"separator":"","how":"join"}}`,
-			want: plan.Plan{Delegate: []plan.Delegation{{Child: "a", Task: "{input}"}}, OnFailure: plan.Abort,
-				Aggregate: plan.Aggregate{How: plan.Join}},
+			want: plan.Plan{Delegations: []plan.Delegation{{Child: "a", Task: "{input}"}}, OnFailure: plan.Abort,
+				Aggregate: plan.Aggregate{Method: plan.Join}},
 			blob: `{"aggregate":{"how":"join","separator":""},"delegate":[{"child":"a","task":"{input}"}],"on_failure":"abort","parallel":false,"version":1}`,
 		},
 		"at once, read by a substrate": {
 			in: `{"version":1,"parallel":true,"delegate":[{"child":"a"},{"child":"a"}],"aggregate":{"how":"substrate","substrate":"http:https://sum.example/up"}}`,
-			want: plan.Plan{Parallel: true, Delegate: []plan.Delegation{{Child: "a", Task: "{input}"}, {Child: "a", Task: "{input}"}}, OnFailure: plan.Abort,
-				Aggregate: plan.Aggregate{How: plan.BySubstrate, Substrate: "http:https://sum.example/up"}},
+			want: plan.Plan{Parallel: true, Delegations: []plan.Delegation{{Child: "a", Task: "{input}"}, {Child: "a", Task: "{input}"}}, OnFailure: plan.Abort,
+				Aggregate: plan.Aggregate{Method: plan.BySubstrate, Substrate: "http:https://sum.example/up"}},
 			blob: `{"aggregate":{"how":"substrate","substrate":"http:https://sum.example/up"},"delegate":[{"child":"a","task":"{input}"},` +
 				`{"child":"a","task":"{input}"}],"on_failure":"abort","parallel":true,"version":1}`,
 		},
@@ -150,28 +150,28 @@ func TestARefusalOfAPlanCarriesTheWayToItsField(t *testing.T) {
 
 func TestCallerTextIsNotExpandedAsATemplate(t *testing.T) {
 	d := plan.Delegation{Task: "of {input}: {previous}, {input} and { input } {Input}"}
-	if got, want := d.Fill("{previous}", "{input}"), "of {previous}: {input}, {previous} and { input } {Input}"; got != want {
+	if got, want := d.RenderTask("{previous}", "{input}"), "of {previous}: {input}, {previous} and { input } {Input}"; got != want {
 		t.Errorf("Fill() = %q, want %q", got, want)
 	}
 }
 
 func TestChildrenAreEachNamedOnceAndByIDsOnly(t *testing.T) {
 	a, b := identity.ID{1}, identity.ID{2}
-	p := plan.Plan{Delegate: []plan.Delegation{{Child: b.String()}, {Child: a.String()}, {Child: b.String()}}}
+	p := plan.Plan{Delegations: []plan.Delegation{{Child: b.String()}, {Child: a.String()}, {Child: b.String()}}}
 	got, err := p.Children()
 	if diff := cmp.Diff([]identity.ID{b, a}, got); err != nil || diff != "" {
 		t.Errorf("Children() = %v (-want +got):\n%s", err, diff)
 	}
-	p.Delegate[1].Child = "drafter"
+	p.Delegations[1].Child = "drafter"
 	if _, err := p.Children(); !problem.Is(err, problem.Damaged) {
 		t.Errorf("Children() of a name = %v, want Damaged", err)
 	}
 }
 
 func TestAPlanTooLargeInItsCanonicalFormIsRefused(t *testing.T) {
-	p := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{How: plan.List}}
+	p := plan.Plan{OnFailure: plan.Abort, Aggregate: plan.Aggregate{Method: plan.List}}
 	for i := range 9 {
-		p.Delegate = append(p.Delegate, plan.Delegation{Child: fmt.Sprint(i), Task: strings.Repeat("x", plan.MaxTask)})
+		p.Delegations = append(p.Delegations, plan.Delegation{Child: fmt.Sprint(i), Task: strings.Repeat("x", plan.MaxTask)})
 	}
 	if err := p.Check(); !problem.Is(err, problem.TooLarge) {
 		t.Errorf("Check() = %v, want TooLarge", err)

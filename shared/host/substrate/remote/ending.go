@@ -20,24 +20,24 @@ type Ending struct {
 	// answer has ended.
 	Calls []substrate.ToolCall
 
-	blank      []byte // white space before the first word
-	spoke      bool   // whether a text other than white space has arrived
-	hasReasons bool   // whether the server sends a member for the reason, even if it is null
-	reason     Reason
-	why        substrate.FinishReason
+	leadingSpace    []byte // white space before the first word
+	hasText         bool   // whether a text other than white space has arrived
+	hasReasonMember bool   // whether the server sends a member for the reason, even if it is null
+	reason          Reason
+	finishReason    substrate.FinishReason
 }
 
 // AddText returns the events for a piece of the answer. It delays white space before the first word,
 // because an answer that consists only of white space is empty.
 func (e *Ending) AddText(text string) []substrate.Event {
-	if !e.spoke && strings.TrimSpace(text) == "" {
-		e.blank = append(e.blank, text...)
+	if !e.hasText && strings.TrimSpace(text) == "" {
+		e.leadingSpace = append(e.leadingSpace, text...)
 		return nil
 	}
 	if text == "" {
 		return nil
 	}
-	text, e.blank, e.spoke = string(e.blank)+text, nil, true
+	text, e.leadingSpace, e.hasText = string(e.leadingSpace)+text, nil, true
 	return []substrate.Event{substrate.Text(text)}
 }
 
@@ -84,23 +84,23 @@ var reasons = map[Reason]substrate.FinishReason{
 	"stop": substrate.Stop, "end_turn": substrate.Stop, "stop_sequence": substrate.Stop,
 	"length": substrate.Length, "max_tokens": substrate.Length, "max_output_tokens": substrate.Length,
 	"model_length": substrate.Length, "model_context_window_exceeded": substrate.Length,
-	"tool_calls": substrate.Called, "tool_use": substrate.Called, "function_call": substrate.Called,
-	"eos_token": substrate.Stop,                                // Text Generation Inference
-	"complete":  substrate.Stop, "tool_call": substrate.Called, // Cohere
+	"tool_calls": substrate.ToolUse, "tool_use": substrate.ToolUse, "function_call": substrate.ToolUse,
+	"eos_token": substrate.Stop,                                 // Text Generation Inference
+	"complete":  substrate.Stop, "tool_call": substrate.ToolUse, // Cohere
 }
 
-// breakWords lists parts of finish reasons for an interrupted answer, for example abort
+// interruptionWords lists parts of finish reasons for an interrupted answer, for example abort
 // (vLLM), network_error (Zhipu) and insufficient_system_resource (DeepSeek).
-var breakWords = []string{"error", "abort", "cancel", "timeout", "timed_out", "fail", "interrupt", "disconnect", "insufficient", "incomplete", "overload"}
+var interruptionWords = []string{"error", "abort", "cancel", "timeout", "timed_out", "fail", "interrupt", "disconnect", "insufficient", "incomplete", "overload"}
 
 // SetReason records the finish reason. It returns an error if the reason means a refusal, a failure or an
 // interruption. Any other reason that is not in reasons is recorded as Unknown, because providers may add
 // reasons and other servers have their own. A truncated answer stays truncated even if another reason
 // follows.
 func (e *Ending) SetReason(r Reason) error {
-	e.hasReasons = e.hasReasons || r != ""
+	e.hasReasonMember = e.hasReasonMember || r != ""
 	switch r {
-	case "", none:
+	case "", noReasonYet:
 		return nil
 	case "content_filter", "content_filtered", "guardrail_intervened", "refusal",
 		"safety", "recitation", "language", "blocklist", "prohibited_content", "spii", "sensitive", "model_armor":
@@ -108,15 +108,15 @@ func (e *Ending) SetReason(r Reason) error {
 	case "malformed_function_call", "malformed_tool_use", "malformed_model_output", "malformed_response", "unexpected_tool_call", "too_many_tool_calls":
 		return problem.New(problem.SubstrateMisconfigured, "the model's answer is malformed: %s", r)
 	}
-	why, isKnown := reasons[r]
+	finish, isKnown := reasons[r]
 	switch {
-	case !isKnown && slices.ContainsFunc(breakWords, func(part string) bool { return strings.Contains(string(r), part) }):
+	case !isKnown && slices.ContainsFunc(interruptionWords, func(part string) bool { return strings.Contains(string(r), part) }):
 		return problem.New(problem.SubstrateUnavailable, "the model's answer was interrupted: %.40q", string(r))
 	case !isKnown:
-		why = substrate.Unknown
+		finish = substrate.UnknownReason
 	}
-	if e.why != substrate.Length {
-		e.reason, e.why = r, why
+	if e.finishReason != substrate.Length {
+		e.reason, e.finishReason = r, finish
 	}
 	return nil
 }
@@ -125,27 +125,27 @@ func (e *Ending) SetReason(r Reason) error {
 // server that has no reasons. Calls are ignored if the answer is truncated or has no reason. After
 // an unknown reason, calls are used only if the arguments of all calls are complete. Otherwise, the
 // received text is the answer. In both cases, the answer keeps the reason Unknown.
-func (e *Ending) End(closed bool) (events []substrate.Event, err error) {
-	calls, isPart := len(e.Calls) > 0, func(c substrate.ToolCall) bool { return !IsObject(c.Arguments) }
+func (e *Ending) End(hasEndMark bool) (events []substrate.Event, err error) {
+	hasCalls, isIncomplete := len(e.Calls) > 0, func(c substrate.ToolCall) bool { return !IsObject(c.Arguments) }
 	switch {
-	case e.reason == "" && (e.hasReasons || !closed || !e.spoke):
+	case e.reason == "" && (e.hasReasonMember || !hasEndMark || !e.hasText):
 		return nil, IncompleteError()
-	case e.why == substrate.Length:
+	case e.finishReason == substrate.Length:
 		return []substrate.Event{substrate.Length}, nil
 	// Some servers send "stop" after calls.
-	case e.reason != "" && calls && (e.why != substrate.Unknown || !slices.ContainsFunc(e.Calls, isPart)):
+	case e.reason != "" && hasCalls && (e.finishReason != substrate.UnknownReason || !slices.ContainsFunc(e.Calls, isIncomplete)):
 		for _, c := range e.Calls {
 			events = append(events, c)
 		}
-		if e.why == substrate.Unknown {
-			return append(events, substrate.Unknown), nil
+		if e.finishReason == substrate.UnknownReason {
+			return append(events, substrate.UnknownReason), nil
 		}
-		return append(events, substrate.Called), nil
-	case e.why == substrate.Unknown && e.spoke:
-		return []substrate.Event{substrate.Unknown}, nil
-	case e.why == substrate.Stop || e.spoke:
+		return append(events, substrate.ToolUse), nil
+	case e.finishReason == substrate.UnknownReason && e.hasText:
+		return []substrate.Event{substrate.UnknownReason}, nil
+	case e.finishReason == substrate.Stop || e.hasText:
 		return []substrate.Event{substrate.Stop}, nil
-	case e.why == substrate.Called:
+	case e.finishReason == substrate.ToolUse:
 		return nil, problem.New(problem.SubstrateMisconfigured, "the model's answer ends with a tool call, but contains none")
 	}
 	return nil, &problem.Error{Kind: problem.SubstrateMisconfigured, Field: "finish reason of the model's answer", Want: "a known reason, or an answer with text", Got: fmt.Sprintf("%.40q", string(e.reason))}

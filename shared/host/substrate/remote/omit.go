@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// omissionTime is the time for which a rejected member is omitted. It is limited, because the
+	// omissionTTL is the time for which a rejected member is omitted. It is limited, because the
 	// server may be replaced with one that accepts the member.
-	omissionTime = time.Hour
-	maxOmissions = 1024 // models in Omissions.of
+	omissionTTL  = time.Hour
+	maxOmissions = 1024 // models in Omissions.byModel
 )
 
 // Omissions records which optional members of requests the models' servers reject. It is safe for
@@ -25,8 +25,8 @@ const (
 type Omissions struct {
 	now func() time.Time
 
-	mu sync.Mutex
-	of map[model]omission
+	mu      sync.Mutex
+	byModel map[model]omission
 }
 
 // model identifies a vacant's model.
@@ -37,36 +37,36 @@ type model struct {
 
 type omission struct {
 	members []string
-	until   time.Time
+	expires time.Time
 }
 
-func NewOmissions() *Omissions { return &Omissions{now: time.Now, of: map[model]omission{}} }
+func NewOmissions() *Omissions { return &Omissions{now: time.Now, byModel: map[model]omission{}} }
 
 func (o *Omissions) get(m model) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if entry, ok := o.of[m]; ok && o.now().Before(entry.until) {
+	if entry, ok := o.byModel[m]; ok && o.now().Before(entry.expires) {
 		return entry.members
 	}
-	delete(o.of, m)
+	delete(o.byModel, m)
 	return nil
 }
 
 func (o *Omissions) set(m model, members []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.of, m)
+	delete(o.byModel, m)
 	if len(members) == 0 {
 		return
 	}
 	// If an entry is deleted, its model's server rejects one more request.
-	if len(o.of) >= maxOmissions {
-		for other := range o.of {
-			delete(o.of, other)
+	if len(o.byModel) >= maxOmissions {
+		for other := range o.byModel {
+			delete(o.byModel, other)
 			break
 		}
 	}
-	o.of[m] = omission{members, o.now().Add(omissionTime)}
+	o.byModel[m] = omission{members, o.now().Add(omissionTTL)}
 }
 
 // Send sends the body of a request for r to the server of spec. If the server rejects the body
@@ -75,37 +75,37 @@ func (o *Omissions) set(m model, members []string) {
 // pays for at most one answer.
 func Send[B, T any](o *Omissions, r *substrate.Request, spec substrate.Spec, body func(*substrate.Request) B, send func(B) (T, error)) (T, error) {
 	m := model{r.Vacant, spec}
-	members := o.get(m)
-	q := *r
-	q.Omit = slices.Concat(r.Omit, members)
+	omitted := o.get(m)
+	attempt := *r
+	attempt.Omit = slices.Concat(r.Omit, omitted)
 	for {
-		b := body(&q)
-		got, err := send(b)
-		refused := whyRefused(err)
-		if refused == "" {
-			if err == nil && len(q.Omit) > len(r.Omit)+len(members) {
-				o.set(m, q.Omit[len(r.Omit):])
+		b := body(&attempt)
+		answer, err := send(b)
+		rejection := rejectionBody(err)
+		if rejection == "" {
+			if err == nil && len(attempt.Omit) > len(r.Omit)+len(omitted) {
+				o.set(m, attempt.Omit[len(r.Omit):])
 			}
-			return got, err
+			return answer, err
 		}
-		named := substrate.NamedMembers(refused)
-		i := slices.IndexFunc(named, func(member string) bool {
-			less := q
-			less.Omit = append(slices.Clip(q.Omit), member)
-			return !reflect.DeepEqual(body(&less), b) // the body contains the member
+		namedMembers := substrate.FindNamedMembers(rejection)
+		i := slices.IndexFunc(namedMembers, func(member string) bool {
+			reduced := attempt
+			reduced.Omit = append(slices.Clip(attempt.Omit), member)
+			return !reflect.DeepEqual(body(&reduced), b) // the body contains the member
 		})
 		if i < 0 {
 			o.set(m, nil) // the server may need the omitted members
-			return got, err
+			return answer, err
 		}
-		q.Omit = append(slices.Clip(q.Omit), named[i])
+		attempt.Omit = append(slices.Clip(attempt.Omit), namedMembers[i])
 	}
 }
 
-func whyRefused(err error) string {
-	var agent *call.AgentError
-	if errors.As(err, &agent) && (agent.Status == http.StatusBadRequest || agent.Status == http.StatusUnprocessableEntity) {
-		return agent.Body
+func rejectionBody(err error) string {
+	var agentErr *call.AgentError
+	if errors.As(err, &agentErr) && (agentErr.Status == http.StatusBadRequest || agentErr.Status == http.StatusUnprocessableEntity) {
+		return agentErr.Body
 	}
 	return ""
 }

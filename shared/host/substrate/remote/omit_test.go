@@ -52,7 +52,7 @@ func TestOmissionsAreForgotten(t *testing.T) {
 	for vacant := range 2 * maxOmissions {
 		ask(vacant)
 	}
-	if len(o.of) != maxOmissions {
-		t.Errorf("%d omissions are in memory, want %d", len(o.of), maxOmissions)
+	if len(o.byModel) != maxOmissions {
+		t.Errorf("%d omissions are in memory, want %d", len(o.byModel), maxOmissions)
 	}
 }

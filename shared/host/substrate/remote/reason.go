@@ -9,8 +9,8 @@ import (
 // Reason is a provider's finish reason in lower case. It is "" if a server sends no member for it.
 type Reason string
 
-// none is the Reason of an answer that has not ended, from a server that sends reasons.
-const none Reason = "null"
+// noReasonYet is the Reason of an answer that has not ended, from a server that sends reasons.
+const noReasonYet Reason = "null"
 
 func (r *Reason) UnmarshalJSON(data []byte) error {
 	var s string
@@ -21,12 +21,12 @@ func (r *Reason) UnmarshalJSON(data []byte) error {
 	*r = Reason(strings.ToLower(s))
 	// Servers may send these values until the answer ends.
 	if *r == "" || *r == "finish_reason_unspecified" {
-		*r = none
+		*r = noReasonYet
 	}
 	return nil
 }
 
-func Arguments(value json.RawMessage) string {
+func ArgumentsText(value json.RawMessage) string {
 	value = bytes.TrimSpace(value)
 	// Servers send the arguments as a string or as a JSON value.
 	var text string

@@ -36,8 +36,8 @@ type Request struct {
 	Body      func(*substrate.Request) any // value that is encoded as JSON
 }
 
-// Answer parses one answer in the form of a provider.
-type Answer interface {
+// AnswerParser parses one answer in the form of a provider.
+type AnswerParser interface {
 	// Read parses the data of an event or a complete answer that is not an error. If the error is
 	// io.EOF, the answer has ended.
 	Read(data []byte) ([]substrate.Event, error)
@@ -49,7 +49,7 @@ type Ender interface {
 	// End returns the remaining events after the last data. The last event is a FinishReason. The
 	// argument reports whether the server marked the end of the stream. If the answer is
 	// incomplete, the error is IncompleteError.
-	End(closed bool) ([]substrate.Event, error)
+	End(hasEndMark bool) ([]substrate.Event, error)
 }
 
 // Infer sends a request for r through client, whose guard may refuse it. The server answers with a
@@ -59,9 +59,9 @@ type Ender interface {
 // The kind of an error is SubstrateUnavailable if the server is unreachable or fails, SubstrateBusy
 // for status 429, SubstrateTooLarge if the stream is too long, and otherwise SubstrateMisconfigured.
 // Errors of the Answer a keep their kind. The error contains the server's answer as a call.AgentError.
-func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request, a Answer) iter.Seq2[substrate.Event, error] {
+func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, serverReq Request, a AnswerParser) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		give := func(events []substrate.Event) bool {
+		yieldAll := func(events []substrate.Event) bool {
 			for _, e := range events {
 				if !yield(e, nil) {
 					return false
@@ -69,29 +69,29 @@ func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, q
 			}
 			return true
 		}
-		closed := false
+		hasEndMark := false
 		var document []byte
-		for e, err := range ask(ctx, client, r, q, &document) {
+		for e, err := range requestEvents(ctx, client, r, serverReq, &document) {
 			var events []substrate.Event
-			closed = err == nil && string(e.Data) == sse.Done
-			if err == nil && !closed {
-				if detail, failed := findError(&e); failed {
+			hasEndMark = err == nil && string(e.Data) == sse.Done
+			if err == nil && !hasEndMark {
+				if detail, isError := findError(&e); isError {
 					err = ServerError(detail)
 				} else if events, err = a.Read(e.Data); errors.Is(err, io.EOF) {
-					closed, err = true, nil
+					hasEndMark, err = true, nil
 				}
 				if err != nil {
 					err = substrate.AnswerError(http.StatusOK, nil, r.Secret.Hide(e.Data), err)
 				}
 			}
 			switch {
-			case !give(events):
+			case !yieldAll(events):
 				return
 			case err != nil:
 				YieldEnd(a, false, err)(yield)
 				return
 			}
-			if closed {
+			if hasEndMark {
 				break
 			}
 		}
@@ -99,18 +99,18 @@ func Infer(ctx context.Context, client *outbound.Client, r *substrate.Request, q
 		if document != nil {
 			err = substrate.AnswerError(http.StatusOK, nil, r.Secret.Hide(document), UnreadableError())
 		}
-		YieldEnd(a, closed, err)(yield)
+		YieldEnd(a, hasEndMark, err)(yield)
 	}
 }
 
 // YieldEnd yields the remaining events of a complete answer. If the answer is incomplete, YieldEnd yields
 // err, or the error of a.End if err is nil. An err of kind SubstrateRefused is yielded in any case.
-func YieldEnd(a Ender, closed bool, err error) iter.Seq2[substrate.Event, error] {
+func YieldEnd(a Ender, hasEndMark bool, err error) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		events, unended := a.End(closed)
-		if unended != nil || problem.Is(err, problem.SubstrateRefused) {
+		events, endErr := a.End(hasEndMark)
+		if endErr != nil || problem.Is(err, problem.SubstrateRefused) {
 			if err == nil {
-				err = unended
+				err = endErr
 			}
 			yield(nil, err)
 			return
@@ -123,13 +123,13 @@ func YieldEnd(a Ender, closed bool, err error) iter.Seq2[substrate.Event, error]
 	}
 }
 
-// ask sends the request and yields the events of the answer and its end mark, but no heartbeats or
+// requestEvents sends the request and yields the events of the answer and its end mark, but no heartbeats or
 // other events without a message (sse.Event.IsNoise). If the answer is a JSON document instead of a
 // stream, ask stores it in document and yields one event, or one event for each element of an
 // array, and then the end mark.
-func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request, document *[]byte) iter.Seq2[sse.Event, error] {
+func requestEvents(ctx context.Context, client *outbound.Client, r *substrate.Request, serverReq Request, document *[]byte) iter.Seq2[sse.Event, error] {
 	return func(yield func(sse.Event, error) bool) {
-		reply, err := post(ctx, client, r, q)
+		reply, err := post(ctx, client, r, serverReq)
 		if err != nil {
 			yield(sse.Event{}, err)
 			return
@@ -138,28 +138,28 @@ func ask(ctx context.Context, client *outbound.Client, r *substrate.Request, q R
 		body := bufio.NewReader(reply.Body)
 		if first := firstByte(body); first == '{' || first == '[' {
 			if *document, err = io.ReadAll(body); err != nil {
-				yield(sse.Event{}, failure(err))
+				yield(sse.Event{}, convertError(err))
 				return
 			}
-			eventsOf(*document, r)(yield)
+			documentEvents(*document, r)(yield)
 			return
 		}
-		began := &substrate.HeadReader{Reader: body}
-		some := false
-		for e, err := range sse.Events(began, outbound.MaxStream) {
+		headReader := &substrate.HeadReader{Reader: body}
+		hasEvents := false
+		for e, err := range sse.Events(headReader, outbound.MaxStream) {
 			if err != nil {
-				yield(sse.Event{}, failure(err))
+				yield(sse.Event{}, convertError(err))
 				return
 			}
 			if e.Data = bytes.TrimSpace(e.Data); e.IsNoise() && string(e.Data) != sse.Done {
 				continue
 			}
-			some = true
+			hasEvents = true
 			if !yield(e, nil) {
 				return
 			}
 		}
-		if prefix := began.Head; !some && len(prefix) > 0 {
+		if prefix := headReader.Head; !hasEvents && len(prefix) > 0 {
 			err := UnreadableError()
 			if isStream(prefix) {
 				err = IncompleteError()
@@ -188,7 +188,7 @@ func firstByte(r *bufio.Reader) byte {
 	}
 }
 
-func eventsOf(document []byte, r *substrate.Request) iter.Seq2[sse.Event, error] {
+func documentEvents(document []byte, r *substrate.Request) iter.Seq2[sse.Event, error] {
 	return func(yield func(sse.Event, error) bool) {
 		var events []json.RawMessage
 		if json.Unmarshal(document, &events) != nil {
@@ -207,39 +207,39 @@ func eventsOf(document []byte, r *substrate.Request) iter.Seq2[sse.Event, error]
 	}
 }
 
-func post(ctx context.Context, client *outbound.Client, r *substrate.Request, q Request) (*http.Response, error) {
-	return Send(q.Omissions, r, q.Spec, q.Body, func(body any) (*http.Response, error) {
+func post(ctx context.Context, client *outbound.Client, r *substrate.Request, serverReq Request) (*http.Response, error) {
+	return Send(serverReq.Omissions, r, serverReq.Spec, serverReq.Body, func(body any) (*http.Response, error) {
 		encoded, err := json.Marshal(body)
 		if err != nil {
 			return nil, problem.Wrap(problem.Internal, err, "")
 		}
-		reply, err := substrate.RetryRefused(ctx, func() (*http.Response, error) {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.Spec.Endpoint(), bytes.NewReader(encoded))
+		reply, err := substrate.RetryConnectionRefused(ctx, func() (*http.Response, error) {
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, serverReq.Spec.Endpoint(), bytes.NewReader(encoded))
 			if err != nil {
 				return nil, err
 			}
-			if q.Header != nil {
-				req.Header = q.Header.Clone()
+			if serverReq.Header != nil {
+				req.Header = serverReq.Header.Clone()
 			}
 			req.Header.Set("Content-Type", "application/json")
 			req.Header.Set("Accept", "text/event-stream")
-			return client.As(outbound.VacantActor(r.Vacant, r.Chooser)).HTTPClient().Do(req)
+			return client.ForActor(outbound.VacantActor(r.Vacant, r.Chooser)).HTTPClient().Do(req)
 		})
 		if err != nil {
-			return nil, failure(err)
+			return nil, convertError(err)
 		}
 		if reply.StatusCode != http.StatusOK {
 			defer reply.Body.Close()
 			// If the read fails, the received part is used.
 			excerpt, _ := io.ReadAll(io.LimitReader(reply.Body, 2*substrate.MaxExcerpt))
-			refused := substrate.AnswerError(reply.StatusCode, reply.Header, r.Secret.Hide(excerpt), substrate.StatusError(reply.StatusCode))
-			return nil, NameTool(r, string(excerpt), refused)
+			answerErr := substrate.AnswerError(reply.StatusCode, reply.Header, r.Secret.Hide(excerpt), substrate.StatusError(reply.StatusCode))
+			return nil, AddToolName(r, string(excerpt), answerErr)
 		}
 		return reply, nil
 	})
 }
 
-func failure(err error) error {
+func convertError(err error) error {
 	var problemErr *problem.Error
 	switch {
 	case errors.Is(err, sse.ErrTooLong):
@@ -250,18 +250,18 @@ func failure(err error) error {
 	return problem.Wrap(problem.SubstrateUnavailable, err, "the model's answer was interrupted")
 }
 
-func RefusalError(why string) error {
-	return problem.New(problem.SubstrateRefused, "the model refuses to answer: %s", substrate.Excerpt([]byte(why)))
+func RefusalError(reason string) error {
+	return problem.New(problem.SubstrateRefused, "the model refuses to answer: %s", substrate.Excerpt([]byte(reason)))
 }
 
-func AskForJSON(system string) string {
+func AppendJSONInstruction(system string) string {
 	if system != "" {
 		system += "\n\n"
 	}
 	return system + "Answer with only one JSON document, without a code fence or any other text."
 }
 
-func AskForAnswer(system string) string {
+func AppendAnswerInstruction(system string) string {
 	return strings.TrimPrefix(system+"\n\nUse no tool any more. Answer now.", "\n\n")
 }
 
@@ -287,17 +287,17 @@ func UnreadableError() error {
 // because proxies mix them: the event name "error", the member error (OpenAI, Google), or the type
 // (Anthropic) or object (vLLM) "error".
 func findError(e *sse.Event) (detail json.RawMessage, ok bool) {
-	var is lax.Value[struct {
+	var decoded lax.Value[struct {
 		Error        json.RawMessage
 		Type, Object lax.Value[string]
 	}]
-	_ = json.Unmarshal(e.Data, &is) // data of another form contains none of these members
-	switch string(is.Value.Error) {
+	_ = json.Unmarshal(e.Data, &decoded) // data of another form contains none of these members
+	switch string(decoded.Value.Error) {
 	case "", "null", "{}", "[]", `""`, "false", "0": // servers may send the member without an error
 	default:
-		return is.Value.Error, true
+		return decoded.Value.Error, true
 	}
-	return e.Data, strings.EqualFold(e.Name, "error") || is.Value.Type.Value == "error" || is.Value.Object.Value == "error"
+	return e.Data, strings.EqualFold(e.Name, "error") || decoded.Value.Type.Value == "error" || decoded.Value.Object.Value == "error"
 }
 
 // ServerError returns the error for an answer that ends with an error of the server. detail is the

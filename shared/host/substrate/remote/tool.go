@@ -14,25 +14,25 @@ import (
 // tools.3.custom.input_schema (Anthropic), tools[3].function.parameters (OpenAI) or
 // tools[0].function_declarations[3] (Gemini).
 var (
-	toolName  = regexp.MustCompile(`[A-Za-z0-9_-]+`)
-	toolPlace = regexp.MustCompile(`(?i)\b(?:tools|function_?declarations)(?:\.|\[)([0-9]{1,3})\b`)
+	toolName     = regexp.MustCompile(`[A-Za-z0-9_-]+`)
+	toolPosition = regexp.MustCompile(`(?i)\b(?:tools|function_?declarations)(?:\.|\[)([0-9]{1,3})\b`)
 )
 
-// NameTool adds the name of a tool to err, so that the operator can exclude the tool. It does so if err
+// AddToolName adds the name of a tool to err, so that the operator can exclude the tool. It does so if err
 // is a server's rejection of the request for r and the server's error message names one of r's tools.
-// Otherwise, NameTool returns err unchanged.
-func NameTool(r *substrate.Request, message string, err error) error {
-	var agent *call.AgentError
-	name := namedTool(r.Tools, message)
-	if name == "" || whyRefused(err) == "" || !errors.As(err, &agent) {
+// Otherwise, AddToolName returns err unchanged.
+func AddToolName(r *substrate.Request, message string, err error) error {
+	var agentErr *call.AgentError
+	name := findToolName(r.Tools, message)
+	if name == "" || rejectionBody(err) == "" || !errors.As(err, &agentErr) {
 		return err
 	}
-	named := *agent
-	named.Err = problem.New(problem.AsError(err).Kind, "%s, which names the tool %s: the model may not accept the schema of the tool; add the tool to disallowed_tools to omit it", problem.AsError(err).Text(), name)
-	return &named
+	withToolName := *agentErr
+	withToolName.Err = problem.New(problem.AsError(err).Kind, "%s, which names the tool %s: the model may not accept the schema of the tool; add the tool to disallowed_tools to omit it", problem.AsError(err).Text(), name)
+	return &withToolName
 }
 
-func namedTool(tools []substrate.Tool, message string) string {
+func findToolName(tools []substrate.Tool, message string) string {
 	for _, word := range toolName.FindAllString(message, -1) {
 		for _, t := range tools {
 			if t.Name == word {
@@ -41,8 +41,8 @@ func namedTool(tools []substrate.Tool, message string) string {
 		}
 	}
 	name := ""
-	for _, place := range toolPlace.FindAllStringSubmatch(message, -1) {
-		if i, err := strconv.Atoi(place[1]); err == nil && i < len(tools) {
+	for _, position := range toolPosition.FindAllStringSubmatch(message, -1) {
+		if i, err := strconv.Atoi(position[1]); err == nil && i < len(tools) {
 			name = tools[i].Name // the last place is used, for example 3 in tools[0].function_declarations[3]
 		}
 	}

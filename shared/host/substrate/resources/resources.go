@@ -29,17 +29,17 @@ type Resources struct {
 	// Servers opens the MCP servers of agents. If Servers and Thinker are both nil, agents with
 	// servers are rejected.
 	Servers loop.Servers
-	// Thinker calls models, Lambda functions, MCP servers and programs with a secret in another
+	// ThinkService calls models, Lambda functions, MCP servers and programs with a secret in another
 	// process. If it is nil, this process calls them.
-	Thinker think.Service
+	ThinkService think.Service
 	// Functions contains the Lambda functions that agents may use.
 	Functions Functions
 	// Secrets contains the secrets of agents. It is nil if this host stores no secrets.
 	Secrets *secrets.Secrets
-	// Spend limits the cost of paid models, and Models contains their prices. Both are nil if this
+	// Budgets limits the cost of paid models, and Models contains their prices. Both are nil if this
 	// host has no paid models.
-	Spend  *spend.Spend
-	Models *models.Tables
+	Budgets *spend.Budgets
+	Models  *models.Tables
 }
 
 func (r *Resources) ParseSubstrate(text string) (substrate.Spec, error) {
@@ -67,22 +67,22 @@ func (r *Resources) CheckAgent(a *definition.Agent) error {
 		return err
 	}
 	if spec.Kind == plan.Kind {
-		return problem.Invalid("provider", "a substrate that is not a plan", clip(spec.Kind))
+		return problem.Invalid("provider", "a substrate that is not a plan", quoteTruncated(spec.Kind))
 	}
 	if _, err = r.Substrates.Open(spec); err != nil {
 		return err
 	}
-	if len(a.MCPServers) > 0 && r.Servers == nil && r.Thinker == nil {
+	if len(a.MCPServers) > 0 && r.Servers == nil && r.ThinkService == nil {
 		return problem.Invalid("mcp_servers", "none, because this host cannot reach MCP servers", "some")
 	}
-	if other, ok := a.Fallback(); ok {
-		_, err = r.Substrates.Open(other)
+	if fallback, ok := a.Fallback(); ok {
+		_, err = r.Substrates.Open(fallback)
 	}
 	return err
 }
 
 func (r *Resources) CheckPlan(p *plan.Plan) error {
-	if err := p.Check(); err != nil || p.Aggregate.How != plan.BySubstrate {
+	if err := p.Check(); err != nil || p.Aggregate.Method != plan.BySubstrate {
 		return err
 	}
 	if _, err := r.Combiner(p); err != nil {
@@ -92,7 +92,7 @@ func (r *Resources) CheckPlan(p *plan.Plan) error {
 }
 
 func (r *Resources) Combiner(p *plan.Plan) (substrate.Substrate, error) {
-	if p.Aggregate.How != plan.BySubstrate {
+	if p.Aggregate.Method != plan.BySubstrate {
 		return nil, problem.New(problem.NotFound, "the plan does not combine its answers with a substrate")
 	}
 	spec, err := substrate.Parse(p.Aggregate.Substrate)
@@ -102,7 +102,7 @@ func (r *Resources) Combiner(p *plan.Plan) (substrate.Substrate, error) {
 	s, err := r.Substrates.Open(spec)
 	if err == nil && (spec.IsPaid() || spec.Kind == substrate.KindLambda) {
 		// A plan has neither a secret nor a budget, and cannot use a tenant's functions.
-		err = problem.Invalid("substrate", "a free substrate without a secret, or a child whose agent has the secret", clip(spec.Kind))
+		err = problem.Invalid("substrate", "a free substrate without a secret, or a child whose agent has the secret", quoteTruncated(spec.Kind))
 	}
 	return s, err
 }
@@ -110,9 +110,9 @@ func (r *Resources) Combiner(p *plan.Plan) (substrate.Substrate, error) {
 // CheckAgentOfTenant checks that a vacant of a tenant may use an agent. A Lambda function must belong to
 // the tenant, and the host must have the agent's secret and price. If a is nil, the default agent of the
 // given substrate is checked.
-func (r *Resources) CheckAgentOfTenant(ctx context.Context, tenant, text string, a *definition.Agent) error {
+func (r *Resources) CheckAgentOfTenant(ctx context.Context, tenant, substrateText string, a *definition.Agent) error {
 	if a == nil {
-		spec, err := substrate.Parse(text)
+		spec, err := substrate.Parse(substrateText)
 		if err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (r *Resources) CheckAgentOfTenant(ctx context.Context, tenant, text string,
 	if err := r.checkSecret(ctx, tenant, a); err != nil {
 		return err
 	}
-	_, err := r.prices(ctx, tenant, a)
+	_, err := r.loadPrices(ctx, tenant, a)
 	return err
 }
 
@@ -138,7 +138,7 @@ type Functions map[string][]string
 
 // ParseFunctions parses TENANT=ARN,... An ARN without a tenant is for vacants without a tenant.
 func ParseFunctions(text string) (Functions, error) {
-	byOwner := Functions{}
+	functions := Functions{}
 	for entry := range strings.SplitSeq(text, ",") {
 		if entry == "" {
 			continue
@@ -156,9 +156,9 @@ func ParseFunctions(text string) (Functions, error) {
 		if err := substrate.CheckFunction(arn); err != nil {
 			return nil, err
 		}
-		byOwner[owner] = append(byOwner[owner], arn)
+		functions[owner] = append(functions[owner], arn)
 	}
-	return byOwner, nil
+	return functions, nil
 }
 
 func (r *Resources) CheckFunction(owner string, a *definition.Agent) error {
@@ -175,7 +175,7 @@ func (r *Resources) checkSecret(ctx context.Context, tenant string, a *definitio
 		return nil
 	}
 	if r.Secrets == nil {
-		return problem.Invalid("secret", "an agent without a secret, because this host stores none", clip(name))
+		return problem.Invalid("secret", "an agent without a secret, because this host stores none", quoteTruncated(name))
 	}
 	err := r.Secrets.Check(ctx, tenant, name, a.SecretEndpoints()...)
 	if problem.Is(err, problem.NotFound) {
@@ -202,15 +202,15 @@ func (r *Resources) Secret(ctx context.Context, tenant string, a *definition.Age
 	return substrate.NewSecret(value), err
 }
 
-func (r *Resources) prices(ctx context.Context, tenant string, a *definition.Agent) (p spend.Prices, err error) {
+func (r *Resources) loadPrices(ctx context.Context, tenant string, a *definition.Agent) (p spend.Prices, err error) {
 	switch {
 	case !a.HasCost(tenant):
 		return p, nil
-	case r.Spend == nil:
+	case r.Budgets == nil:
 		return p, problem.Invalid("price", "a free model, because this host has no budgets", "a paid one")
 	}
 	var table models.Table
-	if a.UsesTable(tenant) {
+	if a.UsesPriceTable(tenant) {
 		if table, err = r.Models.Current(ctx); err != nil {
 			return p, err
 		}
@@ -221,12 +221,12 @@ func (r *Resources) prices(ctx context.Context, tenant string, a *definition.Age
 }
 
 func (r *Resources) CheckPrice(ctx context.Context, tenant string, a *definition.Agent) error {
-	_, err := r.prices(ctx, tenant, a)
+	_, err := r.loadPrices(ctx, tenant, a)
 	return err
 }
 
-func payer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
-	p := spend.Payer{Vacant: id, Tenant: tenant, DailyBudget: spend.DefaultVacant, CallBudget: -1}
+func newPayer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
+	p := spend.Payer{Vacant: id, Tenant: tenant, DailyBudget: spend.DefaultVacantBudget, CallBudget: -1}
 	if a.DailyBudget != nil {
 		p.DailyBudget = *a.DailyBudget
 	}
@@ -234,40 +234,40 @@ func payer(id identity.ID, tenant string, a *definition.Agent) spend.Payer {
 		p.CallBudget = *a.Budget
 	}
 	if spec, err := a.Spec(); err == nil {
-		p.Host = spec.Kind == substrate.KindBedrock // AWS bills the operator
+		p.ChargesHost = spec.Kind == substrate.KindBedrock // AWS bills the operator
 	}
 	return p
 }
 
 // BeginSpending returns the spending of a call, or nil if the agent is free. The cost of the call's
 // earlier turns, which other processes have settled, reduces the budget of the call.
-func (r *Resources) BeginSpending(ctx context.Context, id identity.ID, tenant string, a *definition.Agent, before money.Amount) (*spend.Call, error) {
+func (r *Resources) BeginSpending(ctx context.Context, id identity.ID, tenant string, a *definition.Agent, costBefore money.Amount) (*spend.Call, error) {
 	if !a.HasCost(tenant) {
 		return nil, nil
 	}
-	prices, err := r.prices(ctx, tenant, a)
+	prices, err := r.loadPrices(ctx, tenant, a)
 	switch {
 	case problem.Is(err, problem.Unavailable):
 		return nil, problem.WithPlace(problem.SubstrateUnavailable, "read the price", err)
 	case err != nil:
 		return nil, problem.WithPlace(problem.SubstrateMisconfigured, "price of the agent", err)
 	}
-	p := payer(id, tenant, a)
-	p.CostBefore = before
-	return r.Spend.Begin(p, prices), nil
+	p := newPayer(id, tenant, a)
+	p.CostBefore = costBefore
+	return r.Budgets.BeginCall(p, prices), nil
 }
 
 // CheckBudget returns an error of kind BudgetSpent if a vacant's agent has no budget left today. It
 // ignores errors of the agent itself, because the call reports them.
 func (r *Resources) CheckBudget(ctx context.Context, id identity.ID, tenant string, a *definition.Agent) error {
-	if r.Spend == nil || !a.HasCost(tenant) {
+	if r.Budgets == nil || !a.HasCost(tenant) {
 		return nil
 	}
-	prices, err := r.prices(ctx, tenant, a)
+	prices, err := r.loadPrices(ctx, tenant, a)
 	if err != nil {
 		return nil
 	}
-	return r.Spend.CheckBudget(ctx, payer(id, tenant, a), prices.Model)
+	return r.Budgets.CheckBudget(ctx, newPayer(id, tenant, a), prices.Model)
 }
 
-func clip(s string) string { return fmt.Sprintf("%.80q", s) }
+func quoteTruncated(s string) string { return fmt.Sprintf("%.80q", s) }

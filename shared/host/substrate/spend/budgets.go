@@ -20,30 +20,30 @@ type Budget struct {
 	Day    string       `json:"day"`   // today in UTC, for example 2026-11-24
 }
 
-// limit is the stored form of a tenant's budget.
-type limit struct {
+// storedBudget is the stored form of a tenant's budget.
+type storedBudget struct {
 	Daily money.Amount `json:"daily"`
 }
 
-func budget(ctx context.Context, from store.Reader, tenant string) (money.Amount, error) {
-	l, d, err := BudgetDocs.Get(ctx, from, BudgetDocs.Key(tenant))
+func loadTenantBudget(ctx context.Context, reader store.Reader, tenant string) (money.Amount, error) {
+	stored, d, err := BudgetDocs.Get(ctx, reader, BudgetDocs.Key(tenant))
 	if err == nil && d.Version == 0 {
-		l.Daily = DefaultTenant
+		stored.Daily = DefaultTenantBudget
 	}
-	return l.Daily, err
+	return stored.Daily, err
 }
 
-func (s *Spend) Budget(ctx context.Context, owner string) (Budget, error) {
-	out := Budget{Tenant: owner, Day: day(s.now())}
+func (s *Budgets) Budget(ctx context.Context, owner string) (Budget, error) {
+	result := Budget{Tenant: owner, Day: formatDay(s.now())}
 	if err := tenant.Check(owner); err != nil {
-		return out, err
+		return result, err
 	}
-	b, err := s.sharedBalance(ctx, s.store.Store, owner, out.Day)
-	out.Daily, out.Spent = b.budget, b.spent
-	return out, store.AsProblem(err)
+	b, err := s.loadSharedBalance(ctx, s.store.Store, owner, result.Day)
+	result.Daily, result.Spent = b.budget, b.spent
+	return result, store.AsProblem(err)
 }
 
-func (s *Spend) SetBudget(ctx context.Context, owner string, daily money.Amount) (Budget, error) {
+func (s *Budgets) SetBudget(ctx context.Context, owner string, daily money.Amount) (Budget, error) {
 	switch err := tenant.Check(owner); {
 	case err != nil:
 		return Budget{}, err
@@ -55,7 +55,7 @@ func (s *Spend) SetBudget(ctx context.Context, owner string, daily money.Amount)
 	// The new budget does not affect turns that are already reserved.
 	err := s.store.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		d, err := tx.Doc(ctx, BudgetDocs.Key(owner))
-		BudgetDocs.Put(tx, store.Doc{Key: d.Key}, limit{daily})
+		BudgetDocs.Put(tx, store.Doc{Key: d.Key}, storedBudget{daily})
 		return err
 	})
 	if err != nil {

@@ -9,22 +9,22 @@ import (
 // The totals contain the cost of models in micro-dollars, and their sort key is the UTC day. On AWS,
 // only the Lambda function think changes the totals.
 var (
-	VacantDocs = store.Kind[vacantDay]{
-		Shape: store.Shape{Name: "total of a vacant's day", Partition: "spend#*", Sort: "*", Owner: store.OfVacant, Verify: store.VerifyWithRows},
-		Codec: store.JSONCodec[vacantDay](1),
+	VacantDocs = store.DocKind[vacantTotal]{
+		Shape: store.Shape{Name: "total of a vacant's day", Partition: "spend#*", Sort: "*", Owner: store.OwnedByVacant, Verify: store.VerifyWithRows},
+		Codec: store.JSONCodec[vacantTotal](1),
 	}
-	TenantDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "total of a tenant's day", Partition: "spend#tenant#*", Sort: "*", Owner: store.OfTenant, Verify: store.VerifyNot},
-		Codec: store.Count(),
+	TenantDocs = store.DocKind[int64]{
+		Shape: store.Shape{Name: "total of a tenant's day", Partition: "spend#tenant#*", Sort: "*", Owner: store.OwnedByTenant, Verify: store.VerifySkip},
+		Codec: store.CountCodec(),
 	}
-	HostDocs = store.Kind[int64]{
-		Shape: store.Shape{Name: "total of the host's day", Partition: "spend#host", Sort: "*", Verify: store.VerifyNot},
-		Codec: store.Count(),
+	HostDocs = store.DocKind[int64]{
+		Shape: store.Shape{Name: "total of the host's day", Partition: "spend#host", Sort: "*", Verify: store.VerifySkip},
+		Codec: store.CountCodec(),
 	}
-	BudgetDocs = store.Kind[limit]{
+	BudgetDocs = store.DocKind[storedBudget]{
 		Shape: store.Shape{Name: "budget of a tenant", Partition: "budget", Sort: "tenant#*", Verify: store.VerifyParse},
-		Codec: store.JSONCodec[limit](1),
-		CheckValue: func(_ store.Doc, l limit) error {
+		Codec: store.JSONCodec[storedBudget](1),
+		CheckValue: func(_ store.Doc, l storedBudget) error {
 			if l.Daily < 0 {
 				return errors.New("it is below 0")
 			}

@@ -39,11 +39,11 @@ const (
 )
 
 // simple prices make a token of input cost a micro-dollar, and one of output ten.
-var simple = models.Price{In: dollar, Out: 10 * dollar, Cached: dollar / 10}
+var simple = models.Price{InputPrice: dollar, OutputPrice: 10 * dollar, CachedPrice: dollar / 10}
 
 // bench is a host's spending, at a time that tests move.
 type bench struct {
-	*spend.Spend
+	*spend.Budgets
 	store store.Store
 	time  atomic.Pointer[time.Time]
 }
@@ -51,14 +51,14 @@ type bench struct {
 func newBench(s store.Store, host money.Amount) *bench {
 	b := &bench{store: s}
 	b.at(time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC))
-	b.Spend = spend.New(store.Updater{Store: s, Rand: rand.Reader}, func() time.Time { return *b.time.Load() }, host)
+	b.Budgets = spend.New(store.Updater{Store: s, Rand: rand.Reader}, func() time.Time { return *b.time.Load() }, host)
 	return b
 }
 
 func (b *bench) at(t time.Time) { b.time.Store(&t) }
 
 func (b *bench) begin(daily, call money.Amount) *spend.Call {
-	return b.Begin(spend.Payer{Vacant: identity.ID{1}, DailyBudget: daily, CallBudget: call}, spend.Prices{Model: simple, Fallback: models.Price{In: 2 * dollar, Out: 20 * dollar}, Version: 1})
+	return b.BeginCall(spend.Payer{Vacant: identity.ID{1}, DailyBudget: daily, CallBudget: call}, spend.Prices{Model: simple, Fallback: models.Price{InputPrice: 2 * dollar, OutputPrice: 20 * dollar}, Version: 1})
 }
 
 // spent returns the spending of the vacant and of the host on a day.
@@ -89,7 +89,7 @@ func TestATurnIsReservedAndSettled(t *testing.T) {
 		t.Fatalf("Reserve() = %d, %v", out, err)
 	}
 	b.wantSpent(t, 6000)
-	c.Settle(substrate.Usage{In: 900, Cached: 400, Out: 100})
+	c.Settle(substrate.Usage{InputTokens: 900, CachedTokens: 400, OutputTokens: 100})
 	if c.Cost() != 1540 {
 		t.Errorf("Cost() = %d, want 500 + 40 + 1000", c.Cost())
 	}
@@ -111,7 +111,7 @@ func TestWhatIsNotSettledIsSpent(t *testing.T) {
 		"a crash":  func(*spend.Call) error { return nil },
 		"no usage": func(c *spend.Call) error { return c.End(t.Context()) },
 		"absurd usage": func(c *spend.Call) error {
-			c.Settle(substrate.Usage{In: 1 << 60, Out: 1 << 60})
+			c.Settle(substrate.Usage{InputTokens: 1 << 60, OutputTokens: 1 << 60})
 			return c.End(t.Context())
 		},
 	} {
@@ -161,7 +161,7 @@ func TestACallEndsAtItsBudget(t *testing.T) {
 		if out != want || (err != nil) != (want == 0) {
 			t.Errorf("turn %d: Reserve() = %d, %v; want %d", i+1, out, err, want)
 		}
-		c.Settle(substrate.Usage{In: 1000, Out: 350})
+		c.Settle(substrate.Usage{InputTokens: 1000, OutputTokens: 350})
 	}
 	if c.Cost() != 9000 || c.End(t.Context()) != nil {
 		t.Errorf("Cost() = %d, want 9000", c.Cost())
@@ -204,7 +204,7 @@ func TestMoneyIsCountedOnceWhateverBecomesOfCommits(t *testing.T) {
 		r := mathrand.New(mathrand.NewPCG(seed, 1))
 		var mu sync.Mutex
 		lossy := &storetest.Lossy{Store: memory.New()}
-		lossy.Decide = func(op string, _ []store.Write) storetest.Fault {
+		lossy.ChooseFault = func(op string, _ []store.Write) storetest.Fault {
 			mu.Lock()
 			defer mu.Unlock()
 			if op != "Commit" || r.IntN(3) > 0 {
@@ -226,7 +226,7 @@ func TestMoneyIsCountedOnceWhateverBecomesOfCommits(t *testing.T) {
 						break
 					}
 					if r.IntN(4) > 0 {
-						c.Settle(substrate.Usage{In: r.IntN(500), Out: r.IntN(150)})
+						c.Settle(substrate.Usage{InputTokens: r.IntN(500), OutputTokens: r.IntN(150)})
 					}
 				}
 				if c.End(t.Context()) != nil {
@@ -236,7 +236,7 @@ func TestMoneyIsCountedOnceWhateverBecomesOfCommits(t *testing.T) {
 			})
 		}
 		at.Wait()
-		lossy.Decide = func(string, []store.Write) storetest.Fault { return storetest.NoFault }
+		lossy.ChooseFault = func(string, []store.Write) storetest.Fault { return storetest.NoFault }
 		vacant, host := b.spent(t, today)
 		if vacant != host || int64(vacant) < costs.Load() || !lost.Load() && int64(vacant) > costs.Load() || vacant > 20_000 {
 			t.Fatalf("seed %d: the calls cost %d; %d and %d are counted (a commit gave up: %v)", seed, costs.Load(), vacant, host, lost.Load())
@@ -248,7 +248,7 @@ func TestMoneyIsCountedOnceWhateverBecomesOfCommits(t *testing.T) {
 // reservation is another one.
 func TestReserveAfterAReservationOfUnknownOutcome(t *testing.T) {
 	unheard := false
-	b := newBench(&storetest.Lossy{Store: memory.New(), Decide: func(op string, _ []store.Write) storetest.Fault {
+	b := newBench(&storetest.Lossy{Store: memory.New(), ChooseFault: func(op string, _ []store.Write) storetest.Fault {
 		if op == "Commit" && unheard {
 			return storetest.Unacknowledged
 		}
@@ -256,7 +256,7 @@ func TestReserveAfterAReservationOfUnknownOutcome(t *testing.T) {
 	}}, 5*dollar)
 	c := b.begin(dollar, -1)
 	must(t, errorOf(c.Reserve(t.Context(), false, 1000, 100)))
-	c.Settle(substrate.Usage{In: 500})
+	c.Settle(substrate.Usage{InputTokens: 500})
 	unheard = true
 	if _, err := c.Reserve(t.Context(), false, 100, 20); !problem.Is(err, problem.SubstrateUnavailable) {
 		t.Fatalf("Reserve() = %v, want substrate_unavailable", err)
@@ -265,7 +265,7 @@ func TestReserveAfterAReservationOfUnknownOutcome(t *testing.T) {
 	if out, err := c.Reserve(t.Context(), false, 100, 30); out != 30 || err != nil {
 		t.Errorf("Reserve() again = %d, %v; want 30", out, err)
 	}
-	c.Settle(substrate.Usage{In: 10})
+	c.Settle(substrate.Usage{InputTokens: 10})
 	must(t, c.End(t.Context()))
 	b.wantSpent(t, 500+300+10)
 	if c.Cost() != 510 {
@@ -278,10 +278,10 @@ func TestATurnOverMidnightIsSettledOnItsDay(t *testing.T) {
 	b.at(time.Date(2026, 5, 6, 23, 59, 59, 0, time.UTC))
 	c := b.begin(dollar, -1)
 	must(t, errorOf(c.Reserve(t.Context(), false, 1000, 500)))
-	c.Settle(substrate.Usage{In: 1000})
+	c.Settle(substrate.Usage{InputTokens: 1000})
 	b.at(time.Date(2026, 5, 7, 0, 0, 1, 0, time.UTC))
 	must(t, errorOf(c.Reserve(t.Context(), false, 2000, 500)))
-	c.Settle(substrate.Usage{In: 2000})
+	c.Settle(substrate.Usage{InputTokens: 2000})
 	must(t, c.End(t.Context()))
 	b.wantSpent(t, 1000)
 	if vacant, host := b.spent(t, "2026-05-07"); vacant != 2000 || host != 2000 || c.Cost() != 3000 {
@@ -293,7 +293,7 @@ func TestATenantPaysForItself(t *testing.T) {
 	b, ctx := newBench(memory.New(), 0), t.Context()
 	payer := spend.Payer{Vacant: identity.ID{1}, Tenant: "acme", DailyBudget: 10 * dollar, CallBudget: -1}
 	reserve := func(in int) error {
-		_, err := b.Begin(payer, spend.Prices{Model: simple}).Reserve(ctx, false, in, 16)
+		_, err := b.BeginCall(payer, spend.Prices{Model: simple}).Reserve(ctx, false, in, 16)
 		return err
 	}
 	must(t, reserve(int(4*dollar)))
@@ -330,11 +330,11 @@ func TestATenantPaysForItself(t *testing.T) {
 
 // A free model needs no store at all.
 func TestAFreeModelWritesNothing(t *testing.T) {
-	s := &storetest.Lossy{Store: memory.New(), Decide: func(op string, _ []store.Write) storetest.Fault {
+	s := &storetest.Lossy{Store: memory.New(), ChooseFault: func(op string, _ []store.Write) storetest.Fault {
 		t.Errorf("%s for a free model", op)
 		return storetest.NoFault
 	}}
-	c := newBench(s, 0).Begin(spend.Payer{Vacant: identity.ID{1}, CallBudget: -1}, spend.Prices{})
+	c := newBench(s, 0).BeginCall(spend.Payer{Vacant: identity.ID{1}, CallBudget: -1}, spend.Prices{})
 	out, err := c.Reserve(t.Context(), false, 1000, 500)
 	if out != 500 || err != nil || c.End(t.Context()) != nil || c.Cost() != 0 {
 		t.Errorf("Reserve() = %d, %v", out, err)
@@ -345,7 +345,7 @@ func TestAFreeModelWritesNothing(t *testing.T) {
 // DynamoDB a write of a small item is two units.
 func TestTurnsCostFewWrites(t *testing.T) {
 	writes := 0
-	s := &storetest.Lossy{Store: memory.New(), Decide: func(_ string, w []store.Write) storetest.Fault {
+	s := &storetest.Lossy{Store: memory.New(), ChooseFault: func(_ string, w []store.Write) storetest.Fault {
 		writes += len(w)
 		return storetest.NoFault
 	}}
@@ -354,7 +354,7 @@ func TestTurnsCostFewWrites(t *testing.T) {
 		c := newBench(s, 5*dollar).begin(dollar, -1)
 		for range turns {
 			must(t, errorOf(c.Reserve(t.Context(), false, 100, 16)))
-			c.Settle(substrate.Usage{In: 10, Out: 10})
+			c.Settle(substrate.Usage{InputTokens: 10, OutputTokens: 10})
 		}
 		if err := c.End(t.Context()); err != nil || writes != want {
 			t.Errorf("%d turns: %v, %d writes, want %d", turns, err, writes, want)
@@ -366,12 +366,12 @@ func TestDamagedOrUnreadableTotalsPayForNothing(t *testing.T) {
 	for _, key := range []store.Key{spend.VacantKey(identity.ID{1}, today), {Partition: "budget", Sort: "tenant#acme"}} {
 		s := memory.New()
 		must(t, s.Commit(t.Context(), store.Put{Key: key, Data: []byte("{"), WriteID: store.WriteID{1}}))
-		c := newBench(s, dollar).Begin(spend.Payer{Vacant: identity.ID{1}, Tenant: "acme", DailyBudget: dollar, CallBudget: -1}, spend.Prices{Model: simple})
+		c := newBench(s, dollar).BeginCall(spend.Payer{Vacant: identity.ID{1}, Tenant: "acme", DailyBudget: dollar, CallBudget: -1}, spend.Prices{Model: simple})
 		if _, err := c.Reserve(t.Context(), false, 10, 16); !problem.Is(err, problem.Damaged) {
 			t.Errorf("Reserve() over a damaged %s = %v", key, err)
 		}
 	}
-	gone := &storetest.Lossy{Store: memory.New(), Decide: func(string, []store.Write) storetest.Fault { return storetest.Lost }}
+	gone := &storetest.Lossy{Store: memory.New(), ChooseFault: func(string, []store.Write) storetest.Fault { return storetest.Lost }}
 	b := newBench(gone, dollar)
 	if _, err := b.begin(dollar, -1).Reserve(t.Context(), false, 10, 16); !problem.Is(err, problem.SubstrateUnavailable) {
 		t.Errorf("Reserve() without a store = %v", err)
@@ -381,7 +381,7 @@ func TestDamagedOrUnreadableTotalsPayForNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
-	if _, err := b.begin(dollar, -1).Reserve(ctx, false, 10, 16); !problem.Is(err, problem.Deadline) {
+	if _, err := b.begin(dollar, -1).Reserve(ctx, false, 10, 16); !problem.Is(err, problem.DeadlineExceeded) {
 		t.Errorf("Reserve() after the deadline = %v", err)
 	}
 }
@@ -404,10 +404,10 @@ func TestReservationsOfCrashedCallsAreBounded(t *testing.T) {
 }
 
 func Example() {
-	s := spend.New(store.Updater{Store: memory.New(), Rand: rand.Reader}, time.Now, spend.DefaultHost)
-	c := s.Begin(spend.Payer{Vacant: identity.ID{1}, DailyBudget: dollar, CallBudget: 5 * cent}, spend.Prices{Model: models.Price{In: 3 * dollar, Out: 15 * dollar, Cached: 3 * dollar / 10}})
+	s := spend.New(store.Updater{Store: memory.New(), Rand: rand.Reader}, time.Now, spend.DefaultHostBudget)
+	c := s.BeginCall(spend.Payer{Vacant: identity.ID{1}, DailyBudget: dollar, CallBudget: 5 * cent}, spend.Prices{Model: models.Price{InputPrice: 3 * dollar, OutputPrice: 15 * dollar, CachedPrice: 3 * dollar / 10}})
 	out, _ := c.Reserve(context.Background(), false, 2000, 8192)
-	c.Settle(substrate.Usage{In: 1200, Out: 300})
+	c.Settle(substrate.Usage{InputTokens: 1200, OutputTokens: 300})
 	fmt.Println(out, c.Cost())
 	// Output: 2933 $0.0081
 }

@@ -36,17 +36,17 @@ type Model struct {
 
 func (m Model) Open(t testing.TB, url string) substrate.Substrate {
 	t.Helper()
-	anybody := func(context.Context, outbound.Actor, string) error { return nil }
-	s, err := m.Kinds(outbound.New(outbound.Options{AllowLoopback: true, Guard: anybody})).Open(substrate.Spec{Kind: m.Kind, Argument: url + "/v1#m"})
+	allowAll := func(context.Context, outbound.Actor, string) error { return nil }
+	s, err := m.Kinds(outbound.New(outbound.Options{AllowLoopback: true, Guard: allowAll})).Open(substrate.Spec{Kind: m.Kind, Argument: url + "/v1#m"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return withSecret{s}
+	return secretSubstrate{s}
 }
 
-type withSecret struct{ substrate.Substrate }
+type secretSubstrate struct{ substrate.Substrate }
 
-func (s withSecret) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
+func (s secretSubstrate) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
 	r.Secret = substrate.NewSecret(secret)
 	return s.Substrate.Infer(ctx, r)
 }
@@ -58,7 +58,7 @@ func (m Model) Serve(t testing.TB, h http.HandlerFunc) substrate.Substrate {
 	return m.Open(t, server.URL)
 }
 
-func Stream(events ...string) http.HandlerFunc {
+func ServeEvents(events ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		for _, e := range events {
@@ -70,25 +70,25 @@ func Stream(events ...string) http.HandlerFunc {
 // Run runs the suite and the additional tests for models on servers. The package of the adapter needs the
 // golden files that TestRequests reads.
 func (m Model) Run(t *testing.T) {
-	Run(t, func(t testing.TB, s Script) substrate.Substrate { return m.Serve(t, m.play(s)) })
-	answers := Stream(m.Begin, m.Text("back"), m.Ends(m.Stop))
+	Run(t, func(t testing.TB, s Script) substrate.Substrate { return m.Serve(t, m.serveScript(s)) })
+	answerBack := ServeEvents(m.Begin, m.Text("back"), m.End(m.Stop))
 	t.Run("a server that is restarting", func(t *testing.T) {
-		TestRestart(t, answers, func(url string) (substrate.Substrate, error) { return m.Open(t, url), nil })
+		TestRestart(t, answerBack, func(url string) (substrate.Substrate, error) { return m.Open(t, url), nil })
 	})
 	t.Run("requests", func(t *testing.T) {
-		TestRequests(t, answers, func(h http.HandlerFunc) substrate.Substrate { return m.Serve(t, h) })
+		TestRequests(t, answerBack, func(h http.HandlerFunc) substrate.Substrate { return m.Serve(t, h) })
 	})
-	t.Run("Retry-After", m.after)
-	t.Run("a server that returns the secret", m.repeats)
-	t.Run("the guard", m.proveGuard)
-	t.Run("wrong arguments", m.arguments)
-	t.Run("unusual replies", func(t *testing.T) { m.Oddities(t, m.Serve) })
-	for what, events := range map[string][]string{
+	t.Run("Retry-After", m.testRetryAfter)
+	t.Run("a server that returns the secret", m.testRepeatedSecret)
+	t.Run("the guard", m.testGuard)
+	t.Run("wrong arguments", m.testWrongArguments)
+	t.Run("unusual replies", func(t *testing.T) { m.TestOddities(t, m.Serve) })
+	for name, events := range map[string][]string{
 		"a model that never ends": slices.Repeat([]string{m.Text(strings.Repeat("x", 100))}, 60_000),
 		"an event of 50 MB":       {"data: " + strings.Repeat("x", 50<<20)},
 	} {
-		t.Run(what, func(t *testing.T) {
-			_, err := substrate.ReadAnswer(m.Serve(t, Stream(append([]string{m.Begin}, events...)...)).Infer(t.Context(), Question()))
+		t.Run(name, func(t *testing.T) {
+			_, err := substrate.ReadAnswer(m.Serve(t, ServeEvents(append([]string{m.Begin}, events...)...)).Infer(t.Context(), Question()))
 			if !problem.Is(err, problem.SubstrateTooLarge) {
 				t.Errorf("ReadAnswer() = %v, want it too large", err)
 			}
@@ -96,12 +96,12 @@ func (m Model) Run(t *testing.T) {
 	}
 }
 
-func (m Model) play(s Script) http.HandlerFunc {
+func (m Model) serveScript(s Script) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		// Once the body is read, the server cancels the request's context when the client disconnects.
 		_, _ = io.Copy(io.Discard, r.Body)
 		select {
-		case <-time.After(s.Wait):
+		case <-time.After(s.Delay):
 		case <-r.Context().Done():
 			return
 		}
@@ -113,47 +113,47 @@ func (m Model) play(s Script) http.HandlerFunc {
 			return
 		}
 		events := []string{m.Begin}
-		for part := range slices.Chunk([]rune(s.Text), 1000) {
-			events = append(events, m.Text(string(part)))
+		for piece := range slices.Chunk([]rune(s.Text), 1000) {
+			events = append(events, m.Text(string(piece)))
 		}
-		if !s.Cut {
-			events = append(events, m.Ends(m.Stop))
+		if !s.IsTruncated {
+			events = append(events, m.End(m.Stop))
 		}
-		Stream(events...)(w, r)
+		ServeEvents(events...)(w, r)
 	}
 }
 
-// requests returns a question in a thread, a request with all settings of an agent, and a question
+// exampleRequests returns a question in a thread, a request with all settings of an agent, and a question
 // with images.
-func requests() map[string]substrate.Request {
-	plain := Question()
-	thread := "thread-1"
-	plain.ContextID = &thread
-	plain.Turns = append([]substrate.Turn{{Role: substrate.Caller, Text: "Before"}, {Role: substrate.Agent, Text: "Said"}}, plain.Turns...)
-	whole := Question()
-	whole.System, whole.MaxTokens, whole.Effort, whole.JSON, whole.MustAnswer = "You know things", 500, substrate.Low, true, true
-	whole.Tools = []substrate.Tool{{Name: "look", Description: "Looks", Schema: json.RawMessage(`{"type":"object","properties":{"for":{"type":"string"}}}`)}}
-	whole.Turns = append(whole.Turns,
+func exampleRequests() map[string]substrate.Request {
+	threaded := Question()
+	threadID := "thread-1"
+	threaded.ContextID = &threadID
+	threaded.Turns = append([]substrate.Turn{{Role: substrate.Caller, Text: "Before"}, {Role: substrate.Agent, Text: "Said"}}, threaded.Turns...)
+	withSettings := Question()
+	withSettings.System, withSettings.MaxTokens, withSettings.Effort, withSettings.JSON, withSettings.MustAnswer = "You know things", 500, substrate.Low, true, true
+	withSettings.Tools = []substrate.Tool{{Name: "look", Description: "Looks", Schema: json.RawMessage(`{"type":"object","properties":{"for":{"type":"string"}}}`)}}
+	withSettings.Turns = append(withSettings.Turns,
 		substrate.Turn{Role: substrate.Agent, Text: "Let me see", Calls: []substrate.ToolCall{{ID: "c1", Name: "look", Arguments: `{"for":"a"}`, Opaque: "b3BhcXVl"}, {ID: "c2", Name: "look", Arguments: `{"for`}}},
 		substrate.Turn{Role: substrate.Tools, Results: []substrate.ToolResult{{ID: "c1", Text: "found"}, {ID: "c2", Text: "no JSON", Failed: true}}})
-	images := Question()
-	images.Turns[0].Files = []substrate.File{{Name: "a.png", MediaType: "image/png", Data: []byte("\x89PNG")}, {MediaType: "image/jpeg", Data: []byte("\xff\xd8")}}
-	return map[string]substrate.Request{"request": plain, "agent": whole, "images": images}
+	withImages := Question()
+	withImages.Turns[0].Files = []substrate.File{{Name: "a.png", MediaType: "image/png", Data: []byte("\x89PNG")}, {MediaType: "image/jpeg", Data: []byte("\xff\xd8")}}
+	return map[string]substrate.Request{"request": threaded, "agent": withSettings, "images": withImages}
 }
 
 // TestRequests compares the requests of an adapter with testdata/request.golden, testdata/agent.golden
 // and testdata/images.golden. The requests must not contain data of this machine or of the vacant.
-func TestRequests(t *testing.T, answers http.HandlerFunc, serve func(http.HandlerFunc) substrate.Substrate) {
+func TestRequests(t *testing.T, answer http.HandlerFunc, serve func(http.HandlerFunc) substrate.Substrate) {
 	t.Helper()
 	for _, provider := range []string{"OPENAI", "ANTHROPIC", "GEMINI", "GOOGLE", "MISTRAL"} {
 		t.Setenv(provider+"_API_KEY", "sk-of-the-environment")
 		t.Setenv(provider+"_BASE_URL", "http://127.0.0.1:1")
 	}
-	for name, r := range requests() {
+	for name, r := range exampleRequests() {
 		var got string
 		s := serve(func(w http.ResponseWriter, r *http.Request) {
 			got = formatRequest(t, r)
-			answers(w, r)
+			answer(w, r)
 		})
 		if _, err := substrate.ReadAnswer(s.Infer(t.Context(), r)); err != nil {
 			t.Fatal(err)
@@ -172,36 +172,36 @@ func TestRequests(t *testing.T, answers http.HandlerFunc, serve func(http.Handle
 // formatRequest formats a request without the parts that differ between requests.
 func formatRequest(t *testing.T, r *http.Request) string {
 	body, _ := io.ReadAll(r.Body)
-	var indented any
-	if err := json.Unmarshal(body, &indented); err != nil {
+	var value any
+	if err := json.Unmarshal(body, &value); err != nil {
 		t.Errorf("body %s: %v", body, err)
 	}
-	pretty, _ := json.MarshalIndent(indented, "", "  ")
+	prettyJSON, _ := json.MarshalIndent(value, "", "  ")
 	got := fmt.Sprintf("%s %s\n", r.Method, r.URL)
-	differs := []string{"Content-Length"}
+	omittedHeaders := []string{"Content-Length"}
 	if r.Header.Get("X-Amz-Date") != "" { // signed by the AWS SDK
-		differs = append(differs, "Authorization", "X-Amz-Date", "Amz-Sdk-Invocation-Id", "Amz-Sdk-Request", "User-Agent")
+		omittedHeaders = append(omittedHeaders, "Authorization", "X-Amz-Date", "Amz-Sdk-Invocation-Id", "Amz-Sdk-Request", "User-Agent")
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
-		if !slices.Contains(differs, name) {
+		if !slices.Contains(omittedHeaders, name) {
 			got += fmt.Sprintf("%s: %s\n", name, r.Header.Get(name))
 		}
 	}
-	return got + "\n" + string(pretty) + "\n"
+	return got + "\n" + string(prettyJSON) + "\n"
 }
 
-func (m Model) after(t *testing.T) {
+func (m Model) testRetryAfter(t *testing.T) {
 	s := m.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "3")
 		w.WriteHeader(http.StatusTooManyRequests)
 	})
 	_, err := substrate.ReadAnswer(s.Infer(t.Context(), Question()))
-	if agent := new(call.AgentError); !errors.As(err, &agent) || agent.After != 3*time.Second {
-		t.Errorf("ReadAnswer() = %v, wait %v, want 3s", err, agent.After)
+	if agent := new(call.AgentError); !errors.As(err, &agent) || agent.RetryAfter != 3*time.Second {
+		t.Errorf("ReadAnswer() = %v, wait %v, want 3s", err, agent.RetryAfter)
 	}
 }
 
-func (m Model) repeats(t *testing.T) {
+func (m Model) testRepeatedSecret(t *testing.T) {
 	errorBody := fmt.Sprintf(`{"error":{"type":"authentication_error","status":"X","message":"no such key: %s"}}`, secret)
 	for _, status := range []int{http.StatusOK, http.StatusUnauthorized, http.StatusInternalServerError} {
 		s := m.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -223,32 +223,32 @@ func (m Model) repeats(t *testing.T) {
 	}
 }
 
-func (m Model) proveGuard(t *testing.T) {
+func (m Model) testGuard(t *testing.T) {
 	for _, argument := range []string{"m", "http://127.0.0.1:1/v1#m", "http://127.0.0.1:1#m", "http://127.0.0.1:1/a%20b/#m"} {
 		spec := substrate.Spec{Kind: m.Kind, Argument: argument}
-		var asked string
+		var askedURL string
 		kinds := m.Kinds(outbound.New(outbound.Options{AllowLoopback: true, Guard: func(_ context.Context, _ outbound.Actor, url string) error {
-			asked = url
+			askedURL = url
 			return problem.New(problem.TreeOnly, "not among its tools")
 		}}))
 		s, err := kinds.Open(spec)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := substrate.ReadAnswer(withSecret{s}.Infer(t.Context(), Question())); !problem.Is(err, problem.SubstrateMisconfigured) {
+		if _, err := substrate.ReadAnswer(secretSubstrate{s}.Infer(t.Context(), Question())); !problem.Is(err, problem.SubstrateMisconfigured) {
 			t.Errorf("%s: %v, want it misconfigured", spec, err)
 		}
-		if asked != spec.Endpoint() || asked == "" {
-			t.Errorf("%s: the guard is asked for %q, want %q", spec, asked, spec.Endpoint())
+		if askedURL != spec.Endpoint() || askedURL == "" {
+			t.Errorf("%s: the guard is asked for %q, want %q", spec, askedURL, spec.Endpoint())
 		}
-		asked = ""
-		if _, err := substrate.ReadAnswer(s.Infer(t.Context(), Question())); spec.NeedsSecret() && (asked != "" || !problem.Is(err, problem.SubstrateMisconfigured)) {
-			t.Errorf("%s without its secret: %v, and the guard is asked for %q", spec, err, asked)
+		askedURL = ""
+		if _, err := substrate.ReadAnswer(s.Infer(t.Context(), Question())); spec.NeedsSecret() && (askedURL != "" || !problem.Is(err, problem.SubstrateMisconfigured)) {
+			t.Errorf("%s without its secret: %v, and the guard is asked for %q", spec, err, askedURL)
 		}
 	}
 }
 
-func (m Model) arguments(t *testing.T) {
+func (m Model) testWrongArguments(t *testing.T) {
 	kinds := m.Kinds(outbound.New(outbound.Options{}))
 	for _, argument := range []string{"", "#m", "http://x.example/v1", "http://x.example/v1#", "ftp://x.example#m",
 		"http://me:secret@x.example#m", "http://bücher.example#m", "http://x.example?a=b#m", "http://x.example#two words", "two words",
@@ -259,33 +259,33 @@ func (m Model) arguments(t *testing.T) {
 	}
 }
 
-// Stream fuzzes the answers of a server. It checks that every answer ends with exactly one FinishReason or
+// FuzzStream fuzzes the answers of a server. It checks that every answer ends with exactly one FinishReason or
 // error, whatever the server sends.
-func (m Model) Stream(f *testing.F) {
+func (m Model) FuzzStream(f *testing.F) {
 	var body []byte
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
 	f.Cleanup(server.Close)
 	s := m.Open(f, server.URL)
-	f.Add([]byte(m.Begin + m.Text("x") + m.Ends(m.Stop)))
+	f.Add([]byte(m.Begin + m.Text("x") + m.End(m.Stop)))
 	f.Add([]byte("data: {\"error\":7}\n\n"))
-	for _, o := range m.table() {
+	for _, o := range m.listOddities() {
 		f.Add([]byte(o.body))
 	}
-	f.Fuzz(func(t *testing.T, in []byte) {
-		body = in
-		ends := 0
+	f.Fuzz(func(t *testing.T, data []byte) {
+		body = data
+		endCount := 0
 		for e, err := range s.Infer(t.Context(), Question()) {
-			if _, last := e.(substrate.FinishReason); last || err != nil {
-				ends++
-			} else if ends > 0 || e == nil {
+			if _, isLast := e.(substrate.FinishReason); isLast || err != nil {
+				endCount++
+			} else if endCount > 0 || e == nil {
 				t.Fatalf("event %v after the end", e)
 			}
 			if err != nil && !problem.AsError(err).Kind.IsFailure() {
 				t.Errorf("error %v of kind %s", err, problem.AsError(err).Kind)
 			}
 		}
-		if ends != 1 {
-			t.Errorf("%d ends, want 1", ends)
+		if endCount != 1 {
+			t.Errorf("%d ends, want 1", endCount)
 		}
 	})
 }

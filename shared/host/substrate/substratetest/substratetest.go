@@ -22,34 +22,34 @@ import (
 
 // Script tells a simulated agent how to answer each request.
 type Script struct {
-	Text   string        // text of the answer
-	Wait   time.Duration // time before the answer
-	Status int           // HTTP status of a failure whose body is Text, or 0 for an answer
-	Cut    bool          // whether the answer breaks off in the middle
+	Text        string        // text of the answer
+	Delay       time.Duration // time before the answer
+	Status      int           // HTTP status of a failure whose body is Text, or 0 for an answer
+	IsTruncated bool          // whether the answer breaks off in the middle
 }
 
-// Play opens a substrate whose agent follows a script.
-type Play func(t testing.TB, s Script) substrate.Substrate
+// Opener opens a substrate whose agent follows a script.
+type Opener func(t testing.TB, s Script) substrate.Substrate
 
 func Question() substrate.Request {
-	return substrate.Ask(identity.ID{1}, identity.ID{2}, "What is the \"answer\"?\n\u2028ü🦊")
+	return substrate.NewTextRequest(identity.ID{1}, identity.ID{2}, "What is the \"answer\"?\n\u2028ü🦊")
 }
 
-func Run(t *testing.T, play Play) {
-	t.Run("answers", func(t *testing.T) { answers(t, play) })
-	t.Run("kinds of failures", func(t *testing.T) { failures(t, play) })
-	t.Run("end of the context", func(t *testing.T) { ends(t, play) })
-	t.Run("a consumer that stops", func(t *testing.T) { stops(t, play) })
-	t.Run("concurrent use", func(t *testing.T) { together(t, play) })
+func Run(t *testing.T, open Opener) {
+	t.Run("answers", func(t *testing.T) { testAnswers(t, open) })
+	t.Run("kinds of failures", func(t *testing.T) { testFailures(t, open) })
+	t.Run("end of the context", func(t *testing.T) { testContextEnd(t, open) })
+	t.Run("a consumer that stops", func(t *testing.T) { testConsumerStops(t, open) })
+	t.Run("concurrent use", func(t *testing.T) { testConcurrentUse(t, open) })
 }
 
-// events reads all events and checks that they are valid.
-func events(ctx context.Context, t testing.TB, s substrate.Substrate) (eventList []substrate.Event, failure error) {
+// readEvents reads all events and checks that they are valid.
+func readEvents(ctx context.Context, t testing.TB, s substrate.Substrate) (result []substrate.Event, failure error) {
 	t.Helper()
-	done := false
+	hasFinished := false
 	for e, err := range s.Infer(ctx, Question()) {
 		switch {
-		case failure != nil || done:
+		case failure != nil || hasFinished:
 			t.Errorf("event %v, %v after the last", e, err)
 		case err != nil && e != nil:
 			t.Errorf("event %v together with the error %v", e, err)
@@ -63,20 +63,20 @@ func events(ctx context.Context, t testing.TB, s substrate.Substrate) (eventList
 				t.Errorf("text %q, want some UTF-8", e)
 			}
 		case substrate.FinishReason:
-			done = true
+			hasFinished = true
 		}
-		eventList = append(eventList, e)
+		result = append(result, e)
 	}
-	if failure == nil && !done {
+	if failure == nil && !hasFinished {
 		t.Error("the events end without a FinishReason")
 	}
-	return eventList, failure
+	return result, failure
 }
 
-func answers(t *testing.T, play Play) {
+func testAnswers(t *testing.T, open Opener) {
 	for _, want := range []string{"42", "ü🦊 \"\\ \u2028\x00\n", strings.Repeat("line\n", 1000), strings.Repeat("ü", substrate.MaxText/2)} {
-		s := play(t, Script{Text: want})
-		if _, err := events(t.Context(), t, s); err != nil {
+		s := open(t, Script{Text: want})
+		if _, err := readEvents(t.Context(), t, s); err != nil {
 			t.Errorf("Infer() of %d bytes = %v", len(want), err)
 		}
 		got, err := substrate.ReadAnswer(s.Infer(t.Context(), Question()))
@@ -84,12 +84,12 @@ func answers(t *testing.T, play Play) {
 			t.Errorf("ReadAnswer() = %d bytes, %q, %v; want %d bytes", len(got.Text), got.Reason, err, len(want))
 		}
 	}
-	if a, err := substrate.ReadAnswer(play(t, Script{}).Infer(t.Context(), Question())); !problem.Is(err, problem.SubstrateUnavailable) {
+	if a, err := substrate.ReadAnswer(open(t, Script{}).Infer(t.Context(), Question())); !problem.Is(err, problem.SubstrateUnavailable) {
 		t.Errorf("ReadAnswer() of an empty answer = %+v, %v, want unavailable", a, err)
 	}
 }
 
-func failures(t *testing.T, play Play) {
+func testFailures(t *testing.T, open Opener) {
 	const secret = "sk-live-0123456789abcdef"
 	for _, tt := range []struct {
 		what string
@@ -98,7 +98,7 @@ func failures(t *testing.T, play Play) {
 	}{
 		{"too much", Script{Text: strings.Repeat("x", substrate.MaxText+1)}, problem.SubstrateTooLarge},
 		{"much too much", Script{Text: strings.Repeat("x", 8<<20)}, problem.SubstrateTooLarge},
-		{"cut", Script{Text: "half", Cut: true}, problem.SubstrateUnavailable},
+		{"cut", Script{Text: "half", IsTruncated: true}, problem.SubstrateUnavailable},
 		{"400", Script{Status: 400, Text: `{"error":{"message":"no such model, key ` + secret + `"}}`}, problem.SubstrateMisconfigured},
 		{"401", Script{Status: 401, Text: "no key"}, problem.SubstrateMisconfigured},
 		{"404", Script{Status: 404, Text: "no such path"}, problem.SubstrateMisconfigured},
@@ -109,12 +109,12 @@ func failures(t *testing.T, play Play) {
 		{"529", Script{Status: 529, Text: `{"error":{"message":"overloaded"}}`}, problem.SubstrateUnavailable},
 	} {
 		t.Run(tt.what, func(t *testing.T) {
-			_, err := substrate.ReadAnswer(play(t, tt.s).Infer(t.Context(), Question()))
+			_, err := substrate.ReadAnswer(open(t, tt.s).Infer(t.Context(), Question()))
 			if !problem.Is(err, tt.want) {
 				t.Fatalf("ReadAnswer() = %v (%s), want %s", err, problem.AsError(err).Kind, tt.want)
 			}
 			agent := new(call.AgentError)
-			if told := errors.As(err, &agent); tt.s.Status >= 400 && (!told || agent.Status != tt.s.Status || tt.s.Text != "" && agent.Body == "") {
+			if isAgentError := errors.As(err, &agent); tt.s.Status >= 400 && (!isAgentError || agent.Status != tt.s.Status || tt.s.Text != "" && agent.Body == "") {
 				t.Errorf("the operator sees status %d and body %q, want status %d and the server's body", agent.Status, agent.Body, tt.s.Status)
 			}
 			if text := problem.AsError(err).Error() + agent.Body; strings.Contains(text, secret) {
@@ -124,32 +124,32 @@ func failures(t *testing.T, play Play) {
 	}
 }
 
-func ends(t *testing.T, play Play) {
-	s := play(t, Script{Text: "late", Wait: 5 * time.Second})
-	began := time.Now()
+func testContextEnd(t *testing.T, open Opener) {
+	s := open(t, Script{Text: "late", Delay: 5 * time.Second})
+	start := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := events(ctx, t, s); !problem.Is(err, problem.Deadline) {
+	if _, err := readEvents(ctx, t, s); !problem.Is(err, problem.DeadlineExceeded) {
 		t.Errorf("Infer() past its deadline = %v, want Deadline", err)
 	}
 	ctx, cancel = context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
-	if _, err := events(ctx, t, s); !problem.Is(err, problem.Canceled) {
+	if _, err := readEvents(ctx, t, s); !problem.Is(err, problem.Canceled) {
 		t.Errorf("Infer() cancelled = %v, want Canceled", err)
 	}
-	if took := time.Since(began); took > 4*time.Second {
-		t.Errorf("the end of the context was seen after %v", took)
+	if elapsed := time.Since(start); elapsed > 4*time.Second {
+		t.Errorf("the end of the context was seen after %v", elapsed)
 	}
 }
 
-func stops(t *testing.T, play Play) {
-	for range play(t, Script{Text: strings.Repeat("word ", 100)}).Infer(t.Context(), Question()) {
+func testConsumerStops(t *testing.T, open Opener) {
+	for range open(t, Script{Text: strings.Repeat("word ", 100)}).Infer(t.Context(), Question()) {
 		break
 	}
 }
 
-func together(t *testing.T, play Play) {
-	s := play(t, Script{Text: "42"})
+func testConcurrentUse(t *testing.T, open Opener) {
+	s := open(t, Script{Text: "42"})
 	var wg sync.WaitGroup
 	for range 16 {
 		wg.Go(func() {

@@ -23,25 +23,25 @@ type client struct{ invoke Invoke }
 
 func (c *client) Turn(ctx context.Context, t Turn) iter.Seq2[substrate.Event, error] {
 	return func(yield func(substrate.Event, error) bool) {
-		for l, err := range c.lines(ctx, encodeTurn(&t)) {
+		for l, err := range c.fetchLines(ctx, encodeTurn(&t)) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			if e := l.event(); e != nil && !yield(e, nil) {
+			if e := l.decodeEvent(); e != nil && !yield(e, nil) {
 				return
 			}
 		}
 	}
 }
 
-func (c *client) MCPTools(ctx context.Context, a Agent) (offer Offer, err error) {
-	for l, err := range c.lines(ctx, request{Op: opTools, Vacant: a.Vacant, Version: a.Version}) {
+func (c *client) MCPTools(ctx context.Context, a AgentVersion) (offer Offer, err error) {
+	for l, err := range c.fetchLines(ctx, request{Op: opListTools, Vacant: a.Vacant, Version: a.Version}) {
 		if err != nil {
 			return Offer{}, err
 		}
-		if l.LeftOut != nil {
-			offer.LeftOut.Join(*l.LeftOut)
+		if l.OmittedTools != nil {
+			offer.OmittedTools.AddAll(*l.OmittedTools)
 		}
 		if l.Tools != nil {
 			for _, t := range *l.Tools {
@@ -52,8 +52,8 @@ func (c *client) MCPTools(ctx context.Context, a Agent) (offer Offer, err error)
 	return offer, nil
 }
 
-func (c *client) UseMCPTool(ctx context.Context, a Agent, name string, arguments json.RawMessage) (text string, err error) {
-	for l, err := range c.lines(ctx, request{Op: opUse, Vacant: a.Vacant, Version: a.Version, Name: name, Arguments: arguments}) {
+func (c *client) UseMCPTool(ctx context.Context, a AgentVersion, name string, arguments json.RawMessage) (text string, err error) {
+	for l, err := range c.fetchLines(ctx, request{Op: opUseTool, Vacant: a.Vacant, Version: a.Version, Name: name, Arguments: arguments}) {
 		if err != nil {
 			return "", err
 		}
@@ -62,21 +62,21 @@ func (c *client) UseMCPTool(ctx context.Context, a Agent, name string, arguments
 	return text, nil
 }
 
-// lines sends a request and yields the lines of the reply. If a reply ends without Done or Error,
+// fetchLines sends a request and yields the lines of the reply. If a reply ends without Done or Error,
 // the last error is of kind SubstrateUnavailable.
-func (c *client) lines(ctx context.Context, r request) iter.Seq2[*line, error] {
+func (c *client) fetchLines(ctx context.Context, r request) iter.Seq2[*line, error] {
 	return func(yield func(*line, error) bool) {
 		if deadline, ok := ctx.Deadline(); ok {
 			r.DeadlineMS = deadline.UnixMilli()
 		}
-		r.Task = task.NameOf(ctx)
+		r.Task = task.TurnNameOf(ctx)
 		data, err := json.Marshal(r)
 		if err != nil {
 			yield(nil, problem.Wrap(problem.Internal, err, "a request for a model"))
 			return
 		}
-		if len(data) > maxBytes {
-			yield(nil, &problem.Error{Kind: problem.SubstrateTooLarge, Field: "conversation", Want: fmt.Sprintf("at most %d bytes", maxBytes), Got: fmt.Sprint(len(data))})
+		if len(data) > maxPayloadBytes {
+			yield(nil, &problem.Error{Kind: problem.SubstrateTooLarge, Field: "conversation", Want: fmt.Sprintf("at most %d bytes", maxPayloadBytes), Got: fmt.Sprint(len(data))})
 			return
 		}
 		reply, err := c.invoke(ctx, data)
@@ -96,9 +96,9 @@ func (c *client) lines(ctx context.Context, r request) iter.Seq2[*line, error] {
 			}
 			switch {
 			case l.Error != nil:
-				yield(nil, l.Error.err())
+				yield(nil, l.Error.toError())
 				return
-			case !yield(&l, nil), l.Done != "":
+			case !yield(&l, nil), l.FinishReason != "":
 				return
 			}
 		}
@@ -112,13 +112,13 @@ func Kinds(s Service, kinds ...string) substrate.Kinds {
 	constructors := substrate.Kinds{}
 	for _, kind := range kinds {
 		constructors[kind] = func(argument string) (substrate.Substrate, error) {
-			return combiner{s}, check(substrate.Spec{Kind: kind, Argument: argument})
+			return combiner{s}, checkArgument(substrate.Spec{Kind: kind, Argument: argument})
 		}
 	}
 	return constructors
 }
 
-func check(s substrate.Spec) error {
+func checkArgument(s substrate.Spec) error {
 	switch s.Kind {
 	case substrate.KindMCP:
 		return substrate.CheckMCP(s.Argument)
@@ -134,5 +134,5 @@ func check(s substrate.Spec) error {
 type combiner struct{ service Service }
 
 func (c combiner) Infer(ctx context.Context, r substrate.Request) iter.Seq2[substrate.Event, error] {
-	return c.service.Turn(ctx, Turn{Agent: Agent{Vacant: r.Vacant}, Request: r})
+	return c.service.Turn(ctx, Turn{Agent: AgentVersion{Vacant: r.Vacant}, Request: r})
 }

@@ -30,19 +30,19 @@ type Report struct {
 // Serve answers a request with s. The reply consists of lines of JSON, each written as soon as it
 // is known. The last line contains done or error. The reply ends by the request's deadline, or earlier
 // if the turn of its task ends (Watcher). Serve reports the request once, before the last line.
-func Serve(ctx context.Context, s Service, request []byte, report func(context.Context, Report)) io.ReadCloser {
-	next, stop := iter.Pull(lines(ctx, s, request, report))
+func Serve(ctx context.Context, s Service, request []byte, logReport func(context.Context, Report)) io.ReadCloser {
+	next, stop := iter.Pull(replyLines(ctx, s, request, logReport))
 	return &reader{next: next, stop: stop}
 }
 
 type reader struct {
-	next func() (line, bool)
-	stop func()
-	left []byte
+	next    func() (line, bool)
+	stop    func()
+	pending []byte
 }
 
 func (r *reader) Read(p []byte) (int, error) {
-	if len(r.left) == 0 {
+	if len(r.pending) == 0 {
 		l, ok := r.next()
 		if !ok {
 			return 0, io.EOF
@@ -51,10 +51,10 @@ func (r *reader) Read(p []byte) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		r.left = append(b, '\n')
+		r.pending = append(b, '\n')
 	}
-	n := copy(p, r.left)
-	r.left = r.left[n:]
+	n := copy(p, r.pending)
+	r.pending = r.pending[n:]
 	return n, nil
 }
 
@@ -63,17 +63,17 @@ func (r *reader) Close() error {
 	return nil
 }
 
-func lines(ctx context.Context, s Service, data []byte, report func(context.Context, Report)) iter.Seq[line] {
+func replyLines(ctx context.Context, s Service, data []byte, logReport func(context.Context, Report)) iter.Seq[line] {
 	return func(yield func(line) bool) {
-		var rep Report
-		reading := true
-		give := func(l line) bool {
-			reading = reading && yield(l)
-			return reading
+		var summary Report
+		isReading := true
+		send := func(l line) bool {
+			isReading = isReading && yield(l)
+			return isReading
 		}
-		last := line{Done: string(substrate.Stop)}
-		r, err := decode(data)
-		rep.Op, rep.Vacant = r.Op, r.Vacant
+		last := line{FinishReason: string(substrate.Stop)}
+		r, err := decodeRequest(data)
+		summary.Op, summary.Vacant = r.Op, r.Vacant
 		if err == nil {
 			if r.DeadlineMS > 0 {
 				var cancel context.CancelFunc
@@ -85,29 +85,29 @@ func lines(ctx context.Context, s Service, data []byte, report func(context.Cont
 				ctx, cancel = w.Watch(ctx, r.Task)
 				defer cancel()
 			}
-			var done substrate.FinishReason
-			if done, err = answer(ctx, s, &r, &rep, give); done != "" {
-				last.Done = string(done)
+			var reason substrate.FinishReason
+			if reason, err = handleRequest(ctx, s, &r, &summary, send); reason != "" {
+				last.FinishReason = string(reason)
 			}
 		}
-		if rep.Err = err; err != nil {
-			last = line{Error: failureOf(err)}
+		if summary.Err = err; err != nil {
+			last = line{Error: newFailure(err)}
 		}
-		report(ctx, rep)
-		give(last)
+		logReport(ctx, summary)
+		send(last)
 	}
 }
 
-func answer(ctx context.Context, s Service, r *request, rep *Report, give func(line) bool) (done substrate.FinishReason, err error) {
+func handleRequest(ctx context.Context, s Service, r *request, summary *Report, send func(line) bool) (reason substrate.FinishReason, err error) {
 	defer func() {
 		if p := recover(); p != nil { // the request fails, but the process continues
 			err = problem.Wrap(problem.Internal, fmt.Errorf("panic: %v\n%s", p, debug.Stack()), "")
 		}
 	}()
-	agent := Agent{r.Vacant, r.Version}
+	agent := AgentVersion{r.Vacant, r.Version}
 	switch r.Op {
 	case opTurn:
-		t, err := r.turn()
+		t, err := r.decodeTurn()
 		if err != nil {
 			return "", err
 		}
@@ -119,33 +119,33 @@ func answer(ctx context.Context, s Service, r *request, rep *Report, give func(l
 			case substrate.FinishReason:
 				return e, nil
 			case substrate.Usage:
-				rep.Usage = e
+				summary.Usage = e
 			}
-			if !give(lineOf(e)) {
+			if !send(encodeEvent(e)) {
 				return "", problem.New(problem.Canceled, "the client has stopped reading the answer")
 			}
 		}
 		return "", problem.New(problem.SubstrateUnavailable, "the agent's answer ended before it was complete")
-	case opTools:
-		offered, err := s.MCPTools(ctx, agent)
+	case opListTools:
+		offer, err := s.MCPTools(ctx, agent)
 		if err != nil {
 			return "", err
 		}
-		tools := []tool{}
-		for _, t := range offered.Tools {
-			tools = append(tools, tool{t.Name, t.Description, t.Schema, t.Writes})
+		tools := []wireTool{}
+		for _, t := range offer.Tools {
+			tools = append(tools, wireTool{t.Name, t.Description, t.Schema, t.Writes})
 		}
-		give(line{Tools: &tools})
-		if offered.LeftOut.Count() > 0 {
-			give(line{LeftOut: &offered.LeftOut})
+		send(line{Tools: &tools})
+		if offer.OmittedTools.Count() > 0 {
+			send(line{OmittedTools: &offer.OmittedTools})
 		}
 		return "", nil
-	case opUse:
+	case opUseTool:
 		text, err := s.UseMCPTool(ctx, agent, r.Name, r.Arguments)
 		if err == nil && text != "" {
-			give(line{Text: text})
+			send(line{Text: text})
 		}
 		return "", err
 	}
-	return "", problem.Invalid("op", opTurn+", "+opTools+" or "+opUse, fmt.Sprintf("%.40q", r.Op))
+	return "", problem.Invalid("op", opTurn+", "+opListTools+" or "+opUseTool, fmt.Sprintf("%.40q", r.Op))
 }

@@ -17,16 +17,16 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// Agent is a version of a vacant's agent. Version 0 is the default agent of a vacant's substrate,
+// AgentVersion is a version of a vacant's agent. Version 0 is the default agent of a vacant's substrate,
 // or the combiner of its plan.
-type Agent struct {
+type AgentVersion struct {
 	Vacant  identity.ID
 	Version int
 }
 
 // Turn is a request to an agent for one turn of a conversation.
 type Turn struct {
-	Agent      Agent
+	Agent      AgentVersion
 	Fallback   bool // whether to use the agent's fallback model
 	IsCheck    bool // whether the host only checks the agent, for which a short answer suffices
 	CostBefore int  // cost of the call so far in micro-dollars
@@ -46,8 +46,8 @@ type Tool struct {
 
 // Offer contains the tools of an agent's MCP servers, and the tools that models do not accept.
 type Offer struct {
-	Tools   []Tool
-	LeftOut call.OmittedTools
+	Tools        []Tool
+	OmittedTools call.OmittedTools
 }
 
 // Service calls models, programs and MCP servers on behalf of their vacants. It must be safe for
@@ -56,8 +56,8 @@ type Service interface {
 	// Turn requests one turn and settles its cost before the last event. The usage contains the
 	// cost of the turn.
 	Turn(ctx context.Context, t Turn) iter.Seq2[substrate.Event, error]
-	MCPTools(ctx context.Context, a Agent) (Offer, error)
+	MCPTools(ctx context.Context, a AgentVersion) (Offer, error)
 	// UseMCPTool calls a tool with a name that MCPTools returned. The error's text is for the
 	// model.
-	UseMCPTool(ctx context.Context, a Agent, name string, arguments json.RawMessage) (string, error)
+	UseMCPTool(ctx context.Context, a AgentVersion, name string, arguments json.RawMessage) (string, error)
 }

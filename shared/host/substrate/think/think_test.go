@@ -45,7 +45,7 @@ func (s *service) Turn(ctx context.Context, t think.Turn) iter.Seq2[substrate.Ev
 		}
 		if s.wait {
 			<-ctx.Done()
-			yield(nil, substrate.EndedError(ctx, "the model"))
+			yield(nil, substrate.ContextError(ctx, "the model"))
 			return
 		}
 		for _, e := range s.events {
@@ -60,9 +60,11 @@ func (s *service) Turn(ctx context.Context, t think.Turn) iter.Seq2[substrate.Ev
 	}
 }
 
-func (s *service) MCPTools(context.Context, think.Agent) (think.Offer, error) { return s.offer, s.err }
+func (s *service) MCPTools(context.Context, think.AgentVersion) (think.Offer, error) {
+	return s.offer, s.err
+}
 
-func (s *service) UseMCPTool(_ context.Context, _ think.Agent, name string, arguments json.RawMessage) (string, error) {
+func (s *service) UseMCPTool(_ context.Context, _ think.AgentVersion, name string, arguments json.RawMessage) (string, error) {
 	s.used = name + string(arguments)
 	return "used", s.err
 }
@@ -78,18 +80,18 @@ func through(s think.Service) (c think.Service, reports *[]think.Report) {
 
 func whole() think.Turn {
 	thread := "thread"
-	r := substrate.Ask(identity.ID{1}, identity.ID{2}, "hi")
+	r := substrate.NewTextRequest(identity.ID{1}, identity.ID{2}, "hi")
 	r.ContextID, r.MustAnswer = &thread, true
 	r.Turns[0].Files = []substrate.File{{Name: "a.png", MediaType: "image/png", Data: []byte{0, 0xff}}}
 	r.Tools = []substrate.Tool{{Name: "look", Description: "Looks", Schema: json.RawMessage(`{"type":"object"}`)}}
 	r.Turns = append(r.Turns, substrate.Turn{Role: substrate.Agent, Text: "see", Calls: []substrate.ToolCall{{ID: "1", Name: "look", Arguments: `{"a":1}`, Opaque: "o"}}},
 		substrate.Turn{Role: substrate.Tools, Results: []substrate.ToolResult{{ID: "1", Text: "ü\u2028<&>", Failed: true}}})
-	return think.Turn{Agent: think.Agent{Vacant: identity.ID{2}, Version: 3}, Fallback: true, IsCheck: true, CostBefore: 7, Request: r.WithID(identity.Sum([]byte("x")))}
+	return think.Turn{Agent: think.AgentVersion{Vacant: identity.ID{2}, Version: 3}, Fallback: true, IsCheck: true, CostBefore: 7, Request: r.WithID(identity.Sum([]byte("x")))}
 }
 
 func TestATurnArrivesAsItWasSent(t *testing.T) {
-	events := []substrate.Event{substrate.Usage{Unreported: 1, Cost: 9}, substrate.Thought("hm"), substrate.Text("ü\n"), substrate.ToolCall{ID: "1", Name: "look", Arguments: "{", Opaque: "o"},
-		substrate.Usage{In: 1, Out: 2, Cached: 1, Cost: 5, Prices: 2}, substrate.Called}
+	events := []substrate.Event{substrate.Usage{UnreportedTurns: 1, Cost: 9}, substrate.Thought("hm"), substrate.Text("ü\n"), substrate.ToolCall{ID: "1", Name: "look", Arguments: "{", Opaque: "o"},
+		substrate.Usage{InputTokens: 1, OutputTokens: 2, CachedTokens: 1, Cost: 5, PriceTableVersion: 2}, substrate.ToolUse}
 	s := &service{events: events}
 	c, reports := through(s)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -120,7 +122,7 @@ func TestATurnArrivesAsItWasSent(t *testing.T) {
 }
 
 func TestErrorsKeepTheirKindAndWhatTheAgentSaid(t *testing.T) {
-	agent := &call.AgentError{Status: 429, After: 3 * time.Second, Body: "slow down", Err: problem.New(problem.SubstrateBusy, "busy")}
+	agent := &call.AgentError{Status: 429, RetryAfter: 3 * time.Second, Body: "slow down", Err: problem.New(problem.SubstrateBusy, "busy")}
 	for _, tt := range []struct {
 		err   error
 		kind  problem.Kind
@@ -129,16 +131,16 @@ func TestErrorsKeepTheirKindAndWhatTheAgentSaid(t *testing.T) {
 		{agent, problem.SubstrateBusy, true},
 		{problem.Wrap(problem.BudgetExceeded, errors.New("cause"), "no money"), problem.BudgetExceeded, false},
 		{problem.New(problem.SubstrateRefused, "no"), problem.SubstrateRefused, false},
-		{problem.New(problem.Deadline, "late"), problem.Deadline, false},
+		{problem.New(problem.DeadlineExceeded, "late"), problem.DeadlineExceeded, false},
 		{errors.New("whatever"), problem.SubstrateUnavailable, false},
 	} {
-		c, reports := through(&service{events: []substrate.Event{substrate.Text("half"), substrate.Usage{In: 4}}, err: tt.err})
+		c, reports := through(&service{events: []substrate.Event{substrate.Text("half"), substrate.Usage{InputTokens: 4}}, err: tt.err})
 		a, err := substrate.ReadAnswer(c.Turn(t.Context(), whole()))
 		var got *call.AgentError
-		if !problem.Is(err, tt.kind) || errors.As(err, &got) != tt.agent || a.Usage == nil || a.Usage.In != 4 {
+		if !problem.Is(err, tt.kind) || errors.As(err, &got) != tt.agent || a.Usage == nil || a.Usage.InputTokens != 4 {
 			t.Errorf("%v arrives as %v (%s) beside %+v", tt.err, err, problem.AsError(err).Kind, a.Usage)
 		}
-		if tt.agent && (got.Status != 429 || got.After != 3*time.Second || got.Body != "slow down") {
+		if tt.agent && (got.Status != 429 || got.RetryAfter != 3*time.Second || got.Body != "slow down") {
 			t.Errorf("the agent said %+v", got)
 		}
 		if want := problem.AsError(tt.err).Text(); tt.kind != problem.SubstrateUnavailable && problem.AsError(err).Text() != want {
@@ -152,20 +154,20 @@ func TestErrorsKeepTheirKindAndWhatTheAgentSaid(t *testing.T) {
 
 func TestToolsOfServersAreListedAndUsed(t *testing.T) {
 	s := &service{offer: think.Offer{
-		Tools:   []think.Tool{{Tool: substrate.Tool{Name: "mcp__a__b", Description: "d", Schema: json.RawMessage(`{"type":"object"}`)}, Writes: true}, {Tool: substrate.Tool{Name: "c", Schema: json.RawMessage(`{}`)}}},
-		LeftOut: call.OmittedTools{Tools: []call.OmittedTool{{Name: "mcp__a__d", Reason: "models refuse its schema", Change: "the schema"}}, More: 3},
+		Tools:        []think.Tool{{Tool: substrate.Tool{Name: "mcp__a__b", Description: "d", Schema: json.RawMessage(`{"type":"object"}`)}, Writes: true}, {Tool: substrate.Tool{Name: "c", Schema: json.RawMessage(`{}`)}}},
+		OmittedTools: call.OmittedTools{Tools: []call.OmittedTool{{Name: "mcp__a__d", Reason: "models refuse its schema", Remedy: "the schema"}}, MoreTools: 3},
 	}}
 	c, _ := through(s)
-	got, err := c.MCPTools(t.Context(), think.Agent{Vacant: identity.ID{2}, Version: 1})
+	got, err := c.MCPTools(t.Context(), think.AgentVersion{Vacant: identity.ID{2}, Version: 1})
 	if diff := cmp.Diff(s.offer, got); diff != "" || err != nil {
 		t.Errorf("MCPTools() = %v (-want +got):\n%s", err, diff)
 	}
-	text, err := c.UseMCPTool(t.Context(), think.Agent{Vacant: identity.ID{2}}, "c", json.RawMessage(`{"x":1}`))
+	text, err := c.UseMCPTool(t.Context(), think.AgentVersion{Vacant: identity.ID{2}}, "c", json.RawMessage(`{"x":1}`))
 	if text != "used" || err != nil || s.used != `c{"x":1}` {
 		t.Errorf("UseMCPTool() = %q, %v; used %s", text, err, s.used)
 	}
 	s.err = problem.New(problem.BehaviourFailed, "it broke")
-	if _, err := c.UseMCPTool(t.Context(), think.Agent{Vacant: identity.ID{2}}, "c", nil); !problem.Is(err, problem.BehaviourFailed) || problem.AsError(err).Text() != "it broke" {
+	if _, err := c.UseMCPTool(t.Context(), think.AgentVersion{Vacant: identity.ID{2}}, "c", nil); !problem.Is(err, problem.BehaviourFailed) || problem.AsError(err).Text() != "it broke" {
 		t.Errorf("UseMCPTool() of a tool that fails = %v, want its text for the model", err)
 	}
 }
@@ -273,7 +275,7 @@ func TestKindsCheckTheirArguments(t *testing.T) {
 			t.Errorf("Open(%s) = %v, want %v", spec, err, ok)
 		}
 		if ok {
-			if a, err := substrate.ReadAnswer(s.Infer(t.Context(), substrate.Ask(identity.ID{1}, identity.ID{2}, "x"))); a.Text != "combined" || err != nil {
+			if a, err := substrate.ReadAnswer(s.Infer(t.Context(), substrate.NewTextRequest(identity.ID{1}, identity.ID{2}, "x"))); a.Text != "combined" || err != nil {
 				t.Errorf("%s = %q, %v", spec, a.Text, err)
 			}
 		}

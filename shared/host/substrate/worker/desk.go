@@ -1,11 +1,11 @@
 // Package worker is a substrate whose turns are run by workers. A worker is a remote program that leases a turn: it gets
-// the turn for LeaseTime and renews the lease while it works. The process that runs a call uses Infer, which offers a
+// the turn for LeaseDuration and renews the lease while it works. The process that runs a call uses Infer, which offers a
 // turn and supervises its lease. Workers use the methods Lease, Renew, Append and Finish of a Desk, which package workapi
 // serves.
 //
 // Turns are documents, so the supervisor of a turn and the Desk of its worker may be in different processes. One
 // conditional write decides each step: which worker gets a turn, whether a lease is lost, and which answer is used. Only
-// the supervisor decides that a lease is lost, after the turn has not changed for LeaseTime on its own clock, so the
+// the supervisor decides that a lease is lost, after the turn has not changed for LeaseDuration on its own clock, so the
 // clocks of workers and of other processes do not matter. If a supervisor has died, workers can still lease its turn
 // until the turn's deadline, but the answer is not used, because a call without a running process ends as void.
 //
@@ -33,28 +33,28 @@ import (
 )
 
 const (
-	// LeaseTime is the time without a heartbeat, an event or a result after which a lease is lost.
-	LeaseTime = 60 * time.Second
-	// MaxWaiting limits the requests of one key that wait for a turn in a process.
-	MaxWaiting = 64
-	// MaxBatches limits the batches of events of a lease, and MaxEvents limits their total size in bytes.
-	MaxBatches = 20_000
-	MaxEvents  = 2 << 20
+	// LeaseDuration is the time without a heartbeat, an event or a result after which a lease is lost.
+	LeaseDuration = 60 * time.Second
+	// MaxWaitingRequests limits the requests of one key that wait for a turn in a process.
+	MaxWaitingRequests = 64
+	// MaxBatches limits the batches of events of a lease, and MaxEventBytes limits their total size in bytes.
+	MaxBatches    = 20_000
+	MaxEventBytes = 2 << 20
 
-	// maxTime limits a turn whose call has no deadline.
-	maxTime = 15 * time.Minute
-	// kept is the time after the deadline for which a turn remains stored, so that workers can ask about their leases.
-	kept = 10 * time.Minute
-	// pollTime is the interval at which a supervisor reads its turn, because other processes cannot wake it.
-	pollTime = 300 * time.Millisecond
-	// seenTime is the time for which a worker is considered connected after a request for turns. seenStep is the
+	// defaultTurnTime limits a turn whose call has no deadline.
+	defaultTurnTime = 15 * time.Minute
+	// turnRetention is the time after the deadline for which a turn remains stored, so that workers can ask about their leases.
+	turnRetention = 10 * time.Minute
+	// pollInterval is the interval at which a supervisor reads its turn, because other processes cannot wake it.
+	pollInterval = 300 * time.Millisecond
+	// connectionTime is the time for which a worker is considered connected after a request for turns. connectionStep is the
 	// minimum time between two records of such requests.
-	seenTime = 3 * time.Minute
-	seenStep = time.Minute
-	// maxSeen limits the elements of Desk.seen.
-	maxSeen = 10_000
-	// maxScan is the number of waiting turns per page. Reading a page costs at most one read unit of DynamoDB.
-	maxScan = 16
+	connectionTime = 3 * time.Minute
+	connectionStep = time.Minute
+	// maxConnectionTimes limits the elements of Desk.connectionTimes.
+	maxConnectionTimes = 10_000
+	// scanPageSize is the number of waiting turns per page. Reading a page costs at most one read unit of DynamoDB.
+	scanPageSize = 16
 )
 
 // Config configures a Desk. All fields are required.
@@ -63,70 +63,70 @@ type Config struct {
 	Texts *textkeys.Keys
 	Now   func() time.Time
 	Rand  io.Reader // safe for concurrent use
-	// Tenant returns the tenant whose workers run the turns of a vacant.
-	Tenant func(context.Context, identity.ID) (string, error)
+	// TenantOf returns the tenant whose workers run the turns of a vacant.
+	TenantOf func(context.Context, identity.ID) (string, error)
 }
 
-// Desk assigns turns to workers and passes their answers to the calls. It is safe for concurrent use.
-type Desk struct {
+// Broker assigns turns to workers and passes their answers to the calls. It is safe for concurrent use.
+type Broker struct {
 	Config
 
 	mu sync.Mutex
-	// lastLeased contains the vacant of the last leased turn by queue (queueOf), while turns are waiting.
-	lastLeased map[string]identity.ID
-	changed    map[string]chan struct{} // closed when a queue or a turn changes in this process
-	waiting    map[string]int           // number of waiting requests by Worker.Holder
-	seen       map[store.Key]time.Time  // time of the last record by key of SeenDocs
-	closing    chan struct{}
-	drain      sync.Once
+	// lastLeased contains the vacant of the last leased turn by queue (queueName), while turns are waiting.
+	lastLeased      map[string]identity.ID
+	changeSignals   map[string]chan struct{} // closed when a queue or a turn changes in this process
+	waitingRequests map[string]int           // number of waiting requests by Worker.Holder
+	connectionTimes map[store.Key]time.Time  // time of the last record by key of ConnectionDocs
+	closing         chan struct{}
+	drainOnce       sync.Once
 }
 
-func New(c Config) *Desk {
-	return &Desk{Config: c, lastLeased: map[string]identity.ID{}, changed: map[string]chan struct{}{}, waiting: map[string]int{}, seen: map[store.Key]time.Time{}, closing: make(chan struct{})}
+func New(c Config) *Broker {
+	return &Broker{Config: c, lastLeased: map[string]identity.ID{}, changeSignals: map[string]chan struct{}{}, waitingRequests: map[string]int{}, connectionTimes: map[store.Key]time.Time{}, closing: make(chan struct{})}
 }
 
 // Drain makes all current and later requests that wait for turns fail, because the host is closing.
-func (d *Desk) Drain() { d.drain.Do(func() { close(d.closing) }) }
+func (d *Broker) Drain() { d.drainOnce.Do(func() { close(d.closing) }) }
 
 // Format prints only the type, for every verb.
-func (d *Desk) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "worker.Broker") }
+func (d *Broker) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "worker.Broker") }
 
 // Kinds returns the kind worker. Its argument is empty, or redo=1 if another worker may repeat a turn that a lost worker
 // had started.
-func (d *Desk) Kinds() substrate.Kinds {
+func (d *Broker) Kinds() substrate.Kinds {
 	return substrate.Kinds{substrate.KindWorker: func(argument string) (substrate.Substrate, error) {
 		if argument != "" && argument != "redo=1" {
 			return nil, problem.Invalid("substrate", "worker or worker:redo=1", fmt.Sprintf("%.80q", substrate.KindWorker+":"+argument))
 		}
-		return &remote{d, argument != ""}, nil
+		return &workerSubstrate{d, argument != ""}, nil
 	}}
 }
 
-// change returns a channel that the next wake with the same name closes. The name is a queue (queueOf) or a turn's id.
-func (d *Desk) change(name string) <-chan struct{} {
+// changeSignal returns a channel that the next wake with the same name closes. The name is a queue (queueName) or a turn's id.
+func (d *Broker) changeSignal(name string) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.changed[name] == nil {
-		d.changed[name] = make(chan struct{})
+	if d.changeSignals[name] == nil {
+		d.changeSignals[name] = make(chan struct{})
 	}
-	return d.changed[name]
+	return d.changeSignals[name]
 }
 
-func (d *Desk) wake(name string) {
+func (d *Broker) signalChange(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if c, ok := d.changed[name]; ok {
+	if c, ok := d.changeSignals[name]; ok {
 		close(c)
-		delete(d.changed, name)
+		delete(d.changeSignals, name)
 	}
 }
 
-func (d *Desk) updater() store.Updater { return store.Updater{Store: d.Store, Rand: d.Rand} }
+func (d *Broker) updater() store.Updater { return store.Updater{Store: d.Store, Rand: d.Rand} }
 
-func (d *Desk) now() time.Time { return d.Now().UTC() }
+func (d *Broker) now() time.Time { return d.Now().UTC() }
 
 // newID returns an id for a new turn. Ids sort by the time of their creation.
-func (d *Desk) newID() (string, error) {
+func (d *Broker) newID() (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(d.Rand, b[:]); err != nil {
 		return "", problem.Wrap(problem.Unavailable, err, "no random data")
@@ -141,8 +141,8 @@ func textKey(id string, lease, report int) store.Key {
 	return TextDocs.Key(id, strconv.Itoa(lease), strconv.Itoa(report))
 }
 
-// put seals and stores a text. The document contains a format byte, the day of the text key, and the sealed box.
-func (d *Desk) put(ctx context.Context, tx *store.Tx, k store.Key, t *turn, plain []byte) error {
+// storeText seals and stores a text. The document contains a format byte, the day of the text key, and the sealed box.
+func (d *Broker) storeText(ctx context.Context, tx *store.Tx, k store.Key, t *turn, plain []byte) error {
 	s, err := d.Texts.Seal(ctx, []byte(k.String()), plain)
 	if err != nil {
 		return store.AsProblem(err)
@@ -151,7 +151,7 @@ func (d *Desk) put(ctx context.Context, tx *store.Tx, k store.Key, t *turn, plai
 	return nil
 }
 
-func (d *Desk) open(ctx context.Context, k store.Key) ([]byte, error) {
+func (d *Broker) loadText(ctx context.Context, k store.Key) ([]byte, error) {
 	doc, err := d.Store.Doc(ctx, k)
 	switch {
 	case err != nil:
@@ -169,95 +169,95 @@ func (d *Desk) open(ctx context.Context, k store.Key) ([]byte, error) {
 	return plain, nil
 }
 
-func mode(test bool) string {
+func modeName(test bool) string {
 	if test {
 		return "test"
 	}
 	return "live"
 }
 
-func (t *turn) expires() time.Time { return t.Deadline.Add(kept).Truncate(time.Second) }
+func (t *turn) expires() time.Time { return t.Deadline.Add(turnRetention).Truncate(time.Second) }
 
-func queueOf(tenant string, test bool) string { return "queue#" + mode(test) + "#" + tenant }
+func queueName(tenant string, test bool) string { return "queue#" + modeName(test) + "#" + tenant }
 
 func (t *turn) waitingKey(id string) store.Key {
-	return WaitingDocs.Key(t.Tenant, mode(t.Test), t.Vacant.String(), id)
+	return WaitingDocs.Key(t.Tenant, modeName(t.Test), t.Vacant.String(), id)
 }
 
-// update reads a turn, lets decide change it, and commits the turn together with the other writes of decide. If decide
+// updateTurn reads a turn, lets decide change it, and commits the turn together with the other writes of decide. If decide
 // returns false, the turn is not written. Finally, update wakes the supervisor of the turn if it is in this process.
-func (d *Desk) update(ctx context.Context, id string, decide func(tx *store.Tx, t *turn, version uint64) (bool, error)) error {
+func (d *Broker) updateTurn(ctx context.Context, id string, decide func(tx *store.Tx, t *turn, version uint64) (bool, error)) error {
 	err := d.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		t, doc, err := TurnDocs.Get(ctx, tx, TurnDocs.Key(id))
 		if err == nil && doc.Version == 0 {
-			err = errNoLease()
+			err = noLeaseError()
 		}
 		if err != nil {
 			return err
 		}
-		changes, err := decide(tx, &t, doc.Version)
-		if err != nil || !changes {
+		hasChanged, err := decide(tx, &t, doc.Version)
+		if err != nil || !hasChanged {
 			return err
 		}
 		TurnDocs.Put(tx, store.Doc{Key: doc.Key, Expires: t.expires()}, t)
 		return nil
 	})
-	d.wake(id)
+	d.signalChange(id)
 	return store.AsProblem(err)
 }
 
-func errNoLease() error {
+func noLeaseError() error {
 	return problem.New(problem.NotFound, "lease: expected a lease that this key holds, got another one; it may have ended long ago")
 }
 
-// see records that a worker of a tenant asks for the turns of a vacant, or of all vacants if vacant is nil. A process
-// writes at most one such record per seenStep.
-func (d *Desk) see(ctx context.Context, tenant string, test bool, vacant *identity.ID) error {
-	sort := anyVacant
+// recordConnection records that a worker of a tenant asks for the turns of a vacant, or of all vacants if vacant is nil. A process
+// writes at most one such record per connectionStep.
+func (d *Broker) recordConnection(ctx context.Context, tenant string, test bool, vacant *identity.ID) error {
+	sortKey := anyVacant
 	if vacant != nil {
-		sort = vacant.String()
+		sortKey = vacant.String()
 	}
-	key, now := SeenDocs.Key(tenant, mode(test), sort), d.now()
+	key, now := ConnectionDocs.Key(tenant, modeName(test), sortKey), d.now()
 	d.mu.Lock()
-	recent := now.Sub(d.seen[key]) < seenStep && !d.seen[key].After(now)
-	if !recent {
-		if len(d.seen) >= maxSeen {
-			clear(d.seen)
+	isRecent := now.Sub(d.connectionTimes[key]) < connectionStep && !d.connectionTimes[key].After(now)
+	if !isRecent {
+		if len(d.connectionTimes) >= maxConnectionTimes {
+			clear(d.connectionTimes)
 		}
-		d.seen[key] = now
+		d.connectionTimes[key] = now
 	}
 	d.mu.Unlock()
-	if recent {
+	if isRecent {
 		return nil
 	}
 	return store.AsProblem(d.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		if _, err := tx.Doc(ctx, key); err != nil {
 			return err
 		}
-		SeenDocs.Put(tx, store.Doc{Key: key, Expires: now.Add(seenTime + seenStep).Truncate(time.Second)}, seen{now})
+		ConnectionDocs.Put(tx, store.Doc{Key: key, Expires: now.Add(connectionTime + connectionStep).Truncate(time.Second)}, connection{now})
 		return nil
 	}))
 }
 
 // CheckConnected returns an error of kind NoWorker unless a worker in live mode has asked for turns of a vacant within
-// seenTime.
-func (d *Desk) CheckConnected(ctx context.Context, vacant identity.ID) error {
-	tenant, err := d.Tenant(ctx, vacant)
+// connectionTime.
+func (d *Broker) CheckConnected(ctx context.Context, vacant identity.ID) error {
+	tenant, err := d.TenantOf(ctx, vacant)
 	if err != nil {
 		return err
 	}
-	for _, sort := range []string{vacant.String(), anyVacant} {
-		s, doc, err := SeenDocs.Get(ctx, d.Store, SeenDocs.Key(tenant, mode(false), sort))
+	for _, sortKey := range []string{vacant.String(), anyVacant} {
+		s, doc, err := ConnectionDocs.Get(ctx, d.Store, ConnectionDocs.Key(tenant, modeName(false), sortKey))
 		switch {
 		case err != nil:
 			return store.AsProblem(err)
-		case doc.Version > 0 && d.now().Sub(s.Time) < seenTime:
+		case doc.Version > 0 && d.now().Sub(s.Time) < connectionTime:
 			return nil
 		}
 	}
-	return errNoWorker()
+	return noWorkerError()
 }
 
-func errNoWorker() error {
+func noWorkerError() error {
 	return problem.New(problem.NoWorker, "no worker is connected; start one with \"vacancy watch DIR --host URL\" or \"vacancy worker NAME\"")
 }

@@ -16,15 +16,15 @@ const turnPartition = "workturn#*"
 var (
 	// WaitingDocs contains the turns that wait for a worker. The partition is the tenant and the mode, and the sort key
 	// is the vacant and the turn.
-	WaitingDocs = store.Kind[waiting]{
-		Shape: store.Shape{Name: "waiting turn", Partition: "work#*#*", Sort: "*#*", Verify: store.VerifyNot},
-		Codec: store.JSONCodec[waiting](1),
+	WaitingDocs = store.DocKind[waitingTurn]{
+		Shape: store.Shape{Name: "waiting turn", Partition: "work#*#*", Sort: "*#*", Verify: store.VerifySkip},
+		Codec: store.JSONCodec[waitingTurn](1),
 	}
-	TurnDocs = store.Kind[turn]{
-		Shape: store.Shape{Name: "turn of a worker", Partition: turnPartition, Sort: "turn", Verify: store.VerifyNot},
+	TurnDocs = store.DocKind[turn]{
+		Shape: store.Shape{Name: "turn of a worker", Partition: turnPartition, Sort: "turn", Verify: store.VerifySkip},
 		Codec: store.JSONCodec[turn](1),
 		CheckValue: func(_ store.Doc, t turn) error {
-			if !slices.Contains([]state{waits, leased, answered, over, lost}, t.State) || (t.State == leased || t.State == answered) && len(t.Holders) == 0 {
+			if !slices.Contains([]state{stateWaiting, stateLeased, stateAnswered, stateWithdrawn, stateLost}, t.State) || (t.State == stateLeased || t.State == stateAnswered) && len(t.Holders) == 0 {
 				return fmt.Errorf("it is %.20q with %d leases", t.State, len(t.Holders))
 			}
 			return nil
@@ -32,23 +32,23 @@ var (
 	}
 	// TextDocs contains the question of a turn and the reports of its leases. The sort key contains the numbers of the
 	// lease and the report, which are both 0 for the question.
-	TextDocs = store.Kind[[]byte]{
-		Shape: store.Shape{Name: "text of a turn", Partition: turnPartition, Sort: "t#*#*", Verify: store.VerifyNot},
-		Codec: store.Bytes(),
+	TextDocs = store.DocKind[[]byte]{
+		Shape: store.Shape{Name: "text of a turn", Partition: turnPartition, Sort: "t#*#*", Verify: store.VerifySkip},
+		Codec: store.BytesCodec(),
 	}
-	// SeenDocs contains the time at which a worker last asked for turns. The partition is the tenant and the mode, and
+	// ConnectionDocs contains the time at which a worker last asked for turns. The partition is the tenant and the mode, and
 	// the sort key is the vacant, or anyVacant for workers that run the turns of all vacants.
-	SeenDocs = store.Kind[seen]{
-		Shape: store.Shape{Name: "connection of workers", Partition: "workers#*#*", Sort: "*", Verify: store.VerifyNot},
-		Codec: store.JSONCodec[seen](1),
+	ConnectionDocs = store.DocKind[connection]{
+		Shape: store.Shape{Name: "connection of workers", Partition: "workers#*#*", Sort: "*", Verify: store.VerifySkip},
+		Codec: store.JSONCodec[connection](1),
 	}
 )
 
 // anyVacant stands for all vacants of a tenant.
 const anyVacant = "*"
 
-// waiting is a turn that no worker has leased.
-type waiting struct {
+// waitingTurn is a turn that no worker has leased.
+type waitingTurn struct {
 	Turn string `json:"turn"`
 }
 
@@ -56,11 +56,11 @@ type waiting struct {
 type state string
 
 const (
-	waits    state = "waiting"
-	leased   state = "leased"
-	answered state = "answered"
-	over     state = "over" // the supervisor no longer waits for an answer
-	lost     state = "lost" // the worker was lost after it had started
+	stateWaiting   state = "waiting"
+	stateLeased    state = "leased"
+	stateAnswered  state = "answered"
+	stateWithdrawn state = "over" // the supervisor no longer waits for an answer
+	stateLost      state = "lost" // the worker was lost after it had started
 )
 
 // turn is a turn for a worker. Its texts are separate documents, so that a change of the state writes little data.
@@ -74,15 +74,15 @@ type turn struct {
 	// except the last are lost.
 	Holders []string `json:"holders,omitempty"`
 	// Started, Batches, Size and Renewed belong to the last lease.
-	Started bool `json:"started,omitempty"`
-	Batches int  `json:"batches,omitempty"`
-	Size    int  `json:"size,omitempty"`
-	Renewed int  `json:"renewed,omitempty"`
+	Started        bool `json:"started,omitempty"`
+	ReportCount    int  `json:"batches,omitempty"`
+	ReportBytes    int  `json:"size,omitempty"`
+	HeartbeatCount int  `json:"renewed,omitempty"`
 	// A repeated answer is recognized by Answer.
-	Answer string `json:"answer,omitempty"`
+	AnswerHash string `json:"answer,omitempty"`
 }
 
-// seen is the time at which a worker asked for turns.
-type seen struct {
+// connection is the time at which a worker asked for turns.
+type connection struct {
 	Time time.Time `json:"time"`
 }

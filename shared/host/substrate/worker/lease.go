@@ -39,11 +39,11 @@ type Leased struct {
 
 // Types of events.
 const (
-	TypeStarted = "started" // the work has begun; another worker may not repeat it without redo=1
-	TypeText    = "text"    // next piece of the answer
-	TypeThought = "thought" // a thought, which is not part of the answer
-	TypeAsks    = "asks"    // the text that follows is a question to the caller
-	TypeTool    = "tool"    // beginning or end of a tool call
+	TypeStarted  = "started" // the work has begun; another worker may not repeat it without redo=1
+	TypeText     = "text"    // next piece of the answer
+	TypeThought  = "thought" // a thought, which is not part of the answer
+	TypeQuestion = "asks"    // the text that follows is a question to the caller
+	TypeTool     = "tool"    // beginning or end of a tool call
 )
 
 // Event is a report of a worker about a turn.
@@ -55,13 +55,13 @@ type Event struct {
 
 // Usage is the token usage of a turn, in the form in which HTTP agents report it.
 type Usage struct {
-	In     int64 `json:"input_tokens,omitempty"`
-	Out    int64 `json:"output_tokens,omitempty"`
-	Cached int64 `json:"cached_tokens,omitempty"`
+	InputTokens  int64 `json:"input_tokens,omitempty"`
+	OutputTokens int64 `json:"output_tokens,omitempty"`
+	CachedTokens int64 `json:"cached_tokens,omitempty"`
 }
 
-// StateAsks is the state of a result whose text is a question to the caller.
-const StateAsks = "input-required"
+// StateInputRequired is the state of a result whose text is a question to the caller.
+const StateInputRequired = "input-required"
 
 // Result is the last report of a worker about a turn. The answer consists of the texts of all events, followed by Text.
 // If Error is set, the turn has failed and its call is void.
@@ -74,36 +74,36 @@ type Result struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// failures maps the values of Result.Failure to the kind of the turn's error.
-var failures = map[string]problem.Kind{
+// failureKinds maps the values of Result.Failure to the kind of the turn's error.
+var failureKinds = map[string]problem.Kind{
 	"": problem.SubstrateUnavailable, "unavailable": problem.SubstrateUnavailable, "busy": problem.SubstrateBusy,
 	"refused": problem.SubstrateRefused, "misconfigured": problem.SubstrateMisconfigured,
 }
 
 const (
-	maxError    = 1000 // bytes of Result.Error
-	maxToolName = 128  // bytes
+	maxErrorBytes    = 1000 // bytes of Result.Error
+	maxToolNameBytes = 128  // bytes
 )
 
 // Lease leases a waiting turn to a worker. If vacant is nil, the turn may belong to any vacant of the worker's
 // tenant. Turns of one vacant are leased in the order of their creation. If no turn is waiting, Lease waits for a turn for
 // at most the duration wait, and then returns nil.
-func (d *Desk) Lease(ctx context.Context, w Worker, vacant *identity.ID, wait time.Duration) (*Leased, error) {
-	if err := d.see(ctx, w.Tenant, w.Test, vacant); err != nil {
+func (d *Broker) Lease(ctx context.Context, w Worker, vacant *identity.ID, wait time.Duration) (*Leased, error) {
+	if err := d.recordConnection(ctx, w.Tenant, w.Test, vacant); err != nil {
 		return nil, err
 	}
 	if wait > 0 {
-		leave, err := d.enter(w.Holder)
+		unregister, err := d.registerWaiting(w.Holder)
 		if err != nil {
 			return nil, err
 		}
-		defer leave()
+		defer unregister()
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
-		change := d.change(queueOf(w.Tenant, w.Test))
-		l, err := d.next(ctx, w, vacant)
+		change := d.changeSignal(queueName(w.Tenant, w.Test))
+		l, err := d.leaseNext(ctx, w, vacant)
 		if l != nil || err != nil || wait <= 0 {
 			return l, err
 		}
@@ -119,32 +119,32 @@ func (d *Desk) Lease(ctx context.Context, w Worker, vacant *identity.ID, wait ti
 	}
 }
 
-// enter counts a waiting request of a holder until leave is called. The error is of kind TooMany.
-func (d *Desk) enter(holder string) (leave func(), err error) {
+// registerWaiting counts a waiting request of a holder until leave is called. The error is of kind TooMany.
+func (d *Broker) registerWaiting(holder string) (unregister func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.waiting[holder] >= MaxWaiting {
-		return nil, problem.New(problem.TooMany, "%d requests of this key wait for turns: expected at most %d; use one worker for several turns, or another key", d.waiting[holder], MaxWaiting)
+	if d.waitingRequests[holder] >= MaxWaitingRequests {
+		return nil, problem.New(problem.TooManyRequests, "%d requests of this key wait for turns: expected at most %d; use one worker for several turns, or another key", d.waitingRequests[holder], MaxWaitingRequests)
 	}
-	d.waiting[holder]++
+	d.waitingRequests[holder]++
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.waiting[holder]--; d.waiting[holder] == 0 {
-			delete(d.waiting, holder)
+		if d.waitingRequests[holder]--; d.waitingRequests[holder] == 0 {
+			delete(d.waitingRequests, holder)
 		}
 	}, nil
 }
 
-// next leases a waiting turn, or returns nil if no turn is waiting. If vacant is nil, it searches first
+// leaseNext leases a waiting turn, or returns nil if no turn is waiting. If vacant is nil, it searches first
 // after the vacant whose turn this process leased last, so that the vacants of a tenant take turns.
-func (d *Desk) next(ctx context.Context, w Worker, vacant *identity.ID) (*Leased, error) {
-	r := WaitingDocs.Range(w.Tenant, mode(w.Test))
+func (d *Broker) leaseNext(ctx context.Context, w Worker, vacant *identity.ID) (*Leased, error) {
+	r := WaitingDocs.Range(w.Tenant, modeName(w.Test))
 	if vacant != nil {
-		r.First, r.Last = vacant.String()+"#", vacant.String()+"$" // $ follows #
+		r.Start, r.End = vacant.String()+"#", vacant.String()+"$" // $ follows #
 		return d.leaseFirst(ctx, w, r)
 	}
-	queue := queueOf(w.Tenant, w.Test)
+	queue := queueName(w.Tenant, w.Test)
 	d.mu.Lock()
 	last, isKnown := d.lastLeased[queue]
 	delete(d.lastLeased, queue)
@@ -153,7 +153,7 @@ func (d *Desk) next(ctx context.Context, w Worker, vacant *identity.ID) (*Leased
 	var err error
 	if isKnown {
 		rest := r
-		rest.First = last.String() + "$"
+		rest.Start = last.String() + "$"
 		l, err = d.leaseFirst(ctx, w, rest)
 	}
 	if l == nil && err == nil {
@@ -168,8 +168,8 @@ func (d *Desk) next(ctx context.Context, w Worker, vacant *identity.ID) (*Leased
 }
 
 // leaseFirst leases the first waiting turn in a range of WaitingDocs, or returns nil if no turn is waiting.
-func (d *Desk) leaseFirst(ctx context.Context, w Worker, r store.Range) (*Leased, error) {
-	for doc, err := range store.Flatten(store.Pages(ctx, d.Store, r, maxScan)) {
+func (d *Broker) leaseFirst(ctx context.Context, w Worker, r store.Range) (*Leased, error) {
+	for doc, err := range store.Flatten(store.Pages(ctx, d.Store, r, scanPageSize)) {
 		if err != nil {
 			return nil, store.AsProblem(err)
 		}
@@ -177,7 +177,7 @@ func (d *Desk) leaseFirst(ctx context.Context, w Worker, r store.Range) (*Leased
 		if err != nil {
 			return nil, err
 		}
-		l, err := d.take(ctx, w, waits.Turn, doc.Key)
+		l, err := d.leaseTurn(ctx, w, waits.Turn, doc.Key)
 		if l != nil || err != nil {
 			return l, err
 		}
@@ -185,38 +185,38 @@ func (d *Desk) leaseFirst(ctx context.Context, w Worker, r store.Range) (*Leased
 	return nil, nil
 }
 
-// take leases a turn, or returns nil if the turn is no longer waiting.
-func (d *Desk) take(ctx context.Context, w Worker, id string, waiting store.Key) (*Leased, error) {
+// leaseTurn leases a turn, or returns nil if the turn is no longer waiting.
+func (d *Broker) leaseTurn(ctx context.Context, w Worker, id string, waitingKey store.Key) (*Leased, error) {
 	var l *Leased
 	err := d.updater().Update(ctx, func(ctx context.Context, tx *store.Tx) error {
 		l = nil
-		wd, err := tx.Doc(ctx, waiting)
-		if err != nil || wd.Version == 0 {
+		waitingDoc, err := tx.Doc(ctx, waitingKey)
+		if err != nil || waitingDoc.Version == 0 {
 			return err
 		}
 		t, doc, err := TurnDocs.Get(ctx, tx, TurnDocs.Key(id))
 		if err != nil {
 			return err
 		}
-		left := t.Deadline.Sub(d.now())
-		if doc.Version > 0 && t.State == waits && left <= 0 {
+		remaining := t.Deadline.Sub(d.now())
+		if doc.Version > 0 && t.State == stateWaiting && remaining <= 0 {
 			return nil // the turn's supervisor has died, or the clock of this process is wrong
 		}
-		if tx.Delete(waiting); doc.Version == 0 || t.State != waits {
+		if tx.Delete(waitingKey); doc.Version == 0 || t.State != stateWaiting {
 			return nil
 		}
-		t.State, t.Holders = leased, append(t.Holders, w.Holder)
+		t.State, t.Holders = stateLeased, append(t.Holders, w.Holder)
 		TurnDocs.Put(tx, store.Doc{Key: doc.Key, Expires: t.expires()}, t)
-		l = &Leased{Lease: id + "." + strconv.Itoa(len(t.Holders)), Vacant: t.Vacant, Seconds: int(LeaseTime.Seconds()), DeadlineMS: left.Milliseconds()}
+		l = &Leased{Lease: id + "." + strconv.Itoa(len(t.Holders)), Vacant: t.Vacant, Seconds: int(LeaseDuration.Seconds()), DeadlineMS: remaining.Milliseconds()}
 		return nil
 	})
-	d.wake(id)
+	d.signalChange(id)
 	if err != nil || l == nil {
 		return nil, store.AsProblem(err)
 	}
-	question, err := d.open(ctx, textKey(id, 0, 0))
+	question, err := d.loadText(ctx, textKey(id, 0, 0))
 	if err != nil {
-		return nil, err // the lease is lost after LeaseTime, and the turn is leased again
+		return nil, err // the lease is lost after LeaseDuration, and the turn is leased again
 	}
 	l.Question = fmt.Appendf(question[:len(question)-1], `,"deadline_ms":%d}`, l.DeadlineMS)
 	return l, nil
@@ -224,18 +224,18 @@ func (d *Desk) take(ctx context.Context, w Worker, id string, waiting store.Key)
 
 // updateLease lets decide change the turn of a lease that w holds. It returns an error unless the lease is the turn's
 // last lease and has not been lost.
-func (d *Desk) updateLease(ctx context.Context, w Worker, lease string, decide func(tx *store.Tx, id string, t *turn) (bool, error)) error {
+func (d *Broker) updateLease(ctx context.Context, w Worker, lease string, decide func(tx *store.Tx, id string, t *turn) (bool, error)) error {
 	id, number, _ := strings.Cut(lease, ".")
 	n, err := strconv.Atoi(number)
 	if err != nil || len(id) != 32 || strings.Trim(id, "0123456789abcdef") != "" {
-		return errNoLease()
+		return noLeaseError()
 	}
-	return d.update(ctx, id, func(tx *store.Tx, t *turn, _ uint64) (bool, error) {
+	return d.updateTurn(ctx, id, func(tx *store.Tx, t *turn, _ uint64) (bool, error) {
 		switch {
 		case n < 1 || n > len(t.Holders) || t.Holders[n-1] != w.Holder || t.Tenant != w.Tenant || t.Test != w.Test:
-			return false, errNoLease()
-		case n < len(t.Holders) || t.State == waits || t.State == lost:
-			return false, problem.New(problem.Conflict, "lease %s is lost: expected a heartbeat, an event or the result within %d s; lease another turn", lease, int(LeaseTime.Seconds()))
+			return false, noLeaseError()
+		case n < len(t.Holders) || t.State == stateWaiting || t.State == stateLost:
+			return false, problem.New(problem.Conflict, "lease %s is lost: expected a heartbeat, an event or the result within %d s; lease another turn", lease, int(LeaseDuration.Seconds()))
 		}
 		return decide(tx, id, t)
 	})
@@ -243,36 +243,36 @@ func (d *Desk) updateLease(ctx context.Context, w Worker, lease string, decide f
 
 // Renew renews a lease. It reports whether the turn has ended without an answer, for example because the caller
 // canceled it.
-func (d *Desk) Renew(ctx context.Context, w Worker, lease string) (canceled bool, err error) {
+func (d *Broker) Renew(ctx context.Context, w Worker, lease string) (canceled bool, err error) {
 	var vacant identity.ID
 	err = d.updateLease(ctx, w, lease, func(_ *store.Tx, _ string, t *turn) (bool, error) {
-		canceled, vacant = t.State == over, t.Vacant
-		t.Renewed++
-		return t.State == leased, nil
+		canceled, vacant = t.State == stateWithdrawn, t.Vacant
+		t.HeartbeatCount++
+		return t.State == stateLeased, nil
 	})
 	if err == nil {
-		err = d.see(ctx, w.Tenant, w.Test, &vacant) // a worker that renews a lease is connected
+		err = d.recordConnection(ctx, w.Tenant, w.Test, &vacant) // a worker that renews a lease is connected
 	}
 	return canceled, err
 }
 
 // Append stores the events of a lease and renews it. batch is the number of the batch within the lease, starting
 // at 1. A repeated batch is ignored.
-func (d *Desk) Append(ctx context.Context, w Worker, lease string, batch int, events []Event) error {
+func (d *Broker) Append(ctx context.Context, w Worker, lease string, batch int, events []Event) error {
 	for i := range events {
 		if err := events[i].check(fmt.Sprintf("events[%d].", i)); err != nil {
 			return err
 		}
 	}
-	return d.report(ctx, w, lease, batch, report{Events: events})
+	return d.storeReport(ctx, w, lease, batch, report{Events: events})
 }
 
 // Finish ends a turn with a result. The same result may be sent again.
-func (d *Desk) Finish(ctx context.Context, w Worker, lease string, r Result) error {
+func (d *Broker) Finish(ctx context.Context, w Worker, lease string, r Result) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	return d.report(ctx, w, lease, 0, report{Result: &r})
+	return d.storeReport(ctx, w, lease, 0, report{Result: &r})
 }
 
 // report contains a batch of events or the result.
@@ -281,34 +281,34 @@ type report struct {
 	Result *Result `json:"result,omitempty"`
 }
 
-// report stores a report. batch is the number of a batch of events within the lease, and is not used for a result.
-func (d *Desk) report(ctx context.Context, w Worker, lease string, batch int, r report) error {
-	plain, err := json.Marshal(r)
+// storeReport stores a report. batch is the number of a batch of events within the lease, and is not used for a result.
+func (d *Broker) storeReport(ctx context.Context, w Worker, lease string, batch int, r report) error {
+	encoded, err := json.Marshal(r)
 	if err != nil {
 		return problem.Wrap(problem.Internal, err, "the report")
 	}
-	sum := sha256.Sum256(plain)
+	sum := sha256.Sum256(encoded)
 	hash := hex.EncodeToString(sum[:16])
 	return d.updateLease(ctx, w, lease, func(tx *store.Tx, id string, t *turn) (bool, error) {
-		ends := r.Result != nil
+		isResult := r.Result != nil
 		switch {
-		case ends && t.State == answered && t.Answer == hash:
+		case isResult && t.State == stateAnswered && t.AnswerHash == hash:
 			return false, nil
-		case ends && t.State == answered:
+		case isResult && t.State == stateAnswered:
 			return false, problem.New(problem.Conflict, "lease %s has another result already", lease)
-		case t.State != leased:
+		case t.State != stateLeased:
 			return false, problem.New(problem.Conflict, "the turn of lease %s has ended: its caller no longer waits for an answer; lease another turn", lease)
-		case ends:
-			t.State, t.Answer = answered, hash
-		case batch >= 1 && batch <= t.Batches:
+		case isResult:
+			t.State, t.AnswerHash = stateAnswered, hash
+		case batch >= 1 && batch <= t.ReportCount:
 			return false, nil
-		case batch != t.Batches+1:
-			return false, problem.Invalid("batch", fmt.Sprintf("the next batch of the lease, %d", t.Batches+1), strconv.Itoa(batch))
-		case batch > MaxBatches || t.Size+len(plain) > MaxEvents:
-			return false, problem.New(problem.TooLarge, "events: expected at most %d batches and %d bytes for a turn", MaxBatches, MaxEvents)
+		case batch != t.ReportCount+1:
+			return false, problem.Invalid("batch", fmt.Sprintf("the next batch of the lease, %d", t.ReportCount+1), strconv.Itoa(batch))
+		case batch > MaxBatches || t.ReportBytes+len(encoded) > MaxEventBytes:
+			return false, problem.New(problem.TooLarge, "events: expected at most %d batches and %d bytes for a turn", MaxBatches, MaxEventBytes)
 		}
-		t.Started, t.Batches, t.Size = true, t.Batches+1, t.Size+len(plain)
-		return true, d.put(ctx, tx, textKey(id, len(t.Holders), t.Batches), t, plain)
+		t.Started, t.ReportCount, t.ReportBytes = true, t.ReportCount+1, t.ReportBytes+len(encoded)
+		return true, d.storeText(ctx, tx, textKey(id, len(t.Holders), t.ReportCount), t, encoded)
 	})
 }
 
@@ -318,7 +318,7 @@ func (e *Event) check(prefix string) error {
 	invalid := func(field, want, got string) error { return problem.Invalid(prefix+field, want, got) }
 	isTool, hasText := e.Type == TypeTool, e.Type == TypeText || e.Type == TypeThought
 	switch {
-	case !isTool && !hasText && e.Type != TypeStarted && e.Type != TypeAsks:
+	case !isTool && !hasText && e.Type != TypeStarted && e.Type != TypeQuestion:
 		return invalid("type", "started, text, thought, asks or tool", fmt.Sprintf("%.40q", e.Type))
 	case hasText != (e.Text != ""):
 		return invalid("text", "a text for the types text and thought, and no text for other types", fmt.Sprintf("%d bytes for the type %s", len(e.Text), e.Type))
@@ -328,8 +328,8 @@ func (e *Event) check(prefix string) error {
 		return nil
 	}
 	t := e.Tool
-	if t.ID == "" || t.Name == "" || len(t.ID) > maxToolName || len(t.Name) > maxToolName {
-		return invalid("tool", fmt.Sprintf("an id and a name of 1 to %d bytes", maxToolName), fmt.Sprintf("%.80q and %.80q", t.ID, t.Name))
+	if t.ID == "" || t.Name == "" || len(t.ID) > maxToolNameBytes || len(t.Name) > maxToolNameBytes {
+		return invalid("tool", fmt.Sprintf("an id and a name of 1 to %d bytes", maxToolNameBytes), fmt.Sprintf("%.80q and %.80q", t.ID, t.Name))
 	}
 	switch t.Outcome {
 	case "", call.ToolOK, call.ToolError, call.ToolRefused, call.ToolTimedOut:
@@ -341,21 +341,21 @@ func (e *Event) check(prefix string) error {
 }
 
 func (r *Result) check() error {
-	_, isKnown := failures[r.Failure]
+	_, isKnown := failureKinds[r.Failure]
 	switch {
 	case r.Error != "" && (r.Text != "" || r.State != ""):
 		return problem.Invalid("error", "no error together with a text or a state", "one")
-	case len(r.Error) > maxError || !utf8.ValidString(r.Error):
-		return problem.Invalid("error", fmt.Sprintf("at most %d bytes", maxError), strconv.Itoa(len(r.Error)))
+	case len(r.Error) > maxErrorBytes || !utf8.ValidString(r.Error):
+		return problem.Invalid("error", fmt.Sprintf("at most %d bytes", maxErrorBytes), strconv.Itoa(len(r.Error)))
 	case r.Failure != "" && (r.Error == "" || !isKnown):
 		return problem.Invalid("failure", "unavailable, busy, refused or misconfigured, together with an error", fmt.Sprintf("%.40q", r.Failure))
-	case r.State != "" && r.State != StateAsks:
-		return problem.Invalid("state", StateAsks+" or nothing", fmt.Sprintf("%.40q", r.State))
+	case r.State != "" && r.State != StateInputRequired:
+		return problem.Invalid("state", StateInputRequired+" or nothing", fmt.Sprintf("%.40q", r.State))
 	case len(r.Text) > substrate.MaxText:
 		return &problem.Error{Kind: problem.TooLarge, Field: "text", Want: fmt.Sprintf("at most %d bytes", substrate.MaxText), Got: strconv.Itoa(len(r.Text))}
 	}
-	if u := r.Usage; u != nil && min(u.In, u.Out, u.Cached) < 0 {
-		return problem.Invalid("usage", "counts of 0 or more tokens", fmt.Sprintf("%d, %d and %d", u.In, u.Out, u.Cached))
+	if u := r.Usage; u != nil && min(u.InputTokens, u.OutputTokens, u.CachedTokens) < 0 {
+		return problem.Invalid("usage", "counts of 0 or more tokens", fmt.Sprintf("%d, %d and %d", u.InputTokens, u.OutputTokens, u.CachedTokens))
 	}
 	return nil
 }

@@ -31,8 +31,8 @@ var (
 // fixture is the desks of two processes over one store. The substrate is in the first process.
 type fixture struct {
 	*testing.T
-	*worker.Desk
-	other *worker.Desk
+	*worker.Broker
+	other *worker.Broker
 
 	mu  sync.Mutex
 	now time.Time
@@ -45,9 +45,9 @@ func open(t *testing.T) *fixture {
 	f.must(err)
 	c := worker.Config{
 		Store: s, Texts: textkeys.New(s, vault, f.clock, rand.Reader, 0), Now: f.clock, Rand: rand.Reader,
-		Tenant: func(context.Context, identity.ID) (string, error) { return "acme", nil },
+		TenantOf: func(context.Context, identity.ID) (string, error) { return "acme", nil },
 	}
-	f.Desk, f.other = worker.New(c), worker.New(c)
+	f.Broker, f.other = worker.New(c), worker.New(c)
 	return f
 }
 
@@ -89,7 +89,7 @@ func (f *fixture) askVacant(ctx context.Context, vacant identity.ID, argument st
 	go func() {
 		var o outcome
 		o.Answer, o.err = substrate.ReadAnswer(func(yield func(substrate.Event, error) bool) {
-			for e, err := range s.Infer(ctx, substrate.Ask(caller, vacant, "what is green?")) {
+			for e, err := range s.Infer(ctx, substrate.NewTextRequest(caller, vacant, "what is green?")) {
 				if err == nil {
 					o.events = append(o.events, fmt.Sprintf("%T:%v", e, e))
 				}
@@ -135,10 +135,10 @@ func TestAWorkerAnswersACall(t *testing.T) {
 		f.must(f.other.Append(ctx, acme, l.Lease, 2, []worker.Event{text("grass"), text(" and")}))
 	}
 	for range 2 {
-		f.must(f.other.Finish(ctx, acme, l.Lease, worker.Result{Text: " frogs", Usage: &worker.Usage{In: 7, Out: 3}}))
+		f.must(f.other.Finish(ctx, acme, l.Lease, worker.Result{Text: " frogs", Usage: &worker.Usage{InputTokens: 7, OutputTokens: 3}}))
 	}
 	o := <-ended
-	if o.err != nil || o.Text != "grass and frogs" || o.Usage == nil || o.Usage.In != 7 || o.Usage.Out != 3 || strings.Join(o.events[:3], " ") != "substrate.Thought:hm substrate.Text:grass substrate.Text: and" {
+	if o.err != nil || o.Text != "grass and frogs" || o.Usage == nil || o.Usage.InputTokens != 7 || o.Usage.OutputTokens != 3 || strings.Join(o.events[:3], " ") != "substrate.Thought:hm substrate.Text:grass substrate.Text: and" {
 		t.Errorf("the answer is %q, %v, %v with %q", o.Text, o.Usage, o.err, o.events)
 	}
 	if err := f.other.Finish(ctx, acme, l.Lease, worker.Result{Text: "toads"}); !problem.Is(err, problem.Conflict) {
@@ -205,7 +205,7 @@ func TestALostLease(t *testing.T) {
 				t.Fatalf("a heartbeat in time = %v, %v", canceled, err)
 			}
 			time.Sleep(700 * time.Millisecond)
-			f.advance(worker.LeaseTime)
+			f.advance(worker.LeaseDuration)
 			second := worker.Worker{Tenant: "acme", Holder: "acme/other"}
 			if tt.again {
 				l := f.lease(second)
@@ -232,7 +232,7 @@ func TestAClockMayBeOffByAnHour(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ended := f.ask(ctx, "")
-	off := func(d time.Duration) *worker.Desk {
+	off := func(d time.Duration) *worker.Broker {
 		c := f.Config
 		c.Now = func() time.Time { return f.clock().Add(d) }
 		return worker.New(c)
@@ -260,7 +260,7 @@ func TestATurnHasOneWorkerAtATime(t *testing.T) {
 	leases := make(chan *worker.Leased, 20)
 	for i := range cap(leases) {
 		all.Go(func() {
-			l, err := []*worker.Desk{f.Desk, f.other}[i%2].Lease(t.Context(), acme, nil, 0)
+			l, err := []*worker.Broker{f.Broker, f.other}[i%2].Lease(t.Context(), acme, nil, 0)
 			if err != nil {
 				t.Error(err)
 			}
@@ -380,7 +380,7 @@ func TestBadReportsAreRefused(t *testing.T) {
 		{1, worker.Event{Type: worker.TypeTool}, "events[0].tool: expected an object for the type tool, and no object for other types, got one for the type tool, or none"},
 		{1, tool(func(s *call.ToolStep) { s.Name = "" }), `events[0].tool: expected an id and a name of 1 to 128 bytes, got "1" and ""`},
 		{1, tool(func(s *call.ToolStep) { s.Outcome = "odd" }), `events[0].tool.outcome: expected ok, error, refused, timed out or nothing, got "odd"`},
-		{1, text(strings.Repeat("x", worker.MaxEvents)), "events: expected at most 20000 batches and 2097152 bytes for a turn"},
+		{1, text(strings.Repeat("x", worker.MaxEventBytes)), "events: expected at most 20000 batches and 2097152 bytes for a turn"},
 	} {
 		if err := f.Append(t.Context(), acme, l.Lease, tt.batch, []worker.Event{tt.event}); err == nil || problem.AsError(err).Text() != tt.want {
 			t.Errorf("batch %d of %.80v = %v, want %s", tt.batch, tt.event, err, tt.want)
@@ -392,7 +392,7 @@ func TestBadReportsAreRefused(t *testing.T) {
 		`failure: expected unavailable, busy, refused or misconfigured, together with an error, got "busy"`: {Failure: "busy"},
 		`state: expected input-required or nothing, got "completed"`:                                        {State: "completed"},
 		fmt.Sprintf("text: expected at most %d bytes, got %d", substrate.MaxText, substrate.MaxText+1):      {Text: strings.Repeat("x", substrate.MaxText+1)},
-		"usage: expected counts of 0 or more tokens, got -1, 0 and 0":                                       {Text: "x", Usage: &worker.Usage{In: -1}},
+		"usage: expected counts of 0 or more tokens, got -1, 0 and 0":                                       {Text: "x", Usage: &worker.Usage{InputTokens: -1}},
 		"error: expected at most 1000 bytes, got 1001":                                                      {Error: strings.Repeat("x", 1001)},
 	} {
 		if err := f.Finish(t.Context(), acme, l.Lease, r); err == nil || problem.AsError(err).Text() != want {
@@ -411,10 +411,10 @@ func TestBadReportsAreRefused(t *testing.T) {
 func TestWaitingWorkers(t *testing.T) {
 	f := open(t)
 	var all sync.WaitGroup
-	for range worker.MaxWaiting {
+	for range worker.MaxWaitingRequests {
 		all.Go(func() {
 			for {
-				if _, err := f.Lease(t.Context(), acme, nil, 20*time.Second); !problem.Is(err, problem.TooMany) { // the request below took its place
+				if _, err := f.Lease(t.Context(), acme, nil, 20*time.Second); !problem.Is(err, problem.TooManyRequests) { // the request below took its place
 					return
 				}
 			}
@@ -422,7 +422,7 @@ func TestWaitingWorkers(t *testing.T) {
 	}
 	for began := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		_, err := f.Lease(t.Context(), acme, nil, time.Millisecond)
-		if problem.Is(err, problem.TooMany) {
+		if problem.Is(err, problem.TooManyRequests) {
 			break
 		}
 		if time.Since(began) > 10*time.Second {

@@ -32,15 +32,15 @@ const (
 	Links     Name = "links"
 )
 
-// row describes a quota.
-type row struct {
-	name  Name
-	limit int64
-	what  string
-	helps string // advice to a tenant that has reached the quota
+// definition describes a quota.
+type definition struct {
+	name         Name
+	defaultLimit int64
+	objects      string
+	advice       string // advice to a tenant that has reached the quota
 }
 
-var table = []row{
+var definitions = []definition{
 	{Vacants, 1000, "vacants, including children and reserved names", "delete unused vacants and reuse their names"},
 	{Versions, 10_000, "versions of the agent or the price of a vacant", "create another vacant"},
 	{Megabytes, 1024, "megabytes of agent versions and imported chains", "delete unused vacants"},
@@ -48,8 +48,8 @@ var table = []row{
 	{Links, 1000, "links of callers", "end unused links"},
 }
 
-func rowOf(n Name) row {
-	return table[slices.IndexFunc(table, func(r row) bool { return r.name == n })]
+func definitionOf(n Name) definition {
+	return definitions[slices.IndexFunc(definitions, func(r definition) bool { return r.name == n })]
 }
 
 // maxLimit limits the value of a quota.
@@ -61,8 +61,8 @@ type Quotas map[string]int64
 
 func Defaults() Quotas {
 	q := Quotas{}
-	for _, r := range table {
-		q[string(r.name)] = r.limit
+	for _, r := range definitions {
+		q[string(r.name)] = r.defaultLimit
 	}
 	return q
 }
@@ -82,7 +82,7 @@ func Parse(text string) (Quotas, error) {
 			owner, name = "", key
 		}
 		limit, err := strconv.ParseInt(number, 10, 64)
-		isKnown := slices.ContainsFunc(table, func(r row) bool { return string(r.name) == name })
+		isKnown := slices.ContainsFunc(definitions, func(r definition) bool { return string(r.name) == name })
 		if err != nil || limit < 0 || limit > maxLimit || !isKnown || hasOwner && owner == "" || tenant.Check(owner) != nil {
 			return nil, problem.Invalid("quotas", ParseFormat, fmt.Sprintf("%.80q", entry))
 		}
@@ -105,7 +105,7 @@ func (q Quotas) Limit(tenant string, n Name) int64 {
 			return limit
 		}
 	}
-	return rowOf(n).limit
+	return definitionOf(n).defaultLimit
 }
 
 func (q Quotas) Check(tenant string, n Name, count int64) error {
@@ -113,8 +113,8 @@ func (q Quotas) Check(tenant string, n Name, count int64) error {
 	if tenant == "" || count <= limit {
 		return nil
 	}
-	r := rowOf(n)
-	return problem.New(problem.QuotaReached, "quota %s: tenant %s may have at most %d %s; %s, or ask the operator of the host for a higher quota", n, tenant, limit, r.what, r.helps)
+	r := definitionOf(n)
+	return problem.New(problem.QuotaReached, "quota %s: tenant %s may have at most %d %s; %s, or ask the operator of the host for a higher quota", n, tenant, limit, r.objects, r.advice)
 }
 
 // Add adds a change of a tenant's count to tx. delta is a number of vacants, or bytes for
@@ -128,7 +128,7 @@ func (q Quotas) Add(ctx context.Context, tx *store.Tx, tenant string, n Name, de
 	if n == Megabytes {
 		limit <<= 20
 	}
-	key := UsedDocs.Key(tenant, string(n))
+	key := UsageDocs.Key(tenant, string(n))
 	d, err := tx.Doc(ctx, key)
 	if err != nil {
 		return err
@@ -146,25 +146,25 @@ func (q Quotas) Add(ctx context.Context, tx *store.Tx, tenant string, n Name, de
 		return q.Check(tenant, n, math.MaxInt64)
 	}
 	if d.Version == 0 {
-		UsedDocs.Put(tx, store.Doc{Key: key}, used+delta)
+		UsageDocs.Put(tx, store.Doc{Key: key}, used+delta)
 		return nil
 	}
 	add := store.Add{Key: key, Delta: delta, Min: math.MinInt64, Max: math.MaxInt64}
 	if delta > 0 {
 		add.Max = limit
 	}
-	tx.Add(add)
+	tx.AddWrites(add)
 	return nil
 }
 
-// Explain converts an error to an error of kind QuotaReached if a commit has failed because an Add exceeds
+// ConvertError converts an error to an error of kind QuotaReached if a commit has failed because an Add exceeds
 // its quota. It returns other errors unchanged.
-func (q Quotas) Explain(err error) error {
+func (q Quotas) ConvertError(err error) error {
 	var bounds *store.BoundsError
 	if !errors.As(err, &bounds) {
 		return err
 	}
-	parts, ok := UsedDocs.Parts(bounds.Key)
+	parts, ok := UsageDocs.Parts(bounds.Key)
 	if !ok {
 		return err
 	}

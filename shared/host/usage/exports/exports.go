@@ -34,14 +34,14 @@ type Exporter struct {
 	Blobs   blob.Blobs
 }
 
-// OffsetDocs contains the last exported day, in days since 1970.
-var OffsetDocs = store.Kind[int64]{
-	Shape: store.Shape{Name: "last exported day", Partition: "export", Sort: "usage", Verify: store.VerifyNot},
-	Codec: store.Count(),
+// LastDayDocs contains the last exported day, in days since 1970.
+var LastDayDocs = store.DocKind[int64]{
+	Shape: store.Shape{Name: "last exported day", Partition: "export", Sort: "usage", Verify: store.VerifySkip},
+	Codec: store.CountCodec(),
 }
 
-func Key(day time.Time, account, form string) string {
-	return "usage/" + day.Format(time.DateOnly) + "/" + account + "." + form
+func FileKey(day time.Time, account, extension string) string {
+	return "usage/" + day.Format(time.DateOnly) + "/" + account + "." + extension
 }
 
 const oneDay = 24 * time.Hour
@@ -50,42 +50,42 @@ const oneDay = 24 * time.Hour
 // On a new host, the first run exports only the last day.
 func (x *Exporter) Run(ctx context.Context) (files int, err error) {
 	b := x.Billing
-	done, d, err := OffsetDocs.Get(ctx, b.Store, OffsetDocs.Key())
+	lastExported, d, err := LastDayDocs.Get(ctx, b.Store, LastDayDocs.Key())
 	if err != nil {
 		return 0, store.AsProblem(err)
 	}
-	last := b.Now().UTC().Add(-exportDelay).Unix()/int64(oneDay.Seconds()) - 1
-	first := max(done+1, last-maxDays+1)
+	lastDay := b.Now().UTC().Add(-exportDelay).Unix()/int64(oneDay.Seconds()) - 1
+	firstDay := max(lastExported+1, lastDay-maxDays+1)
 	if d.Version == 0 {
-		first = last
+		firstDay = lastDay
 	}
-	for day := first; day <= last; day++ {
-		n, err := x.day(ctx, time.Unix(day*int64(oneDay.Seconds()), 0).UTC())
+	for day := firstDay; day <= lastDay; day++ {
+		n, err := x.exportDay(ctx, time.Unix(day*int64(oneDay.Seconds()), 0).UTC())
 		files += n
 		if err != nil {
 			return files, err
 		}
 	}
-	if last <= done && d.Version > 0 {
+	if lastDay <= lastExported && d.Version > 0 {
 		return files, nil
 	}
 	u := store.Updater{Store: b.Store, Rand: b.Rand, Wait: b.Wait}
 	err = u.Update(ctx, func(ctx context.Context, tx *store.Tx) error {
-		now, err := tx.Doc(ctx, d.Key)
-		if err == nil && (now.Version == 0 || now.Number < last) {
-			OffsetDocs.Put(tx, store.Doc{Key: d.Key}, last)
+		current, err := tx.Doc(ctx, d.Key)
+		if err == nil && (current.Version == 0 || current.Number < lastDay) {
+			LastDayDocs.Put(tx, store.Doc{Key: d.Key}, lastDay)
 		}
 		return err
 	})
 	return files, store.AsProblem(err)
 }
 
-func (x *Exporter) day(ctx context.Context, day time.Time) (files int, err error) {
+func (x *Exporter) exportDay(ctx context.Context, day time.Time) (files int, err error) {
 	for a, err := range x.Billing.AllAccounts(ctx) {
 		if err != nil {
 			return files, err
 		}
-		n, err := x.account(ctx, day, &a)
+		n, err := x.exportAccount(ctx, day, &a)
 		files += n
 		if err != nil {
 			return files, err
@@ -96,61 +96,61 @@ func (x *Exporter) day(ctx context.Context, day time.Time) (files int, err error
 
 // Line is a line of an export. Amounts are in micro-dollars.
 type Line struct {
-	Kind    string       `json:"kind"` // paid, earned or booking
-	Account string       `json:"account"`
-	Tenant  string       `json:"tenant"`
-	At      time.Time    `json:"at"` // start of the hour, or the time of a booking's event
-	Vacant  string       `json:"vacant,omitempty"`
-	Caller  string       `json:"caller,omitempty"`
-	Answers uint64       `json:"answers"`
-	Voids   uint64       `json:"voids"`
-	Charge  money.Amount `json:"charge"`
-	Fee     money.Amount `json:"fee"`
-	In      uint64       `json:"tokens_in"`
-	Out     uint64       `json:"tokens_out"`
-	Event   string       `json:"event_id,omitempty"`
-	Booking string       `json:"booking_id,omitempty"`
+	Kind         string       `json:"kind"` // paid, earned or booking
+	Account      string       `json:"account"`
+	Tenant       string       `json:"tenant"`
+	Time         time.Time    `json:"at"` // start of the hour, or the time of a booking's event
+	Vacant       string       `json:"vacant,omitempty"`
+	Caller       string       `json:"caller,omitempty"`
+	Answers      uint64       `json:"answers"`
+	Voids        uint64       `json:"voids"`
+	Charge       money.Amount `json:"charge"`
+	Fee          money.Amount `json:"fee"`
+	InputTokens  uint64       `json:"tokens_in"`
+	OutputTokens uint64       `json:"tokens_out"`
+	UsageEventID string       `json:"event_id,omitempty"`
+	BookingID    string       `json:"booking_id,omitempty"`
 }
 
-func (l *Line) record() []string {
-	n := func(v uint64) string { return strconv.FormatUint(v, 10) }
-	return []string{l.Kind, l.Account, l.Tenant, l.At.Format(time.RFC3339), l.Vacant, l.Caller, n(l.Answers), n(l.Voids),
-		strconv.FormatInt(int64(l.Charge), 10), strconv.FormatInt(int64(l.Fee), 10), n(l.In), n(l.Out), l.Event, l.Booking}
+func (l *Line) csvRecord() []string {
+	formatCount := func(v uint64) string { return strconv.FormatUint(v, 10) }
+	return []string{l.Kind, l.Account, l.Tenant, l.Time.Format(time.RFC3339), l.Vacant, l.Caller, formatCount(l.Answers), formatCount(l.Voids),
+		strconv.FormatInt(int64(l.Charge), 10), strconv.FormatInt(int64(l.Fee), 10), formatCount(l.InputTokens), formatCount(l.OutputTokens), l.UsageEventID, l.BookingID}
 }
 
-func (x *Exporter) account(ctx context.Context, day time.Time, a *billing.Account) (files int, err error) {
+func (x *Exporter) exportAccount(ctx context.Context, day time.Time, a *billing.Account) (files int, err error) {
 	until := day.Add(oneDay)
-	var lines, table bytes.Buffer
-	e, w := json.NewEncoder(&lines), csv.NewWriter(&table)
-	empty := true
-	add := func(l Line) error {
-		if empty {
-			_ = w.Write([]string{"kind", "account", "tenant", "at", "vacant", "caller", "answers", "voids", "charge_micros", "fee_micros", "tokens_in", "tokens_out", "event_id", "booking_id"}) // writes to a buffer cannot fail
+	var jsonLines, csvTable bytes.Buffer
+	e, csvWriter := json.NewEncoder(&jsonLines), csv.NewWriter(&csvTable)
+	isEmpty := true
+	addLine := func(l Line) error {
+		if isEmpty {
+			_ = csvWriter.Write([]string{"kind", "account", "tenant", "at", "vacant", "caller", "answers", "voids", "charge_micros", "fee_micros", "tokens_in", "tokens_out", "event_id", "booking_id"}) // writes to a buffer cannot fail
 		}
-		empty = false
+		isEmpty = false
 		l.Account, l.Tenant = a.ID, a.Tenant
-		_ = w.Write(l.record())
+		_ = csvWriter.Write(l.csvRecord())
 		return e.Encode(&l)
 	}
-	hours := func(kind string) func(usage.Hour) error {
+	addHours := func(kind string) func(usage.Hour) error {
 		return func(h usage.Hour) error {
-			l := Line{Kind: kind, At: h.Start, Vacant: idOf(h.Vacant), Caller: idOf(h.Caller), Answers: h.Answers, Voids: h.Voids, Charge: h.Charge, Fee: h.Fee, In: h.In, Out: h.Out}
-			return add(l)
+			l := Line{Kind: kind, Time: h.Start, Vacant: formatID(h.Vacant), Caller: formatID(h.Caller), Answers: h.Answers, Voids: h.Voids, Charge: h.Charge, Fee: h.Fee, InputTokens: h.InputTokens, OutputTokens: h.OutputTokens}
+			return addLine(l)
 		}
 	}
 	s := x.Billing.Store
 	err = errors.Join(
-		usage.EachPaid(ctx, s, a.ID, day, until, hours("paid")),
-		usage.EachOwned(ctx, s, a.Tenant, day, until, hours("earned")),
-		booking.Events(ctx, s, a.ID, day, until, func(e booking.Event) error {
-			return add(Line{Kind: "booking", At: e.At, Charge: e.Amount, Event: e.ID, Booking: e.Booking})
+		usage.EachPaid(ctx, s, a.ID, day, until, addHours("paid")),
+		usage.EachOwned(ctx, s, a.Tenant, day, until, addHours("earned")),
+		booking.EachUsageEvent(ctx, s, a.ID, day, until, func(e booking.UsageEvent) error {
+			return addLine(Line{Kind: "booking", Time: e.Time, Charge: e.Amount, UsageEventID: e.ID, BookingID: e.BookingID})
 		}))
-	if err != nil || empty {
+	if err != nil || isEmpty {
 		return 0, err
 	}
-	w.Flush()
-	for form, body := range map[string]*bytes.Buffer{"jsonl": &lines, "csv": &table} {
-		_, err := x.Blobs.Put(ctx, Key(day, a.ID, form), io.ReadSeeker(bytes.NewReader(body.Bytes())), int64(body.Len()), blob.Condition{Absent: true})
+	csvWriter.Flush()
+	for extension, body := range map[string]*bytes.Buffer{"jsonl": &jsonLines, "csv": &csvTable} {
+		_, err := x.Blobs.Put(ctx, FileKey(day, a.ID, extension), io.ReadSeeker(bytes.NewReader(body.Bytes())), int64(body.Len()), blob.Condition{Absent: true})
 		if err != nil && !errors.Is(err, blob.ErrConflict) { // the file was written earlier
 			return files, err
 		}
@@ -161,7 +161,7 @@ func (x *Exporter) account(ctx context.Context, day time.Time, a *billing.Accoun
 	return files, nil
 }
 
-func idOf(id identity.ID) string {
+func formatID(id identity.ID) string {
 	if id.IsZero() {
 		return ""
 	}

@@ -67,10 +67,10 @@ func (w *world) must(err error) {
 // event adds a usage event with the current time.
 func (w *world) event(id string, cents int64) {
 	w.Helper()
-	e := booking.Event{ID: id, Account: w.acme.ID, Intent: booking.IntentConfirm, Amount: money.Amount(cents) * booking.Cent, Booking: "b", At: w.now}
+	e := booking.UsageEvent{ID: id, Account: w.acme.ID, Intent: booking.IntentConfirm, Amount: money.Amount(cents) * booking.Cent, BookingID: "b", Time: w.now}
 	data, err := json.Marshal(struct {
 		Format int `json:"format"`
-		booking.Event
+		booking.UsageEvent
 	}{1, e})
 	w.must(err)
 	w.must(w.store.Commit(w.Context(), store.Put{Key: booking.EventKey(&e), WriteID: store.WriteID{1}, Data: data}))
@@ -86,7 +86,7 @@ func (w *world) run(want int) {
 
 func (w *world) read(day time.Time, form string) string {
 	w.Helper()
-	o, err := w.blobs.Get(w.Context(), exports.Key(day, w.acme.ID, form))
+	o, err := w.blobs.Get(w.Context(), exports.FileKey(day, w.acme.ID, form))
 	w.must(err)
 	defer o.Body.Close()
 	b, err := io.ReadAll(o.Body)
@@ -107,7 +107,7 @@ func TestADayIsExportedOnceAfterItsEnd(t *testing.T) {
 	w.run(0)
 	var l exports.Line
 	lines := strings.Split(strings.TrimSpace(w.read(day, "jsonl")), "\n")
-	if err := json.Unmarshal([]byte(lines[0]), &l); err != nil || len(lines) != 1 || l.Kind != "booking" || l.Event != "first" || l.Charge != 25*booking.Cent || l.Tenant != "acme" {
+	if err := json.Unmarshal([]byte(lines[0]), &l); err != nil || len(lines) != 1 || l.Kind != "booking" || l.UsageEventID != "first" || l.Charge != 25*booking.Cent || l.Tenant != "acme" {
 		t.Errorf("JSON lines = %q, %v", lines, err)
 	}
 	rows, err := csv.NewReader(strings.NewReader(w.read(day, "csv"))).ReadAll()

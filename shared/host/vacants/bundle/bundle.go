@@ -18,7 +18,7 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/logbook"
 )
 
-const Format = "vacancy-export/1"
+const FormatVersion = "vacancy-export/1"
 
 // Bundle is the content of an export.
 type Bundle struct {
@@ -41,41 +41,41 @@ type Chain struct {
 
 func (b Bundle) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "bundle of "+b.Name) }
 
-// Append appends the bundle as one JSON object with the export time now. Each entry and chain is on
+// AppendJSON appends the bundle as one JSON object with the export time now. Each entry and chain is on
 // its own line, so that people can read it. The caller must overwrite the bytes after use.
-func (b *Bundle) Append(dst []byte, now time.Time) []byte {
+func (b *Bundle) AppendJSON(dst []byte, now time.Time) []byte {
 	card := b.Card
 	if card == nil {
 		card = []byte("null")
 	}
-	tail := append([]byte(",\n\"card\": "), card...)
+	afterSeed := append([]byte(",\n\"card\": "), card...)
 	if b.Manifest != nil {
-		tail = append(append(tail, ",\n\"manifest\": "...), b.Manifest...)
+		afterSeed = append(append(afterSeed, ",\n\"manifest\": "...), b.Manifest...)
 	}
 	if b.Agent != nil {
-		tail = append(append(tail, ",\n\"agent\": "...), b.Agent...)
+		afterSeed = append(append(afterSeed, ",\n\"agent\": "...), b.Agent...)
 	}
-	tail = append(tail, ",\n\"logbook\": ["...)
+	afterSeed = append(afterSeed, ",\n\"logbook\": ["...)
 	for i := range b.Logbook {
-		tail = b.Logbook[i].AppendLine(appendItem(tail, i))
+		afterSeed = b.Logbook[i].AppendLine(appendSeparator(afterSeed, i))
 	}
-	tail = append(tail, "\n],\n\"chains\": {"...)
+	afterSeed = append(afterSeed, "\n],\n\"chains\": {"...)
 	for i, c := range b.Chains {
-		tail = append(fmt.Appendf(appendItem(tail, i), "%q: ", c.Target), bytes.TrimRight(c.State, "\n")...)
+		afterSeed = append(fmt.Appendf(appendSeparator(afterSeed, i), "%q: ", c.Target), bytes.TrimRight(c.State, "\n")...)
 	}
-	tail = append(tail, "\n}\n}\n"...)
+	afterSeed = append(afterSeed, "\n}\n}\n"...)
 
-	head := fmt.Appendf(nil, "{\n\"format\": %q,\n\"exported\": %q,\n\"name\": %q,\n\"id\": %q,\n\"seed_hex\": \"",
-		Format, canon.FormatTime(now), b.Name, b.Key.ID())
+	beforeSeed := fmt.Appendf(nil, "{\n\"format\": %q,\n\"exported\": %q,\n\"name\": %q,\n\"id\": %q,\n\"seed_hex\": \"",
+		FormatVersion, canon.FormatTime(now), b.Name, b.Key.ID())
 	// A single allocation is required, because growing the slice would leave a copy of the seed in
 	// memory.
-	dst = append(slices.Grow(dst, len(head)+2*identity.Size+1+len(tail)), head...)
+	dst = append(slices.Grow(dst, len(beforeSeed)+2*identity.Size+1+len(afterSeed)), beforeSeed...)
 	seed := b.Key.Seed()
 	defer clear(seed)
-	return append(append(hex.AppendEncode(dst, seed), '"'), tail...)
+	return append(append(hex.AppendEncode(dst, seed), '"'), afterSeed...)
 }
 
-func appendItem(dst []byte, i int) []byte {
+func appendSeparator(dst []byte, i int) []byte {
 	if i > 0 {
 		dst = append(dst, ',')
 	}

@@ -9,32 +9,32 @@ import (
 )
 
 // Docs contains the locks of each workspace with a lock or a policy.
-var Docs = store.Kind[list]{
-	Shape: store.Shape{Name: "locks of a workspace", Partition: "locks#*", Sort: "*", Verify: store.VerifyNot},
-	Codec: store.JSONCodec[list](1),
+var Docs = store.DocKind[lockDocument]{
+	Shape: store.Shape{Name: "locks of a workspace", Partition: "locks#*", Sort: "*", Verify: store.VerifySkip},
+	Codec: store.JSONCodec[lockDocument](1),
 }
 
-// NumberDocs contains a lock number for each workspace. The number increases when a task gets a lock
+// LockNumberDocs contains a lock number for each workspace. The number increases when a task gets a lock
 // and when the policy changes. A write to a workspace depends on this number and not on the document
 // in Docs, which may be large because it has an entry for each waiting task.
-var NumberDocs = store.Kind[int64]{
-	Shape: store.Shape{Name: "lock number of a workspace", Partition: "locknumber#*", Sort: "*", Verify: store.VerifyNot},
-	Codec: store.Count(),
+var LockNumberDocs = store.DocKind[int64]{
+	Shape: store.Shape{Name: "lock number of a workspace", Partition: "locknumber#*", Sort: "*", Verify: store.VerifySkip},
+	Codec: store.CountCodec(),
 }
 
-type list struct {
+type lockDocument struct {
 	Policy Policy  `json:"policy,omitempty"` // "" means Warn
 	Locks  []entry `json:"locks,omitempty"`  // in the order of dispatch
 }
 
 // entry is a lock that a task holds or waits for.
 type entry struct {
-	Task   string      `json:"task"`
-	Vacant identity.ID `json:"vacant"`
-	Owner  call.Owner  `json:"owner"`
-	Agent  string      `json:"agent"`
-	Paths  []string    `json:"paths"`
-	Since  time.Time   `json:"since,omitzero"` // zero if the task waits
+	Task      string      `json:"task"`
+	Vacant    identity.ID `json:"vacant"`
+	Owner     call.Owner  `json:"owner"`
+	Agent     string      `json:"agent"`
+	Paths     []string    `json:"paths"`
+	HeldSince time.Time   `json:"since,omitzero"` // zero if the task waits
 }
 
-func (e *entry) isHeld() bool { return !e.Since.IsZero() }
+func (e *entry) isHeld() bool { return !e.HeldSince.IsZero() }

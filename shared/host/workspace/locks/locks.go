@@ -45,7 +45,7 @@ type Lock struct {
 	Acquired  int64    `json:"acquired_at"` // Unix time
 }
 
-func (l *Locks) Take(ctx context.Context, tx *store.Tx, r task.Ref, d *task.Dispatch) (warnings []string, waits bool, err error) {
+func (l *Locks) Acquire(ctx context.Context, tx *store.Tx, taskRef task.Ref, d *task.Dispatch) (warnings []string, waits bool, err error) {
 	ref := workspace.Ref{Owner: d.Files.Owner, Name: d.Files.Workspace}
 	v, doc, err := Docs.Get(ctx, tx, Docs.Key(ref.Owner, ref.Name))
 	if err == nil {
@@ -54,95 +54,95 @@ func (l *Locks) Take(ctx context.Context, tx *store.Tx, r task.Ref, d *task.Disp
 	if err != nil {
 		return nil, false, err
 	}
-	index := slices.IndexFunc(v.Locks, func(e entry) bool { return e.Task == r.ID })
+	index := slices.IndexFunc(v.Locks, func(e entry) bool { return e.Task == taskRef.ID })
 	isNew := index < 0
 	if isNew {
 		index = len(v.Locks)
-		v.Locks = append(v.Locks, entry{Task: r.ID, Vacant: r.Vacant, Owner: r.Owner, Agent: d.Agent, Paths: d.Files.Lock})
+		v.Locks = append(v.Locks, entry{Task: taskRef.ID, Vacant: taskRef.Vacant, Owner: taskRef.Owner, Agent: d.Agent, Paths: d.Files.LockPaths})
 	}
 	e := &v.Locks[index]
 	if e.isHeld() {
 		return nil, false, nil
 	}
-	var others []entry
+	var conflicting []entry
 	for i, other := range v.Locks {
-		isFirst := other.isHeld() || v.Policy == Queue && i < index
-		if i != index && isFirst && e.overlaps(other.Paths) {
-			others = append(others, other)
+		hasPriority := other.isHeld() || v.Policy == Queue && i < index
+		if i != index && hasPriority && e.overlaps(other.Paths) {
+			conflicting = append(conflicting, other)
 			warnings = append(warnings, fmt.Sprintf("also locked: %s", &other))
 		}
 	}
 	switch {
-	case len(others) == 0 || v.Policy != Queue && v.Policy != Reject:
-		e.Since = l.Now().UTC().Truncate(time.Microsecond)
+	case len(conflicting) == 0 || v.Policy != Queue && v.Policy != Reject:
+		e.HeldSince = l.Now().UTC().Truncate(time.Microsecond)
 		Docs.Put(tx, doc, v)
-		changeNumber(tx, ref)
+		incrementNumber(tx, ref)
 		return warnings, false, nil
 	case v.Policy == Reject && isNew:
-		return nil, false, others[0].refusal(ref.Name)
+		return nil, false, conflicting[0].conflictError(ref.Name)
 	case isNew:
 		Docs.Put(tx, doc, v)
 	}
 	return nil, true, nil
 }
 
-// changeNumber increments the lock number of a workspace. Writes that have passed Guard but are not
+// incrementNumber increments the lock number of a workspace. Writes that have passed Guard but are not
 // committed yet then fail.
-func changeNumber(tx *store.Tx, ref workspace.Ref) {
-	tx.Add(store.Add{Key: NumberDocs.Key(ref.Owner, ref.Name), Delta: 1, Max: math.MaxInt64})
+func incrementNumber(tx *store.Tx, ref workspace.Ref) {
+	tx.AddWrites(store.Add{Key: LockNumberDocs.Key(ref.Owner, ref.Name), Delta: 1, Max: math.MaxInt64})
 }
 
 func (e *entry) String() string {
 	return fmt.Sprintf("task %s of agent %s holds %s", e.Task, e.Agent, strings.Join(e.Paths, ", "))
 }
 
-func (e *entry) refusal(where string) error {
-	return problem.New(problem.Conflict, "%s in workspace %s; wait until the task ends, or cancel it", e, where)
+func (e *entry) conflictError(workspaceName string) error {
+	return problem.New(problem.Conflict, "%s in workspace %s; wait until the task ends, or cancel it", e, workspaceName)
 }
 
-func (l *Locks) filterUnfinished(ctx context.Context, entries []entry) (left []entry, err error) {
+func (l *Locks) filterUnfinished(ctx context.Context, entries []entry) (unfinished []entry, err error) {
 	for _, e := range entries {
-		ok, err := task.IsUnfinished(ctx, l.Store.Store, task.Ref{Vacant: e.Vacant, Owner: e.Owner, ID: e.Task}, l.Now())
+		isUnfinished, err := task.IsUnfinished(ctx, l.Store.Store, task.Ref{Vacant: e.Vacant, Owner: e.Owner, ID: e.Task}, l.Now())
 		if err != nil {
 			return nil, err
 		}
-		if ok {
-			left = append(left, e)
+		if isUnfinished {
+			unfinished = append(unfinished, e)
 		}
 	}
-	return left, nil
+	return unfinished, nil
 }
 
-func (e *entry) overlaps(others []string) bool {
+func (e *entry) overlaps(paths []string) bool {
 	return slices.ContainsFunc(e.Paths, func(a string) bool {
-		return slices.ContainsFunc(others, func(b string) bool { return IsBelow(a, b) || IsBelow(b, a) })
+		return slices.ContainsFunc(paths, func(b string) bool { return IsWithin(a, b) || IsWithin(b, a) })
 	})
 }
 
-// IsBelow reports whether path is dir or is in dir. It compares folded paths. The folder "." is the
+// IsWithin reports whether path is dir or is in dir. It compares folded paths. The folder "." is the
 // complete workspace.
-func IsBelow(path, dir string) bool { return strings.HasPrefix(folder(path), folder(dir)) }
+func IsWithin(path, dir string) bool { return strings.HasPrefix(dirPrefix(path), dirPrefix(dir)) }
 
-func folder(path string) string {
-	path = strings.TrimSuffix(workspace.Fold(path), "/")
+func dirPrefix(path string) string {
+	path = strings.TrimSuffix(workspace.FoldPath(path), "/")
 	if path == "." || path == "" {
 		return ""
 	}
 	return path + "/"
 }
 
-// Guard checks that a task may write a path. It returns an error if the task has ended or if,
+// CheckWrite checks that a task may write a path. It returns an error if the task has ended or if,
 // under the policies Queue and Reject, another task holds a lock on the path; the second error names
 // that task. Guard adds a condition to tx, so that the commit fails if the locks change concurrently.
-func (l *Locks) Guard(ctx context.Context, tx *store.Tx, ref workspace.Ref, r task.Ref, path string) error {
-	switch ok, err := task.IsUnfinished(ctx, l.Store.Store, r, l.Now()); {
+func (l *Locks) CheckWrite(ctx context.Context, tx *store.Tx, ref workspace.Ref, taskRef task.Ref, path string) error {
+	switch isUnfinished, err := task.IsUnfinished(ctx, l.Store.Store, taskRef, l.Now()); {
 	case err != nil:
 		return err
-	case !ok:
+	case !isUnfinished:
 		return problem.New(problem.Canceled, "%s: the task has ended", path)
 	}
 	// The number is read before the locks. If both change in between, the commit fails.
-	number, d, err := NumberDocs.Get(ctx, l.Store.Store, NumberDocs.Key(ref.Owner, ref.Name))
+	number, d, err := LockNumberDocs.Get(ctx, l.Store.Store, LockNumberDocs.Key(ref.Owner, ref.Name))
 	if err != nil {
 		return store.AsProblem(err)
 	}
@@ -151,25 +151,25 @@ func (l *Locks) Guard(ctx context.Context, tx *store.Tx, ref workspace.Ref, r ta
 		return store.AsProblem(err)
 	}
 	// Add the condition also under the policy Warn, because the policy may change before the commit.
-	tx.Add(store.Add{Key: d.Key, Min: number, Max: number})
+	tx.AddWrites(store.Add{Key: d.Key, Min: number, Max: number})
 	if v.Policy != Queue && v.Policy != Reject {
 		return nil
 	}
-	others := slices.DeleteFunc(v.Locks, func(e entry) bool { return !e.isHeld() || e.Task == r.ID || !e.overlaps([]string{path}) })
-	if others, err = l.filterUnfinished(ctx, others); err != nil {
+	conflicting := slices.DeleteFunc(v.Locks, func(e entry) bool { return !e.isHeld() || e.Task == taskRef.ID || !e.overlaps([]string{path}) })
+	if conflicting, err = l.filterUnfinished(ctx, conflicting); err != nil {
 		return err
 	}
-	if len(others) > 0 {
-		return problem.WithPlace(problem.Conflict, path, others[0].refusal(ref.Name))
+	if len(conflicting) > 0 {
+		return problem.WithPlace(problem.Conflict, path, conflicting[0].conflictError(ref.Name))
 	}
 	return nil
 }
 
-// IsChanged reports whether a write failed because locks have changed since Guard. The write may be
+// IsLockChange reports whether a write failed because locks have changed since Guard. The write may be
 // retried.
-func IsChanged(err error) bool {
-	full := new(store.BoundsError)
-	return errors.As(err, &full) && NumberDocs.Matches(full.Key)
+func IsLockChange(err error) bool {
+	boundsErr := new(store.BoundsError)
+	return errors.As(err, &boundsErr) && LockNumberDocs.Matches(boundsErr.Key)
 }
 
 func (l *Locks) List(ctx context.Context, owner string) (lockList []Lock, policies map[string]Policy, err error) {
@@ -188,7 +188,7 @@ func (l *Locks) List(ctx context.Context, owner string) (lockList []Lock, polici
 			return nil, nil, err
 		}
 		for _, e := range v.Locks {
-			lockList = append(lockList, Lock{e.Task, e.Agent, parts[1], e.Paths, "exclusive", e.Since.Unix()})
+			lockList = append(lockList, Lock{e.Task, e.Agent, parts[1], e.Paths, "exclusive", e.HeldSince.Unix()})
 		}
 	}
 	slices.SortStableFunc(lockList, func(a, b Lock) int { return cmp.Compare(a.Acquired, b.Acquired) })
@@ -206,13 +206,13 @@ func (l *Locks) SetPolicy(ctx context.Context, ref workspace.Ref, p Policy) erro
 		}
 		v.Policy = p // tasks that hold or wait for locks continue
 		Docs.Put(tx, d, v)
-		changeNumber(tx, ref)
+		incrementNumber(tx, ref)
 		return nil
 	}))
 }
 
 func Remove(ctx context.Context, tx *store.Tx, ref workspace.Ref) error {
-	for _, key := range []store.Key{Docs.Key(ref.Owner, ref.Name), NumberDocs.Key(ref.Owner, ref.Name)} {
+	for _, key := range []store.Key{Docs.Key(ref.Owner, ref.Name), LockNumberDocs.Key(ref.Owner, ref.Name)} {
 		d, err := tx.Doc(ctx, key)
 		if err != nil {
 			return err

@@ -34,7 +34,7 @@ func TestPathsThatOverlap(t *testing.T) {
 		{"a", ".", true}, {"a", "", true}, {"src/é.md", "src/e\u0301.md", true}, {"a/b", "a", true},
 		{"a", "a/b", false}, {".vault-evil/x", ".vault/", false}, {"src2", "src", false}, {"a/b", "a/c", false}, {"b/a", "a", false},
 	} {
-		if got := locks.IsBelow(tt.path, tt.dir); got != tt.want {
+		if got := locks.IsWithin(tt.path, tt.dir); got != tt.want {
 			t.Errorf("Below(%q, %q) = %t", tt.path, tt.dir, got)
 		}
 	}
@@ -51,7 +51,7 @@ type world struct {
 }
 
 var (
-	main  = workspace.Ref{Owner: "acme", Name: workspace.Main}
+	main  = workspace.Ref{Owner: "acme", Name: workspace.MainName}
 	owner = call.AccountOwner("acme", "")
 )
 
@@ -65,7 +65,7 @@ func newWorld(t *testing.T, p locks.Policy) *world {
 	w.Locks = &locks.Locks{Store: updater, Now: w.now}
 	w.files = workspace.New(workspace.Config{
 		Store: updater, Blobs: func() (blob.Blobs, error) { return blobs, nil }, Vault: vault, Now: w.now,
-		MayWrite: func(context.Context, string) error { return nil }, AlsoRemove: locks.Remove,
+		CheckWritable: func(context.Context, string) error { return nil }, RemoveRelated: locks.Remove,
 	})
 	if p != "" {
 		w.must(w.SetPolicy(t.Context(), main, p))
@@ -132,9 +132,9 @@ func (w *world) setTask(n int, state string) {
 
 // take lets a task take its lock, or wait for it. A new task is stored in the same commit.
 func (w *world) take(n int, isNew bool, paths ...string) (warnings []string, waits bool, err error) {
-	d := task.Dispatch{Agent: fmt.Sprint("agent-", n%8), Files: &task.Files{Owner: main.Owner, Workspace: main.Name, Lock: paths}}
+	d := task.Dispatch{Agent: fmt.Sprint("agent-", n%8), Files: &task.Files{Owner: main.Owner, Workspace: main.Name, LockPaths: paths}}
 	err = w.Store.Update(w.Context(), func(ctx context.Context, tx *store.Tx) (err error) {
-		if warnings, waits, err = w.Take(ctx, tx, refOf(n), &d); err == nil && isNew {
+		if warnings, waits, err = w.Acquire(ctx, tx, refOf(n), &d); err == nil && isNew {
 			err = w.putTask(ctx, tx, refOf(n), "submitted")
 		}
 		return err
@@ -150,9 +150,9 @@ func (w *world) want(waits bool, n int, isNew bool, paths ...string) {
 	}
 }
 
-func (w *world) write(n int, path, text string, cond workspace.If) error {
-	_, err := w.files.Write(w.Context(), main, workspace.Write{Path: path, Data: []byte(text), If: cond, Task: refOf(n).ID, Also: func(ctx context.Context, tx *store.Tx) error {
-		return w.Guard(ctx, tx, main, refOf(n), path)
+func (w *world) write(n int, path, text string, cond workspace.Condition) error {
+	_, err := w.files.Write(w.Context(), main, workspace.Change{Path: path, Data: []byte(text), Condition: cond, Task: refOf(n).ID, AddWrites: func(ctx context.Context, tx *store.Tx) error {
+		return w.CheckWrite(ctx, tx, main, refOf(n), path)
 	}})
 	return err
 }
@@ -210,14 +210,14 @@ func TestManyTasksWriteInTheOrderOfDispatch(t *testing.T) {
 			w.setTask(n, "working")
 			path := folderOf(n) + "list"
 			f, data, err := w.files.Read(t.Context(), main, path)
-			cond := workspace.If{Hash: f.Hash}
+			cond := workspace.Condition{Hash: f.Hash}
 			if problem.Is(err, problem.NotFound) {
-				cond, err = workspace.If{Absent: true}, nil
+				cond, err = workspace.Condition{Absent: true}, nil
 			}
 			if err == nil {
 				err = w.write(n, path, string(data)+fmt.Sprintln(n), cond)
 			}
-			for locks.IsChanged(err) { // the lock of the other folder
+			for locks.IsLockChange(err) { // the lock of the other folder
 				err = w.write(n, path, string(data)+fmt.Sprintln(n), cond)
 			}
 			if err != nil {
@@ -251,11 +251,11 @@ func TestALockThatIsTakenBetweenReadAndWrite(t *testing.T) {
 	for _, policy := range []locks.Policy{locks.Queue, locks.Reject} {
 		w := newWorld(t, policy)
 		w.want(false, 1, true, "docs")
-		w.must(w.write(1, "src/a", "first", workspace.If{}))
+		w.must(w.write(1, "src/a", "first", workspace.Condition{}))
 		isTaken := false
 		write := func() error {
-			_, err := w.files.Write(t.Context(), main, workspace.Write{Path: "src/a", Data: []byte("second"), Also: func(ctx context.Context, tx *store.Tx) error {
-				err := w.Guard(ctx, tx, main, refOf(1), "src/a")
+			_, err := w.files.Write(t.Context(), main, workspace.Change{Path: "src/a", Data: []byte("second"), AddWrites: func(ctx context.Context, tx *store.Tx) error {
+				err := w.CheckWrite(ctx, tx, main, refOf(1), "src/a")
 				if err == nil && !isTaken {
 					isTaken = true
 					w.want(false, 2, true, "SRC/")
@@ -264,13 +264,13 @@ func TestALockThatIsTakenBetweenReadAndWrite(t *testing.T) {
 			}})
 			return err
 		}
-		if err := write(); !locks.IsChanged(err) {
+		if err := write(); !locks.IsLockChange(err) {
 			t.Errorf("%s: Write() = %v, want changed locks", policy, err)
 		}
 		if err := write(); !problem.Is(err, problem.Conflict) || !strings.Contains(err.Error(), refOf(2).ID) || !strings.Contains(err.Error(), "agent-2 holds SRC/") {
 			t.Errorf("%s: Write() = %v, want a denial that names the holder", policy, err)
 		}
-		w.must(w.write(2, "src/b", "x", workspace.If{}))
+		w.must(w.write(2, "src/b", "x", workspace.Condition{}))
 		if _, data, err := w.files.Read(t.Context(), main, "src/a"); err != nil || string(data) != "first" {
 			t.Errorf("%s: the file is %q, %v", policy, data, err)
 		}
@@ -287,8 +287,8 @@ func TestAPolicyThatIsSetBetweenReadAndWrite(t *testing.T) {
 	w := newWorld(t, "")
 	w.setTask(1, "working")
 	isSet := false
-	_, err := w.files.Write(t.Context(), main, workspace.Write{Path: "src/a", Data: []byte("x"), Also: func(ctx context.Context, tx *store.Tx) error {
-		err := w.Guard(ctx, tx, main, refOf(1), "src/a")
+	_, err := w.files.Write(t.Context(), main, workspace.Change{Path: "src/a", Data: []byte("x"), AddWrites: func(ctx context.Context, tx *store.Tx) error {
+		err := w.CheckWrite(ctx, tx, main, refOf(1), "src/a")
 		if err == nil && !isSet {
 			isSet = true
 			w.must(w.SetPolicy(ctx, main, locks.Queue))
@@ -296,7 +296,7 @@ func TestAPolicyThatIsSetBetweenReadAndWrite(t *testing.T) {
 		}
 		return err
 	}})
-	if !locks.IsChanged(err) {
+	if !locks.IsLockChange(err) {
 		t.Errorf("Write() = %v, want changed locks", err)
 	}
 }
@@ -317,10 +317,10 @@ func TestAQueueBehindAHolderThatDied(t *testing.T) {
 	if held := w.held(); !slices.Equal(held, []int{5, 2}) {
 		t.Errorf("tasks %v hold locks, want 5 and 2", held)
 	}
-	if err := w.write(1, ".vault/x", "late", workspace.If{}); !problem.Is(err, problem.Canceled) {
+	if err := w.write(1, ".vault/x", "late", workspace.Condition{}); !problem.Is(err, problem.Canceled) {
 		t.Errorf("Write() of a task that died = %v", err)
 	}
-	w.must(w.write(2, ".vault/a", "x", workspace.If{}))
+	w.must(w.write(2, ".vault/a", "x", workspace.Condition{}))
 	w.want(false, 2, false, ".vault/a") // it has its lock
 	w.setTask(3, "failed")              // it waits no longer
 	w.want(true, 4, false, ".vault/a")
@@ -341,9 +341,9 @@ func TestPoliciesOfAWorkspace(t *testing.T) {
 	if err != nil || waits || len(warnings) != 1 || !strings.Contains(warnings[0], refOf(1).ID) {
 		t.Errorf("a second lock = %q, %t, %v, want a warning", warnings, waits, err)
 	}
-	w.must(w.write(2, "a/b", "x", workspace.If{}))
+	w.must(w.write(2, "a/b", "x", workspace.Condition{}))
 	w.must(w.SetPolicy(t.Context(), main, locks.Reject))
-	if err := w.write(2, "a/b", "x", workspace.If{}); !problem.Is(err, problem.Conflict) {
+	if err := w.write(2, "a/b", "x", workspace.Condition{}); !problem.Is(err, problem.Conflict) {
 		t.Errorf("Write() below two locks = %v", err)
 	}
 	for range 2 { // it did not join a queue

@@ -21,18 +21,18 @@ type Open func(t *testing.T) blob.Blobs
 
 func Run(t *testing.T, open Open) {
 	for name, test := range map[string]func(*testing.T, blob.Blobs){
-		"Get returns the complete object with its tag":                readBack,
-		"an absent object is ErrAbsent, and its deletion succeeds":    proveAbsent,
-		"a violated condition prevents the change":                    conditions,
-		"Put reads the body from its current offset":                  proveMidwayBody,
-		"invalid arguments are errors without a change":               proveRefusals,
-		"keys are listed in byte order, page by page":                 proveListing,
-		"a key may be a prefix of another key":                        proveNestedKeys,
-		"an ended context is ErrUnavailable with the context's error": proveEndedContext,
-		"an open object stays complete while it is replaced":          replacedWhileOpen,
-		"exactly one of many concurrent creators succeeds":            oneMaker,
-		"no conditional update is lost":                               noLostUpdate,
-		"readers see complete versions during replacements":           wholeVersions,
+		"Get returns the complete object with its tag":                testPutGet,
+		"an absent object is ErrAbsent, and its deletion succeeds":    testAbsent,
+		"a violated condition prevents the change":                    testConditions,
+		"Put reads the body from its current offset":                  testBodyOffset,
+		"invalid arguments are errors without a change":               testInvalidArguments,
+		"keys are listed in byte order, page by page":                 testList,
+		"a key may be a prefix of another key":                        testNestedKeys,
+		"an ended context is ErrUnavailable with the context's error": testEndedContext,
+		"an open object stays complete while it is replaced":          testReplaceWhileOpen,
+		"exactly one of many concurrent creators succeeds":            testOneCreator,
+		"no conditional update is lost":                               testNoLostUpdate,
+		"readers see complete versions during replacements":           testCompleteVersions,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, open(t)) })
 	}
@@ -63,7 +63,7 @@ func get(t *testing.T, b blob.Blobs, key string) (string, blob.Info) {
 	return string(text), o.Info
 }
 
-func readBack(t *testing.T, b blob.Blobs) {
+func testPutGet(t *testing.T, b blob.Blobs) {
 	large := strings.Repeat("0123456789abcdef", 1<<19) // 8 MiB
 	for key, text := range map[string]string{"empty": "", "one/two-three_4.txt": "text", "large": large} {
 		tag := put(t, b, key, text, blob.Condition{})
@@ -83,8 +83,8 @@ func readBack(t *testing.T, b blob.Blobs) {
 		if diff := cmp.Diff(want, head); diff != "" {
 			t.Errorf("Head(%s): %s", key, diff)
 		}
-		if off := time.Since(head.Modified).Abs(); off > time.Hour {
-			t.Errorf("Head(%s) = modified %v from now", key, off)
+		if clockDifference := time.Since(head.Modified).Abs(); clockDifference > time.Hour {
+			t.Errorf("Head(%s) = modified %v from now", key, clockDifference)
 		}
 	}
 	first := put(t, b, "tags", "a", blob.Condition{})
@@ -93,7 +93,7 @@ func readBack(t *testing.T, b blob.Blobs) {
 	}
 }
 
-func proveAbsent(t *testing.T, b blob.Blobs) {
+func testAbsent(t *testing.T, b blob.Blobs) {
 	if _, err := b.Get(t.Context(), "none"); !errors.Is(err, blob.ErrAbsent) {
 		t.Errorf("Get() = %v, want ErrAbsent", err)
 	}
@@ -111,34 +111,34 @@ func proveAbsent(t *testing.T, b blob.Blobs) {
 	}
 }
 
-func conditions(t *testing.T, b blob.Blobs) {
-	refused := func(key string, cond blob.Condition) {
+func testConditions(t *testing.T, b blob.Blobs) {
+	checkConflict := func(key string, cond blob.Condition) {
 		t.Helper()
 		_, err := b.Put(t.Context(), key, strings.NewReader("other"), 5, cond)
 		if !errors.Is(err, blob.ErrConflict) {
 			t.Errorf("Put(%s, %+v) = %v, want ErrConflict", key, cond, err)
 		}
 	}
-	refused("key", blob.Condition{Tag: "0123456789abcdef"})
+	checkConflict("key", blob.Condition{Tag: "0123456789abcdef"})
 	if _, err := b.Head(t.Context(), "key"); !errors.Is(err, blob.ErrAbsent) {
 		t.Fatalf("Head() after a refused Put() = %v, want ErrAbsent", err)
 	}
 	first := put(t, b, "key", "first", blob.Condition{Absent: true})
-	refused("key", blob.Condition{Absent: true})
+	checkConflict("key", blob.Condition{Absent: true})
 	second := put(t, b, "key", "second", blob.Condition{Tag: first})
-	refused("key", blob.Condition{Tag: first})
-	refused("key", blob.Condition{Absent: true})
+	checkConflict("key", blob.Condition{Tag: first})
+	checkConflict("key", blob.Condition{Absent: true})
 	if got, info := get(t, b, "key"); got != "second" || info.Tag != second {
 		t.Errorf("Get() = %q at %s, want %q at %s", got, info.Tag, "second", second)
 	}
 	if err := b.Delete(t.Context(), "key"); err != nil {
 		t.Fatal(err)
 	}
-	refused("key", blob.Condition{Tag: second})
+	checkConflict("key", blob.Condition{Tag: second})
 	put(t, b, "key", "again", blob.Condition{Absent: true})
 }
 
-func proveMidwayBody(t *testing.T, b blob.Blobs) {
+func testBodyOffset(t *testing.T, b blob.Blobs) {
 	body := strings.NewReader("not this, but this")
 	if _, err := body.Seek(10, io.SeekStart); err != nil {
 		t.Fatal(err)
@@ -151,9 +151,9 @@ func proveMidwayBody(t *testing.T, b blob.Blobs) {
 	}
 }
 
-func proveRefusals(t *testing.T, b blob.Blobs) {
+func testInvalidArguments(t *testing.T, b blob.Blobs) {
 	put(t, b, "good", "text", blob.Condition{})
-	ours := func(op string, err error) {
+	checkRefused := func(op string, err error) {
 		t.Helper()
 		if err == nil || errors.Is(err, blob.ErrAbsent) || errors.Is(err, blob.ErrConflict) || errors.Is(err, blob.ErrUnavailable) {
 			t.Errorf("%s = %v, want a refusal of its arguments", op, err)
@@ -164,33 +164,33 @@ func proveRefusals(t *testing.T, b blob.Blobs) {
 		"a\\b", "a\x00b", "ä", strings.Repeat("a", 129), strings.Repeat("a/", 256) + "a",
 	} {
 		_, err := b.Put(t.Context(), key, strings.NewReader("x"), 1, blob.Condition{})
-		ours("Put("+key+")", err)
+		checkRefused("Put("+key+")", err)
 		_, err = b.Get(t.Context(), key)
-		ours("Get("+key+")", err)
+		checkRefused("Get("+key+")", err)
 		_, err = b.Head(t.Context(), key)
-		ours("Head("+key+")", err)
-		ours("Delete("+key+")", b.Delete(t.Context(), key))
+		checkRefused("Head("+key+")", err)
+		checkRefused("Delete("+key+")", b.Delete(t.Context(), key))
 	}
 	_, err := b.Put(t.Context(), "good", strings.NewReader("x"), 1, blob.Condition{Absent: true, Tag: "t"})
-	ours("Put() on two conditions", err)
+	checkRefused("Put() on two conditions", err)
 	for _, size := range []int64{-1, 0, 2, blob.MaxSize + 1} {
 		_, err := b.Put(t.Context(), "good", strings.NewReader("x"), size, blob.Condition{})
-		ours("Put() of another size", err)
+		checkRefused("Put() of another size", err)
 	}
 	for _, n := range []int{-1, 0, blob.MaxPage + 1} {
 		_, _, err := b.List(t.Context(), "", n, "")
-		ours("List()", err)
+		checkRefused("List()", err)
 	}
 	_, _, err = b.List(t.Context(), "a*", 1, "")
-	ours("List(a*)", err)
+	checkRefused("List(a*)", err)
 	if got, _ := get(t, b, "good"); got != "text" {
 		t.Errorf("Get() after refusals = %q, want %q", got, "text")
 	}
 }
 
-func pages(t *testing.T, b blob.Blobs, prefix string, n int) (keys []string) {
+func listKeys(t *testing.T, b blob.Blobs, prefix string, n int) (keys []string) {
 	t.Helper()
-	for cursor, more := "", true; more; more = cursor != "" {
+	for cursor, hasMore := "", true; hasMore; hasMore = cursor != "" {
 		page, next, err := b.List(t.Context(), prefix, n, cursor)
 		if err != nil {
 			t.Fatalf("List(%s) = %v", prefix, err)
@@ -209,29 +209,29 @@ func pages(t *testing.T, b blob.Blobs, prefix string, n int) (keys []string) {
 	return keys
 }
 
-func proveListing(t *testing.T, b blob.Blobs) {
+func testList(t *testing.T, b blob.Blobs) {
 	keys := []string{"a", "a-b", "a.b", "a/b", "a/b/c", "a0", "a_b", "ab", "b/0", "b/1", "b/2"}
 	for i := range keys {
 		key := keys[(i*7)%len(keys)]
 		put(t, b, key, key, blob.Condition{})
 	}
 	for _, n := range []int{1, 2, 5, len(keys), blob.MaxPage} {
-		if diff := cmp.Diff(keys, pages(t, b, "", n)); diff != "" {
+		if diff := cmp.Diff(keys, listKeys(t, b, "", n)); diff != "" {
 			t.Errorf("List() by %d: %s", n, diff)
 		}
 	}
-	if diff := cmp.Diff(keys[3:5], pages(t, b, "a/", 1)); diff != "" {
+	if diff := cmp.Diff(keys[3:5], listKeys(t, b, "a/", 1)); diff != "" {
 		t.Errorf("List(a/): %s", diff)
 	}
-	if diff := cmp.Diff([]string{"b/0", "b/1", "b/2"}, pages(t, b, "b", 2)); diff != "" {
+	if diff := cmp.Diff([]string{"b/0", "b/1", "b/2"}, listKeys(t, b, "b", 2)); diff != "" {
 		t.Errorf("List(b): %s", diff)
 	}
-	if got := pages(t, b, "c", 1); len(got) != 0 {
+	if got := listKeys(t, b, "c", 1); len(got) != 0 {
 		t.Errorf("List(c) = %v, want none", got)
 	}
 }
 
-func proveNestedKeys(t *testing.T, b blob.Blobs) {
+func testNestedKeys(t *testing.T, b blob.Blobs) {
 	for _, key := range []string{"x/y", "x", "x/y/z"} {
 		put(t, b, key, key, blob.Condition{Absent: true})
 	}
@@ -245,7 +245,7 @@ func proveNestedKeys(t *testing.T, b blob.Blobs) {
 	}
 }
 
-func proveEndedContext(t *testing.T, b blob.Blobs) {
+func testEndedContext(t *testing.T, b blob.Blobs) {
 	put(t, b, "key", "text", blob.Condition{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -266,7 +266,7 @@ func proveEndedContext(t *testing.T, b blob.Blobs) {
 	check("Delete()", b.Delete(ctx, "key"))
 }
 
-func replacedWhileOpen(t *testing.T, b blob.Blobs) {
+func testReplaceWhileOpen(t *testing.T, b blob.Blobs) {
 	old := bytes.Repeat([]byte("old "), 1<<18)
 	if _, err := b.Put(t.Context(), "key", bytes.NewReader(old), int64(len(old)), blob.Condition{}); err != nil {
 		t.Fatal(err)
@@ -276,8 +276,8 @@ func replacedWhileOpen(t *testing.T, b blob.Blobs) {
 		t.Fatal(err)
 	}
 	defer o.Body.Close()
-	begin := make([]byte, 1000)
-	if _, err := io.ReadFull(o.Body, begin); err != nil {
+	head := make([]byte, 1000)
+	if _, err := io.ReadFull(o.Body, head); err != nil {
 		t.Fatal(err)
 	}
 	put(t, b, "key", "new", blob.Condition{})
@@ -285,7 +285,7 @@ func replacedWhileOpen(t *testing.T, b blob.Blobs) {
 	if err != nil && !errors.Is(err, blob.ErrUnavailable) {
 		t.Errorf("Read() after a replacement = %v, want the end or ErrUnavailable", err)
 	}
-	if got := append(begin, rest...); err == nil && !bytes.Equal(got, old) {
+	if got := append(head, rest...); err == nil && !bytes.Equal(got, old) {
 		t.Errorf("Read() after a replacement = %d bytes, not the %d of the version that was opened", len(got), len(old))
 	}
 }

@@ -13,12 +13,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-func oneMaker(t *testing.T, b blob.Blobs) {
-	const makers = 16
+func testOneCreator(t *testing.T, b blob.Blobs) {
+	const creators = 16
 	var wins atomic.Int32
 	var winner atomic.Value
 	var wg sync.WaitGroup
-	for i := range makers {
+	for i := range creators {
 		wg.Go(func() {
 			text := fmt.Sprintf("maker %02d", i)
 			switch _, err := b.Put(t.Context(), "one", strings.NewReader(text), int64(len(text)), blob.Condition{Absent: true}); {
@@ -32,40 +32,40 @@ func oneMaker(t *testing.T, b blob.Blobs) {
 	}
 	wg.Wait()
 	if wins.Load() != 1 {
-		t.Fatalf("%d of %d made the object, want one", wins.Load(), makers)
+		t.Fatalf("%d of %d made the object, want one", wins.Load(), creators)
 	}
 	if got, _ := get(t, b, "one"); got != winner.Load() {
 		t.Errorf("Get() = %q, want the winner's %q", got, winner.Load())
 	}
 }
 
-// noLostUpdate increments a counter in an object concurrently, in the way in which publishers
+// testNoLostUpdate increments a counter in an object concurrently, in the way in which publishers
 // replace a manifest.
-func noLostUpdate(t *testing.T, b blob.Blobs) {
-	const writers, each = 4, 5
+func testNoLostUpdate(t *testing.T, b blob.Blobs) {
+	const writers, perWriter = 4, 5
 	put(t, b, "counter", "0", blob.Condition{Absent: true})
 	var wg sync.WaitGroup
 	for range writers {
 		wg.Go(func() {
-			for done := 0; done < each; {
-				ok, err := increment(t, b)
+			for successes := 0; successes < perWriter; {
+				ok, err := incrementCounter(t, b)
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				if ok {
-					done++
+					successes++
 				}
 			}
 		})
 	}
 	wg.Wait()
-	if got, _ := get(t, b, "counter"); got != strconv.Itoa(writers*each) {
-		t.Errorf("counter = %s, want %d", got, writers*each)
+	if got, _ := get(t, b, "counter"); got != strconv.Itoa(writers*perWriter) {
+		t.Errorf("counter = %s, want %d", got, writers*perWriter)
 	}
 }
 
-func increment(t *testing.T, b blob.Blobs) (bool, error) {
+func incrementCounter(t *testing.T, b blob.Blobs) (bool, error) {
 	o, err := b.Get(t.Context(), "counter")
 	if err != nil {
 		return false, err
@@ -86,7 +86,7 @@ func increment(t *testing.T, b blob.Blobs) (bool, error) {
 	return err == nil, err
 }
 
-func wholeVersions(t *testing.T, b blob.Blobs) {
+func testCompleteVersions(t *testing.T, b blob.Blobs) {
 	version := func(i int) string { return strings.Repeat(string(rune('a'+i)), 64<<10) }
 	put(t, b, "key", version(0), blob.Condition{})
 	var stop atomic.Bool

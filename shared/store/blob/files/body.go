@@ -10,25 +10,25 @@ import (
 
 // contextReader is an io.Reader that fails once its context has ended.
 type contextReader struct {
-	ctx  context.Context
-	from io.Reader
+	ctx    context.Context
+	reader io.Reader
 }
 
 func (r contextReader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return r.from.Read(p)
+	return r.reader.Read(p)
 }
 
 // body is an object's body. Its read errors wrap blob.ErrUnavailable.
 type body struct {
-	from io.Reader
+	reader io.Reader
 	io.Closer
 }
 
 func (b body) Read(p []byte) (int, error) {
-	n, err := b.from.Read(p)
+	n, err := b.reader.Read(p)
 	if err != nil && err != io.EOF {
 		err = fmt.Errorf("%w: %w", blob.ErrUnavailable, err)
 	}

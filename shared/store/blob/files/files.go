@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// objects, incoming and lock are the entries of the directory.
-	objects  = "objects"
-	incoming = "incoming"
-	lock     = "lock"
-	// folder is the suffix of directory names. Keys do not contain '%', so "a" and "a/b" can both
+	// objectsDir, incoming and lock are the entries of the directory.
+	objectsDir  = "objects"
+	incomingDir = "incoming"
+	lockFile    = "lock"
+	// dirSuffix is the suffix of directory names. Keys do not contain '%', so "a" and "a/b" can both
 	// be keys, as in S3.
-	folder = "%"
+	dirSuffix = "%"
 	// abandonedAge is the age at which a temporary file is considered abandoned by its writer.
 	abandonedAge = 24 * time.Hour
 )
@@ -38,36 +38,36 @@ const (
 // Files stores blobs in one directory.
 type Files struct {
 	dir string
-	// turn is a semaphore of size one. A writer acquires it before it polls for the lock file,
+	// writerSlot is a semaphore of size one. A writer acquires it before it polls for the lock file,
 	// which is shared with other processes.
-	turn chan struct{}
+	writerSlot chan struct{}
 }
 
 // Open creates the directory if it is absent, readable only by its owner, and removes temporary
 // files that are abandoned at now.
 func Open(dir string, now time.Time) (*Files, error) {
-	for _, name := range []string{objects, incoming} {
+	for _, name := range []string{objectsDir, incomingDir} {
 		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
 			return nil, fmt.Errorf("opening the blobs: %w", err)
 		}
 	}
-	f := &Files{dir: dir, turn: make(chan struct{}, 1)}
-	left, err := os.ReadDir(filepath.Join(dir, incoming))
+	f := &Files{dir: dir, writerSlot: make(chan struct{}, 1)}
+	entries, err := os.ReadDir(filepath.Join(dir, incomingDir))
 	if err != nil {
 		return nil, fmt.Errorf("opening the blobs: %w", err)
 	}
-	for _, entry := range left {
+	for _, entry := range entries {
 		info, err := entry.Info()
 		if err == nil && now.Sub(info.ModTime()) > abandonedAge {
 			// A failure is harmless, because the next Open tries again.
-			_ = os.Remove(filepath.Join(dir, incoming, entry.Name()))
+			_ = os.Remove(filepath.Join(dir, incomingDir, entry.Name()))
 		}
 	}
 	return f, nil
 }
 
 func (f *Files) path(key string) string {
-	return filepath.Join(f.dir, objects, filepath.FromSlash(strings.ReplaceAll(key, "/", folder+"/")))
+	return filepath.Join(f.dir, objectsDir, filepath.FromSlash(strings.ReplaceAll(key, "/", dirSuffix+"/")))
 }
 
 func (f *Files) Get(ctx context.Context, key string) (blob.Object, error) {
@@ -78,12 +78,12 @@ func (f *Files) Get(ctx context.Context, key string) (blob.Object, error) {
 	if err != nil {
 		return blob.Object{}, err
 	}
-	info, err := describe(ctx, key, file)
+	info, err := readInfo(ctx, key, file)
 	if err == nil {
 		_, err = file.Seek(0, io.SeekStart)
 	}
 	if err != nil {
-		return blob.Object{}, errors.Join(unavailable("reading", key, err), file.Close())
+		return blob.Object{}, errors.Join(unavailableError("reading", key, err), file.Close())
 	}
 	return blob.Object{Info: info, Body: body{contextReader{ctx, file}, file}}, nil
 }
@@ -96,30 +96,30 @@ func (f *Files) Head(ctx context.Context, key string) (blob.Info, error) {
 	if err != nil {
 		return blob.Info{}, err
 	}
-	info, err := describe(ctx, key, file)
+	info, err := readInfo(ctx, key, file)
 	if err = errors.Join(err, file.Close()); err != nil {
-		return blob.Info{}, unavailable("reading", key, err)
+		return blob.Info{}, unavailableError("reading", key, err)
 	}
 	return info, nil
 }
 
 func (f *Files) open(ctx context.Context, key string) (*os.File, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, unavailable("reading", key, err)
+		return nil, unavailableError("reading", key, err)
 	}
 	file, err := os.Open(f.path(key))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%s: %w", key, blob.ErrAbsent)
 	case err != nil:
-		return nil, unavailable("reading", key, err)
+		return nil, unavailableError("reading", key, err)
 	}
 	return file, nil
 }
 
-// describe reads an open file completely to compute its tag, the SHA-256 of its bytes. Such a tag
+// readInfo reads an open file completely to compute its tag, the SHA-256 of its bytes. Such a tag
 // depends neither on a clock nor on a second file.
-func describe(ctx context.Context, key string, file *os.File) (blob.Info, error) {
+func readInfo(ctx context.Context, key string, file *os.File) (blob.Info, error) {
 	sum := sha256.New()
 	size, err := io.Copy(sum, contextReader{ctx, file})
 	if err != nil {
@@ -136,27 +136,27 @@ func (f *Files) Put(ctx context.Context, key string, content io.ReadSeeker, size
 	if err := blob.CheckPut(key, content, size, cond); err != nil {
 		return "", err
 	}
-	aside, tag, err := f.writeTemp(ctx, content)
+	tempPath, tag, err := f.writeTemp(ctx, content)
 	if err != nil {
-		return "", unavailable("writing", key, err)
+		return "", unavailableError("writing", key, err)
 	}
 	// After the rename, the removal has no effect.
-	defer func() { _ = os.Remove(aside) }()
+	defer func() { _ = os.Remove(tempPath) }()
 	release, err := f.acquire(ctx)
 	if err != nil {
-		return "", unavailable("writing", key, err)
+		return "", unavailableError("writing", key, err)
 	}
 	defer release()
 	if err := f.checkCondition(ctx, key, cond); err != nil {
 		return "", err
 	}
-	if err := f.install(aside, f.path(key)); err != nil {
-		return "", unavailable("writing", key, err)
+	if err := f.installFile(tempPath, f.path(key)); err != nil {
+		return "", unavailableError("writing", key, err)
 	}
 	return tag, nil
 }
 
-const lockPoll = 50 * time.Millisecond
+const lockPollInterval = 50 * time.Millisecond
 
 func (f *Files) acquire(ctx context.Context) (release func(), err error) {
 	// select may choose a free turn even if ctx has ended.
@@ -164,20 +164,20 @@ func (f *Files) acquire(ctx context.Context) (release func(), err error) {
 		return nil, err
 	}
 	select {
-	case f.turn <- struct{}{}:
+	case f.writerSlot <- struct{}{}:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	l := flock.New(filepath.Join(f.dir, lock), flock.SetPermissions(0o600))
-	if _, err := l.TryLockContext(ctx, lockPoll); err != nil {
-		<-f.turn
+	l := flock.New(filepath.Join(f.dir, lockFile), flock.SetPermissions(0o600))
+	if _, err := l.TryLockContext(ctx, lockPollInterval); err != nil {
+		<-f.writerSlot
 		return nil, err
 	}
-	return func() { _ = l.Unlock(); <-f.turn }, nil
+	return func() { _ = l.Unlock(); <-f.writerSlot }, nil
 }
 
 func (f *Files) writeTemp(ctx context.Context, content io.Reader) (path, tag string, err error) {
-	file, err := os.CreateTemp(filepath.Join(f.dir, incoming), "put-*")
+	file, err := os.CreateTemp(filepath.Join(f.dir, incomingDir), "put-*")
 	if err != nil {
 		return "", "", err
 	}
@@ -197,11 +197,11 @@ func (f *Files) checkCondition(ctx context.Context, key string, cond blob.Condit
 		return nil
 	}
 	info, err := f.Head(ctx, key)
-	absent := errors.Is(err, blob.ErrAbsent)
+	isAbsent := errors.Is(err, blob.ErrAbsent)
 	switch {
-	case err != nil && !absent:
+	case err != nil && !isAbsent:
 		return err
-	case cond.Absent && !absent:
+	case cond.Absent && !isAbsent:
 		return fmt.Errorf("%s exists: %w", key, blob.ErrConflict)
 	case cond.Tag != "" && info.Tag != cond.Tag:
 		return fmt.Errorf("%s: %w", key, blob.ErrConflict)
@@ -209,27 +209,27 @@ func (f *Files) checkCondition(ctx context.Context, key string, cond blob.Condit
 	return nil
 }
 
-// install renames a temporary file to the file of its key and syncs the directories. After a crash
+// installFile renames a temporary file to the file of its key and syncs the directories. After a crash
 // the key has its old version or the new one.
-func (f *Files) install(aside, path string) error {
-	made, err := makeFolders(filepath.Join(f.dir, objects), filepath.Dir(path))
+func (f *Files) installFile(tempPath, path string) error {
+	parents, err := makeDirs(filepath.Join(f.dir, objectsDir), filepath.Dir(path))
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(aside, path); err != nil {
+	if err := os.Rename(tempPath, path); err != nil {
 		return err
 	}
 	errs := []error{durable.SyncDir(filepath.Dir(path))}
-	for _, dir := range made {
+	for _, dir := range parents {
 		errs = append(errs, durable.SyncDir(dir))
 	}
 	return errors.Join(errs...)
 }
 
-// makeFolders creates dir, which is top or a descendant of top, and returns the parent of each new
+// makeDirs creates dir, which is top or a descendant of top, and returns the parent of each new
 // directory. The caller must sync these parents.
-func makeFolders(top, dir string) (parents []string, err error) {
-	for path := dir; path != top; path = filepath.Dir(path) {
+func makeDirs(root, dir string) (parents []string, err error) {
+	for path := dir; path != root; path = filepath.Dir(path) {
 		if _, err := os.Stat(path); err == nil {
 			break
 		}
@@ -246,7 +246,7 @@ func (f *Files) Delete(ctx context.Context, key string) error {
 	}
 	release, err := f.acquire(ctx)
 	if err != nil {
-		return unavailable("removing", key, err)
+		return unavailableError("removing", key, err)
 	}
 	defer release()
 	err = os.Remove(f.path(key))
@@ -257,11 +257,11 @@ func (f *Files) Delete(ctx context.Context, key string) error {
 		err = durable.SyncDir(filepath.Dir(f.path(key)))
 	}
 	if err != nil {
-		return unavailable("removing", key, err)
+		return unavailableError("removing", key, err)
 	}
 	return nil
 }
 
-func unavailable(doing, key string, err error) error {
-	return fmt.Errorf("%s %s: %w: %w", doing, key, blob.ErrUnavailable, err)
+func unavailableError(operation, key string, err error) error {
+	return fmt.Errorf("%s %s: %w: %w", operation, key, blob.ErrUnavailable, err)
 }

@@ -18,19 +18,19 @@ func (f *Files) List(ctx context.Context, prefix string, n int, cursor string) (
 		return nil, "", err
 	}
 	var infos []blob.Info
-	top := filepath.Join(f.dir, objects)
-	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+	root := filepath.Join(f.dir, objectsDir)
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil || d.IsDir() {
 			return ignoreMissing(err)
 		}
-		rel, err := filepath.Rel(top, path)
+		rel, err := filepath.Rel(root, path)
 		if err != nil {
 			return err
 		}
-		key := strings.ReplaceAll(filepath.ToSlash(rel), folder+"/", "/")
+		key := strings.ReplaceAll(filepath.ToSlash(rel), dirSuffix+"/", "/")
 		if !strings.HasPrefix(key, prefix) || key <= cursor {
 			return nil
 		}
@@ -42,7 +42,7 @@ func (f *Files) List(ctx context.Context, prefix string, n int, cursor string) (
 		return nil
 	})
 	if err != nil {
-		return nil, "", unavailable("listing", prefix, err)
+		return nil, "", unavailableError("listing", prefix, err)
 	}
 	slices.SortFunc(infos, func(a, b blob.Info) int { return strings.Compare(a.Key, b.Key) })
 	if len(infos) <= n {

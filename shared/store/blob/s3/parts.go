@@ -16,21 +16,21 @@ const (
 	// One connection to S3 transfers about 80 MB/s, and the network of a function several times as
 	// much. An index of 100,000 cards has 250 MB.
 	partSize = 8 << 20
-	// partsAhead is the number of parts that are being fetched or are waiting to be read: 32 MiB.
-	partsAhead = 4
-	partTries  = 3
+	// maxPartsAhead is the number of parts that are being fetched or are waiting to be read: 32 MiB.
+	maxPartsAhead = 4
+	maxPartTries  = 3
 )
 
 // parts is the body of a large object. The first part comes from the response that reported the
 // size. The other parts are fetched concurrently and read in order. All parts belong to one
 // version.
 type parts struct {
-	first     io.ReadCloser
-	firstLeft int64 // unread bytes of the first part
-	queue     chan chan part
-	buffer    []byte
-	err       error
-	stop      context.CancelFunc
+	first          io.ReadCloser
+	firstRemaining int64 // unread bytes of the first part
+	queue          chan chan part
+	buffer         []byte
+	err            error
+	cancel         context.CancelFunc
 }
 
 // part is a fetched part or the error of its fetch.
@@ -42,31 +42,31 @@ type part struct {
 // readParts returns the body of an object with info.Size bytes. first is the response body that
 // starts at the first byte.
 func (b *Bucket) readParts(ctx context.Context, first io.ReadCloser, info blob.Info) *parts {
-	ctx, stop := context.WithCancel(ctx)
-	p := &parts{first: first, firstLeft: partSize, queue: make(chan chan part, partsAhead-1), stop: stop}
+	ctx, cancel := context.WithCancel(ctx)
+	p := &parts{first: first, firstRemaining: partSize, queue: make(chan chan part, maxPartsAhead-1), cancel: cancel}
 	go func() {
 		defer close(p.queue)
-		for from := int64(partSize); from < info.Size; from += partSize {
+		for start := int64(partSize); start < info.Size; start += partSize {
 			slot := make(chan part, 1)
 			select {
 			case p.queue <- slot:
 			case <-ctx.Done():
 				return
 			}
-			go func() { slot <- b.fetch(ctx, info, from, min(from+partSize, info.Size)) }()
+			go func() { slot <- b.fetchPart(ctx, info, start, min(start+partSize, info.Size)) }()
 		}
 	}()
 	return p
 }
 
-// fetch reads the bytes from (inclusive) to to (exclusive). It retries if the response ends early.
-func (b *Bucket) fetch(ctx context.Context, info blob.Info, from, to int64) part {
+// fetchPart reads the bytes from (inclusive) to to (exclusive). It retries if the response ends early.
+func (b *Bucket) fetchPart(ctx context.Context, info blob.Info, start, end int64) part {
 	in := &s3.GetObjectInput{
-		Bucket: &b.name, Key: &info.Key, IfMatch: &info.Tag, Range: aws.String(fmt.Sprintf("bytes=%d-%d", from, to-1)),
+		Bucket: &b.name, Key: &info.Key, IfMatch: &info.Tag, Range: aws.String(fmt.Sprintf("bytes=%d-%d", start, end-1)),
 	}
-	data := make([]byte, to-from)
+	data := make([]byte, end-start)
 	var errs []error
-	for len(errs) < partTries && ctx.Err() == nil {
+	for len(errs) < maxPartTries && ctx.Err() == nil {
 		out, err := b.client.GetObject(ctx, in)
 		if err != nil {
 			errs = append(errs, err)
@@ -81,22 +81,22 @@ func (b *Bucket) fetch(ctx context.Context, info blob.Info, from, to int64) part
 	return part{err: errors.Join(append(errs, ctx.Err())...)}
 }
 
-func (p *parts) Read(to []byte) (int, error) {
-	if p.firstLeft > 0 {
-		n, err := p.first.Read(to[:min(int64(len(to)), p.firstLeft)])
-		p.firstLeft -= int64(n)
-		if err == io.EOF && p.firstLeft > 0 {
+func (p *parts) Read(dst []byte) (int, error) {
+	if p.firstRemaining > 0 {
+		n, err := p.first.Read(dst[:min(int64(len(dst)), p.firstRemaining)])
+		p.firstRemaining -= int64(n)
+		if err == io.EOF && p.firstRemaining > 0 {
 			return n, io.ErrUnexpectedEOF
 		}
-		if p.firstLeft == 0 {
+		if p.firstRemaining == 0 {
 			// The rest of the first response is not used, because the other parts are fetched.
-			err = errors.Join(ignoreEnd(err), p.first.Close())
+			err = errors.Join(ignoreEOF(err), p.first.Close())
 		}
 		return n, err
 	}
 	for len(p.buffer) == 0 && p.err == nil {
-		slot, more := <-p.queue
-		if !more {
+		slot, ok := <-p.queue
+		if !ok {
 			p.err = io.EOF
 			break
 		}
@@ -106,12 +106,12 @@ func (p *parts) Read(to []byte) (int, error) {
 	if p.err != nil {
 		return 0, p.err
 	}
-	n := copy(to, p.buffer)
+	n := copy(dst, p.buffer)
 	p.buffer = p.buffer[n:]
 	return n, nil
 }
 
-func ignoreEnd(err error) error {
+func ignoreEOF(err error) error {
 	if err == io.EOF {
 		return nil
 	}
@@ -119,6 +119,6 @@ func ignoreEnd(err error) error {
 }
 
 func (p *parts) Close() error {
-	p.stop()
+	p.cancel()
 	return p.first.Close()
 }

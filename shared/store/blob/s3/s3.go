@@ -27,17 +27,17 @@ import (
 )
 
 const (
-	// putName is the metadata entry for the random name of a Put.
-	putName = "vacancy-put"
+	// putIDEntry is the metadata entry for the random name of a Put.
+	putIDEntry = "vacancy-put"
 	// responseTimeout is the timeout from the end of a request to the first byte of the response. It does
 	// not limit a large upload.
 	responseTimeout = 10 * time.Second
 	// Three tries take about a second. The SDK would wait up to 20 s between tries, longer than
 	// callers can wait.
-	maxTries    = 3
-	longestWait = 500 * time.Millisecond
-	// contendedTries limits the tries while S3 answers 409 because of another Put to the same key.
-	contendedTries = 5
+	maxTries   = 3
+	maxBackoff = 500 * time.Millisecond
+	// maxContendedTries limits the tries while S3 answers 409 because of another Put to the same key.
+	maxContendedTries = 5
 )
 
 type Bucket struct {
@@ -59,7 +59,7 @@ func NewClient(cfg aws.Config, opts ...func(*s3.Options)) *s3.Client {
 		o.HTTPClient = awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 			t.ResponseHeaderTimeout = responseTimeout
 		})
-		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = maxTries, longestWait })
+		o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) { r.MaxAttempts, r.MaxBackoff = maxTries, maxBackoff })
 	}
 	return s3.NewFromConfig(cfg, append([]func(*s3.Options){settings}, opts...)...)
 }
@@ -73,25 +73,25 @@ func (b *Bucket) Get(ctx context.Context, key string) (blob.Object, error) {
 		return blob.Object{}, wrapError("reading", key, err)
 	}
 	info := blob.Info{Key: key, Size: aws.ToInt64(out.ContentLength), Tag: aws.ToString(out.ETag), Modified: aws.ToTime(out.LastModified)}
-	var from io.ReadCloser = out.Body
+	var content io.ReadCloser = out.Body
 	if info.Size > 2*partSize {
-		from = b.readParts(ctx, out.Body, info)
+		content = b.readParts(ctx, out.Body, info)
 	}
-	return blob.Object{Info: info, Body: &body{from: from, left: info.Size}}, nil
+	return blob.Object{Info: info, Body: &body{reader: content, remaining: info.Size}}, nil
 }
 
 func (b *Bucket) Head(ctx context.Context, key string) (blob.Info, error) {
 	if err := blob.CheckKey(key); err != nil {
 		return blob.Info{}, err
 	}
-	out, err := b.head(ctx, key)
+	out, err := b.headObject(ctx, key)
 	if err != nil {
 		return blob.Info{}, wrapError("reading", key, err)
 	}
 	return blob.Info{Key: key, Size: aws.ToInt64(out.ContentLength), Tag: aws.ToString(out.ETag), Modified: aws.ToTime(out.LastModified)}, nil
 }
 
-func (b *Bucket) head(ctx context.Context, key string) (*s3.HeadObjectOutput, error) {
+func (b *Bucket) headObject(ctx context.Context, key string) (*s3.HeadObjectOutput, error) {
 	return b.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &b.name, Key: &key})
 }
 
@@ -103,9 +103,9 @@ func (b *Bucket) Put(ctx context.Context, key string, content io.ReadSeeker, siz
 	if _, err := io.ReadFull(b.rand, random[:]); err != nil {
 		return "", fmt.Errorf("naming the Put of %s: %w", key, err)
 	}
-	put := hex.EncodeToString(random[:])
+	putID := hex.EncodeToString(random[:])
 	in := &s3.PutObjectInput{
-		Bucket: &b.name, Key: &key, Body: content, ContentLength: &size, Metadata: map[string]string{putName: put},
+		Bucket: &b.name, Key: &key, Body: content, ContentLength: &size, Metadata: map[string]string{putIDEntry: putID},
 	}
 	switch {
 	case cond.Absent:
@@ -113,32 +113,32 @@ func (b *Bucket) Put(ctx context.Context, key string, content io.ReadSeeker, siz
 	case cond.Tag != "":
 		in.IfMatch = &cond.Tag
 	}
-	out, err := b.put(ctx, in)
+	out, err := b.putObject(ctx, in)
 	if err == nil {
 		return aws.ToString(out.ETag), nil
 	}
-	if cond == (blob.Condition{}) || !isRefused(err) {
+	if cond == (blob.Condition{}) || !isConditionFailure(err) {
 		return "", wrapError("writing", key, err)
 	}
-	return b.resolveRefusal(ctx, key, put, err)
+	return b.resolveRefusal(ctx, key, putID, err)
 }
 
-func (b *Bucket) put(ctx context.Context, in *s3.PutObjectInput) (*s3.PutObjectOutput, error) {
-	from, err := in.Body.(io.Seeker).Seek(0, io.SeekCurrent)
+func (b *Bucket) putObject(ctx context.Context, in *s3.PutObjectInput) (*s3.PutObjectOutput, error) {
+	start, err := in.Body.(io.Seeker).Seek(0, io.SeekCurrent)
 	if err != nil {
 		return nil, err
 	}
-	for try := 1; ; try++ {
+	for attempt := 1; ; attempt++ {
 		out, err := b.client.PutObject(ctx, in)
-		if err == nil || try == contendedTries || errorCode(err) != "ConditionalRequestConflict" {
+		if err == nil || attempt == maxContendedTries || errorCode(err) != "ConditionalRequestConflict" {
 			return out, err
 		}
 		select {
-		case <-time.After(time.Duration(try) * 50 * time.Millisecond):
+		case <-time.After(time.Duration(attempt) * 50 * time.Millisecond):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if _, err := in.Body.(io.Seeker).Seek(from, io.SeekStart); err != nil {
+		if _, err := in.Body.(io.Seeker).Seek(start, io.SeekStart); err != nil {
 			return nil, err
 		}
 	}
@@ -146,11 +146,11 @@ func (b *Bucket) put(ctx context.Context, in *s3.PutObjectInput) (*s3.PutObjectO
 
 // resolveRefusal finds out whether a Put that S3 refused had already succeeded: the client may have retried
 // it after its first response was lost.
-func (b *Bucket) resolveRefusal(ctx context.Context, key, put string, refusal error) (string, error) {
-	there, err := b.head(ctx, key)
+func (b *Bucket) resolveRefusal(ctx context.Context, key, putID string, refusal error) (string, error) {
+	existing, err := b.headObject(ctx, key)
 	switch {
-	case err == nil && there.Metadata[putName] == put:
-		return aws.ToString(there.ETag), nil
+	case err == nil && existing.Metadata[putIDEntry] == putID:
+		return aws.ToString(existing.ETag), nil
 	case err != nil && !isAbsent(err):
 		// The outcome is unknown.
 		return "", wrapError("writing", key, errors.Join(refusal, err))
@@ -192,15 +192,15 @@ func (b *Bucket) List(ctx context.Context, prefix string, n int, cursor string) 
 
 // body is an object's body. It reports a truncated body as an error.
 type body struct {
-	from io.ReadCloser
-	left int64
+	reader    io.ReadCloser
+	remaining int64
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	n, err := b.from.Read(p)
-	b.left -= int64(n)
+	n, err := b.reader.Read(p)
+	b.remaining -= int64(n)
 	switch {
-	case err == io.EOF && b.left > 0:
+	case err == io.EOF && b.remaining > 0:
 		err = fmt.Errorf("%w: %w", blob.ErrUnavailable, io.ErrUnexpectedEOF)
 	case err != nil && err != io.EOF:
 		err = fmt.Errorf("%w: %w", blob.ErrUnavailable, err)
@@ -208,7 +208,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (b *body) Close() error { return b.from.Close() }
+func (b *body) Close() error { return b.reader.Close() }
 
 func errorCode(err error) string {
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
@@ -217,9 +217,9 @@ func errorCode(err error) string {
 	return ""
 }
 
-// isRefused reports whether the condition of a Put did not hold. S3 answers If-Match on an absent key
+// isConditionFailure reports whether the condition of a Put did not hold. S3 answers If-Match on an absent key
 // with NoSuchKey.
-func isRefused(err error) bool {
+func isConditionFailure(err error) bool {
 	return errorCode(err) == "PreconditionFailed" || isAbsent(err)
 }
 
@@ -227,9 +227,9 @@ func isAbsent(err error) bool {
 	return errorCode(err) == "NoSuchKey" || errorCode(err) == "NotFound" // code of a HEAD request
 }
 
-func wrapError(doing, key string, err error) error {
+func wrapError(operation, key string, err error) error {
 	if isAbsent(err) {
-		return fmt.Errorf("%s %s: %w", doing, key, blob.ErrAbsent)
+		return fmt.Errorf("%s %s: %w", operation, key, blob.ErrAbsent)
 	}
-	return fmt.Errorf("%s %s: %w: %w", doing, key, blob.ErrUnavailable, err)
+	return fmt.Errorf("%s %s: %w: %w", operation, key, blob.ErrUnavailable, err)
 }

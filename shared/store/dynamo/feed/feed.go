@@ -30,28 +30,28 @@ type Feed struct {
 	client *dynamodbstreams.Client
 	arn    string
 
-	mu     sync.Mutex
-	places map[string]place // places by partition
+	mu        sync.Mutex
+	positions map[string]pagePosition // places by partition
 }
 
-// place is the position of the next page of a partition. The iterator may be beyond the offset,
+// pagePosition is the position of the next page of a partition. The iterator may be beyond the offset,
 // because it has passed a part of the shard that has no new rows.
-type place struct{ offset, iterator string }
+type pagePosition struct{ offset, iterator string }
 
 var _ store.Feed = (*Feed)(nil)
 
 // New returns a Feed of the stream with the given ARN. Its role needs DescribeStream,
 // GetShardIterator and GetRecords.
 func New(client *dynamodbstreams.Client, arn string) *Feed {
-	return &Feed{client: client, arn: arn, places: map[string]place{}}
+	return &Feed{client: client, arn: arn, positions: map[string]pagePosition{}}
 }
 
-// perTry is the timeout of one request. A page has at most one megabyte.
-const perTry = 10 * time.Second
+// tryTimeout is the timeout of one request. A page has at most one megabyte.
+const tryTimeout = 10 * time.Second
 
 func NewClient(cfg aws.Config, opts ...func(*dynamodbstreams.Options)) *dynamodbstreams.Client {
 	settings := func(o *dynamodbstreams.Options) {
-		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(perTry)
+		o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(tryTimeout)
 	}
 	return dynamodbstreams.NewFromConfig(cfg, append([]func(*dynamodbstreams.Options){settings}, opts...)...)
 }
@@ -68,65 +68,65 @@ func (f *Feed) Partitions(ctx context.Context) ([]store.Partition, error) {
 			partitions = append(partitions, store.Partition{ID: aws.ToString(s.ShardId), Parent: aws.ToString(s.ParentShardId)})
 		}
 		if in.ExclusiveStartShardId = out.StreamDescription.LastEvaluatedShardId; in.ExclusiveStartShardId == nil {
-			return sortParents(partitions), nil
+			return sortParentsFirst(partitions), nil
 		}
 	}
 }
 
-func sortParents(partitions []store.Partition) []store.Partition {
+func sortParentsFirst(partitions []store.Partition) []store.Partition {
 	parents := make(map[string]string, len(partitions))
 	for _, p := range partitions {
 		parents[p.ID] = p.Parent
 	}
-	sorted, done := make([]store.Partition, 0, len(partitions)), map[string]bool{}
-	var add func(id string)
-	add = func(id string) {
-		parent, there := parents[id]
-		if !there || done[id] {
+	sorted, visited := make([]store.Partition, 0, len(partitions)), map[string]bool{}
+	var visit func(id string)
+	visit = func(id string) {
+		parent, isListed := parents[id]
+		if !isListed || visited[id] {
 			return
 		}
-		done[id] = true
-		add(parent)
+		visited[id] = true
+		visit(parent)
 		sorted = append(sorted, store.Partition{ID: id, Parent: parent})
 	}
 	for _, p := range partitions {
-		add(p.ID)
+		visit(p.ID)
 	}
 	return sorted
 }
 
-// maxEmpty limits the consecutive empty pages that After reads. DynamoDB returns empty pages both
+// maxEmptyPages limits the consecutive empty pages that After reads. DynamoDB returns empty pages both
 // at the end of an open shard and before further records.
-const maxEmpty = 5
+const maxEmptyPages = 5
 
-// After implements store.Feed. It skips modified and removed rows, which the tamper detector
+// RowsAfter implements store.Feed. It skips modified and removed rows, which the tamper detector
 // reports, and items that are not rows.
-func (f *Feed) After(ctx context.Context, partition, offset string, n int) (rows []store.FeedRow, next string, ended bool, err error) {
+func (f *Feed) RowsAfter(ctx context.Context, partition, offset string, n int) (rows []store.FeedRow, next string, ended bool, err error) {
 	if err := store.CheckPage(n); err != nil {
 		return nil, "", false, err
 	}
 	if strings.Trim(offset, "0123456789") != "" || len(offset) > 40 {
 		return nil, "", false, problem.Invalid("offset", "a sequence number", strconv.Quote(offset[:min(len(offset), 80)]))
 	}
-	iterator, kept, err := f.iteratorAfter(ctx, partition, offset)
+	iterator, isCached, err := f.iteratorAfter(ctx, partition, offset)
 	if err != nil {
 		return nil, "", false, err
 	}
-	for empty := 0; empty < maxEmpty; empty++ {
+	for empty := 0; empty < maxEmptyPages; empty++ {
 		out, err := f.client.GetRecords(ctx, &dynamodbstreams.GetRecordsInput{ShardIterator: &iterator, Limit: aws.Int32(int32(n))})
-		if isExpired(err) && kept {
-			kept = false
-			if iterator, err = f.seek(ctx, partition, offset); err == nil {
+		if isExpired(err) && isCached {
+			isCached = false
+			if iterator, err = f.newIterator(ctx, partition, offset); err == nil {
 				continue
 			}
 		}
 		if err != nil {
-			f.forget(partition)
+			f.dropPosition(partition)
 			return nil, "", false, wrapError(ctx, "reading the stream", err)
 		}
 		for _, r := range out.Records {
 			next = aws.ToString(r.Dynamodb.SequenceNumber)
-			if row, ok := newRow(&r); ok {
+			if row, ok := parseInsertedRow(&r); ok {
 				rows = append(rows, row)
 			}
 		}
@@ -134,7 +134,7 @@ func (f *Feed) After(ctx context.Context, partition, offset string, n int) (rows
 			next = offset // even if the page has records that are not new rows
 		}
 		iterator = aws.ToString(out.NextShardIterator)
-		f.cachePlace(partition, next, iterator)
+		f.cachePosition(partition, next, iterator)
 		switch {
 		case len(rows) > 0 || iterator == "":
 			return rows, next, iterator == "", nil
@@ -147,18 +147,18 @@ func (f *Feed) After(ctx context.Context, partition, offset string, n int) (rows
 
 // iteratorAfter returns an iterator for the page after an offset. If kept is true, the iterator was cached
 // with an earlier page and may have expired.
-func (f *Feed) iteratorAfter(ctx context.Context, partition, offset string) (iterator string, kept bool, err error) {
+func (f *Feed) iteratorAfter(ctx context.Context, partition, offset string) (iterator string, isCached bool, err error) {
 	f.mu.Lock()
-	lastPlace := f.places[partition]
+	last := f.positions[partition]
 	f.mu.Unlock()
-	if lastPlace.iterator != "" && lastPlace.offset == offset {
-		return lastPlace.iterator, true, nil
+	if last.iterator != "" && last.offset == offset {
+		return last.iterator, true, nil
 	}
-	iterator, err = f.seek(ctx, partition, offset)
+	iterator, err = f.newIterator(ctx, partition, offset)
 	return iterator, false, err
 }
 
-func (f *Feed) seek(ctx context.Context, partition, offset string) (string, error) {
+func (f *Feed) newIterator(ctx context.Context, partition, offset string) (string, error) {
 	in := &dynamodbstreams.GetShardIteratorInput{StreamArn: &f.arn, ShardId: &partition, ShardIteratorType: types.ShardIteratorTypeTrimHorizon}
 	if offset != "" {
 		in.ShardIteratorType, in.SequenceNumber = types.ShardIteratorTypeAfterSequenceNumber, &offset
@@ -170,16 +170,16 @@ func (f *Feed) seek(ctx context.Context, partition, offset string) (string, erro
 	return aws.ToString(out.ShardIterator), nil
 }
 
-func (f *Feed) cachePlace(partition, offset, iterator string) {
+func (f *Feed) cachePosition(partition, offset, iterator string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.places[partition] = place{offset, iterator}
+	f.positions[partition] = pagePosition{offset, iterator}
 }
 
-func (f *Feed) forget(partition string) {
+func (f *Feed) dropPosition(partition string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.places, partition)
+	delete(f.positions, partition)
 }
 
 func isExpired(err error) bool {
@@ -187,20 +187,20 @@ func isExpired(err error) bool {
 	return ok
 }
 
-func wrapError(ctx context.Context, doing string, err error) error {
+func wrapError(ctx context.Context, operation string, err error) error {
 	if _, ok := errors.AsType[*types.TrimmedDataAccessException](err); ok {
-		return fmt.Errorf("%w: %s", store.ErrTrimmed, doing)
+		return fmt.Errorf("%w: %s", store.ErrTrimmed, operation)
 	}
 	if _, ok := errors.AsType[*types.ResourceNotFoundException](err); ok {
-		return problem.Wrap(problem.NotFound, err, "%s: the stream or its shard does not exist", doing)
+		return problem.Wrap(problem.NotFound, err, "%s: the stream or its shard does not exist", operation)
 	}
-	if end := ctx.Err(); end != nil && !errors.Is(err, end) {
-		err = fmt.Errorf("%w: %w", end, err)
+	if ctxErr := ctx.Err(); ctxErr != nil && !errors.Is(err, ctxErr) {
+		err = fmt.Errorf("%w: %w", ctxErr, err)
 	}
-	return fmt.Errorf("%w: %s: %w", store.ErrUnavailable, doing, err)
+	return fmt.Errorf("%w: %s: %w", store.ErrUnavailable, operation, err)
 }
 
-func newRow(r *types.Record) (row store.FeedRow, ok bool) {
+func parseInsertedRow(r *types.Record) (row store.FeedRow, ok bool) {
 	if r.EventName != types.OperationTypeInsert {
 		return row, false
 	}
@@ -213,6 +213,6 @@ func newRow(r *types.Record) (row store.FeedRow, ok bool) {
 			item[name] = &ddb.AttributeValueMemberN{Value: v.Value}
 		}
 	}
-	stream, streamRow, err := dynamo.ReadRow(item)
+	stream, streamRow, err := dynamo.ParseStreamRow(item)
 	return store.FeedRow{Stream: stream, Row: streamRow}, err == nil
 }

@@ -69,7 +69,7 @@ func all(t *testing.T, f store.Feed) (rows []store.FeedRow) {
 	}
 	for _, p := range partitions {
 		for offset := ""; ; {
-			page, next, ended, err := f.After(t.Context(), p.ID, offset, 100)
+			page, next, ended, err := f.RowsAfter(t.Context(), p.ID, offset, 100)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -212,19 +212,19 @@ func TestTheFeedGoesOnThroughEmptyPages(t *testing.T) {
 	empty := slices.Repeat([]string{""}, 7)
 	s := &stream{pages: map[string][]string{"shard": append(append([]string{"row 1"}, empty...), "row 2", "end")}}
 	f := serve(t, s)
-	rows, offset, ended, err := f.After(t.Context(), "shard", "", 10)
+	rows, offset, ended, err := f.RowsAfter(t.Context(), "shard", "", 10)
 	if err != nil || len(rows) != 1 || offset != "100" || ended {
 		t.Fatalf("After() = %v, %q, %v, %v", rows, offset, ended, err)
 	}
-	rows, next, ended, err := f.After(t.Context(), "shard", offset, 10)
+	rows, next, ended, err := f.RowsAfter(t.Context(), "shard", offset, 10)
 	if err != nil || len(rows) != 0 || next != offset || ended {
 		t.Fatalf("After() in the gap = %v, %q, %v, %v", rows, next, ended, err)
 	}
-	rows, next, _, err = f.After(t.Context(), "shard", offset, 10)
+	rows, next, _, err = f.RowsAfter(t.Context(), "shard", offset, 10)
 	if err != nil || len(rows) != 1 || rows[0].Position != 2 || next != "108" {
 		t.Fatalf("After() = %v, %q, %v, want row 2 beyond the gap", rows, next, err)
 	}
-	rows, last, ended, err := f.After(t.Context(), "shard", next, 10)
+	rows, last, ended, err := f.RowsAfter(t.Context(), "shard", next, 10)
 	if err != nil || len(rows) != 0 || last != next || !ended {
 		t.Fatalf("After() at the end = %v, %q, %v, %v", rows, last, ended, err)
 	}
@@ -236,7 +236,7 @@ func TestTheFeedGoesOnThroughEmptyPages(t *testing.T) {
 func TestFaultsOfTheStream(t *testing.T) {
 	s := &stream{pages: map[string][]string{"shard": {"row 1", "row 2"}}, fail: map[string]string{}}
 	f := serve(t, s)
-	if _, _, _, err := f.After(t.Context(), "shard", "", 1); err != nil {
+	if _, _, _, err := f.RowsAfter(t.Context(), "shard", "", 1); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -251,7 +251,7 @@ func TestFaultsOfTheStream(t *testing.T) {
 		{"DescribeStream", "AccessDeniedException", func(err error) bool { return errors.Is(err, store.ErrUnavailable) }},
 	} {
 		s.fail[tt.operation] = tt.exception
-		_, _, _, err := f.After(t.Context(), "shard", "99", 1)
+		_, _, _, err := f.RowsAfter(t.Context(), "shard", "99", 1)
 		if tt.operation == "DescribeStream" {
 			_, err = f.Partitions(t.Context())
 		}
@@ -260,16 +260,16 @@ func TestFaultsOfTheStream(t *testing.T) {
 		}
 	}
 	// A cached iterator is replaced.
-	if _, _, _, err := f.After(t.Context(), "shard", "", 1); err != nil {
+	if _, _, _, err := f.RowsAfter(t.Context(), "shard", "", 1); err != nil {
 		t.Fatal(err)
 	}
 	s.fail["GetRecords"] = "ExpiredIteratorException"
-	if rows, _, _, err := f.After(t.Context(), "shard", "100", 1); err != nil || len(rows) != 1 {
+	if rows, _, _, err := f.RowsAfter(t.Context(), "shard", "100", 1); err != nil || len(rows) != 1 {
 		t.Errorf("After() with an expired iterator = %v, %v", rows, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
-	if _, _, _, err := f.After(ctx, "shard", "", 1); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, store.ErrUnavailable) {
+	if _, _, _, err := f.RowsAfter(ctx, "shard", "", 1); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, store.ErrUnavailable) {
 		t.Errorf("After() without time = %v", err)
 	}
 }

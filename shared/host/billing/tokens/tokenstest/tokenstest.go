@@ -44,12 +44,12 @@ type Provider struct {
 	Keys []any
 	// KeysURL and Issuer are in the provider's metadata.
 	KeysURL, Issuer string
-	// Answer answers requests for keys, if it is not nil.
-	Answer func(http.ResponseWriter)
-	// Hook runs before each answer with keys, if it is not nil.
-	Hook func()
-	// Fetches counts the requests for keys.
-	Fetches atomic.Int64
+	// RespondWithKeys answers requests for keys, if it is not nil.
+	RespondWithKeys func(http.ResponseWriter)
+	// BeforeKeys runs before each answer with keys, if it is not nil.
+	BeforeKeys func()
+	// KeyFetches counts the requests for keys.
+	KeyFetches atomic.Int64
 
 	mu sync.Mutex
 }
@@ -72,12 +72,12 @@ func (p *Provider) serve(w http.ResponseWriter, r *http.Request) {
 	case "/.well-known/openid-configuration":
 		body = map[string]string{"issuer": p.Issuer, "jwks_uri": p.KeysURL}
 	case "/keys":
-		p.Fetches.Add(1)
-		if p.Hook != nil {
-			p.Hook()
+		p.KeyFetches.Add(1)
+		if p.BeforeKeys != nil {
+			p.BeforeKeys()
 		}
-		if p.Answer != nil {
-			p.Answer(w)
+		if p.RespondWithKeys != nil {
+			p.RespondWithKeys(w)
 			return
 		}
 		body = map[string]any{"keys": p.Keys}
@@ -88,7 +88,7 @@ func (p *Provider) serve(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
 }
 
-func (p *Provider) Set(change func()) {
+func (p *Provider) Update(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change()

@@ -14,20 +14,20 @@ import (
 )
 
 // The contract uses one caller and two targets.
-var self, a, b = identity.ID{1}, identity.ID{2}, identity.ID{3}
+var self, firstTarget, secondTarget = identity.ID{1}, identity.ID{2}, identity.ID{3}
 
 // Run tests the contract with the books that open returns. All of them must use the same storage.
 func Run(t *testing.T, open func() dispatch.Book) {
 	c := contract{open}
-	t.Run("a pair without a state has an empty one", c.proveEmpty)
-	t.Run("what is saved is loaded, by the next session too, and by no other pair", c.proveSaved)
-	t.Run("a second session waits, and gives up with its context", c.proveWaiting)
-	t.Run("sessions of one pair never overlap", c.proveExclusion)
+	t.Run("a pair without a state has an empty one", c.testEmpty)
+	t.Run("what is saved is loaded, by the next session too, and by no other pair", c.testSave)
+	t.Run("a second session waits, and gives up with its context", c.testWaiting)
+	t.Run("sessions of one pair never overlap", c.testExclusion)
 }
 
 type contract struct{ open func() dispatch.Book }
 
-func (c contract) session(t *testing.T, target identity.ID) dispatch.Session {
+func (c contract) openSession(t *testing.T, target identity.ID) dispatch.Session {
 	t.Helper()
 	s, err := c.open().Open(t.Context(), self, target)
 	if err != nil {
@@ -52,17 +52,17 @@ func closeSession(t *testing.T, s dispatch.Session) {
 	}
 }
 
-func (c contract) proveEmpty(t *testing.T) {
-	s := c.session(t, a)
+func (c contract) testEmpty(t *testing.T) {
+	s := c.openSession(t, firstTarget)
 	defer closeSession(t, s)
-	if d := cmp.Diff(dispatch.State{Self: self, Target: a}, load(t, s)); d != "" {
+	if d := cmp.Diff(dispatch.State{Self: self, Target: firstTarget}, load(t, s)); d != "" {
 		t.Errorf("Load() (-want +got):\n%s", d)
 	}
 }
 
-func (c contract) proveSaved(t *testing.T) {
-	want := dispatch.State{Self: self, Target: a, LostAnswers: 3, CallKey: "x"}
-	s := c.session(t, a)
+func (c contract) testSave(t *testing.T) {
+	want := dispatch.State{Self: self, Target: firstTarget, LostAnswers: 3, CallKey: "x"}
+	s := c.openSession(t, firstTarget)
 	if err := s.Save(want); err != nil {
 		t.Fatalf("Save() = %v", err)
 	}
@@ -70,36 +70,36 @@ func (c contract) proveSaved(t *testing.T) {
 		t.Errorf("Load() (-want +got):\n%s", d)
 	}
 	closeSession(t, s)
-	s, other := c.session(t, a), c.session(t, b)
+	s, other := c.openSession(t, firstTarget), c.openSession(t, secondTarget)
 	defer closeSession(t, s)
 	defer closeSession(t, other)
 	if d := cmp.Diff(want, load(t, s)); d != "" {
 		t.Errorf("Load() (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff(dispatch.State{Self: self, Target: b}, load(t, other)); d != "" {
+	if d := cmp.Diff(dispatch.State{Self: self, Target: secondTarget}, load(t, other)); d != "" {
 		t.Errorf("Load() of another pair (-want +got):\n%s", d)
 	}
 }
 
-func (c contract) proveWaiting(t *testing.T) {
-	s := c.session(t, a)
+func (c contract) testWaiting(t *testing.T) {
+	s := c.openSession(t, firstTarget)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.open().Open(ctx, self, a); !errors.Is(err, context.Canceled) {
+	if _, err := c.open().Open(ctx, self, firstTarget); !errors.Is(err, context.Canceled) {
 		t.Errorf("Open() of a busy pair = %v, want context.Canceled", err)
 	}
 	closeSession(t, s)
 	closeSession(t, s) // closing twice has no further effect
-	closeSession(t, c.session(t, a))
+	closeSession(t, c.openSession(t, firstTarget))
 }
 
-func (c contract) proveExclusion(t *testing.T) {
+func (c contract) testExclusion(t *testing.T) {
 	const workers, rounds = 8, 20
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
 			for range rounds {
-				s, err := c.open().Open(t.Context(), self, b)
+				s, err := c.open().Open(t.Context(), self, secondTarget)
 				if err != nil {
 					t.Errorf("Open() = %v", err)
 					return
@@ -116,7 +116,7 @@ func (c contract) proveExclusion(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	s := c.session(t, b)
+	s := c.openSession(t, secondTarget)
 	defer closeSession(t, s)
 	if got := load(t, s).LostAnswers; got != workers*rounds {
 		t.Errorf("%d changes are left of %d", got, workers*rounds)

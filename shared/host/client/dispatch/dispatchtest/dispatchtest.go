@@ -56,21 +56,21 @@ func (c *Clock) Wait(ctx context.Context, d time.Duration) error {
 
 // Random is an endless source of bytes that are the same in every run. N is the seed.
 type Random struct {
-	mu sync.Mutex
-	N  uint64
+	mu   sync.Mutex
+	Seed uint64
 }
 
 func (b *Random) Read(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range p {
-		b.N = b.N*6364136223846793005 + 1442695040888963407
-		p[i] = byte(b.N >> 56)
+		b.Seed = b.Seed*6364136223846793005 + 1442695040888963407
+		p[i] = byte(b.Seed >> 56)
 	}
 	return len(p), nil
 }
 
-func Key(t testing.TB, n byte) *identity.Key {
+func NewKey(t testing.TB, n byte) *identity.Key {
 	t.Helper()
 	seed := make([]byte, identity.Size)
 	for i := range seed {
@@ -93,42 +93,42 @@ type Host struct {
 	Reference bool
 	Pairs     map[identity.ID]*Pair
 
-	// Due is the time after which an unanswered call is void (default 35 s).
-	Due time.Duration
+	// AnswerTimeout is the time after which an unanswered call is void (default 35 s).
+	AnswerTimeout time.Duration
 
-	// Restored, if set, is the time of a restore from a backup. Envelopes signed until five minutes
+	// RestoredAt, if set, is the time of a restore from a backup. Envelopes signed until five minutes
 	// later are refused.
-	Restored time.Time
+	RestoredAt time.Time
 	// Refuse, if set, returns the refusal of an envelope that was not accepted before, or nil.
 	Refuse func(e *envelope.Envelope) *problem.Error
-	// Behave, if set, determines how a call ends: "answer", "fail" or "hang".
-	Behave func(e *envelope.Envelope) string
+	// Behaviour, if set, determines how a call ends: "answer", "fail" or "hang".
+	Behaviour func(e *envelope.Envelope) string
 
-	Broken []string // violated invariants
+	Violations []string // violated invariants
 }
 
 // Request is a row of a pair's request chain.
 type Request struct {
-	Envelope         envelope.Envelope
-	Hash             identity.Hash
-	Reset            bool
-	Tip              chain.Tip
-	epochStart, back int       // starts of the row's epoch and of the previous epoch; 0 for epoch 0
-	due              time.Time // time after which the undecided call is void
-	Decided          string    // "", "answer", "void"
-	Reply            *envelope.Envelope
-	TextGone         bool
+	Envelope                   envelope.Envelope
+	Hash                       identity.Hash
+	Reset                      bool
+	Tip                        chain.Tip
+	epochStart, prevEpochStart int       // starts of the row's epoch and of the previous epoch; 0 for epoch 0
+	due                        time.Time // time after which the undecided call is void
+	Decision                   string    // "", "answer", "void"
+	Reply                      *envelope.Envelope
+	TextGone                   bool
 }
 
 // Pair is a caller's history with the vacant.
 type Pair struct {
-	Rows      []*Request
-	Responses chain.Tip // epoch, seq and hash of the last answer
-	rspEpoch  uint64
+	Rows          []*Request
+	ResponseTip   chain.Tip // epoch, seq and hash of the last answer
+	responseEpoch uint64
 }
 
 func NewHost(t testing.TB, now func() time.Time) *Host {
-	return &Host{Key: Key(t, 0x42), Clock: now, rand: &Random{N: 99}, Pairs: map[identity.ID]*Pair{}}
+	return &Host{Key: NewKey(t, 0x42), Clock: now, rand: &Random{Seed: 99}, Pairs: map[identity.ID]*Pair{}}
 }
 
 func (h *Host) ID() identity.ID { return h.Key.ID() }
@@ -153,22 +153,22 @@ func (p *Pair) Tip() chain.Tip {
 	return p.Rows[len(p.Rows)-1].Tip
 }
 
-// tip returns the tip of the request chain. Its floor is the later of the chain's floor and the floor
+// tipWithFloor returns the tip of the request chain. Its floor is the later of the chain's floor and the floor
 // that follows from Restored.
-func (h *Host) tip(p *Pair) chain.Tip {
+func (h *Host) tipWithFloor(p *Pair) chain.Tip {
 	tip := p.Tip()
-	if floor := h.Restored.Add(300 * time.Second); !h.Restored.IsZero() && floor.After(tip.Floor) {
+	if floor := h.RestoredAt.Add(300 * time.Second); !h.RestoredAt.IsZero() && floor.After(tip.Floor) {
 		tip.Floor = floor
 	}
 	return tip
 }
 
-func (p *Pair) last() (epochStart, back int) {
+func (p *Pair) lastEpoch() (epochStart, prevEpochStart int) {
 	if len(p.Rows) == 0 {
 		return 0, 0
 	}
 	r := p.Rows[len(p.Rows)-1]
-	return r.epochStart, r.back
+	return r.epochStart, r.prevEpochStart
 }
 
 // Body is a JSON object.
@@ -209,10 +209,10 @@ func Marshal(v any) []byte {
 }
 
 func refusal(p *problem.Error) (int, Body) {
-	return p.Kind.Row().Status, Body{"detail": p.Text(), "code": p.Kind.String()}
+	return p.Kind.Forms().HTTPStatus, Body{"detail": p.Text(), "code": p.Kind.String()}
 }
 
-func (h *Host) members(b Body, p *Pair) Body {
+func (h *Host) addMembers(b Body, p *Pair) Body {
 	if h.Reference {
 		delete(b, "code")
 		return b
@@ -229,37 +229,37 @@ func (h *Host) send(e *envelope.Envelope) (int, any) {
 	}
 	p := h.Pair(e.From)
 	if e.Time.Sub(h.Clock()) > 300*time.Second && !h.Reference {
-		return 400, h.members(Body{"detail": "timestamp ahead", "code": "clock", "now": canon.FormatTime(h.Clock())}, p)
+		return 400, h.addMembers(Body{"detail": "timestamp ahead", "code": "clock", "now": canon.FormatTime(h.Clock())}, p)
 	}
-	var refused *problem.Error
+	var refuseErr *problem.Error
 	if h.Refuse != nil {
-		refused = h.Refuse(e)
+		refuseErr = h.Refuse(e)
 	}
-	tip := h.tip(p)
-	fit := tip.CheckNext(e)
-	if fit == nil && !h.Restored.IsZero() {
-		fit = tip.CheckReset(e)
+	tip := h.tipWithFloor(p)
+	chainErr := tip.CheckNext(e)
+	if chainErr == nil && !h.RestoredAt.IsZero() {
+		chainErr = tip.CheckReset(e)
 	}
-	if refused == nil && fit == nil {
+	if refuseErr == nil && chainErr == nil {
 		if e.IsReset() {
-			return 400, h.members(Body{"detail": "parts: expected a reset at …/a2a/chain/reset"}, p)
+			return 400, h.addMembers(Body{"detail": "parts: expected a reset at …/a2a/chain/reset"}, p)
 		}
 		return h.accept(p, e, hash)
 	}
-	reason := refused
+	reason := refuseErr
 	if reason == nil {
-		reason = problem.AsError(fit)
+		reason = problem.AsError(chainErr)
 	}
 	status, b := refusal(reason)
-	h.members(b, p)
-	if refused == nil && !tip.Floor.IsZero() && !h.Reference {
+	h.addMembers(b, p)
+	if refuseErr == nil && !tip.Floor.IsZero() && !h.Reference {
 		b["floor"] = canon.FormatTime(tip.Floor)
-		if !h.Restored.IsZero() {
-			b["restored"] = canon.FormatTime(h.Restored)
+		if !h.RestoredAt.IsZero() {
+			b["restored"] = canon.FormatTime(h.RestoredAt)
 		}
 	}
-	if row, _ := p.find(e, hash); row != nil && fit != nil && !h.Reference {
-		h.tell(b, p, row)
+	if row, _ := p.findRow(e, hash); row != nil && chainErr != nil && !h.Reference {
+		h.addFate(b, p, row)
 	}
 	return status, b
 }
@@ -267,46 +267,46 @@ func (h *Host) send(e *envelope.Envelope) (int, any) {
 func (h *Host) accept(p *Pair, e *envelope.Envelope, hash identity.Hash) (int, any) {
 	for _, r := range p.Rows {
 		if r.Hash == hash {
-			h.Broken = append(h.Broken, fmt.Sprintf("envelope %d accepted twice", e.Seq))
+			h.Violations = append(h.Violations, fmt.Sprintf("envelope %d accepted twice", e.Seq))
 		}
 	}
-	epochStart, back := p.last()
-	row := &Request{Envelope: *e, Hash: hash, Tip: p.Tip().After(e, hash), epochStart: epochStart, back: back, due: h.Clock().Add(cmp.Or(h.Due, 35*time.Second))}
+	epochStart, prevEpochStart := p.lastEpoch()
+	row := &Request{Envelope: *e, Hash: hash, Tip: p.Tip().WithEnvelope(e, hash), epochStart: epochStart, prevEpochStart: prevEpochStart, due: h.Clock().Add(cmp.Or(h.AnswerTimeout, 35*time.Second))}
 	p.Rows = append(p.Rows, row)
-	how := "answer"
-	if h.Behave != nil {
-		how = h.Behave(e)
+	outcome := "answer"
+	if h.Behaviour != nil {
+		outcome = h.Behaviour(e)
 	}
-	switch how {
+	switch outcome {
 	case "hang":
 		return 0, nil
 	case "fail":
-		row.Decided = "void"
+		row.Decision = "void"
 		if h.Reference {
 			return 500, []byte("Internal Server Error")
 		}
-		return 500, h.members(Body{"detail": "the vacant failed to answer", "code": "behaviour_failed", "state": "unanswered"}, p)
+		return 500, h.addMembers(Body{"detail": "the vacant failed to answer", "code": "behaviour_failed", "state": "unanswered"}, p)
 	}
 	if !h.Answer(p, row) {
-		return 504, h.members(Body{"detail": "no answer in time", "code": "deadline", "state": "unanswered"}, p)
+		return 504, h.addMembers(Body{"detail": "no answer in time", "code": "deadline", "state": "unanswered"}, p)
 	}
 	return 200, envelope.AppendResponse(nil, nil, row.Reply)
 }
 
 // Answer appends the answer to row to the response chain, unless its epoch is closed.
 func (h *Host) Answer(p *Pair, row *Request) bool {
-	if row.Decided != "" {
-		return row.Decided == "answer"
+	if row.Decision != "" {
+		return row.Decision == "answer"
 	}
-	if p.rspEpoch > row.Tip.Epoch {
-		row.Decided = "void"
+	if p.responseEpoch > row.Tip.Epoch {
+		row.Decision = "void"
 		return false
 	}
-	if p.rspEpoch < row.Tip.Epoch {
-		p.Responses, p.rspEpoch = chain.Tip{}, row.Tip.Epoch
+	if p.responseEpoch < row.Tip.Epoch {
+		p.ResponseTip, p.responseEpoch = chain.Tip{}, row.Tip.Epoch
 	}
 	a := &envelope.Envelope{
-		From: h.ID(), To: row.Envelope.From, Seq: p.Responses.Seq + 1, Prev: p.Responses.Hash, Time: h.Clock().UTC(),
+		From: h.ID(), To: row.Envelope.From, Seq: p.ResponseTip.Seq + 1, Prev: p.ResponseTip.Hash, Time: h.Clock().UTC(),
 		Payload:        envelope.Message{Role: envelope.RoleAgent, Parts: []string{"echo: " + row.Envelope.Payload.Text()}},
 		IdempotencyKey: envelope.ReplyKey(row.Hash),
 	}
@@ -315,17 +315,17 @@ func (h *Host) Answer(p *Pair, row *Request) bool {
 		_, _ = h.rand.Read(u)
 		a.IdempotencyKey = fmt.Sprintf("uuid-%x", u)
 	}
-	ah, err := a.Sign(context.Background(), h.Key)
+	hash, err := a.Sign(context.Background(), h.Key)
 	if err != nil {
 		panic(err)
 	}
-	p.Responses = p.Responses.After(a, ah)
-	row.Decided, row.Reply = "answer", a
+	p.ResponseTip = p.ResponseTip.WithEnvelope(a, hash)
+	row.Decision, row.Reply = "answer", a
 	return true
 }
 
-func (p *Pair) find(e *envelope.Envelope, hash identity.Hash) (row *Request, tooOld bool) {
-	epochStart, back := p.last()
+func (p *Pair) findRow(e *envelope.Envelope, hash identity.Hash) (row *Request, tooOld bool) {
+	epochStart, prevEpochStart := p.lastEpoch()
 	for range 8 {
 		if position := epochStart + int(e.Seq); position <= len(p.Rows) && p.Rows[position-1].Hash == hash && !p.Rows[position-1].Reset {
 			return p.Rows[position-1], false
@@ -333,21 +333,21 @@ func (p *Pair) find(e *envelope.Envelope, hash identity.Hash) (row *Request, too
 		if epochStart == 0 {
 			return nil, false
 		}
-		if epochStart = back; epochStart > 0 {
-			back = p.Rows[epochStart-1].back
+		if epochStart = prevEpochStart; epochStart > 0 {
+			prevEpochStart = p.Rows[epochStart-1].prevEpochStart
 		}
 	}
 	return nil, true
 }
 
-func (h *Host) tell(b Body, p *Pair, row *Request) {
-	if row.Decided == "" && (h.Clock().After(row.due) || p.rspEpoch > row.Tip.Epoch) {
-		row.Decided = "void"
+func (h *Host) addFate(b Body, p *Pair, row *Request) {
+	if row.Decision == "" && (h.Clock().After(row.due) || p.responseEpoch > row.Tip.Epoch) {
+		row.Decision = "void"
 	}
 	switch {
-	case row.Decided == "":
+	case row.Decision == "":
 		b["state"], b["due"] = "pending", canon.FormatTime(row.due)
-	case row.Decided == "void":
+	case row.Decision == "void":
 		b["state"] = "unanswered"
 	case row.TextGone:
 		b["state"], b["reply_seq"], b["reply_hash"] = "answered", row.Reply.Seq, row.Reply.Hash().String()
@@ -363,15 +363,15 @@ func (h *Host) ask(e *envelope.Envelope) (int, any) {
 	}
 	p := h.Pair(e.From)
 	b := Body{"state": "unknown"}
-	if row, tooOld := p.find(e, hash); row != nil {
-		h.tell(b, p, row)
+	if row, tooOld := p.findRow(e, hash); row != nil {
+		h.addFate(b, p, row)
 	} else if tooOld {
 		b["too_old"] = true
 	}
 	if f := p.Tip().Floor; !f.IsZero() {
 		b["floor"] = canon.FormatTime(f)
 	}
-	return 200, h.members(b, p)
+	return 200, h.addMembers(b, p)
 }
 
 func (h *Host) reset(e *envelope.Envelope) (int, any) {
@@ -394,12 +394,12 @@ func (h *Host) reset(e *envelope.Envelope) (int, any) {
 		*p = Pair{}
 		return 200, Body{"ok": true}
 	}
-	tip := h.tip(p)
-	if err := tip.CheckReset(e); (len(p.Rows) > 0 || !h.Restored.IsZero()) && err != nil {
-		return 409, h.members(Body{"ok": false, "error": err.Error(), "code": "floor", "floor": canon.FormatTime(tip.Floor)}, p)
+	tip := h.tipWithFloor(p)
+	if err := tip.CheckReset(e); (len(p.Rows) > 0 || !h.RestoredAt.IsZero()) && err != nil {
+		return 409, h.addMembers(Body{"ok": false, "error": err.Error(), "code": "floor", "floor": canon.FormatTime(tip.Floor)}, p)
 	}
-	epochStart, _ := p.last()
-	p.Rows = append(p.Rows, &Request{Envelope: *e, Hash: hash, Reset: true, Tip: tip.AfterReset(e), epochStart: len(p.Rows) + 1, back: epochStart, Decided: "void"})
+	epochStart, _ := p.lastEpoch()
+	p.Rows = append(p.Rows, &Request{Envelope: *e, Hash: hash, Reset: true, Tip: tip.WithReset(e), epochStart: len(p.Rows) + 1, prevEpochStart: epochStart, Decision: "void"})
 	return 200, Body{"ok": true, "reset_for_peer": e.From.String()}
 }
 
@@ -432,11 +432,11 @@ type Wire struct {
 	// Fault, if set, returns the fault to inject into a post, for example "reply lost", or "". Post
 	// defines the faults.
 	Fault func(path string, e *envelope.Envelope) string
-	Log   []Sent // all posted requests
+	Posts []PostedRequest // all posted requests
 }
 
-// Sent is a posted request.
-type Sent struct {
+// PostedRequest is a posted request.
+type PostedRequest struct {
 	Path     string
 	Envelope envelope.Envelope
 	Raw      string
@@ -463,7 +463,7 @@ func (w *Wire) Post(ctx context.Context, url string, raw []byte) (int, []byte, e
 	if fault == "unreachable" {
 		return 0, nil, problem.New(problem.Unavailable, "connection refused")
 	}
-	w.Log = append(w.Log, Sent{path, req.Envelope, string(raw)})
+	w.Posts = append(w.Posts, PostedRequest{path, req.Envelope, string(raw)})
 	switch fault {
 	case "request lost":
 		return 0, nil, ErrLost
@@ -485,15 +485,15 @@ func (w *Wire) Post(ctx context.Context, url string, raw []byte) (int, []byte, e
 }
 
 func (w *Wire) Paths() (out []string) {
-	for _, s := range w.Log {
+	for _, s := range w.Posts {
 		out = append(out, s.Path[strings.LastIndex(s.Path, "/")+1:])
 	}
 	return out
 }
 
-// Bodies returns the different bodies that were posted to the send handler for a sequence number.
-func (w *Wire) Bodies(seq int64) (out []string) {
-	for _, s := range w.Log {
+// SentBodies returns the different bodies that were posted to the send handler for a sequence number.
+func (w *Wire) SentBodies(seq int64) (out []string) {
+	for _, s := range w.Posts {
 		if strings.HasSuffix(s.Path, "send") && s.Envelope.Seq == seq && !slices.Contains(out, s.Raw) {
 			out = append(out, s.Raw)
 		}
@@ -501,7 +501,7 @@ func (w *Wire) Bodies(seq int64) (out []string) {
 	return out
 }
 
-func Say(text string) envelope.Message {
+func UserMessage(text string) envelope.Message {
 	return envelope.Message{Role: envelope.RoleUser, Parts: []string{text}}
 }
 
@@ -512,7 +512,7 @@ func (f PostFunc) Post(_ context.Context, url string, body []byte) (int, []byte,
 	return f(url, body)
 }
 
-func Want(t testing.TB, got dispatch.Result, err error, text string) {
+func WantAnswer(t testing.TB, got dispatch.Result, err error, text string) {
 	t.Helper()
 	if err != nil {
 		t.Fatalf("Call() = %v", err)
@@ -535,7 +535,7 @@ func WantKind(t testing.TB, err error, k problem.Kind, texts ...string) {
 	}
 }
 
-func Server(t testing.TB, f http.HandlerFunc) *httptest.Server {
+func NewServer(t testing.TB, f http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(f)
 	t.Cleanup(s.Close)

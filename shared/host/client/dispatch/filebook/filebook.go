@@ -24,12 +24,12 @@ import (
 	"github.com/vacancy-host/vacancy/shared/vacant/identity"
 )
 
-// maxFile limits a state file, like dispatch.DecodeState.
-const maxFile = 64 << 20
+// maxStateBytes limits a state file, like dispatch.DecodeState.
+const maxStateBytes = 64 << 20
 
-// pollPause is the pause between tries to lock. Unlike a wait in the operating system, polling can
+// lockPollInterval is the pause between tries to lock. Unlike a wait in the operating system, polling can
 // end with ctx.
-const pollPause = 5 * time.Millisecond
+const lockPollInterval = 5 * time.Millisecond
 
 // Book is a dispatch.Book in the directory Dir, which is created (0700) when needed. It is safe for
 // concurrent use, also by other processes.
@@ -43,12 +43,12 @@ type Book struct {
 	OnWait func(st *dispatch.State)
 }
 
-// busyTries is the number of tries to lock after which OnWait is called. Most calls end earlier.
-const busyTries = 50
+// triesBeforeOnWait is the number of tries to lock after which OnWait is called. Most calls end earlier.
+const triesBeforeOnWait = 50
 
 func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Session, error) {
 	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
-		return nil, unavailable(err)
+		return nil, unavailableError(err)
 	}
 	s := &session{dir: b.Dir, path: filepath.Join(b.Dir, target.String()+".json"), self: self, target: target}
 	var err error
@@ -66,25 +66,25 @@ func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Ses
 }
 
 // lock locks a name with a separate file, because each Save replaces the state file. After
-// busyTries tries, it reports the wait once. The lock file remains: after its removal, two
+// triesBeforeOnWait tries, it reports the wait once. The lock file remains: after its removal, two
 // processes could lock two files of the same name.
-func (b *Book) lock(ctx context.Context, name string, busy func()) (*flock.Flock, error) {
+func (b *Book) lock(ctx context.Context, name string, notifyWait func()) (*flock.Flock, error) {
 	lock := flock.New(filepath.Join(b.Dir, name+".lock"), flock.SetPermissions(0o600))
 	for n := 1; ; n++ {
 		switch ok, err := lock.TryLock(); {
 		case err != nil:
-			return nil, unavailable(err)
+			return nil, unavailableError(err)
 		case ok:
 			return lock, nil
 		}
-		if n == busyTries {
-			busy()
+		if n == triesBeforeOnWait {
+			notifyWait()
 		}
 		wait := b.Wait
 		if wait == nil {
 			wait = retry.Sleep
 		}
-		if err := wait(ctx, pollPause); err != nil {
+		if err := wait(ctx, lockPollInterval); err != nil {
 			return nil, errors.Join(err, lock.Close())
 		}
 	}
@@ -93,7 +93,7 @@ func (b *Book) lock(ctx context.Context, name string, busy func()) (*flock.Flock
 func (b *Book) Targets() ([]identity.ID, error) {
 	files, err := os.ReadDir(b.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, unavailable(err)
+		return nil, unavailableError(err)
 	}
 	var ids []identity.ID
 	for _, f := range files {
@@ -117,12 +117,12 @@ func (s *session) Load() (dispatch.State, error) {
 		return dispatch.State{Self: s.self, Target: s.target}, nil
 	}
 	if err != nil {
-		return dispatch.State{}, unavailable(err)
+		return dispatch.State{}, unavailableError(err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, maxStateBytes+1))
 	if err != nil {
-		return dispatch.State{}, unavailable(err)
+		return dispatch.State{}, unavailableError(err)
 	}
 	st, err := dispatch.DecodeState(data)
 	if err != nil {
@@ -135,15 +135,17 @@ func (s *session) Load() (dispatch.State, error) {
 	return st, nil
 }
 
-func (s *session) Save(st dispatch.State) error { return replace(s.dir, s.path, st.AppendJSON(nil)) }
+func (s *session) Save(st dispatch.State) error {
+	return replaceFile(s.dir, s.path, st.AppendJSON(nil))
+}
 
-// replace syncs a temporary file and renames it. After a crash before the rename, the next write
+// replaceFile syncs a temporary file and renames it. After a crash before the rename, the next write
 // overwrites the temporary file. The caller must hold the lock.
-func replace(dir, path string, data []byte) error {
-	next := path + ".next"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+func replaceFile(dir, path string, data []byte) error {
+	tempPath := path + ".next"
+	f, err := os.OpenFile(tempPath, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
-		return unavailable(err)
+		return unavailableError(err)
 	}
 	_, err = f.Write(data)
 	if err == nil {
@@ -153,12 +155,12 @@ func replace(dir, path string, data []byte) error {
 		err = cerr
 	}
 	if err == nil {
-		err = os.Rename(next, path)
+		err = os.Rename(tempPath, path)
 	}
 	if err == nil {
 		err = durable.SyncDir(dir) // otherwise a crash could undo the rename
 	}
-	return unavailable(err)
+	return unavailableError(err)
 }
 
 func (s *session) Close() error {
@@ -167,10 +169,10 @@ func (s *session) Close() error {
 	}
 	lock := s.lock
 	s.lock = nil
-	return unavailable(lock.Unlock())
+	return unavailableError(lock.Unlock())
 }
 
-func unavailable(err error) error {
+func unavailableError(err error) error {
 	if err == nil {
 		return nil
 	}

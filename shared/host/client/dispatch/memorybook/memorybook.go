@@ -18,8 +18,8 @@ type Book struct {
 	mu    sync.Mutex
 	pairs map[pair]*entry
 
-	memory sync.Mutex                           // guards known
-	known  map[identity.ID]*discovery.SavedData // data by calling identity
+	savedDataMu sync.Mutex                           // guards known
+	savedData   map[identity.ID]*discovery.SavedData // data by calling identity
 }
 
 type pair struct{ self, target identity.ID }
@@ -30,7 +30,7 @@ type entry struct {
 }
 
 func (b *Book) Open(ctx context.Context, self, target identity.ID) (dispatch.Session, error) {
-	e := b.entry(pair{self, target})
+	e := b.entryOf(pair{self, target})
 	select {
 	case <-e.lock:
 		return &session{e: e}, nil
@@ -43,25 +43,25 @@ func (b *Book) Change(ctx context.Context, self identity.ID, f func(*discovery.S
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	b.memory.Lock()
-	defer b.memory.Unlock()
-	if b.known == nil {
-		b.known = make(map[identity.ID]*discovery.SavedData)
+	b.savedDataMu.Lock()
+	defer b.savedDataMu.Unlock()
+	if b.savedData == nil {
+		b.savedData = make(map[identity.ID]*discovery.SavedData)
 	}
-	m := b.known[self]
+	m := b.savedData[self]
 	if m == nil {
 		m = &discovery.SavedData{}
-		b.known[self] = m
+		b.savedData[self] = m
 	}
 	// f gets a copy, so that its changes are dropped if it returns false.
-	next := discovery.SavedData{Cards: maps.Clone(m.Cards), Open: maps.Clone(m.Open), Addresses: maps.Clone(m.Addresses)}
+	next := discovery.SavedData{Cards: maps.Clone(m.Cards), OpenQuestions: maps.Clone(m.OpenQuestions), Addresses: maps.Clone(m.Addresses)}
 	if f(&next) {
 		*m = next
 	}
 	return nil
 }
 
-func (b *Book) entry(p pair) *entry {
+func (b *Book) entryOf(p pair) *entry {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e := b.pairs[p]

@@ -22,7 +22,7 @@ type testCase struct {
 func (c *testCase) policy() gate.Policy {
 	p := gate.DefaultPolicy()
 	if c.limit > 0 {
-		p.Limit = c.limit
+		p.DailyLimit = c.limit
 	}
 	if c.mode != "" {
 		p.Mode = c.mode
@@ -43,63 +43,63 @@ func closedRecord(decision, detail string, position uint64) record {
 }
 
 func cases() []testCase {
-	return slices.Concat(graduations(), unrelatedCases(), refusals(), judgements())
+	return slices.Concat(graduationCases(), unstoredCases(), refusalCases(), collusionCases())
 }
 
-// graduations returns cases with accepted graduations. Within a case, each graduation takes a slot
+// graduationCases returns cases with accepted graduations. Within a case, each graduation takes a slot
 // of the parent.
-func graduations() []testCase {
+func graduationCases() []testCase {
 	return []testCase{
 		{name: "a child with the consent of both is accepted", run: func(s *scene) {
-			s.expect(s.request(s.parent, s.child, "drafts contracts"), acceptedRecord(1, 1))
+			s.wantOutcome(s.request(s.parent, s.child, "drafts contracts"), acceptedRecord(1, 1))
 		}},
 		{name: "the same request after success is the stored outcome", run: func(s *scene) {
 			sub := s.request(s.parent, s.child, "drafts contracts")
-			first := s.expect(sub, acceptedRecord(1, 1))
-			again := s.expect(sub, acceptedRecord(1, 1))
-			if first.Decided != again.Decided || first.Outcome.Seq != again.Outcome.Seq {
-				s.Errorf("Submit() again = %v, %v, want %v, %v", again.Decided, again.Outcome, first.Decided, first.Outcome)
+			first := s.wantOutcome(sub, acceptedRecord(1, 1))
+			second := s.wantOutcome(sub, acceptedRecord(1, 1))
+			if first.DecidedAt != second.DecidedAt || first.Outcome.Seq != second.Outcome.Seq {
+				s.Errorf("Submit() again = %v, %v, want %v, %v", second.DecidedAt, second.Outcome, first.DecidedAt, first.Outcome)
 			}
 		}},
 		{name: "the day's slots are taken by successes alone", limit: 1, run: func(s *scene) {
-			s.expect(s.request(s.stranger, s.other, "reads"),
+			s.wantOutcome(s.request(s.stranger, s.other, "reads"),
 				closedRecord("refused at consent by GraduationConsentError", "graduation parent_id STRANGER does not match child's manifest parent PARENT", 1))
-			s.expect(s.request(s.parent, s.child, "drafts contracts"), acceptedRecord(1, 1))
-			full := record{
+			s.wantOutcome(s.request(s.parent, s.child, "drafts contracts"), acceptedRecord(1, 1))
+			limitRecord := record{
 				Decision: "refused at rate_limit by GraduationRateLimitError", Detail: "parent PARENT hit graduation rate limit (1 in last 24h, limit 1)",
 				Position: 2, Slots: 1, ParentLog: logbook.KindGraduated, ChildLog: logbook.KindBirth,
 			}
-			s.expect(s.request(s.parent, s.other, "reads"), full)
+			s.wantOutcome(s.request(s.parent, s.other, "reads"), limitRecord)
 			// If the child is already open, the rate is checked first.
-			full.Position, full.Open, full.Graduated, full.Visibility, full.ChildLog = 2, true, true, lifecycle.Public, logbook.KindGraduated
-			s.expect(s.request(s.parent, s.child, "drafts wills"), full)
+			limitRecord.Position, limitRecord.Open, limitRecord.Graduated, limitRecord.Visibility, limitRecord.ChildLog = 2, true, true, lifecycle.Public, logbook.KindGraduated
+			s.wantOutcome(s.request(s.parent, s.child, "drafts wills"), limitRecord)
 		}},
 		{name: "a child that is open already is not opened again", run: func(s *scene) {
-			s.expect(s.request(s.parent, s.child, "drafts contracts"), acceptedRecord(1, 1))
-			open := acceptedRecord(2, 1)
-			open.Decision, open.Detail, open.Findings = "refused at rate_limit by GraduationError", "child CHILD is open already", false
-			s.expect(s.request(s.parent, s.child, "drafts wills"), open)
+			s.wantOutcome(s.request(s.parent, s.child, "drafts contracts"), acceptedRecord(1, 1))
+			openRecord := acceptedRecord(2, 1)
+			openRecord.Decision, openRecord.Detail, openRecord.Findings = "refused at rate_limit by GraduationError", "child CHILD is open already", false
+			s.wantOutcome(s.request(s.parent, s.child, "drafts wills"), openRecord)
 		}},
 		{name: "a child has a place of its own for each attempt", run: func(s *scene) {
 			for i, id := range []identity.ID{s.child, s.other} {
-				s.expect(s.request(s.parent, id, "drafts contracts"), acceptedRecord(1, i+1))
+				s.wantOutcome(s.request(s.parent, id, "drafts contracts"), acceptedRecord(1, i+1))
 			}
 		}},
 	}
 }
 
-// unrelatedCases returns cases that are refused before an attempt is stored.
-func unrelatedCases() []testCase {
+// unstoredCases returns cases that are refused before an attempt is stored.
+func unstoredCases() []testCase {
 	return []testCase{
 		{name: "a text that nobody signed is refused at the handler", run: func(s *scene) {
 			sub := s.request(s.parent, s.child, "drafts contracts")
 			sub.Request.CapabilityText += " and wills"
-			s.wantRefusal(sub, problem.Consent, "graduation request signatures did not verify")
+			s.wantRefusal(sub, problem.ConsentRequired, "graduation request signatures did not verify")
 		}},
 		{name: "a signature that is missing is refused at the handler", run: func(s *scene) {
 			sub := s.request(s.parent, s.child, "drafts contracts")
 			sub.Request.SignatureParent = nil
-			s.wantRefusal(sub, problem.Consent, "graduation request signatures did not verify")
+			s.wantRefusal(sub, problem.ConsentRequired, "graduation request signatures did not verify")
 		}},
 		{name: "who is nobody's child is not known", run: func(s *scene) {
 			s.wantRefusal(s.request(s.parent, s.stranger, "drafts contracts"), problem.NotFound, "unknown child STRANGER")
@@ -107,24 +107,24 @@ func unrelatedCases() []testCase {
 	}
 }
 
-func refusals() []testCase {
+func refusalCases() []testCase {
 	return []testCase{
 		{name: "another's consent is not the parent's", run: func(s *scene) {
-			s.expect(s.request(s.stranger, s.child, "drafts contracts"),
+			s.wantOutcome(s.request(s.stranger, s.child, "drafts contracts"),
 				closedRecord("refused at consent by GraduationConsentError", "graduation parent_id STRANGER does not match child's manifest parent PARENT", 1))
 		}},
 		{name: "a revoked child does not consent", run: func(s *scene) {
 			sub := s.request(s.parent, s.child, "drafts contracts")
 			s.Revoke(s.T, s.child)
 			view, err := s.Submit(s.T, sub)
-			if err != nil || view.State != graduation.Refused || view.Step != gate.Consent || view.Refusal.Error != gate.ErrorName(problem.Revoked) {
+			if err != nil || view.Phase != graduation.Refused || view.Step != gate.StepConsent || view.Refusal.Error != gate.ErrorName(problem.Revoked) {
 				s.Errorf("Submit() = %+v, %v, want refused at consent by %s", view, err, gate.ErrorName(problem.Revoked))
 			}
 		}},
 	}
 }
 
-func judgements() []testCase {
+func collusionCases() []testCase {
 	return []testCase{
 		{name: "evidence that is missing refuses in strict mode, and the same request passes later", mode: gate.ModeStrict, run: func(s *scene) {
 			sub := s.request(s.parent, s.child, "drafts contracts")
@@ -132,20 +132,20 @@ func judgements() []testCase {
 			if err != nil {
 				s.Fatalf("Submit() = %v, want a decision", err)
 			}
-			got := s.record(&view, s.child)
+			got := s.readRecord(&view, s.child)
 			got.Detail = ""
 			want := closedRecord("refused at collusion by GraduationCollusionError", "", 1)
 			want.Findings = true
 			s.wantRecord(want, got)
 			s.SetPolicy(s.T, gate.DefaultPolicy())
-			s.expect(sub, acceptedRecord(2, 1))
+			s.wantOutcome(sub, acceptedRecord(2, 1))
 		}},
 		{name: "a child that is served by what serves its parent is refused", run: func(s *scene) {
 			s.parent, s.child = s.Twins(s.T)
-			alike := closedRecord("refused at collusion by GraduationCollusionError",
+			refusedRecord := closedRecord("refused at collusion by GraduationCollusionError",
 				"collusion signals too high for graduation: controller=0.00, substrate=1.00, stylo=0.00 (threshold 0.6)", 1)
-			alike.Findings = true
-			s.expect(s.request(s.parent, s.child, "drafts contracts"), alike)
+			refusedRecord.Findings = true
+			s.wantOutcome(s.request(s.parent, s.child, "drafts contracts"), refusedRecord)
 		}},
 	}
 }

@@ -61,13 +61,13 @@ type scene struct {
 }
 
 // Run runs every case with the same host. It changes the host's policy before each case.
-func Run(t *testing.T, h Fixture) {
+func Run(t *testing.T, f Fixture) {
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) {
-			h.SetPolicy(t, c.policy())
-			s := &scene{T: t, Fixture: h, parent: h.Vacant(t), stranger: h.Vacant(t)}
-			both := h.Children(t, s.parent, 2)
-			s.child, s.other = both[0], both[1]
+			f.SetPolicy(t, c.policy())
+			s := &scene{T: t, Fixture: f, parent: f.Vacant(t), stranger: f.Vacant(t)}
+			children := f.Children(t, s.parent, 2)
+			s.child, s.other = children[0], children[1]
 			c.run(s)
 		})
 	}
@@ -80,13 +80,13 @@ func (s *scene) request(parent, child identity.ID, text string) graduation.Submi
 	return graduation.Submission{Request: r}
 }
 
-func (s *scene) expect(sub graduation.Submission, want record) graduation.View {
+func (s *scene) wantOutcome(sub graduation.Submission, want record) graduation.View {
 	s.Helper()
 	view, err := s.Submit(s.T, sub)
 	if err != nil {
 		s.Fatalf("Submit() = %v, want a decision", err)
 	}
-	s.wantRecord(want, s.record(&view, sub.Request.ChildID))
+	s.wantRecord(want, s.readRecord(&view, sub.Request.ChildID))
 	return view
 }
 
@@ -100,17 +100,17 @@ func (s *scene) wantRecord(want, got record) {
 // wantRefusal submits a request that the handler must refuse, and checks that no attempt was stored.
 func (s *scene) wantRefusal(sub graduation.Submission, kind problem.Kind, text string) {
 	s.Helper()
-	before := s.attempts(sub.Request.ChildID)
+	before := s.countAttempts(sub.Request.ChildID)
 	_, err := s.Submit(s.T, sub)
-	if !problem.Is(err, kind) || s.anonymous(problem.AsError(err).Text()) != text {
+	if !problem.Is(err, kind) || s.replaceIDs(problem.AsError(err).Text()) != text {
 		s.Errorf("Submit() = %v, want %s: %s", err, kind, text)
 	}
-	if after := s.attempts(sub.Request.ChildID); after != before {
+	if after := s.countAttempts(sub.Request.ChildID); after != before {
 		s.Errorf("Submit() leaves %d attempts, want %d", after, before)
 	}
 }
 
-func (s *scene) attempts(child identity.ID) uint64 {
+func (s *scene) countAttempts(child identity.ID) uint64 {
 	s.Helper()
 	tip, err := s.Store.Tip(context.Background(), graduation.Stream(child))
 	if err != nil {
@@ -119,37 +119,37 @@ func (s *scene) attempts(child identity.ID) uint64 {
 	return tip.Position
 }
 
-func (s *scene) record(view *graduation.View, child identity.ID) record {
+func (s *scene) readRecord(view *graduation.View, child identity.ID) record {
 	s.Helper()
 	ctx := context.Background()
-	r := record{Decision: string(view.State) + " at " + string(view.Step), Position: view.Position, Findings: view.Findings != nil}
+	r := record{Decision: string(view.Phase) + " at " + string(view.Step), Position: view.Position, Findings: view.Findings != nil}
 	if view.Refusal != nil {
 		r.Decision += " by " + view.Refusal.Error
-		r.Detail = s.anonymous(view.Refusal.Detail)
+		r.Detail = s.replaceIDs(view.Refusal.Detail)
 	}
-	doc := s.doc(registry.ManifestKey(child))
+	doc := s.loadDoc(registry.ManifestKey(child))
 	m, err := registry.ManifestDocs.Parse(doc)
 	if err != nil {
 		s.Fatal(err)
 	}
 	r.Open, r.Graduated = !m.Manifest.ClosedByDefault, m.Graduated
-	if doc := s.doc(registry.RegistrationKey(child)); doc.Version > 0 {
-		g, err := registry.RegistrationDocs.Parse(doc)
+	if doc := s.loadDoc(registry.RegistrationKey(child)); doc.Version > 0 {
+		reg, err := registry.RegistrationDocs.Parse(doc)
 		if err != nil {
 			s.Fatal(err)
 		}
-		r.Visibility = g.Visibility
+		r.Visibility = reg.Visibility
 	}
 	w, _, err := graduation.WindowDocs.Get(ctx, s.Store, graduation.WindowKey(s.parent))
 	if err != nil {
 		s.Fatal(err)
 	}
-	r.Slots = len(w.Taken)
+	r.Slots = len(w.SlotTimes)
 	r.ParentLog, r.ChildLog = s.lastKind(ctx, s.parent), s.lastKind(ctx, child)
 	return r
 }
 
-func (s *scene) doc(k store.Key) store.Doc {
+func (s *scene) loadDoc(k store.Key) store.Doc {
 	s.Helper()
 	d, err := s.Store.Doc(context.Background(), k)
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *scene) lastKind(ctx context.Context, id identity.ID) string {
 	return e.Kind
 }
 
-// anonymous replaces ids, which differ between hosts, by names.
-func (s *scene) anonymous(text string) string {
+// replaceIDs replaces ids, which differ between hosts, by names.
+func (s *scene) replaceIDs(text string) string {
 	return strings.NewReplacer(s.parent.Short(), "PARENT", s.stranger.Short(), "STRANGER", s.child.Short(), "CHILD", s.other.Short(), "OTHER").Replace(text)
 }

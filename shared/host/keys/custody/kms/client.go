@@ -20,31 +20,31 @@ import (
 // As in store/dynamo, there are few attempts with short backoffs, because a caller is waiting and
 // can send the request again.
 const (
-	perTry       = 3 * time.Second
+	tryTimeout   = 3 * time.Second
 	maxTries     = 3
-	shortestWait = 25 * time.Millisecond
+	firstBackoff = 25 * time.Millisecond
 )
 
-func settings(o *kms.Options) {
-	o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(perTry)
+func configureClient(o *kms.Options) {
+	o.HTTPClient = awshttp.NewBuildableClient().WithTimeout(tryTimeout)
 	o.Retryer = retry.NewStandard(func(r *retry.StandardOptions) {
 		r.MaxAttempts = maxTries
 		r.Backoff = retry.BackoffDelayerFunc(func(attempt int, _ error) (time.Duration, error) {
-			return rand.N(shortestWait << min(attempt, 4)), nil
+			return rand.N(firstBackoff << min(attempt, 4)), nil
 		})
 	})
 }
 
-// isForeignBox reports whether KMS rejected a box after it tried the key: the box has another
+// isRejectedBox reports whether KMS rejected a box after it tried the key: the box has another
 // context or another key, or it is damaged. Other errors do not depend on the box. (For some boxes
 // of other keys, AWS returns AccessDenied. Such a box is reported as withheld.)
-func isForeignBox(err error) bool {
+func isRejectedBox(err error) bool {
 	var invalid *types.InvalidCiphertextException
 	var incorrect *types.IncorrectKeyException
 	return errors.As(err, &invalid) || errors.As(err, &incorrect)
 }
 
-func reason(code string) string {
+func describeErrorCode(code string) string {
 	// Only causes that an operator can remove are described. Other failures, such as throttling and
 	// timeouts, are temporary.
 	switch code {
@@ -56,7 +56,7 @@ func reason(code string) string {
 		return "its key does not exist in this account and Region"
 	case "InvalidKeyUsageException":
 		return "its key is of another kind"
-	case denied:
+	case accessDeniedCode:
 		return "the key service refuses access"
 	case "ExpiredTokenException", "ExpiredToken", "UnrecognizedClientException", "InvalidClientTokenId",
 		"InvalidSignatureException", "MissingAuthenticationTokenException", "IncompleteSignature":
@@ -65,20 +65,20 @@ func reason(code string) string {
 	return "the key service failed"
 }
 
-// denied is the error code for missing permissions. A key policy may let an operator open text keys
+// accessDeniedCode is the error code for missing permissions. A key policy may let an operator open text keys
 // but not seeds. Package fsck then reports the box as withheld and not as damaged.
-const denied = "AccessDeniedException"
+const accessDeniedCode = "AccessDeniedException"
 
-func unavailable(err error, what string) error {
+func unavailableError(err error, message string) error {
 	var api smithy.APIError
 	code := ""
 	if errors.As(err, &api) {
 		code = api.ErrorCode()
 	}
-	if code == denied {
+	if code == accessDeniedCode {
 		err = errors.Join(custody.ErrWithheld, err)
 	}
-	return problem.Wrap(problem.Unavailable, err, "%s: %s", what, reason(code))
+	return problem.Wrap(problem.Unavailable, err, "%s: %s", message, describeErrorCode(code))
 }
 
-func count(ctx context.Context) { obs.UsageOf(ctx).CountKMSRequest() }
+func countRequest(ctx context.Context) { obs.UsageOf(ctx).CountKMSRequest() }

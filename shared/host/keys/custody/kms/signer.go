@@ -29,21 +29,21 @@ func NewSigner(client *kms.Client, keyID string) func(context.Context) (identity
 		if s := cache.Load(); s != nil {
 			return s, nil
 		}
-		id, err := publicKey(ctx, client, keyID)
+		id, err := fetchPublicKey(ctx, client, keyID)
 		if err != nil {
 			return nil, err
 		}
-		s := &signer{client: client, key: keyID, id: id}
+		s := &signer{client: client, keyID: keyID, id: id}
 		cache.Store(s)
 		return s, nil
 	}
 }
 
-func publicKey(ctx context.Context, client *kms.Client, key string) (id identity.ID, err error) {
-	count(ctx)
-	out, err := client.GetPublicKey(ctx, &kms.GetPublicKeyInput{KeyId: &key})
+func fetchPublicKey(ctx context.Context, client *kms.Client, keyID string) (id identity.ID, err error) {
+	countRequest(ctx)
+	out, err := client.GetPublicKey(ctx, &kms.GetPublicKeyInput{KeyId: &keyID})
 	if err != nil {
-		return id, unavailable(err, "the host's identity key cannot be read now")
+		return id, unavailableError(err, "the host's identity key cannot be read now")
 	}
 	if out.KeySpec != types.KeySpecEccNistEdwards25519 || !slices.Contains(out.SigningAlgorithms, types.SigningAlgorithmSpecEd25519Sha512) {
 		return id, &problem.Error{
@@ -75,7 +75,7 @@ func parsePublicKey(der []byte) (id identity.ID, err error) {
 // signer is the identity.Signer of a KMS key.
 type signer struct {
 	client *kms.Client
-	key    string
+	keyID  string
 	id     identity.ID
 }
 
@@ -90,13 +90,13 @@ func (s *signer) Sign(ctx context.Context, msg []byte) ([]byte, error) {
 	case len(msg) > maxMessage:
 		return nil, problem.New(problem.TooLarge, "message to sign: expected at most %d bytes, got %d", maxMessage, len(msg))
 	}
-	count(ctx)
+	countRequest(ctx)
 	out, err := s.client.Sign(ctx, &kms.SignInput{
-		KeyId: &s.key, Message: msg, MessageType: types.MessageTypeRaw,
+		KeyId: &s.keyID, Message: msg, MessageType: types.MessageTypeRaw,
 		SigningAlgorithm: types.SigningAlgorithmSpecEd25519Sha512,
 	})
 	if err != nil {
-		return nil, unavailable(err, "the host cannot sign now")
+		return nil, unavailableError(err, "the host cannot sign now")
 	}
 	if !identity.Verify(s.id, msg, out.Signature) {
 		return nil, problem.New(problem.Untrusted, "the key service's signature is not by host %s", s.id.Short())

@@ -37,59 +37,59 @@ const contextKey = "vacancy"
 // suffix.
 const emptySuffix = "#empty"
 
-const maxBox = 6144 // bytes
+const maxCiphertext = 6144 // bytes
 
 // Vault is a custody.Vault that uses a symmetric key of KMS. Copies of a secret inside the SDK are
 // not wiped.
 type Vault struct {
 	client *kms.Client
-	key    string
+	keyID  string
 }
 
 // New returns a vault for a symmetric key. keyID is an id, ARN or alias. Only an ARN guarantees
 // that boxes of other keys are refused.
-func New(client *kms.Client, keyID string) *Vault { return &Vault{client: client, key: keyID} }
+func New(client *kms.Client, keyID string) *Vault { return &Vault{client: client, keyID: keyID} }
 
-func (v *Vault) Seal(ctx context.Context, bound string, secret []byte) ([]byte, error) {
+func (v *Vault) Seal(ctx context.Context, vaultContext string, secret []byte) ([]byte, error) {
 	switch {
 	case len(secret) > custody.MaxSecret:
 		return nil, problem.New(problem.TooLarge, "a secret has at most %d bytes, got %d", custody.MaxSecret, len(secret))
-	case !bindable(bound):
-		return nil, problem.New(problem.Internal, "context of a secret: expected one that does not end in %s, got %.80q", emptySuffix, bound)
+	case !isValidContext(vaultContext):
+		return nil, problem.New(problem.Internal, "context of a secret: expected one that does not end in %s, got %.80q", emptySuffix, vaultContext)
 	}
 	format := byte(formatSecret)
 	if len(secret) == 0 {
 		format, secret = formatEmpty, []byte{0}
 	}
-	count(ctx)
-	out, err := v.client.Encrypt(ctx, &kms.EncryptInput{KeyId: &v.key, Plaintext: secret, EncryptionContext: contextOf(format, bound)})
+	countRequest(ctx)
+	out, err := v.client.Encrypt(ctx, &kms.EncryptInput{KeyId: &v.keyID, Plaintext: secret, EncryptionContext: encryptionContext(format, vaultContext)})
 	if err != nil {
-		return nil, unavailable(err, "a secret cannot be sealed now")
+		return nil, unavailableError(err, "a secret cannot be sealed now")
 	}
-	if len(out.CiphertextBlob) == 0 || len(out.CiphertextBlob) > maxBox {
-		return nil, problem.New(problem.Unavailable, "the key service sealed a secret as %d bytes; expected 1 to %d", len(out.CiphertextBlob), maxBox)
+	if len(out.CiphertextBlob) == 0 || len(out.CiphertextBlob) > maxCiphertext {
+		return nil, problem.New(problem.Unavailable, "the key service sealed a secret as %d bytes; expected 1 to %d", len(out.CiphertextBlob), maxCiphertext)
 	}
 	return append([]byte{format}, out.CiphertextBlob...), nil
 }
 
-func (v *Vault) Open(ctx context.Context, bound string, box []byte) ([]byte, error) {
+func (v *Vault) Open(ctx context.Context, vaultContext string, box []byte) ([]byte, error) {
 	switch {
-	case !bindable(bound):
-		return nil, problem.New(problem.Damaged, "a sealed secret of the context %.80q does not belong to this host", bound)
-	case len(box) < 2 || len(box) > 1+maxBox:
-		return nil, problem.New(problem.Damaged, "sealed secret of %s: expected 2 to %d bytes, got %d", bound, 1+maxBox, len(box))
+	case !isValidContext(vaultContext):
+		return nil, problem.New(problem.Damaged, "a sealed secret of the context %.80q does not belong to this host", vaultContext)
+	case len(box) < 2 || len(box) > 1+maxCiphertext:
+		return nil, problem.New(problem.Damaged, "sealed secret of %s: expected 2 to %d bytes, got %d", vaultContext, 1+maxCiphertext, len(box))
 	case box[0] != formatSecret && box[0] != formatEmpty:
-		return nil, problem.New(problem.Damaged, "sealed secret of %s: expected format %d or %d, got %d", bound, formatSecret, formatEmpty, box[0])
+		return nil, problem.New(problem.Damaged, "sealed secret of %s: expected format %d or %d, got %d", vaultContext, formatSecret, formatEmpty, box[0])
 	}
-	count(ctx)
+	countRequest(ctx)
 	// The box also names its key, but it could name a key of an attacker, so the request must name
 	// the expected key.
-	out, err := v.client.Decrypt(ctx, &kms.DecryptInput{KeyId: &v.key, CiphertextBlob: box[1:], EncryptionContext: contextOf(box[0], bound)})
+	out, err := v.client.Decrypt(ctx, &kms.DecryptInput{KeyId: &v.keyID, CiphertextBlob: box[1:], EncryptionContext: encryptionContext(box[0], vaultContext)})
 	switch {
-	case isForeignBox(err):
-		return nil, problem.Wrap(problem.Damaged, err, "sealed secret of %s does not open: it is damaged, or was sealed for another context or under another key", bound)
+	case isRejectedBox(err):
+		return nil, problem.Wrap(problem.Damaged, err, "sealed secret of %s does not open: it is damaged, or was sealed for another context or under another key", vaultContext)
 	case err != nil:
-		return nil, unavailable(err, "sealed secret of "+bound+" cannot be opened now")
+		return nil, unavailableError(err, "sealed secret of "+vaultContext+" cannot be opened now")
 	}
 	if box[0] == formatEmpty {
 		clear(out.Plaintext)
@@ -98,14 +98,16 @@ func (v *Vault) Open(ctx context.Context, bound string, box []byte) ([]byte, err
 	return out.Plaintext, nil
 }
 
-func contextOf(format byte, bound string) map[string]string {
+func encryptionContext(format byte, vaultContext string) map[string]string {
 	if format == formatEmpty {
-		bound += emptySuffix
+		vaultContext += emptySuffix
 	}
-	return map[string]string{contextKey: bound}
+	return map[string]string{contextKey: vaultContext}
 }
 
-func bindable(bound string) bool { return bound != "" && !strings.HasSuffix(bound, emptySuffix) }
+func isValidContext(vaultContext string) bool {
+	return vaultContext != "" && !strings.HasSuffix(vaultContext, emptySuffix)
+}
 
 func (v Vault) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "kms.Vault") }
 
@@ -114,5 +116,5 @@ var _ custody.Vault = (*Vault)(nil)
 // NewClient creates a client with few retries and short timeouts, because a caller is waiting. All
 // requests of this package may be repeated. opts are applied last.
 func NewClient(cfg aws.Config, opts ...func(*kms.Options)) *kms.Client {
-	return kms.NewFromConfig(cfg, append([]func(*kms.Options){settings}, opts...)...)
+	return kms.NewFromConfig(cfg, append([]func(*kms.Options){configureClient}, opts...)...)
 }

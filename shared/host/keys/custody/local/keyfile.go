@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
-func load(path string) ([]byte, error) {
+func loadKeyFile(path string) ([]byte, error) {
 	// The mode and size are taken from the open file, so that the file cannot be replaced between
 	// the check and the read.
 	f, err := os.Open(path)
@@ -41,11 +41,11 @@ func load(path string) ([]byte, error) {
 	return key, nil
 }
 
-// install creates a key file at path unless one exists. It writes and syncs the key under another
+// createKeyFile creates a key file at path unless one exists. It writes and syncs the key under another
 // name and then links it. After a crash the key file is either missing or complete, and a link,
 // unlike a rename, never replaces an existing file.
-func install(path string, rand io.Reader) error {
-	failed := func(err error) error {
+func createKeyFile(path string, rand io.Reader) error {
+	wrapError := func(err error) error {
 		return problem.Wrap(problem.Unavailable, err, "key file %s cannot be created", path)
 	}
 	key := make([]byte, chacha20poly1305.KeySize)
@@ -56,19 +56,19 @@ func install(path string, rand io.Reader) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".key-*") // mode 0600
 	if err != nil {
-		return failed(err)
+		return wrapError(err)
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(key)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return failed(err)
+		return wrapError(err)
 	}
 	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return failed(err)
+		return wrapError(err)
 	}
 	// The directory entry must survive a crash before secrets are sealed under the key.
 	if err := durable.SyncDir(dir); err != nil {
-		return failed(err)
+		return wrapError(err)
 	}
 	return nil
 }

@@ -44,12 +44,12 @@ func FromHex(key string, rand io.Reader) (*Vault, error) {
 // group or others can access, except on Windows, which has no such modes. rand must be safe for
 // concurrent use.
 func Open(path string, rand io.Reader) (*Vault, error) {
-	key, err := load(path)
+	key, err := loadKeyFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := install(path, rand); err != nil {
+		if err := createKeyFile(path, rand); err != nil {
 			return nil, err
 		}
-		key, err = load(path) // another process may have installed its key first
+		key, err = loadKeyFile(path) // another process may have installed its key first
 	}
 	if err != nil {
 		return nil, err
@@ -67,36 +67,36 @@ func newVault(key []byte, rand io.Reader) (*Vault, error) {
 	return &Vault{aead: aead, rand: rand}, nil
 }
 
-func (v *Vault) Seal(_ context.Context, bound string, secret []byte) ([]byte, error) {
+func (v *Vault) Seal(_ context.Context, vaultContext string, secret []byte) ([]byte, error) {
 	// A box is the format, a random nonce and the ciphertext. Nonces of 24 random bytes do not
 	// repeat in practice.
 	if len(secret) > custody.MaxSecret {
 		return nil, problem.New(problem.TooLarge, "a secret has at most %d bytes, got %d", custody.MaxSecret, len(secret))
 	}
-	head := 1 + v.aead.NonceSize()
-	box := make([]byte, head, head+len(secret)+v.aead.Overhead())
+	headerSize := 1 + v.aead.NonceSize()
+	box := make([]byte, headerSize, headerSize+len(secret)+v.aead.Overhead())
 	box[0] = format
 	if _, err := io.ReadFull(v.rand, box[1:]); err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "no randomness to seal a secret")
 	}
-	return v.aead.Seal(box, box[1:], secret, aad(bound)), nil
+	return v.aead.Seal(box, box[1:], secret, additionalData(vaultContext)), nil
 }
 
-func (v *Vault) Open(_ context.Context, bound string, box []byte) ([]byte, error) {
-	head := 1 + v.aead.NonceSize()
-	if len(box) < head+v.aead.Overhead() {
-		return nil, problem.New(problem.Damaged, "sealed secret of %s: expected at least %d bytes, got %d", bound, head+v.aead.Overhead(), len(box))
+func (v *Vault) Open(_ context.Context, vaultContext string, box []byte) ([]byte, error) {
+	headerSize := 1 + v.aead.NonceSize()
+	if len(box) < headerSize+v.aead.Overhead() {
+		return nil, problem.New(problem.Damaged, "sealed secret of %s: expected at least %d bytes, got %d", vaultContext, headerSize+v.aead.Overhead(), len(box))
 	}
 	if box[0] != format {
-		return nil, problem.New(problem.Damaged, "sealed secret of %s: expected format %d, got %d", bound, format, box[0])
+		return nil, problem.New(problem.Damaged, "sealed secret of %s: expected format %d, got %d", vaultContext, format, box[0])
 	}
-	secret, err := v.aead.Open(nil, box[1:head], box[head:], aad(bound))
+	secret, err := v.aead.Open(nil, box[1:headerSize], box[headerSize:], additionalData(vaultContext))
 	if err != nil {
-		return nil, problem.New(problem.Damaged, "sealed secret of %s does not open: it is damaged, or was sealed for another context or under another key", bound)
+		return nil, problem.New(problem.Damaged, "sealed secret of %s does not open: it is damaged, or was sealed for another context or under another key", vaultContext)
 	}
 	return secret, nil
 }
 
-func aad(bound string) []byte { return append([]byte{format}, bound...) }
+func additionalData(vaultContext string) []byte { return append([]byte{format}, vaultContext...) }
 
 func (v Vault) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "local.Vault") }

@@ -32,10 +32,10 @@ const (
 )
 
 // Seal seals the seed of k. Only Signers of the same kind can open it, and only for the id of k.
-func (kind Kind) Seal(ctx context.Context, v custody.Vault, k *identity.Key) ([]byte, error) {
-	seed := k.Seed()
+func (kind Kind) Seal(ctx context.Context, v custody.Vault, key *identity.Key) ([]byte, error) {
+	seed := key.Seed()
 	defer clear(seed)
-	return v.Seal(ctx, kind.vaultContext(k.ID()), seed)
+	return v.Seal(ctx, kind.vaultContext(key.ID()), seed)
 }
 
 func (kind Kind) vaultContext(id identity.ID) string { return string(kind) + ":" + id.String() }
@@ -47,17 +47,17 @@ func (kind Kind) Open(ctx context.Context, v custody.Vault, id identity.ID, box 
 		return nil, err
 	}
 	defer clear(seed)
-	k, err := identity.KeyFromSeed(seed)
+	key, err := identity.KeyFromSeed(seed)
 	if err != nil {
 		return nil, problem.New(problem.Damaged, "sealed seed of %s %s: expected %d bytes, got %d", kind, id.Short(), identity.Size, len(seed))
 	}
-	if k.ID() != id {
+	if key.ID() != id {
 		// The vault authenticates the box but not its content. A key with another seed would sign
 		// for another id.
-		k.Wipe()
+		key.Wipe()
 		return nil, problem.New(problem.Damaged, "sealed seed of %s %s belongs to another id", kind, id.Short())
 	}
-	return k, nil
+	return key, nil
 }
 
 // Signers opens sealed seeds of one kind. It keeps each key for a fixed time after the opening, so
@@ -69,16 +69,16 @@ type Signers struct {
 	now   func() time.Time
 	ttl   time.Duration // time for which an opened key remains in memory
 
-	mu      sync.Mutex
-	keys    map[identity.ID]*opened
-	opening map[identity.ID]chan struct{} // each channel is closed when the opening of its key has ended
-	due     time.Time                     // no key expires before this time
+	mu         sync.Mutex
+	keys       map[identity.ID]*openKey
+	openings   map[identity.ID]chan struct{} // each channel is closed when the opening of its key has ended
+	nextExpiry time.Time                     // no key expires before this time
 }
 
-// opened is a key in memory. Signers.mu guards all fields except the key.
-type opened struct {
+// openKey is a key in memory. Signers.mu guards all fields except the key.
+type openKey struct {
 	key     *identity.Key
-	until   time.Time
+	expires time.Time
 	users   int  // signatures in progress
 	dropped bool // whether the key was dropped while in use; the last user wipes it
 }
@@ -86,8 +86,8 @@ type opened struct {
 func (kind Kind) NewSigners(v custody.Vault, now func() time.Time, ttl time.Duration) *Signers {
 	return &Signers{
 		vault: v, kind: kind, now: now, ttl: ttl,
-		keys:    make(map[identity.ID]*opened),
-		opening: make(map[identity.ID]chan struct{}),
+		keys:     make(map[identity.ID]*openKey),
+		openings: make(map[identity.ID]chan struct{}),
 	}
 }
 
@@ -111,7 +111,7 @@ func (s *Signers) Forget(id identity.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.keys[id] != nil {
-		s.drop(id)
+		s.removeKey(id)
 	}
 }
 
@@ -120,7 +120,7 @@ func (s *Signers) Forget(id identity.ID) {
 func (s *Signers) Sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.expire(s.now())
+	s.removeExpired(s.now())
 }
 
 // Close wipes all keys. The Signers remain usable and open seeds again.
@@ -128,24 +128,24 @@ func (s *Signers) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id := range s.keys {
-		s.drop(id)
+		s.removeKey(id)
 	}
 }
 
-func (s *Signers) acquire(ctx context.Context, id identity.ID, box []byte) (*opened, error) {
+func (s *Signers) acquire(ctx context.Context, id identity.ID, box []byte) (*openKey, error) {
 	// A key has at most one opening in progress, because KMS charges for each request.
 	for {
 		s.mu.Lock()
-		s.expire(s.now())
+		s.removeExpired(s.now())
 		if o := s.keys[id]; o != nil {
 			o.users++
 			s.mu.Unlock()
 			return o, nil
 		}
-		wait := s.opening[id]
+		wait := s.openings[id]
 		if wait == nil {
 			done := make(chan struct{})
-			s.opening[id] = done
+			s.openings[id] = done
 			s.mu.Unlock()
 			return s.open(ctx, id, box, done)
 		}
@@ -159,11 +159,11 @@ func (s *Signers) acquire(ctx context.Context, id identity.ID, box []byte) (*ope
 }
 
 // open opens a key for acquire, which has already added done to s.opening.
-func (s *Signers) open(ctx context.Context, id identity.ID, box []byte, done chan struct{}) (*opened, error) {
+func (s *Signers) open(ctx context.Context, id identity.ID, box []byte, done chan struct{}) (*openKey, error) {
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.opening, id)
+		delete(s.openings, id)
 		close(done)
 	}()
 	key, err := s.kind.Open(ctx, s.vault, id, box)
@@ -173,17 +173,17 @@ func (s *Signers) open(ctx context.Context, id identity.ID, box []byte, done cha
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.keys) >= maxOpenKeys {
-		s.drop(s.first())
+		s.removeKey(s.nextToExpire())
 	}
-	o := &opened{key: key, until: s.now().Add(s.ttl), users: 1}
-	if len(s.keys) == 0 || o.until.Before(s.due) {
-		s.due = o.until
+	o := &openKey{key: key, expires: s.now().Add(s.ttl), users: 1}
+	if len(s.keys) == 0 || o.expires.Before(s.nextExpiry) {
+		s.nextExpiry = o.expires
 	}
 	s.keys[id] = o
 	return o, nil
 }
 
-func (s *Signers) release(o *opened) {
+func (s *Signers) release(o *openKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o.users--
@@ -192,22 +192,22 @@ func (s *Signers) release(o *opened) {
 	}
 }
 
-func (s *Signers) expire(now time.Time) {
+func (s *Signers) removeExpired(now time.Time) {
 	// This runs for every signature, so it scans the keys only if at least one may have expired.
-	if len(s.keys) == 0 || now.Before(s.due) {
+	if len(s.keys) == 0 || now.Before(s.nextExpiry) {
 		return
 	}
 	for id, o := range s.keys {
-		if !now.Before(o.until) {
-			s.drop(id)
+		if !now.Before(o.expires) {
+			s.removeKey(id)
 		}
 	}
 	if len(s.keys) > 0 {
-		s.due = s.keys[s.first()].until
+		s.nextExpiry = s.keys[s.nextToExpire()].expires
 	}
 }
 
-func (s *Signers) drop(id identity.ID) {
+func (s *Signers) removeKey(id identity.ID) {
 	o := s.keys[id]
 	delete(s.keys, id)
 	o.dropped = true
@@ -216,15 +216,15 @@ func (s *Signers) drop(id identity.ID) {
 	}
 }
 
-func (s *Signers) first() identity.ID {
-	var first identity.ID
+func (s *Signers) nextToExpire() identity.ID {
+	var next identity.ID
 	var expiry time.Time
 	for id, o := range s.keys {
-		if expiry.IsZero() || o.until.Before(expiry) {
-			first, expiry = id, o.until
+		if expiry.IsZero() || o.expires.Before(expiry) {
+			next, expiry = id, o.expires
 		}
 	}
-	return first
+	return next
 }
 
 func (s *Signers) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "sealed.Signers") }

@@ -43,18 +43,18 @@ type Index struct {
 	path    string // directory of the segments, or "" for an index in memory
 	queue   *index.AnalysisQueue
 	columns columnCache
-	saved   sync.Mutex // serializes Apply
+	applyMu sync.Mutex // serializes Apply
 }
 
 const (
-	// store is the name of the segments' directory. Scorch uses the same name when it copies an
+	// storeDir is the name of the segments' directory. Scorch uses the same name when it copies an
 	// index.
-	store = "store"
+	storeDir = "store"
 	// format changes whenever the terms change. An index with another format is refused and must be
 	// rebuilt.
 	format = "5"
-	// workers is the number of goroutines that cut documents into terms.
-	workers = 2
+	// analysisWorkers is the number of goroutines that cut documents into terms.
+	analysisWorkers = 2
 )
 
 // These keys identify values that are stored together with the documents.
@@ -73,7 +73,7 @@ func Open(dir string) (*Index, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, problem.Wrap(problem.Unavailable, err, "the search index's directory cannot be created")
 	}
-	return open(filepath.Join(dir, store))
+	return open(filepath.Join(dir, storeDir))
 }
 
 // OpenMemory returns an index in memory. Its segments are never merged, so it is suitable only for
@@ -81,7 +81,7 @@ func Open(dir string) (*Index, error) {
 func OpenMemory() (*Index, error) { return open("") }
 
 func open(path string) (*Index, error) {
-	queue := index.NewAnalysisQueue(workers)
+	queue := index.NewAnalysisQueue(analysisWorkers)
 	s, err := scorch.NewScorch(scorch.Name, map[string]any{
 		"path":               path,
 		"bolt_timeout":       "2s",
@@ -89,7 +89,7 @@ func open(path string) (*Index, error) {
 	}, queue)
 	if err != nil {
 		queue.Close()
-		return nil, unavailable(err)
+		return nil, unavailableError(err)
 	}
 	if err := recoverPanic(s.Open); err != nil {
 		queue.Close()
@@ -110,16 +110,16 @@ func openError(err error) error {
 	}
 	_, isPath := errors.AsType[*fs.PathError](err)
 	if isPath && !errors.Is(err, fs.ErrNotExist) || errors.Is(err, bolt.ErrTimeout) {
-		return unavailable(err)
+		return unavailableError(err)
 	}
 	return problem.Wrap(problem.Damaged, err, "the search index is damaged")
 }
 
 func (x *Index) checkFormat() error {
-	return x.reading(func(s *scorch.IndexSnapshot) error {
+	return x.withSnapshot(func(s *scorch.IndexSnapshot) error {
 		got, err := s.GetInternal(formatKey)
 		if err != nil {
-			return unavailable(err)
+			return unavailableError(err)
 		}
 		if string(got) == format {
 			return nil
@@ -134,7 +134,7 @@ func (x *Index) checkFormat() error {
 
 func (x *Index) Apply(ctx context.Context, b search.Batch) error {
 	if err := ctx.Err(); err != nil {
-		return unavailable(err)
+		return unavailableError(err)
 	}
 	batch := index.NewBatch()
 	for i := range b.Put {
@@ -146,18 +146,18 @@ func (x *Index) Apply(ctx context.Context, b search.Batch) error {
 	if b.Mark != "" {
 		batch.SetInternal(markKey, []byte(b.Mark))
 	}
-	return x.using(func() error {
-		x.saved.Lock()
-		defer x.saved.Unlock()
+	return x.whileOpen(func() error {
+		x.applyMu.Lock()
+		defer x.applyMu.Unlock()
 		if err := x.scorch.Batch(batch); err != nil {
-			return unavailable(err)
+			return unavailableError(err)
 		}
 		return nil
 	})
 }
 
 func (x *Index) Mark(context.Context) (mark string, err error) {
-	err = x.reading(func(s *scorch.IndexSnapshot) error {
+	err = x.withSnapshot(func(s *scorch.IndexSnapshot) error {
 		b, err := s.GetInternal(markKey)
 		mark = string(b)
 		return err
@@ -166,7 +166,7 @@ func (x *Index) Mark(context.Context) (mark string, err error) {
 }
 
 func (x *Index) Count(context.Context) (n int, err error) {
-	err = x.reading(func(s *scorch.IndexSnapshot) error {
+	err = x.withSnapshot(func(s *scorch.IndexSnapshot) error {
 		c, err := s.DocCount()
 		n = int(c)
 		return err
@@ -185,32 +185,32 @@ func (x *Index) Close() error {
 	x.closed = true
 	defer x.queue.Close()
 	if err := x.scorch.Close(); err != nil {
-		return unavailable(err)
+		return unavailableError(err)
 	}
 	return nil
 }
 
-// using calls fn while Close cannot run, because a batch on a closed scorch would never return.
-func (x *Index) using(fn func() error) error {
+// whileOpen calls fn while Close cannot run, because a batch on a closed scorch would never return.
+func (x *Index) whileOpen(fn func() error) error {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if x.closed {
-		return unavailable(errors.New("the index is closed"))
+		return unavailableError(errors.New("the index is closed"))
 	}
 	return fn()
 }
 
-// reading calls fn with the current state of the index. The state refers to mapped memory, so fn
+// withSnapshot calls fn with the current state of the index. The state refers to mapped memory, so fn
 // must not retain it.
-func (x *Index) reading(fn func(*scorch.IndexSnapshot) error) error {
-	return x.using(func() (err error) {
+func (x *Index) withSnapshot(fn func(*scorch.IndexSnapshot) error) error {
+	return x.whileOpen(func() (err error) {
 		r, err := x.scorch.Reader()
 		if err != nil {
-			return unavailable(err)
+			return unavailableError(err)
 		}
 		s, ok := r.(*scorch.IndexSnapshot)
 		if !ok || s == nil {
-			return unavailable(fmt.Errorf("scorch gave a %T to read", r))
+			return unavailableError(fmt.Errorf("scorch gave a %T to read", r))
 		}
 		defer func() { err = errors.Join(err, s.Close()) }()
 		return recoverPanic(func() error { return fn(s) })
@@ -228,6 +228,6 @@ func recoverPanic(fn func() error) (err error) {
 	return fn()
 }
 
-func unavailable(err error) error {
+func unavailableError(err error) error {
 	return problem.Wrap(problem.Unavailable, err, "the search index cannot be used")
 }

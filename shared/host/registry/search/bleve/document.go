@@ -24,10 +24,10 @@ type document struct {
 
 func newDocument(e *search.Entry) *document {
 	return &document{entry: e, fields: []*field{
-		{name: termField, options: index.IndexField | index.SkipFreqNorm, analyse: func() index.TokenFrequencies { return terms(e) }},
+		{name: termField, options: index.IndexField | index.SkipFreqNorm, analyse: func() index.TokenFrequencies { return entryTerms(e) }},
 		{name: columnField, options: index.IndexField | index.DocValues | index.SkipFreqNorm,
-			analyse: singleTerm(column(e))},
-		{name: proofField, options: index.StoreField, value: proof(e)},
+			analyse: singleTerm(encodeColumn(e))},
+		{name: proofField, options: index.StoreField, value: encodeProof(e)},
 	}}
 }
 
@@ -81,13 +81,13 @@ func singleTerm(term string) func() index.TokenFrequencies {
 	return func() index.TokenFrequencies { return index.TokenFrequencies{term: new(index.TokenFreq)} }
 }
 
-// column encodes the numbers of an entry as a term of fixed width. The term is unique because it
+// encodeColumn encodes the numbers of an entry as a term of fixed width. The term is unique because it
 // contains Joined. It is in hex because doc values are separated by the byte 0xff.
-func column(e *search.Entry) string {
+func encodeColumn(e *search.Entry) string {
 	b := make([]byte, 0, 18)
 	b = binary.BigEndian.AppendUint16(b, uint16(search.ScoreStep(e.Score)))
 	b = binary.BigEndian.AppendUint64(b, uint64(e.Price))
-	b = binary.BigEndian.AppendUint64(b, e.Joined)
+	b = binary.BigEndian.AppendUint64(b, e.FirstSeq)
 	return hex.EncodeToString(b)
 }
 

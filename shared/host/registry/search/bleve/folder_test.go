@@ -46,7 +46,7 @@ func same(t *testing.T, x search.Index, entries []search.Entry, mark string) {
 }
 
 func TestAFolderIsThereAgainAfterClose(t *testing.T) {
-	dir, entries := t.TempDir(), searchtest.NewCorpus(1).Entries(50)
+	dir, entries := t.TempDir(), searchtest.NewCorpus(1).NextEntries(50)
 	x := open(t, dir)
 	fill(t, x, entries, "1")
 	if err := x.Close(); err != nil {
@@ -58,7 +58,7 @@ func TestAFolderIsThereAgainAfterClose(t *testing.T) {
 }
 
 func TestAnAcknowledgedBatchSurvivesACrash(t *testing.T) {
-	dir, entries := t.TempDir(), searchtest.NewCorpus(1).Entries(60)
+	dir, entries := t.TempDir(), searchtest.NewCorpus(1).NextEntries(60)
 	x := open(t, dir)
 	defer x.Close()
 	for i := range 6 {
@@ -119,7 +119,7 @@ func TestADamagedFolderIsNoEmptyIndexWithAMark(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			x := open(t, dir)
-			fill(t, x, searchtest.NewCorpus(1).Entries(20), "1")
+			fill(t, x, searchtest.NewCorpus(1).NextEntries(20), "1")
 			if err := x.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func unpack(t *testing.T, archive io.Reader) string {
 }
 
 func TestASnapshotIsTheIndexAsItWas(t *testing.T) {
-	entries := searchtest.NewCorpus(1).Entries(80)
+	entries := searchtest.NewCorpus(1).NextEntries(80)
 	for name, x := range map[string]*bleve.Index{"in a folder": open(t, t.TempDir()), "in memory": memory(t)} {
 		t.Run(name, func(t *testing.T) {
 			defer x.Close()
@@ -202,11 +202,11 @@ func TestASnapshotIsOneStateWhileOthersWrite(t *testing.T) {
 	x := open(t, t.TempDir())
 	defer x.Close()
 	c := searchtest.NewCorpus(1)
-	fill(t, x, c.Entries(10), "010")
+	fill(t, x, c.NextEntries(10), "010")
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		for i := range 20 {
-			if err := x.Apply(context.Background(), search.Batch{Put: c.Entries(10), Mark: fmt.Sprintf("%03d", 20+10*i)}); err != nil {
+			if err := x.Apply(context.Background(), search.Batch{Put: c.NextEntries(10), Mark: fmt.Sprintf("%03d", 20+10*i)}); err != nil {
 				t.Errorf("Apply() = %v", err)
 			}
 		}
@@ -232,7 +232,7 @@ func TestASnapshotIsOneStateWhileOthersWrite(t *testing.T) {
 func TestASnapshotThatCannotBeWrittenSaysSo(t *testing.T) {
 	x := open(t, t.TempDir())
 	defer x.Close()
-	fill(t, x, searchtest.NewCorpus(1).Entries(30), "1")
+	fill(t, x, searchtest.NewCorpus(1).NextEntries(30), "1")
 	if err := x.Snapshot(t.Context(), &full{room: 4096}); !problem.Is(err, problem.Unavailable) {
 		t.Errorf("Snapshot() to a full disk = %v, want unavailable", err)
 	}

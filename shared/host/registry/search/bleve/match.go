@@ -12,131 +12,131 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// part contains the matches of a query in one segment.
-type part struct {
+// segmentMatches contains the matches of a query in one segment.
+type segmentMatches struct {
 	segment *scorch.SegmentSnapshot
 	columns *columns
 	// docs contains the documents that may match. points is the maximum number of points of each
 	// document. doubt marks documents whose match or points must be verified with the texts in
 	// their proof (proof.go).
-	docs   *roaring.Bitmap
-	points []uint8
-	doubt  []bool
+	docs      *roaring.Bitmap
+	points    []uint8
+	uncertain []bool
 }
 
 // tier contains the documents that a word matches in one group and one kind.
 type tier struct {
-	points  int
-	docs    *roaring.Bitmap
-	certain bool // whether the matches need no verification
+	points    int
+	docs      *roaring.Bitmap
+	isCertain bool // whether the matches need no verification
 }
 
-func match(ctx context.Context, seg *scorch.SegmentSnapshot, cols *columns, q *search.Query) (*part, error) {
+func matchSegment(ctx context.Context, seg *scorch.SegmentSnapshot, cols *columns, q *search.Query) (*segmentMatches, error) {
 	dict, err := seg.Segment().Dictionary(termField)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, unavailableError(err)
 	}
-	p := &part{segment: seg, columns: cols, docs: seg.DocNumbersLive()}
-	r := reader{dict: dict}
-	certain := p.filter(&r, q)
+	p := &segmentMatches{segment: seg, columns: cols, docs: seg.DocNumbersLive()}
+	tr := termReader{dict: dict}
+	isCertain := p.filter(&tr, q)
 	words := make([][]tier, len(q.Words))
 	for i, w := range q.Words {
 		if err := ctx.Err(); err != nil {
-			return nil, unavailable(err)
+			return nil, unavailableError(err)
 		}
-		words[i] = r.tiers(w)
+		words[i] = tr.tiers(w)
 	}
 	p.filterWords(words, q.RequiredWords())
-	if r.err != nil {
-		return nil, unavailable(r.err)
+	if tr.err != nil {
+		return nil, unavailableError(tr.err)
 	}
 	if p.docs.IsEmpty() {
 		return p, nil
 	}
 	size := p.docs.Maximum() + 1
-	p.points, p.doubt = make([]uint8, size), make([]bool, size)
-	if !certain {
-		each(p.docs, func(d uint32) { p.doubt[d] = true })
+	p.points, p.uncertain = make([]uint8, size), make([]bool, size)
+	if !isCertain {
+		forEachDoc(p.docs, func(d uint32) { p.uncertain[d] = true })
 	}
 	for _, tiers := range words {
-		p.add(tiers)
+		p.addPoints(tiers)
 	}
 	return p, nil
 }
 
 // filterWords removes documents that cannot have the minimum number of words.
-func (p *part) filterWords(words [][]tier, least int) {
-	if least == len(words) {
+func (p *segmentMatches) filterWords(words [][]tier, minWords int) {
+	if minWords == len(words) {
 		for _, tiers := range words {
 			p.docs = roaring.And(p.docs, union(tiers))
 		}
 		return
 	}
 	// some[i] contains the documents with more than i of the words so far.
-	some := make([]*roaring.Bitmap, least)
-	for i := range some {
-		some[i] = roaring.New()
+	moreThan := make([]*roaring.Bitmap, minWords)
+	for i := range moreThan {
+		moreThan[i] = roaring.New()
 	}
 	for _, tiers := range words {
-		in := roaring.And(p.docs, union(tiers))
-		for i := least - 1; i > 0; i-- {
-			some[i].Or(roaring.And(some[i-1], in))
+		matching := roaring.And(p.docs, union(tiers))
+		for i := minWords - 1; i > 0; i-- {
+			moreThan[i].Or(roaring.And(moreThan[i-1], matching))
 		}
-		some[0].Or(in)
+		moreThan[0].Or(matching)
 	}
-	p.docs = some[least-1]
+	p.docs = moreThan[minWords-1]
 }
 
 // filter removes documents that do not pass the filters. It returns false if the remaining
 // documents must be verified.
-func (p *part) filter(r *reader, q *search.Query) (certain bool) {
+func (p *segmentMatches) filter(tr *termReader, q *search.Query) (isCertain bool) {
 	for _, t := range q.Tags() {
-		p.docs = roaring.And(p.docs, r.docs(string(tag)+t))
+		p.docs = roaring.And(p.docs, tr.docsWithTerm(string(tagKind)+t))
 	}
 	for _, f := range []struct {
 		kind  rune
 		value string
-	}{{family, q.Family}, {claimed, q.ClaimedFamily}} {
+	}{{familyKind, q.Family}, {claimedFamilyKind, q.ClaimedFamily}} {
 		if f.value != "" {
-			p.docs = roaring.And(p.docs, r.docs(string(f.kind)+f.value))
+			p.docs = roaring.And(p.docs, tr.docsWithTerm(string(f.kind)+f.value))
 		}
 	}
 	if q.Text == "" {
 		return true
 	}
-	letters, parts, certain := pieces(q.Text)
-	p.docs = roaring.And(p.docs, r.all(letters))
+	letters, parts, isCertain := substringTerms(q.Text)
+	p.docs = roaring.And(p.docs, tr.docsWithAll(letters))
 	for _, part := range parts {
-		var sets [search.Groups]*roaring.Bitmap
+		var sets [search.GroupCount]*roaring.Bitmap
 		for g, terms := range part {
-			sets[g] = r.all(terms)
+			sets[g] = tr.docsWithAll(terms)
 		}
 		p.docs = roaring.And(p.docs, roaring.FastOr(sets[:]...))
 	}
-	return certain
+	return isCertain
 }
 
-func (p *part) add(tiers []tier) {
+func (p *segmentMatches) addPoints(tiers []tier) {
 	rest := p.docs
 	for _, t := range tiers {
 		if rest.IsEmpty() {
 			return
 		}
-		in := roaring.And(rest, t.docs)
-		if in.IsEmpty() {
+		matching := roaring.And(rest, t.docs)
+		if matching.IsEmpty() {
 			continue
 		}
-		each(in, func(d uint32) {
+		forEachDoc(matching, func(d uint32) {
 			p.points[d] += uint8(t.points)
-			if !t.certain {
-				p.doubt[d] = true
+			if !t.isCertain {
+				p.uncertain[d] = true
 			}
 		})
 		rest = roaring.AndNot(rest, t.docs)
 	}
 }
 
-func each(docs *roaring.Bitmap, fn func(uint32)) {
+func forEachDoc(docs *roaring.Bitmap, fn func(uint32)) {
 	var buf [256]uint32
 	for it := docs.ManyIterator(); ; {
 		n := it.NextMany(buf[:])
@@ -157,41 +157,41 @@ func union(tiers []tier) *roaring.Bitmap {
 	return roaring.FastOr(sets...)
 }
 
-// reader looks up terms in one segment. It records the first error.
-type reader struct {
+// termReader looks up terms in one segment. It records the first error.
+type termReader struct {
 	dict segment.TermDictionary
 	err  error
 }
 
 // tiers returns the matches of a word, most points first. A document may be in several tiers, but
 // only its best tier counts.
-func (r *reader) tiers(w string) []tier {
+func (r *termReader) tiers(w string) []tier {
 	var wordTiers []tier
-	add := func(l *lookup, k search.Kind, docs *roaring.Bitmap, certain bool) {
+	addTier := func(l *lookup, k search.Kind, docs *roaring.Bitmap, certain bool) {
 		if !docs.IsEmpty() {
 			wordTiers = append(wordTiers, tier{search.Points(search.Group(l.group), k), docs, certain})
 		}
 	}
-	for _, l := range looks(w) {
-		add(&l, search.Exact, r.docs(l.word), true)
-		if l.form != "" {
-			add(&l, search.Prefix, r.docs(l.form), true)
+	for _, l := range wordLookups(w) {
+		addTier(&l, search.KindExact, r.docsWithTerm(l.word), true)
+		if l.stem != "" {
+			addTier(&l, search.KindPrefix, r.docsWithTerm(l.stem), true)
 		}
-		begin := r.docs(l.edge)
+		startDocs := r.docsWithTerm(l.edge)
 		if len(l.grams) > 0 {
-			inside := r.all(l.grams)
-			add(&l, search.KindInside, inside, l.inside)
-			if !l.begins {
-				begin = roaring.And(begin, inside)
+			inside := r.docsWithAll(l.grams)
+			addTier(&l, search.KindInside, inside, l.gramIsProof)
+			if !l.edgeIsProof {
+				startDocs = roaring.And(startDocs, inside)
 			}
 		}
-		add(&l, search.Prefix, begin, l.begins)
+		addTier(&l, search.KindPrefix, startDocs, l.edgeIsProof)
 	}
 	slices.SortStableFunc(wordTiers, func(a, b tier) int {
-		if c := cmp.Compare(b.points, a.points); c != 0 || a.certain == b.certain {
+		if c := cmp.Compare(b.points, a.points); c != 0 || a.isCertain == b.isCertain {
 			return c
 		}
-		if a.certain {
+		if a.isCertain {
 			return -1
 		}
 		return 1
@@ -199,10 +199,10 @@ func (r *reader) tiers(w string) []tier {
 	return wordTiers
 }
 
-func (r *reader) all(terms []string) *roaring.Bitmap {
+func (r *termReader) docsWithAll(terms []string) *roaring.Bitmap {
 	sets := make([]*roaring.Bitmap, len(terms))
 	for i, t := range terms {
-		if sets[i] = r.docs(t); sets[i].IsEmpty() {
+		if sets[i] = r.docsWithTerm(t); sets[i].IsEmpty() {
 			return sets[i]
 		}
 	}
@@ -216,9 +216,9 @@ func (r *reader) all(terms []string) *roaring.Bitmap {
 	return docs
 }
 
-// docs returns the documents that have a term. The bitmap refers to the segment's memory and must
+// docsWithTerm returns the documents that have a term. The bitmap refers to the segment's memory and must
 // not be changed.
-func (r *reader) docs(term string) *roaring.Bitmap {
+func (r *termReader) docsWithTerm(term string) *roaring.Bitmap {
 	if r.err != nil {
 		return roaring.New()
 	}

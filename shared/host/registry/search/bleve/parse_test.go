@@ -14,8 +14,8 @@ func FuzzAProofReadsBack(f *testing.F) {
 	f.Add("", "", "", "", "")
 	f.Add("\x1d0", "\x1e", "\x1f", "\x1d0", "é\xff")
 	f.Fuzz(func(t *testing.T, capability, tag, summary, first, second string) {
-		e := search.Entry{Capability: capability, Tags: []string{tag}, Summary: summary, Declared: []string{first, second}}
-		got := parseProof(string(proof(&e)))
+		e := search.Entry{Capability: capability, Tags: []string{tag}, Summary: summary, DeclaredCapabilities: []string{first, second}}
+		got := parseProof(string(encodeProof(&e)))
 		for g, want := range e.GroupTexts() {
 			if diff := cmp.Diff(want, got[g], cmpopts.EquateEmpty(), cmpopts.IgnoreSliceElements(func(s string) bool { return s == "" })); diff != "" {
 				t.Errorf("group %d of the proof (-want +got):\n%s", g, diff)
@@ -33,7 +33,7 @@ func FuzzParseProof(f *testing.F) {
 }
 
 func FuzzParseColumn(f *testing.F) {
-	f.Add([]byte(column(&search.Entry{Score: 0.5, Price: 7, Joined: 9})))
+	f.Add([]byte(encodeColumn(&search.Entry{Score: 0.5, Price: 7, FirstSeq: 9})))
 	f.Add([]byte("x"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		step, price, joined, err := parseColumn(b)
@@ -43,8 +43,8 @@ func FuzzParseColumn(f *testing.F) {
 		if step > search.ScoreSteps {
 			return // none that column writes
 		}
-		e := search.Entry{Score: float64(step) / search.ScoreSteps, Price: price, Joined: joined}
-		s, p, j, err := parseColumn([]byte(column(&e)))
+		e := search.Entry{Score: float64(step) / search.ScoreSteps, Price: price, FirstSeq: joined}
+		s, p, j, err := parseColumn([]byte(encodeColumn(&e)))
 		if s != step || p != price || j != joined || err != nil {
 			t.Errorf("parseColumn(column(%v)) = %d, %d, %d, %v", e, s, p, j, err)
 		}

@@ -11,20 +11,20 @@ import (
 // A proof contains the texts of an entry's groups, which show whether a match by grams is real.
 // These separators cannot occur in normalised texts.
 const (
-	groupEnd = "\x1e"
-	textEnd  = "\x1f"
-	again    = "\x1d" // followed by the index of the same text in the first group
+	groupEnd   = "\x1e"
+	textEnd    = "\x1f"
+	repeatMark = "\x1d" // followed by the index of the same text in the first group
 )
 
-// proof encodes the proof of an entry. Declared texts often repeat the capability, so a text of the
+// encodeProof encodes the proof of an entry. Declared texts often repeat the capability, so a text of the
 // first group is stored only once.
-func proof(e *search.Entry) []byte {
+func encodeProof(e *search.Entry) []byte {
 	var b strings.Builder
 	texts := e.GroupTexts()
 	for g, group := range texts {
 		for _, t := range group {
 			if i := slices.Index(texts[0], t); g > 0 && i >= 0 {
-				t = again + strconv.Itoa(i)
+				t = repeatMark + strconv.Itoa(i)
 			}
 			b.WriteString(t)
 			b.WriteString(textEnd)
@@ -35,12 +35,12 @@ func proof(e *search.Entry) []byte {
 }
 
 // parseProof decodes a proof. For invalid input it returns texts that match fewer queries.
-func parseProof(s string) (texts [search.Groups][]string) {
+func parseProof(s string) (texts [search.GroupCount][]string) {
 	for g := range texts {
 		group, rest, _ := strings.Cut(s, groupEnd)
 		s = rest
 		for t := range strings.SplitSeq(strings.TrimSuffix(group, textEnd), textEnd) {
-			if number, ok := strings.CutPrefix(t, again); ok {
+			if number, ok := strings.CutPrefix(t, repeatMark); ok {
 				if i, err := strconv.Atoi(number); err == nil && i >= 0 && i < len(texts[0]) {
 					t = texts[0][i]
 				}

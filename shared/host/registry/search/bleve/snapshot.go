@@ -17,31 +17,31 @@ import (
 // Snapshot writes the current state of the index as a tar of regular files. After they are
 // extracted into a directory, Open can open it. The index remains usable.
 func (x *Index) Snapshot(ctx context.Context, w io.Writer) error {
-	return x.using(func() (err error) {
+	return x.whileOpen(func() (err error) {
 		r := x.scorch.CopyReader()
 		defer func() { err = errors.Join(err, r.CloseCopyReader()) }()
 		dir, err := os.MkdirTemp("", "vacancy-index-")
 		if err != nil {
-			return unavailable(err)
+			return unavailableError(err)
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		a := &archive{ctx: ctx, tar: tar.NewWriter(w), dir: dir}
-		if a.sizes, err = sizes(r); err != nil {
-			return unavailable(err)
+		if a.sizes, err = segmentSizes(r); err != nil {
+			return unavailableError(err)
 		}
-		if err := errors.Join(r.CopyTo(a), a.err); err != nil {
-			return unavailable(err)
+		if err := errors.Join(r.CopyTo(a), a.closeErr); err != nil {
+			return unavailableError(err)
 		}
-		if err := errors.Join(a.root(), a.tar.Close()); err != nil {
-			return unavailable(err)
+		if err := errors.Join(a.addRootFile(), a.tar.Close()); err != nil {
+			return unavailableError(err)
 		}
 		return nil
 	})
 }
 
-// sizes returns the sizes of the segment files by name. It omits segments that are not persisted
+// segmentSizes returns the sizes of the segment files by name. It omits segments that are not persisted
 // yet, whose files may be incomplete.
-func sizes(r index.CopyReader) (map[string]int64, error) {
+func segmentSizes(r index.CopyReader) (map[string]int64, error) {
 	s, ok := r.(*scorch.IndexSnapshot)
 	if !ok {
 		return nil, fmt.Errorf("scorch gave a %T to copy", r)
@@ -63,11 +63,11 @@ func sizes(r index.CopyReader) (map[string]int64, error) {
 // there may be no space for a second copy. Segments in memory and the root file are first written
 // to dir, because a tar header needs their sizes.
 type archive struct {
-	ctx   context.Context
-	tar   *tar.Writer
-	sizes map[string]int64
-	dir   string
-	err   error // error of a Close, which scorch ignores
+	ctx      context.Context
+	tar      *tar.Writer
+	sizes    map[string]int64
+	dir      string
+	closeErr error // error of a Close, which scorch ignores
 }
 
 // rootFile is the name of the file that lists the segments. scorch opens it by name, so it must be
@@ -83,77 +83,77 @@ func (a *archive) GetWriter(name string) (io.WriteCloser, error) {
 		return os.OpenFile(filepath.Join(a.dir, rootFile), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	}
 	if size, ok := a.sizes[filepath.Base(name)]; ok {
-		return through{a}, a.header(name, size)
+		return streamWriter{a}, a.writeHeader(name, size)
 	}
 	f, err := os.Create(filepath.Join(a.dir, filepath.Base(name)))
-	return &spool{f, a, name}, err
+	return &spoolFile{f, a, name}, err
 }
 
-func (a *archive) header(name string, size int64) error {
+func (a *archive) writeHeader(name string, size int64) error {
 	return a.tar.WriteHeader(&tar.Header{
 		Typeflag: tar.TypeReg, Name: filepath.ToSlash(name), Size: size, Mode: 0o600,
 	})
 }
 
-// root adds the root file last, because the other files are not an index without it.
-func (a *archive) root() error {
+// addRootFile adds the root file last, because the other files are not an index without it.
+func (a *archive) addRootFile() error {
 	f, err := os.Open(filepath.Join(a.dir, rootFile))
 	if err != nil {
 		return err
 	}
-	return errors.Join(a.add(filepath.Join(store, rootFile), f), f.Close())
+	return errors.Join(a.addFile(filepath.Join(storeDir, rootFile), f), f.Close())
 }
 
-func (a *archive) add(name string, f *os.File) error {
+func (a *archive) addFile(name string, f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	if err := a.header(name, info.Size()); err != nil {
+	if err := a.writeHeader(name, info.Size()); err != nil {
 		return err
 	}
 	_, err = io.Copy(a.tar, f)
 	return err
 }
 
-// through streams a file of known size.
-type through struct{ a *archive }
+// streamWriter streams a file of known size.
+type streamWriter struct{ archive *archive }
 
-func (t through) Write(b []byte) (int, error) {
-	if err := t.a.ctx.Err(); err != nil {
+func (t streamWriter) Write(b []byte) (int, error) {
+	if err := t.archive.ctx.Err(); err != nil {
 		return 0, err
 	}
-	return t.a.tar.Write(b)
+	return t.archive.tar.Write(b)
 }
 
-func (t through) Close() error { return nil }
+func (t streamWriter) Close() error { return nil }
 
-// spool buffers a file and adds it to the archive on Close.
-type spool struct {
+// spoolFile buffers a file and adds it to the archive on Close.
+type spoolFile struct {
 	*os.File
-	a    *archive
-	name string
+	archive *archive
+	name    string
 }
 
-func (s *spool) Close() error {
+func (s *spoolFile) Close() error {
 	_, err := s.Seek(0, io.SeekStart)
 	if err == nil {
-		err = s.a.add(s.name, s.File)
+		err = s.archive.addFile(s.name, s.File)
 	}
 	err = errors.Join(err, s.File.Close())
-	s.a.err = errors.Join(s.a.err, err)
+	s.archive.closeErr = errors.Join(s.archive.closeErr, err)
 	return err
 }
 
 // Compact merges all segments into one. The index becomes smaller and queries become faster. It
 // takes about as long as building the index.
 func (x *Index) Compact(ctx context.Context) error {
-	return x.using(func() error {
+	return x.whileOpen(func() error {
 		if x.path == "" {
 			return nil // segments in memory are never merged
 		}
 		if err := x.scorch.ForceMerge(ctx, nil); err != nil {
-			return unavailable(err)
+			return unavailableError(err)
 		}
 		return nil
 	})

@@ -13,50 +13,50 @@ import (
 const (
 	termField = "t"
 
-	word    = 'w' // complete word
-	gram    = 'g' // three runes inside a word; in scripts without spaces also one and two
-	edge    = 'e' // the first one, two or three runes of a word
-	form    = 'f' // stem of a word
-	letter  = 'l' // one rune of a declared text
-	tag     = 'T'
-	family  = 'F'
-	claimed = 'C'
+	wordKind          = 'w' // complete word
+	gramKind          = 'g' // three runes inside a word; in scripts without spaces also one and two
+	edgeKind          = 'e' // the first one, two or three runes of a word
+	stemKind          = 'f' // stem of a word
+	letterKind        = 'l' // one rune of a declared text
+	tagKind           = 'T'
+	familyKind        = 'F'
+	claimedFamilyKind = 'C'
 )
 
 const (
-	n     = 3
-	edges = 3 // maximum runes of an edge; a maximum of two would leave too many matches in doubt
+	gramRunes    = 3
+	maxEdgeRunes = 3 // maximum runes of an edge; a maximum of two would leave too many matches in doubt
 )
 
-// terms returns the terms of an entry. Frequencies are not used, so all terms share one immutable
+// entryTerms returns the terms of an entry. Frequencies are not used, so all terms share one immutable
 // value.
-func terms(e *search.Entry) index.TokenFrequencies {
-	t, there := make(index.TokenFrequencies, 512), new(index.TokenFreq)
+func entryTerms(e *search.Entry) index.TokenFrequencies {
+	t, present := make(index.TokenFrequencies, 512), new(index.TokenFreq)
 	for g, group := range e.Terms() {
 		for _, w := range group {
-			t[wordTerm(word, g, w)] = there
-			if f, ok := search.StemOf(w); ok {
-				t[wordTerm(form, g, f)] = there
+			t[wordTerm(wordKind, g, w)] = present
+			if stem, ok := search.StemOf(w); ok {
+				t[wordTerm(stemKind, g, stem)] = present
 			}
-			for k := 1; k <= edges; k++ {
+			for k := 1; k <= maxEdgeRunes; k++ {
 				if p := firstRunes(w, k); p != "" {
-					t[wordTerm(edge, g, p)] = there
+					t[wordTerm(edgeKind, g, p)] = present
 				}
 			}
-			for k := search.MinInsideRunes(w); k <= n; k++ {
-				grams(w, k, func(s string) { t[wordTerm(gram, g, s)] = there })
+			for k := search.MinInsideRunes(w); k <= gramRunes; k++ {
+				grams(w, k, func(s string) { t[wordTerm(gramKind, g, s)] = present })
 			}
 		}
 	}
-	for _, text := range e.Texts() {
-		grams(text, 1, func(s string) { t[string(letter)+s] = there })
+	for _, text := range e.DeclaredTexts() {
+		grams(text, 1, func(s string) { t[string(letterKind)+s] = present })
 	}
 	for _, s := range e.NormalTags() {
-		t[string(tag)+s] = there
+		t[string(tagKind)+s] = present
 	}
-	for kind, s := range map[rune]string{family: e.Family, claimed: e.ClaimedFamily} {
+	for kind, s := range map[rune]string{familyKind: e.Family, claimedFamilyKind: e.ClaimedFamily} {
 		if s != "" {
-			t[string(kind)+s] = there
+			t[string(kind)+s] = present
 		}
 	}
 	return t
@@ -96,44 +96,44 @@ func grams(s string, k int, fn func(string)) {
 type lookup struct {
 	group int
 	word  string
-	form  string // empty if the word has no other form
+	stem  string // empty if the word has no other form
 	edge  string
 	grams []string // empty if the word is too short to match inside another word
-	// begins means that the edge proves a match, and inside that the single gram does.
-	begins, inside bool
+	// edgeIsProof means that the edge proves a match, and inside that the single gram does.
+	edgeIsProof, gramIsProof bool
 }
 
-func looks(w string) (groupLooks [search.Groups]lookup) {
+func wordLookups(w string) (lookups [search.GroupCount]lookup) {
 	runes := utf8.RuneCountInString(w)
-	f, hasForm := search.StemOf(w)
-	for g := range groupLooks {
+	stem, hasStem := search.StemOf(w)
+	for g := range lookups {
 		l := lookup{
-			group: g, begins: runes <= edges, inside: runes <= n,
-			word: wordTerm(word, g, w),
-			edge: wordTerm(edge, g, firstRunes(w, min(runes, edges))),
+			group: g, edgeIsProof: runes <= maxEdgeRunes, gramIsProof: runes <= gramRunes,
+			word: wordTerm(wordKind, g, w),
+			edge: wordTerm(edgeKind, g, firstRunes(w, min(runes, maxEdgeRunes))),
 		}
-		if hasForm {
-			l.form = wordTerm(form, g, f)
+		if hasStem {
+			l.stem = wordTerm(stemKind, g, stem)
 		}
 		if runes >= search.MinInsideRunes(w) {
-			grams(w, min(runes, n), func(s string) { l.grams = append(l.grams, wordTerm(gram, g, s)) })
+			grams(w, min(runes, gramRunes), func(s string) { l.grams = append(l.grams, wordTerm(gramKind, g, s)) })
 		}
-		groupLooks[g] = l
+		lookups[g] = l
 	}
-	return groupLooks
+	return lookups
 }
 
 // piece is a part of a word that a declared text must contain. Its grams may be in any group,
 // because a word is indexed only in its strongest group.
-type piece [search.Groups][]string
+type piece [search.GroupCount][]string
 
-// pieces returns the terms for a substring of a declared text: its letters and the grams of its
+// substringTerms returns the terms for a substring of a declared text: its letters and the grams of its
 // words. certain is true for a single letter, whose term proves a match.
-func pieces(text string) (letters []string, parts []piece, certain bool) {
-	grams(text, 1, func(s string) { letters = append(letters, string(letter)+s) })
+func substringTerms(text string) (letters []string, parts []piece, isCertain bool) {
+	grams(text, 1, func(s string) { letters = append(letters, string(letterKind)+s) })
 	for _, w := range search.Words(text) {
 		var p piece
-		for g, l := range looks(w) {
+		for g, l := range wordLookups(w) {
 			p[g] = l.grams
 		}
 		if len(p[0]) > 0 {

@@ -25,9 +25,9 @@ import (
 const ReadOverlap = 30 * time.Second
 
 const (
-	every    = time.Second
-	maxStale = 5 * time.Second // age of the index at which a search waits for a refresh
-	page     = 500             // registrations per read
+	minRefreshInterval = time.Second
+	maxStale           = 5 * time.Second // age of the index at which a search waits for a refresh
+	pageSize           = 500             // registrations per read
 )
 
 // ChangeFeed returns registrations in the order of their last change, starting at since ("" for all).
@@ -38,23 +38,23 @@ type ChangeFeed interface {
 
 // Live updates one index. It is safe for concurrent use, but an index must have only one Live.
 type Live struct {
-	index search.Index
-	feed  ChangeFeed
-	now   func() time.Time
-	last  atomic.Pointer[time.Time] // start of the last successful refresh
-	turn  chan struct{}             // contains a token, which allows its owner to write and to use seen
-	seen  map[identity.ID]seenVersion
+	index          search.Index
+	feed           ChangeFeed
+	now            func() time.Time
+	lastRefresh    atomic.Pointer[time.Time] // start of the last successful refresh
+	writeToken     chan struct{}             // contains a token, which allows its owner to write and to use seen
+	recentVersions map[identity.ID]indexedVersion
 }
 
-// seenVersion is the version of a registration that the index contains.
-type seenVersion struct {
-	key     string // position in the feed
-	version uint64 // DocVersion of the registration
+// indexedVersion is the version of a registration that the index contains.
+type indexedVersion struct {
+	changeKey string // position in the feed
+	version   uint64 // DocVersion of the registration
 }
 
 func New(index search.Index, feed ChangeFeed, now func() time.Time) *Live {
-	l := &Live{index: index, feed: feed, now: now, turn: make(chan struct{}, 1), seen: make(map[identity.ID]seenVersion)}
-	l.turn <- struct{}{}
+	l := &Live{index: index, feed: feed, now: now, writeToken: make(chan struct{}, 1), recentVersions: make(map[identity.ID]indexedVersion)}
+	l.writeToken <- struct{}{}
 	return l
 }
 
@@ -63,123 +63,123 @@ func New(index search.Index, feed ChangeFeed, now func() time.Time) *Live {
 // returns nil immediately.
 func (l *Live) Refresh(ctx context.Context) error {
 	age := l.age()
-	if age < every {
+	if age < minRefreshInterval {
 		return nil
 	}
 	if age < maxStale {
 		select {
-		case <-l.turn:
+		case <-l.writeToken:
 		default:
 			return nil
 		}
-	} else if err := l.wait(ctx); err != nil {
+	} else if err := l.acquireToken(ctx); err != nil {
 		return err
 	}
-	defer l.done()
-	if l.age() < every {
+	defer l.releaseToken()
+	if l.age() < minRefreshInterval {
 		return nil // another caller has updated the index
 	}
-	return l.follow(ctx)
+	return l.updateIndex(ctx)
 }
 
 func (l *Live) CatchUp(ctx context.Context) error {
-	if err := l.wait(ctx); err != nil {
+	if err := l.acquireToken(ctx); err != nil {
 		return err
 	}
-	defer l.done()
-	return l.follow(ctx)
+	defer l.releaseToken()
+	return l.updateIndex(ctx)
 }
 
 // Replace calls swap, which must replace the index by another one that was built from the same
 // feed, and updates the new index.
 func (l *Live) Replace(ctx context.Context, swap func() error) error {
-	if err := l.wait(ctx); err != nil {
+	if err := l.acquireToken(ctx); err != nil {
 		return err
 	}
-	defer l.done()
+	defer l.releaseToken()
 	if err := swap(); err != nil {
 		return err
 	}
-	clear(l.seen) // the versions belong to the previous index
-	l.last.Store(nil)
-	return l.follow(ctx)
+	clear(l.recentVersions) // the versions belong to the previous index
+	l.lastRefresh.Store(nil)
+	return l.updateIndex(ctx)
 }
 
-func (l *Live) wait(ctx context.Context) error {
+func (l *Live) acquireToken(ctx context.Context) error {
 	select {
-	case <-l.turn:
+	case <-l.writeToken:
 		return nil
 	case <-ctx.Done():
 		return problem.Wrap(problem.Unavailable, ctx.Err(), "the search index is being brought up to date")
 	}
 }
 
-func (l *Live) done() { l.turn <- struct{}{} }
+func (l *Live) releaseToken() { l.writeToken <- struct{}{} }
 
 // age returns the age of the index. It is the maximum if the index was never updated or if the
 // clock was set back after the last update.
 func (l *Live) age() time.Duration {
-	if last := l.last.Load(); last != nil && !l.now().Before(*last) {
+	if last := l.lastRefresh.Load(); last != nil && !l.now().Before(*last) {
 		return l.now().Sub(*last)
 	}
 	return math.MaxInt64
 }
 
-func (l *Live) follow(ctx context.Context) error {
+func (l *Live) updateIndex(ctx context.Context) error {
 	mark, err := l.index.Mark(ctx)
 	if err != nil {
 		return err
 	}
-	from, started := mark, l.now()
-	if last := l.last.Load(); last != nil {
-		from = registry.ChangeKeyAt(*last)
+	position, startTime := mark, l.now()
+	if last := l.lastRefresh.Load(); last != nil {
+		position = registry.FormatChangeKey(*last)
 	}
-	since := registry.ChangeKeyBefore(from, ReadOverlap)
+	since := registry.ChangeKeyBefore(position, ReadOverlap)
 	for changes, err := range changesSince(ctx, l.feed, since) {
 		if err != nil {
 			return err
 		}
-		if mark, err = l.apply(ctx, changes, mark); err != nil {
+		if mark, err = l.applyPage(ctx, changes, mark); err != nil {
 			return err
 		}
 	}
-	l.last.Store(&started)
-	from = registry.ChangeKeyBefore(registry.ChangeKeyAt(started), ReadOverlap) // start of the next refresh
-	maps.DeleteFunc(l.seen, func(_ identity.ID, s seenVersion) bool { return s.key < from })
+	l.lastRefresh.Store(&startTime)
+	position = registry.ChangeKeyBefore(registry.FormatChangeKey(startTime), ReadOverlap) // start of the next refresh
+	maps.DeleteFunc(l.recentVersions, func(_ identity.ID, s indexedVersion) bool { return s.changeKey < position })
 	return nil
 }
 
-func (l *Live) apply(ctx context.Context, changes []registry.Registration, mark string) (string, error) {
+func (l *Live) applyPage(ctx context.Context, changes []registry.Registration, mark string) (string, error) {
 	b := search.Batch{Mark: mark}
-	var fresh []registry.Registration
+	var newChanges []registry.Registration
 	for i := range changes {
-		g := &changes[i]
+		reg := &changes[i]
 		// The clock of the host that made the change may be ahead of this host's clock. The mark is
 		// at most the current time, because a process that starts at the mark would otherwise miss
 		// later changes with smaller keys.
-		b.Mark = max(b.Mark, min(g.ChangeKey, registry.ChangeKeyAt(l.now())))
-		if s, ok := l.seen[g.ID]; ok && s.version >= g.DocVersion {
+		b.Mark = max(b.Mark, min(reg.ChangeKey, registry.FormatChangeKey(l.now())))
+		if s, ok := l.recentVersions[reg.ID]; ok && s.version >= reg.DocVersion {
 			continue
 		}
-		fresh = append(fresh, *g)
-		add(&b, g)
+		newChanges = append(newChanges, *reg)
+		addToBatch(&b, reg)
 	}
-	if len(fresh) == 0 && b.Mark == mark {
+	if len(newChanges) == 0 && b.Mark == mark {
 		return mark, nil
 	}
 	if err := l.index.Apply(ctx, b); err != nil {
 		return mark, err
 	}
-	for i := range fresh {
-		l.seen[fresh[i].ID] = seenVersion{fresh[i].ChangeKey, fresh[i].DocVersion}
+	for i := range newChanges {
+		l.recentVersions[newChanges[i].ID] = indexedVersion{newChanges[i].ChangeKey, newChanges[i].DocVersion}
 	}
 	return b.Mark, nil
 }
 
-func add(b *search.Batch, g *registry.Registration) {
-	if e, _, ok := search.EntryOf(g); ok {
+func addToBatch(b *search.Batch, reg *registry.Registration) {
+	if e, _, ok := search.EntryOf(reg); ok {
 		b.Put = append(b.Put, e)
 	} else {
-		b.Remove = append(b.Remove, g.ID)
+		b.Remove = append(b.Remove, reg.ID)
 	}
 }

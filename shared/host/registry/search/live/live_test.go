@@ -79,7 +79,7 @@ func (f *feed) make(t *testing.T, i int, change func(*registry.Registration)) re
 	defer f.mu.Unlock()
 	g := registry.Registration{
 		ID: key.ID(), Card: c.Blob(), CardHash: c.Hash(), Visibility: lifecycle.Public, State: lifecycle.Active,
-		Status: registry.StatusActive, FirstSeq: uint64(i + 1), Changed: f.now, ChangeKey: registry.ChangeKeyAt(f.now),
+		Status: registry.StatusActive, FirstSeq: uint64(i + 1), ChangedAt: f.now, ChangeKey: registry.FormatChangeKey(f.now),
 		DocVersion: f.rows[key.ID()].DocVersion + 1,
 	}
 	if change != nil {
@@ -185,7 +185,7 @@ func found(t *testing.T, x search.Index) (joined []int) {
 		t.Fatal(err)
 	}
 	for _, h := range hits {
-		joined = append(joined, int(h.Joined))
+		joined = append(joined, int(h.FirstSeq))
 	}
 	return joined
 }
@@ -315,7 +315,7 @@ func TestANewProcessGoesOnFromTheMark(t *testing.T) {
 	f.put(t, 2, nil)
 	catchUp(t, live.New(x, f, f.clock))
 	want(t, x, 1, 2, 3)
-	if diff := cmp.Diff([]string{"", registry.ChangeKeyBefore(registry.ChangeKeyAt(f.now.Add(-time.Minute)), live.ReadOverlap)}, f.sinces); diff != "" {
+	if diff := cmp.Diff([]string{"", registry.ChangeKeyBefore(registry.FormatChangeKey(f.now.Add(-time.Minute)), live.ReadOverlap)}, f.sinces); diff != "" {
 		t.Errorf("the feed was read from (-want +got):\n%s", diff)
 	}
 	if x.put != 4 {
@@ -378,7 +378,7 @@ func TestOldEventsAreNotReadTwice(t *testing.T) {
 	f.pass(time.Second)
 	catchUp(t, l)
 	last := f.sinces[len(f.sinces)-1]
-	if changed := registry.ChangeKeyAt(f.now.Add(-live.ReadOverlap - 2*time.Second)); last <= changed {
+	if changed := registry.FormatChangeKey(f.now.Add(-live.ReadOverlap - 2*time.Second)); last <= changed {
 		t.Errorf("the feed is read from %s, and nothing has changed since %s", last, changed)
 	}
 }
@@ -400,7 +400,7 @@ func TestAClockThatIsAheadHidesNobody(t *testing.T) {
 	catchUp(t, l)
 	want(t, x, 1, 2, 3)
 	f.put(t, 0, func(g *registry.Registration) {
-		g.Visibility, g.ChangeKey = lifecycle.Hidden, registry.ChangeKeyAt(f.now.Add(59*time.Minute))
+		g.Visibility, g.ChangeKey = lifecycle.Hidden, registry.FormatChangeKey(f.now.Add(59*time.Minute))
 	})
 	catchUp(t, l)
 	want(t, x, 2, 3)
@@ -441,7 +441,7 @@ func TestRebuildReadsAllFresh(t *testing.T) {
 		t.Fatalf("Rebuild() = %v", err)
 	}
 	want(t, x, 1, 2, 3, 4, 5, 6)
-	if diff := cmp.Diff([]live.Progress{{Read: 3, Listed: 3}, {Read: 6, Listed: 6}, {Read: 7, Listed: 6}}, steps); diff != "" {
+	if diff := cmp.Diff([]live.Progress{{Registrations: 3, Listed: 3}, {Registrations: 6, Listed: 6}, {Registrations: 7, Listed: 6}}, steps); diff != "" {
 		t.Errorf("progress (-want +got):\n%s", diff)
 	}
 	catchUp(t, live.New(x, f, f.clock)) // continues from there

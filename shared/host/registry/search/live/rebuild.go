@@ -11,13 +11,13 @@ import (
 )
 
 type Progress struct {
-	Read   int // registrations that were read
-	Listed int // registrations that the index contains
+	Registrations int // registrations that were read
+	Listed        int // registrations that the index contains
 }
 
 // Rebuild fills an empty index with all listed vacants and sets its mark. If tell is not nil, it is
 // called after each page. A vacant that changes during Rebuild appears again later in the feed.
-func Rebuild(ctx context.Context, index search.Index, feed ChangeFeed, now func() time.Time, tell func(Progress)) error {
+func Rebuild(ctx context.Context, index search.Index, feed ChangeFeed, now func() time.Time, report func(Progress)) error {
 	var p Progress
 	mark := ""
 	for changes, err := range changesSince(ctx, feed, "") {
@@ -26,17 +26,17 @@ func Rebuild(ctx context.Context, index search.Index, feed ChangeFeed, now func(
 		}
 		b := search.Batch{Mark: mark}
 		for i := range changes {
-			add(&b, &changes[i])
-			b.Mark = max(b.Mark, min(changes[i].ChangeKey, registry.ChangeKeyAt(now())))
+			addToBatch(&b, &changes[i])
+			b.Mark = max(b.Mark, min(changes[i].ChangeKey, registry.FormatChangeKey(now())))
 		}
 		if err := index.Apply(ctx, b); err != nil {
 			return err
 		}
 		mark = b.Mark
-		p.Read += len(changes)
+		p.Registrations += len(changes)
 		p.Listed += len(b.Put)
-		if tell != nil && len(changes) > 0 {
-			tell(p)
+		if report != nil && len(changes) > 0 {
+			report(p)
 		}
 	}
 	return nil
@@ -44,6 +44,6 @@ func Rebuild(ctx context.Context, index search.Index, feed ChangeFeed, now func(
 
 func changesSince(ctx context.Context, feed ChangeFeed, since string) iter.Seq2[[]registry.Registration, error] {
 	return store.AllPages(func(cursor string) ([]registry.Registration, string, error) {
-		return feed.Changes(ctx, since, page, cursor)
+		return feed.Changes(ctx, since, pageSize, cursor)
 	})
 }

@@ -9,47 +9,47 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-func groups() []string {
-	names := make([]string, search.Groups)
+func groupNames() []string {
+	names := make([]string, search.GroupCount)
 	for g := range names {
 		names[g] = strconv.Itoa(g)
 	}
 	return names
 }
 
-func document(e *search.Entry) object {
+func newDocument(e *search.Entry) object {
 	d := object{
-		fieldJoined: e.Joined,
+		fieldJoined: e.FirstSeq,
 		fieldPrice:  e.Price,
 		fieldWeight: search.ScoreSteps + search.ScoreStep(e.Score),
 	}
-	set(d, fieldTexts, e.Texts())
-	set(d, fieldTag, exactValues(e.NormalTags()...))
+	setIfNotEmpty(d, fieldTexts, e.DeclaredTexts())
+	setIfNotEmpty(d, fieldTag, exactValues(e.NormalTags()...))
 	if e.Family != "" {
-		set(d, fieldFamily, exactValues(e.Family))
+		setIfNotEmpty(d, fieldFamily, exactValues(e.Family))
 	}
 	if e.ClaimedFamily != "" {
-		set(d, fieldClaimed, exactValues(e.ClaimedFamily))
+		setIfNotEmpty(d, fieldClaimedFamily, exactValues(e.ClaimedFamily))
 	}
 	terms := e.Terms()
-	for g, name := range groups() {
-		set(d, fieldWords+name, terms[g])
-		var runs, forms []string
+	for g, name := range groupNames() {
+		setIfNotEmpty(d, fieldWords+name, terms[g])
+		var unspaced, stems []string
 		for _, w := range terms[g] {
-			if form, ok := search.StemOf(w); ok {
-				forms = append(forms, form)
+			if stem, ok := search.StemOf(w); ok {
+				stems = append(stems, stem)
 			}
 			if first, _ := utf8.DecodeRuneInString(w); search.IsUnspaced(first) {
-				runs = append(runs, w)
+				unspaced = append(unspaced, w)
 			}
 		}
-		set(d, fieldRuns+name, runs)
-		set(d, fieldForms+name, forms)
+		setIfNotEmpty(d, fieldUnspaced+name, unspaced)
+		setIfNotEmpty(d, fieldStems+name, stems)
 	}
 	return d
 }
 
-func set(d object, field string, values []string) {
+func setIfNotEmpty(d object, field string, values []string) {
 	if len(values) > 0 {
 		d[field] = values
 	}
@@ -60,8 +60,8 @@ func set(d object, field string, values []string) {
 func exactValues(values ...string) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
-		const longest = 256
-		if len(v) <= longest {
+		const maxLength = 256
+		if len(v) <= maxLength {
 			out[i] = "=" + v
 			continue
 		}

@@ -58,7 +58,7 @@ func opened(t *testing.T, transport http.RoundTripper, name string) *opensearch.
 }
 
 func entry(n byte, capability string) search.Entry {
-	return search.Entry{ID: identity.ID{n}, Joined: uint64(n), Capability: capability}
+	return search.Entry{ID: identity.ID{n}, FirstSeq: uint64(n), Capability: capability}
 }
 
 func found(t *testing.T, x *opensearch.Index, words ...string) (ids []byte) {
@@ -231,9 +231,9 @@ func TestLargestEntryFitsTheNode(t *testing.T) {
 		strange.WriteRune(r)
 	}
 	entries := []search.Entry{
-		{ID: identity.ID{1}, Joined: 1, Tags: []string{"found", long}, Capability: long, Declared: []string{long, strings.Repeat("ab ", 30<<10)}, Family: long, ClaimedFamily: long},
-		{ID: identity.ID{2}, Joined: math.MaxInt64, Capability: "found " + strange.String(), Declared: []string{strange.String(), "", " ", "\x00"}, Price: math.MinInt64, Score: math.Inf(1)},
-		{ID: identity.ID{3}, Joined: 3, Capability: `found {"match_all":{}} */_all,-x`, Tags: []string{`"`, "*", ""}, Summary: "\u202e\u0301"},
+		{ID: identity.ID{1}, FirstSeq: 1, Tags: []string{"found", long}, Capability: long, DeclaredCapabilities: []string{long, strings.Repeat("ab ", 30<<10)}, Family: long, ClaimedFamily: long},
+		{ID: identity.ID{2}, FirstSeq: math.MaxInt64, Capability: "found " + strange.String(), DeclaredCapabilities: []string{strange.String(), "", " ", "\x00"}, Price: math.MinInt64, Score: math.Inf(1)},
+		{ID: identity.ID{3}, FirstSeq: 3, Capability: `found {"match_all":{}} */_all,-x`, Tags: []string{`"`, "*", ""}, Summary: "\u202e\u0301"},
 	}
 	if err := x.Apply(t.Context(), search.Batch{Put: entries, Mark: strings.Repeat("m", 1000)}); err != nil {
 		t.Fatalf("Apply() = %v", err)
@@ -245,7 +245,7 @@ func TestLargestEntryFitsTheNode(t *testing.T) {
 	if err != nil || len(hits) != 1 || hits[0].ID != entries[0].ID {
 		t.Errorf("Query() of a long family = %v, %v, want the one that has it", hits, err)
 	}
-	hits, err = x.Query(t.Context(), search.Query{Words: []string{"found"}, Limit: 5, After: &search.Place{Rank: 0, Joined: math.MaxUint64}})
+	hits, err = x.Query(t.Context(), search.Query{Words: []string{"found"}, Limit: 5, After: &search.Place{Rank: 0, FirstSeq: math.MaxUint64}})
 	if err != nil || len(hits) != 0 {
 		t.Errorf("Query() after the last place = %v, %v, want none", hits, err)
 	}
@@ -266,7 +266,7 @@ func TestABatchOfAnySizeGoesInRequestsThatAClusterTakes(t *testing.T) {
 	var batch search.Batch
 	for n := range 1200 {
 		e := entry(1, "large")
-		e.ID[1], e.ID[2], e.Declared = byte(n>>8), byte(n), []string{text + fmt.Sprint(n)}
+		e.ID[1], e.ID[2], e.DeclaredCapabilities = byte(n>>8), byte(n), []string{text + fmt.Sprint(n)}
 		batch.Put = append(batch.Put, e)
 	}
 	if err := x.Apply(t.Context(), batch); err != nil {

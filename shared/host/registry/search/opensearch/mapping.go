@@ -3,47 +3,47 @@ package opensearch
 // These are the fields of an entry. Each field that contains words exists once per group, with the
 // group's number as suffix.
 const (
-	fieldJoined  = "joined"
-	fieldPrice   = "price"
-	fieldWeight  = "weight"  // ScoreSteps + ScoreStep(score), a factor of the rank
-	fieldWords   = "words"   // words0 and so on: words as keywords, with subfields for their trigrams
-	fieldForms   = "forms"   // forms0 and so on: stems of the words
-	fieldRuns    = "runs"    // runs0 and so on: words of scripts without spaces
-	fieldTexts   = "texts"   // declared texts, searched for substrings of any length
-	fieldTag     = "tag"     // exact value
-	fieldFamily  = "family"  // exact family in the listing
-	fieldClaimed = "claimed" // exact family that the publisher claims
+	fieldJoined        = "joined"
+	fieldPrice         = "price"
+	fieldWeight        = "weight"  // ScoreSteps + ScoreStep(score), a factor of the rank
+	fieldWords         = "words"   // words0 and so on: words as keywords, with subfields for their trigrams
+	fieldStems         = "forms"   // forms0 and so on: stems of the words
+	fieldUnspaced      = "runs"    // runs0 and so on: words of scripts without spaces
+	fieldTexts         = "texts"   // declared texts, searched for substrings of any length
+	fieldTag           = "tag"     // exact value
+	fieldFamily        = "family"  // exact family in the listing
+	fieldClaimedFamily = "claimed" // exact family that the publisher claims
 
 	fieldMark = "mark" // field of the document that holds the mark and is not an entry
 	markID    = "mark"
 )
 
-// grams contains the names of the analyzers by the length of their grams. The names are also the
+// gramAnalyzers contains the names of the analyzers by the length of their grams. The names are also the
 // names of a text's subfields. An analyzer returns all grams of one length with their positions, so
 // that a phrase matches consecutive grams.
-var grams = []string{"", "g1", "g2", "g3"}
+var gramAnalyzers = []string{"", "g1", "g2", "g3"}
 
-func mapping(alias string, shards, replicas int) object {
+func indexBody(alias string, shards, replicas int) object {
 	tokenizers, analyzers := object{}, object{}
-	for n, name := range grams[1:] {
+	for n, name := range gramAnalyzers[1:] {
 		// token_chars is not set, so all runes are part of grams.
 		tokenizers[name] = object{"type": "ngram", "min_gram": n + 1, "max_gram": n + 1}
 		analyzers[name] = object{"type": "custom", "tokenizer": name}
 	}
 	properties := object{
-		fieldJoined:  object{"type": "long"},
-		fieldPrice:   object{"type": "long"},
-		fieldWeight:  object{"type": "integer"},
-		fieldTag:     keyword(nil),
-		fieldFamily:  keyword(nil),
-		fieldClaimed: keyword(nil),
-		fieldMark:    object{"type": "keyword", "index": false, "doc_values": false},
-		fieldTexts:   gram("g1", "g2", "g3"),
+		fieldJoined:        object{"type": "long"},
+		fieldPrice:         object{"type": "long"},
+		fieldWeight:        object{"type": "integer"},
+		fieldTag:           keywordField(nil),
+		fieldFamily:        keywordField(nil),
+		fieldClaimedFamily: keywordField(nil),
+		fieldMark:          object{"type": "keyword", "index": false, "doc_values": false},
+		fieldTexts:         gramField("g1", "g2", "g3"),
 	}
-	for _, g := range groups() {
-		properties[fieldWords+g] = keyword(object{"g3": gram("g3")})
-		properties[fieldForms+g] = keyword(nil)
-		properties[fieldRuns+g] = gram("g1", "g2")
+	for _, g := range groupNames() {
+		properties[fieldWords+g] = keywordField(object{"g3": gramField("g3")})
+		properties[fieldStems+g] = keywordField(nil)
+		properties[fieldUnspaced+g] = gramField("g1", "g2")
 	}
 	return object{
 		"settings": object{
@@ -61,20 +61,20 @@ func mapping(alias string, shards, replicas int) object {
 	}
 }
 
-func keyword(below object) object {
+func keywordField(subfields object) object {
 	k := object{"type": "keyword", "doc_values": false}
-	if below != nil {
-		k["fields"] = below
+	if subfields != nil {
+		k["fields"] = subfields
 	}
 	return k
 }
 
-func gram(length string, below ...string) object {
-	text := object{"type": "text", "analyzer": length, "norms": false}
-	if len(below) > 0 {
+func gramField(analyzer string, subfields ...string) object {
+	text := object{"type": "text", "analyzer": analyzer, "norms": false}
+	if len(subfields) > 0 {
 		fields := object{}
-		for _, b := range below {
-			fields[b] = gram(b)
+		for _, b := range subfields {
+			fields[b] = gramField(b)
 		}
 		text["fields"] = fields
 	}

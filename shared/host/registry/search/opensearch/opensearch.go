@@ -53,21 +53,21 @@ type Config struct {
 
 const (
 	defaultName = "vacancy-cards"
-	// format changes whenever the mapping or the fields of documents change. It is part of the
+	// formatVersion changes whenever the mapping or the fields of documents change. It is part of the
 	// index's real name. A program therefore either finds an index of its own format or creates an
 	// empty index without a mark, which is then filled from the store.
-	format = "4"
-	// After firstByte without an answer, the request is retried on another node.
-	firstByte = 10 * time.Second
-	retries   = 2
+	formatVersion = "4"
+	// After responseTimeout without an answer, the request is retried on another node.
+	responseTimeout = 10 * time.Second
+	maxRetries      = 2
 )
 
 type Index struct {
 	client *opensearch.Client
 	// name is an alias. Writes require that the alias exists, so that a cluster cannot create an
 	// index with a default mapping.
-	name string
-	own  *http.Transport // nil if the caller has configured a transport
+	name         string
+	ownTransport *http.Transport // nil if the caller has configured a transport
 
 	mu     sync.RWMutex // read-locked by uses of the index, write-locked by Close
 	closed bool
@@ -81,21 +81,21 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 	x := &Index{name: name}
 	transport := cfg.Transport
 	if transport == nil {
-		x.own = &http.Transport{
+		x.ownTransport = &http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
 			DialContext:           (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
 			TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:   5 * time.Second,
-			ResponseHeaderTimeout: firstByte,
+			ResponseHeaderTimeout: responseTimeout,
 			MaxIdleConnsPerHost:   32,
 			IdleConnTimeout:       time.Minute,
 			ForceAttemptHTTP2:     true,
 		}
-		transport = x.own
+		transport = x.ownTransport
 	}
 	x.client, err = opensearch.NewClient(opensearch.Config{
 		Addresses: []string{cfg.URL}, Username: cfg.Username, Password: cfg.Password,
-		Transport: bounded{transport}, MaxRetries: retries,
+		Transport: limitedTransport{transport}, MaxRetries: maxRetries,
 		RetryOnStatus: []int{
 			http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 		},
@@ -104,7 +104,7 @@ func Open(ctx context.Context, cfg Config) (*Index, error) {
 	if err != nil {
 		return nil, problem.Wrap(problem.Internal, err, "the client of the search index")
 	}
-	if err := x.create(ctx, cfg); err != nil {
+	if err := x.createIfAbsent(ctx, cfg); err != nil {
 		return nil, errors.Join(err, x.Close())
 	}
 	return x, nil
@@ -122,10 +122,10 @@ func (c *Config) check() (string, error) {
 	}
 	name := c.Name
 	name = cmp.Or(name, defaultName)
-	strange := strings.ContainsFunc(name, func(r rune) bool {
+	hasInvalidRune := strings.ContainsFunc(name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-')
 	})
-	if strange || name[0] == '-' || len(name) > 200 {
+	if hasInvalidRune || name[0] == '-' || len(name) > 200 {
 		return "", problem.Invalid("the search index's name", "up to 200 of a-z, 0-9 and '-', not beginning with '-'", fmt.Sprintf("%q", name))
 	}
 	if c.Shards < 0 || c.Replicas < 0 {
@@ -134,41 +134,41 @@ func (c *Config) check() (string, error) {
 	return name, nil
 }
 
-// create creates the index and its alias in one request unless they exist.
-func (x *Index) create(ctx context.Context, cfg Config) error {
-	settings := mapping(x.name, max(cfg.Shards, 1), cfg.Replicas)
-	err := x.do(ctx, http.MethodPut, "/"+x.name+"-"+format, nil, settings, nil)
-	if refused, ok := errors.AsType[*answerError](err); ok && refused.Type == "resource_already_exists_exception" {
+// createIfAbsent creates the index and its alias in one request unless they exist.
+func (x *Index) createIfAbsent(ctx context.Context, cfg Config) error {
+	settings := indexBody(x.name, max(cfg.Shards, 1), cfg.Replicas)
+	err := x.sendJSON(ctx, http.MethodPut, "/"+x.name+"-"+formatVersion, nil, settings, nil)
+	if respErr, ok := errors.AsType[*responseError](err); ok && respErr.Type == "resource_already_exists_exception" {
 		return nil
 	}
 	return err
 }
 
 func (x *Index) Count(ctx context.Context) (int, error) {
-	var answer struct {
+	var resp struct {
 		Count int `json:"count"`
 	}
-	err := x.using(func() error {
-		return x.do(ctx, http.MethodPost, "/"+x.name+"/_count", nil, object{"query": entriesOnly()}, &answer)
+	err := x.whileOpen(func() error {
+		return x.sendJSON(ctx, http.MethodPost, "/"+x.name+"/_count", nil, object{"query": entryClause()}, &resp)
 	})
-	return answer.Count, err
+	return resp.Count, err
 }
 
 func (x *Index) Mark(ctx context.Context) (string, error) {
-	var answer struct {
+	var resp struct {
 		Source struct {
 			Mark string `json:"mark"`
 		} `json:"_source"`
 	}
-	err := x.using(func() error {
-		err := x.do(ctx, http.MethodGet, "/"+x.name+"/_doc/"+markID, nil, nil, &answer)
+	err := x.whileOpen(func() error {
+		err := x.sendJSON(ctx, http.MethodGet, "/"+x.name+"/_doc/"+markID, nil, nil, &resp)
 		// A missing document is not an error, but a missing index is.
-		if refused, ok := errors.AsType[*answerError](err); ok && refused.Status == http.StatusNotFound && refused.Type == "" {
+		if respErr, ok := errors.AsType[*responseError](err); ok && respErr.Status == http.StatusNotFound && respErr.Type == "" {
 			return nil
 		}
 		return err
 	})
-	return answer.Source.Mark, err
+	return resp.Source.Mark, err
 }
 
 // Close waits for running calls. Later calls return Unavailable. Closing an index twice is not an
@@ -176,23 +176,23 @@ func (x *Index) Mark(ctx context.Context) (string, error) {
 func (x *Index) Close() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.closed && x.own != nil {
-		x.own.CloseIdleConnections()
+	if !x.closed && x.ownTransport != nil {
+		x.ownTransport.CloseIdleConnections()
 	}
 	x.closed = true
 	return nil
 }
 
-func (x *Index) using(fn func() error) error {
+func (x *Index) whileOpen(fn func() error) error {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if x.closed {
-		return unavailable(errors.New("the index is closed"))
+		return unavailableError(errors.New("the index is closed"))
 	}
 	return fn()
 }
 
-func unavailable(err error) error {
+func unavailableError(err error) error {
 	return problem.Wrap(problem.Unavailable, err, "the search index cannot be used")
 }
 

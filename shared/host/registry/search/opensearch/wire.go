@@ -28,108 +28,108 @@ func (r request) GetRequest() (*http.Request, error) {
 		body = bytes.NewReader(r.body)
 	}
 	target := url.URL{Path: r.path, RawQuery: r.params.Encode()}
-	out, err := http.NewRequest(r.method, target.String(), body) // the client adds the context
+	req, err := http.NewRequest(r.method, target.String(), body) // the client adds the context
 	if err == nil && body != nil {
-		out.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Content-Type", "application/json")
 	}
-	return out, err
+	return req, err
 }
 
-// answerError is an error response of the cluster.
-type answerError struct {
+// responseError is an error response of the cluster.
+type responseError struct {
 	Status       int
 	Type, Reason string
 }
 
-func (e *answerError) Error() string {
+func (e *responseError) Error() string {
 	return fmt.Sprintf("OpenSearch answered %d %s: %s", e.Status, e.Type, e.Reason)
 }
 
-// do sends body as JSON and stores the decoded response in the value that into points to. body and
+// sendJSON sends body as JSON and stores the decoded response in the value that into points to. body and
 // into may be nil. All errors are Unavailable, because the caller cannot correct a request that
 // this package has built.
-func (x *Index) do(ctx context.Context, method, path string, params url.Values, body any, into any) error {
+func (x *Index) sendJSON(ctx context.Context, method, path string, params url.Values, body any, result any) error {
 	var text []byte
 	if body != nil {
 		var err error
 		if text, err = json.Marshal(body); err != nil {
-			return unavailable(err)
+			return unavailableError(err)
 		}
 	}
-	return x.send(ctx, request{method, path, params, text}, into)
+	return x.send(ctx, request{method, path, params, text}, result)
 }
 
-func (x *Index) send(ctx context.Context, r request, into any) error {
+func (x *Index) send(ctx context.Context, r request, result any) error {
 	if err := ctx.Err(); err != nil {
-		return unavailable(err)
+		return unavailableError(err)
 	}
-	answer, err := x.client.Do(ctx, r, nil)
+	resp, err := x.client.Do(ctx, r, nil)
 	if err != nil {
 		// The client's error may not wrap the context's error.
-		if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
-			err = errors.Join(err, ended)
+		if ctxErr := ctx.Err(); ctxErr != nil && !errors.Is(err, ctxErr) {
+			err = errors.Join(err, ctxErr)
 		}
-		return unavailable(err)
+		return unavailableError(err)
 	}
-	text, err := io.ReadAll(answer.Body)
+	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return unavailable(err)
+		return unavailableError(err)
 	}
-	if answer.IsError() {
-		return unavailable(refusal(answer.StatusCode, text))
+	if resp.IsError() {
+		return unavailableError(parseErrorResponse(resp.StatusCode, text))
 	}
-	if into == nil {
+	if result == nil {
 		return nil
 	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return unavailable(fmt.Errorf("OpenSearch's answer to %s %s: %w", r.method, r.path, err))
+	if err := json.Unmarshal(text, result); err != nil {
+		return unavailableError(fmt.Errorf("OpenSearch's answer to %s %s: %w", r.method, r.path, err))
 	}
 	return nil
 }
 
-func refusal(status int, text []byte) *answerError {
+func parseErrorResponse(status int, text []byte) *responseError {
 	// A proxy in front of the cluster may return any response, so it is parsed as far as possible.
-	var answer struct {
+	var body struct {
 		Error struct{ Type, Reason string }
 	}
-	e := &answerError{Status: status}
-	if err := json.Unmarshal(text, &answer); err == nil {
-		e.Type, e.Reason = answer.Error.Type, answer.Error.Reason
+	e := &responseError{Status: status}
+	if err := json.Unmarshal(text, &body); err == nil {
+		e.Type, e.Reason = body.Error.Type, body.Error.Reason
 		return e
 	}
-	const most = 200
-	e.Reason = fmt.Sprintf("%q", text[:min(len(text), most)])
+	const maxReason = 200
+	e.Reason = fmt.Sprintf("%q", text[:min(len(text), maxReason)])
 	return e
 }
 
-// maxAnswer limits a response in bytes. It is far larger than a page of hits or the response to a
+// maxResponseBytes limits a response in bytes. It is far larger than a page of hits or the response to a
 // batch.
-const maxAnswer = 16 << 20
+const maxResponseBytes = 16 << 20
 
-// bounded limits the size of responses.
-type bounded struct{ next http.RoundTripper }
+// limitedTransport limits the size of responses.
+type limitedTransport struct{ next http.RoundTripper }
 
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := b.next.RoundTrip(r)
+func (b limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.next.RoundTrip(r)
 	if err == nil {
-		answer.Body = &boundedBody{answer.Body, maxAnswer}
+		resp.Body = &limitedBody{resp.Body, maxResponseBytes}
 	}
-	return answer, err
+	return resp, err
 }
 
-type boundedBody struct {
+type limitedBody struct {
 	io.ReadCloser
-	left int64
+	remaining int64
 }
 
-var errLong = fmt.Errorf("OpenSearch's answer is longer than %d bytes", int64(maxAnswer))
+var errTooLong = fmt.Errorf("OpenSearch's answer is longer than %d bytes", int64(maxResponseBytes))
 
-func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, errLong
+func (b *limitedBody) Read(p []byte) (int, error) {
+	if b.remaining <= 0 {
+		return 0, errTooLong
 	}
-	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.remaining)])
+	b.remaining -= int64(n)
 	return n, err
 }
 

@@ -8,9 +8,9 @@ import (
 	"github.com/vacancy-host/vacancy/shared/host/registry/search"
 )
 
-// worth is the table in the documentation of package search, with a row per group of texts and a
+// kindWeights is the table in the documentation of package search, with a row per group of texts and a
 // column per kind of match.
-var worth = [3][3]float64{{16, 12, 8}, {12, 9, 6}, {8, 6, 4}}
+var kindWeights = [3][3]float64{{16, 12, 8}, {12, 9, 6}, {8, 6, 4}}
 
 // Scan answers a query by reading every entry. It is slow. It shares with indexes only the code
 // that normalises texts, splits them into words and finds the stem of a word.
@@ -18,7 +18,7 @@ func Scan(entries []search.Entry, q search.Query) []search.Hit {
 	var hits []search.Hit
 	for _, e := range entries {
 		rank, ok := rankOf(e, q)
-		h := search.Hit{ID: e.ID, Place: search.Place{Rank: rank, Joined: e.Joined}}
+		h := search.Hit{ID: e.ID, Place: search.Place{Rank: rank, FirstSeq: e.FirstSeq}}
 		if ok && (q.After == nil || q.After.Before(h.Place)) {
 			hits = append(hits, h)
 		}
@@ -34,24 +34,24 @@ func Scan(entries []search.Entry, q search.Query) []search.Hit {
 
 func rankOf(e search.Entry, q search.Query) (float64, bool) {
 	score := float64(int(e.Score*4096+0.5)) / 4096
-	if q.Tag != "" && !slices.Contains(append(normal(e.Tags), "\x1c"+e.ID.String()[:12]), q.Tag) ||
+	if q.Tag != "" && !slices.Contains(append(normaliseAll(e.Tags), "\x1c"+e.ID.String()[:12]), q.Tag) ||
 		q.Category != "" && q.Category != search.Normalise(e.Category) ||
-		q.Area != "" && !slices.Contains(normal(e.Areas), q.Area) ||
+		q.Area != "" && !slices.Contains(normaliseAll(e.Areas), q.Area) ||
 		q.Bookable && !e.Bookable ||
 		q.Family != "" && q.Family != e.Family ||
 		q.ClaimedFamily != "" && q.ClaimedFamily != e.ClaimedFamily ||
 		q.MaxPrice != nil && e.Price > *q.MaxPrice ||
 		score < q.MinScore ||
-		q.Text != "" && !slices.ContainsFunc(normal(e.Declared), func(t string) bool { return strings.Contains(t, q.Text) }) {
+		q.Text != "" && !slices.ContainsFunc(normaliseAll(e.DeclaredCapabilities), func(t string) bool { return strings.Contains(t, q.Text) }) {
 		return 0, false
 	}
-	groups := [3][]string{slices.Concat(e.Tags, e.Skills, e.VenueTexts, []string{e.Name, e.Capability}), {e.Summary}, e.Declared}
+	groups := [3][]string{slices.Concat(e.Tags, e.Skills, e.VenueTexts, []string{e.Name, e.Capability}), {e.Summary}, e.DeclaredCapabilities}
 	sum, missing := 0.0, 0
 	for _, w := range q.Words {
 		best := 0.0
 		for g, texts := range groups {
 			for _, text := range texts {
-				best = max(best, bestIn(text, w, worth[g]))
+				best = max(best, bestWeight(text, w, kindWeights[g]))
 			}
 		}
 		if best == 0 {
@@ -71,31 +71,31 @@ func rankOf(e search.Entry, q search.Query) (float64, bool) {
 	return sum / 16 / float64(len(q.Words)) * (0.5 + 0.5*score), true
 }
 
-func bestIn(text, w string, worth [3]float64) (best float64) {
+func bestWeight(text, word string, weights [3]float64) (best float64) {
 	for _, t := range search.Words(search.Normalise(text)) {
-		first, _ := utf8.DecodeRuneInString(w)
-		long := utf8.RuneCountInString(w) >= 3 || search.IsUnspaced(first)
+		firstRune, _ := utf8.DecodeRuneInString(word)
+		matchesInside := utf8.RuneCountInString(word) >= 3 || search.IsUnspaced(firstRune)
 		switch {
-		case t == w:
-			best = max(best, worth[0])
-		case strings.HasPrefix(t, w), sameForm(t, w):
-			best = max(best, worth[1])
-		case long && strings.Contains(t, w):
-			best = max(best, worth[2])
+		case t == word:
+			best = max(best, weights[0])
+		case strings.HasPrefix(t, word), hasSameStem(t, word):
+			best = max(best, weights[1])
+		case matchesInside && strings.Contains(t, word):
+			best = max(best, weights[2])
 		}
 	}
 	return best
 }
 
-func sameForm(a, b string) bool {
-	form, ok := search.StemOf(a)
-	other, also := search.StemOf(b)
-	return ok && also && form == other
+func hasSameStem(a, b string) bool {
+	stemA, okA := search.StemOf(a)
+	stemB, okB := search.StemOf(b)
+	return okA && okB && stemA == stemB
 }
 
-func normal(texts []string) (normalTexts []string) {
+func normaliseAll(texts []string) (normalised []string) {
 	for _, t := range texts {
-		normalTexts = append(normalTexts, search.Normalise(t))
+		normalised = append(normalised, search.Normalise(t))
 	}
-	return normalTexts
+	return normalised
 }

@@ -15,32 +15,32 @@ import (
 	"github.com/vacancy-host/vacancy/shared/store/blob"
 )
 
-// Load unpacks the newest version into a new directory in Config.Dir and returns its path. The
+// Load unpacks the newest version into a new directory in Config.WorkDir and returns its path. The
 // caller must remove the directory. If no version was published, it returns the zero Version and
 // "". If the archive does not match its manifest, the error is of kind Damaged and the manifest's
 // Version is returned, so that a rebuilt index can replace it.
 func (s *Snapshots) Load(ctx context.Context) (Version, string, error) {
-	var missing error
-	for range tries {
+	var absentErr error
+	for range maxTries {
 		v, err := s.Latest(ctx)
 		if err != nil || v.Tag == "" {
 			return v, "", err
 		}
 		dir, err := s.unpack(ctx, v.Manifest)
 		if err == nil {
-			s.watch.saw(v.Tag, s.cfg.Now())
+			s.newestTag.record(v.Tag, s.cfg.Now())
 			return v, dir, nil
 		}
 		if !errors.Is(err, blob.ErrAbsent) {
 			return v, "", err
 		}
-		missing = err // the archive was replaced and removed after the manifest was read
+		absentErr = err // the archive was replaced and removed after the manifest was read
 	}
 	v, err := s.Latest(ctx)
 	if err != nil {
 		return v, "", err
 	}
-	return v, "", problem.Wrap(problem.Damaged, missing, "the search index's archive is missing")
+	return v, "", problem.Wrap(problem.Damaged, absentErr, "the search index's archive is missing")
 }
 
 func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err error) {
@@ -70,8 +70,8 @@ func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err err
 	}
 	// The checksum also covers data after the last file. A damaged archive is reported as damaged
 	// even if the tar reader failed first.
-	if _, rest := io.Copy(io.Discard, body); rest != nil {
-		return dir, blobError(rest, "loading the search index")
+	if _, readErr := io.Copy(io.Discard, body); readErr != nil {
+		return dir, blobError(readErr, "loading the search index")
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != m.SHA256 {
 		return dir, damagedError(fmt.Errorf("the archive's SHA-256 is %s, want %s", got, m.SHA256))
@@ -82,7 +82,7 @@ func (s *Snapshots) unpack(ctx context.Context, m Manifest) (dir string, err err
 // extract writes the files to dir. The archive is not verified yet, so names must not lead outside
 // dir, and all files together are limited to the size of the archive. A sparse file could otherwise
 // unpack to any size.
-func extract(t *tar.Reader, dir string, room int64) error {
+func extract(t *tar.Reader, dir string, remaining int64) error {
 	for {
 		h, err := t.Next()
 		if err == io.EOF {
@@ -97,16 +97,16 @@ func extract(t *tar.Reader, dir string, room int64) error {
 		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) {
 			return damagedError(fmt.Errorf("the archive holds %q of type %q", h.Name, h.Typeflag))
 		}
-		if room -= h.Size; room < 0 {
+		if remaining -= h.Size; remaining < 0 {
 			return damagedError(fmt.Errorf("the archive's file %q has %d bytes, more than the rest of the archive", h.Name, h.Size))
 		}
-		if err := write(t, filepath.Join(dir, filepath.FromSlash(h.Name))); err != nil {
+		if err := writeFile(t, filepath.Join(dir, filepath.FromSlash(h.Name))); err != nil {
 			return err
 		}
 	}
 }
 
-func write(from io.Reader, path string) error {
+func writeFile(src io.Reader, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return problem.Wrap(problem.Internal, err, "unpacking the search index")
 	}
@@ -117,7 +117,7 @@ func write(from io.Reader, path string) error {
 	if err != nil {
 		return problem.Wrap(problem.Internal, err, "unpacking the search index")
 	}
-	_, err = io.Copy(f, from)
+	_, err = io.Copy(f, src)
 	if err := f.Close(); err != nil {
 		return problem.Wrap(problem.Internal, err, "unpacking the search index")
 	}
@@ -129,8 +129,8 @@ func write(from io.Reader, path string) error {
 
 func unpackError(err error) error {
 	// Failures of the connection and of the local disk do not mean that the archive is damaged.
-	if path, ok := errors.AsType[*os.PathError](err); ok {
-		return problem.Wrap(problem.Internal, path, "unpacking the search index")
+	if pathErr, ok := errors.AsType[*os.PathError](err); ok {
+		return problem.Wrap(problem.Internal, pathErr, "unpacking the search index")
 	}
 	if errors.Is(err, blob.ErrUnavailable) {
 		return blobError(err, "loading the search index")

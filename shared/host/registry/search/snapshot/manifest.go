@@ -15,13 +15,13 @@ import (
 
 // Manifest describes the current archive.
 type Manifest struct {
-	Format    int       `json:"format"`
-	Archive   string    `json:"archive"` // key of its blob
-	SHA256    string    `json:"sha256"`  // hash of the archive in hex
-	Size      int64     `json:"size"`    // size of the archive in bytes
-	Mark      string    `json:"mark"`    // position in the feed, not later than the archive's state
-	Entries   int       `json:"entries"`
-	Published time.Time `json:"published"`
+	Format      int       `json:"format"`
+	Archive     string    `json:"archive"` // key of its blob
+	SHA256      string    `json:"sha256"`  // hash of the archive in hex
+	Size        int64     `json:"size"`    // size of the archive in bytes
+	Mark        string    `json:"mark"`    // position in the feed, not later than the archive's state
+	Entries     int       `json:"entries"`
+	PublishedAt time.Time `json:"published"`
 }
 
 const (
@@ -30,7 +30,7 @@ const (
 	archiveSuffix  = ".tar"
 )
 
-func (m Manifest) text() ([]byte, error) {
+func (m Manifest) encode() ([]byte, error) {
 	b, err := json.MarshalIndent(m, "", "  ")
 	return append(b, '\n'), err
 }
@@ -53,8 +53,8 @@ func parseManifest(text []byte) (Manifest, error) {
 	if m.Format != manifestFormat {
 		return m, fmt.Errorf("format is %d, want %d", m.Format, manifestFormat)
 	}
-	name, ours := strings.CutPrefix(m.Archive, Prefix)
-	if !ours || strings.Contains(name, "/") || !strings.HasSuffix(name, archiveSuffix) || blob.CheckKey(m.Archive) != nil {
+	name, hasPrefix := strings.CutPrefix(m.Archive, Prefix)
+	if !hasPrefix || strings.Contains(name, "/") || !strings.HasSuffix(name, archiveSuffix) || blob.CheckKey(m.Archive) != nil {
 		return m, fmt.Errorf("archive %q is not one of %s*%s", m.Archive, Prefix, archiveSuffix)
 	}
 	if sum, err := hex.DecodeString(m.SHA256); err != nil || len(sum) != 32 {

@@ -28,7 +28,7 @@ func (s *Snapshots) Publish(ctx context.Context, index Source, base Version) (Ve
 	if err != nil {
 		return Version{}, err
 	}
-	m.Published = now.UTC()
+	m.PublishedAt = now.UTC()
 	v, err := s.putManifest(ctx, m, base)
 	if err != nil {
 		if errors.Is(err, ErrOvertaken) {
@@ -38,10 +38,10 @@ func (s *Snapshots) Publish(ctx context.Context, index Source, base Version) (Ve
 		}
 		return Version{}, err
 	}
-	s.watch.saw(v.Tag, s.cfg.Now())
+	s.newestTag.record(v.Tag, s.cfg.Now())
 	// An error is ignored, because the publication is complete and a later sweep finds the
 	// remaining orphans.
-	_ = s.sweep(ctx, m.Archive, now)
+	_ = s.removeOrphans(ctx, m.Archive, now)
 	return v, nil
 }
 
@@ -85,13 +85,13 @@ func (s *Snapshots) upload(ctx context.Context, index Source) (Manifest, error) 
 func (s *Snapshots) putManifest(ctx context.Context, m Manifest, base Version) (Version, error) {
 	// After an unknown outcome the manifest is read again. If it names this archive, the write
 	// succeeded.
-	text, err := m.text()
+	text, err := m.encode()
 	if err != nil {
 		return Version{}, problem.Wrap(problem.Internal, err, "writing the manifest")
 	}
 	cond := blob.Condition{Tag: base.Tag, Absent: base.Tag == ""}
-	var unknown error
-	for range tries {
+	var lastErr error
+	for range maxTries {
 		tag, err := s.cfg.Blobs.Put(ctx, manifestKey, bytes.NewReader(text), int64(len(text)), cond)
 		if err == nil {
 			return Version{Manifest: m, Tag: tag}, nil
@@ -99,19 +99,19 @@ func (s *Snapshots) putManifest(ctx context.Context, m Manifest, base Version) (
 		if !errors.Is(err, blob.ErrConflict) && !errors.Is(err, blob.ErrUnavailable) {
 			return Version{}, blobError(err, "publishing the search index")
 		}
-		there, readErr := s.Latest(ctx)
+		current, readErr := s.Latest(ctx)
 		switch {
-		case readErr == nil && there.Manifest.Archive == m.Archive:
-			return there, nil
+		case readErr == nil && current.Manifest.Archive == m.Archive:
+			return current, nil
 		case errors.Is(err, blob.ErrConflict):
 			return Version{}, ErrOvertaken
 		}
-		unknown = err
+		lastErr = err
 	}
-	return Version{}, blobError(unknown, "publishing the search index")
+	return Version{}, blobError(lastErr, "publishing the search index")
 }
 
-func (s *Snapshots) sweep(ctx context.Context, current string, now time.Time) error {
+func (s *Snapshots) removeOrphans(ctx context.Context, current string, now time.Time) error {
 	// If an unreferenced archive is older than orphanAge, no process is still loading it, and its
 	// publisher has failed.
 	var errs []error

@@ -23,16 +23,16 @@ const Prefix = "search/"
 
 const manifestKey = Prefix + "manifest.json"
 
-// CheckEvery is the interval at which Newer reads the manifest. If thousands of processes read it
+// CheckInterval is the interval at which Newer reads the manifest. If thousands of processes read it
 // every second, the reads would cost more than the index.
-const CheckEvery = 10 * time.Second
+const CheckInterval = 10 * time.Second
 
 const (
 	// orphanAge is the age after which an unreferenced archive is removed. It is longer than the
 	// time from a loader's read of the manifest to the end of its download.
 	orphanAge = time.Hour
-	// tries is the number of attempts after conflicts and unknown outcomes.
-	tries = 4
+	// maxTries is the number of attempts after conflicts and unknown outcomes.
+	maxTries = 4
 )
 
 // Source is an index that can be copied while it is in use. *bleve.Index implements it.
@@ -67,8 +67,8 @@ type Config struct {
 
 // Snapshots provides the snapshots of one host. It is safe for concurrent use.
 type Snapshots struct {
-	cfg   Config
-	watch watch
+	cfg       Config
+	newestTag tagCache
 }
 
 func New(cfg Config) *Snapshots { return &Snapshots{cfg: cfg} }
@@ -96,9 +96,9 @@ func (s *Snapshots) Latest(ctx context.Context) (Version, error) {
 	return Version{Manifest: m, Tag: o.Tag}, nil
 }
 
-func blobError(err error, doing string) error {
+func blobError(err error, action string) error {
 	if errors.Is(err, blob.ErrUnavailable) || errors.Is(err, blob.ErrAbsent) {
-		return problem.Wrap(problem.Unavailable, err, "%s", doing)
+		return problem.Wrap(problem.Unavailable, err, "%s", action)
 	}
-	return problem.Wrap(problem.Internal, err, "%s", doing)
+	return problem.Wrap(problem.Internal, err, "%s", action)
 }

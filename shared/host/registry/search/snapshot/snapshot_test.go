@@ -27,7 +27,7 @@ func TestPublishedSnapshotIsLoadedByOtherProcesses(t *testing.T) {
 	first := h.publish(s, text("first"), snapshot.Version{})
 	want := snapshot.Manifest{
 		Format: 1, Archive: first.Manifest.Archive, SHA256: first.Manifest.SHA256, Size: first.Manifest.Size,
-		Mark: "mark of first", Entries: 5, Published: h.now.UTC(),
+		Mark: "mark of first", Entries: 5, PublishedAt: h.now.UTC(),
 	}
 	if diff := cmp.Diff(want, first.Manifest); diff != "" {
 		t.Errorf("Publish() (-want +got):\n%s", diff)
